@@ -1,0 +1,431 @@
+"""The sync program: what the hardware executes, one agent a warp, warpgroup or thread.
+
+This is the meeting point of all front ends and all backends, and the only level at which "verified"
+is said. Every operation corresponds to an instruction (or a short fixed sequence) of a real target.
+Meaning: `titan/sync/interpreter.py` executes it step by step and is the definition; the text is
+docs/explanation/semantics.md.
+
+A program is data: frozen dataclasses, no behaviour. `span` fields point into the user's file (any
+object; None where a program was made by a tool) and take no part in equality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from titan.sync.expression import ONE, ZERO, Expression
+
+
+class Proxy(StrEnum):
+    """The path by which an access reaches memory (PTX memory model, "Proxies")."""
+
+    GENERIC = "generic"
+    ASYNC = "async"
+    TENSORMAP = "tensormap"
+
+
+class Space(StrEnum):
+    SHARED = "shared"
+    TENSOR = "tensor"
+    GLOBAL = "global"
+    REGISTER = "register"
+
+
+class Order(StrEnum):
+    """Memory order of a synchronising operation; only RELAXED carries no visibility."""
+
+    SYNCHRONISING = "synchronising"
+    RELAXED = "relaxed"
+
+
+class Scope(StrEnum):
+    CTA = "cta"
+    CLUSTER = "cluster"
+
+
+class FenceKind(StrEnum):
+    ASYNC = "proxy.async"
+    TENSORMAP_RELEASE = "proxy.tensormap.release"
+    TENSORMAP_ACQUIRE = "proxy.tensormap.acquire"
+    BARRIER_INIT = "mbarrier_init"
+
+
+class Until(StrEnum):
+    """What a wait on a queue waits for: the operation, or only its reads (`wait_group.read`)."""
+
+    DONE = "done"
+    READ = "read"
+
+
+# ------------------------------------------------------------------------------ declarations
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A size that the program does not fix, such as the number of tiles.
+
+    `value` None means any number from `minimum` upwards. With `per`, every value of that loop
+    variable has a number of its own (each output tile its own number of k-tiles).
+    """
+
+    name: str
+    value: int | None = None
+    minimum: int = 0
+    per: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """An array of mbarriers. `count` is the number of arrivals of each phase.
+
+    `initialised` False means that the program itself executes `Init` and the fence.
+    """
+
+    name: str
+    count: int
+    stages: int = 1
+    initialised: bool = True
+    cta: int = 0
+    span: object = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedBarrier:
+    """An array of hardware barriers (`bar.sync id, threads`; a cluster barrier; `s_barrier`)."""
+
+    name: str
+    stages: int = 1
+    scope: Scope = Scope.CTA
+    span: object = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """`stages` x `parts` pieces of memory. Two buffers of one `storage` may overlap.
+
+    Piece (stage, part) covers the units `offset + (stage * parts + part) * units` to that plus
+    `units - 1` of its storage. `initial` is the tile held before the program starts; None means
+    undefined content.
+    """
+
+    name: str
+    stages: int = 1
+    parts: int = 1
+    space: Space = Space.SHARED
+    storage: str = ""
+    offset: int = 0
+    units: int = 1
+    initial: int | None = None
+    bytes_per_stage: int = 0
+    cta: int = 0
+    span: object = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Asynchronous operations of one agent that are waited for by count.
+
+    `grouped`: operations gather in an open group until `Commit` (wgmma, bulk and cp.async groups);
+    otherwise each operation is a group of its own (wait counters, tcgen05). Groups retire in order
+    unless `ordered` is False (scalar loads in lgkmcnt). `pipelined`: the data path itself keeps the
+    order, so that an operation may use what an earlier one of the same queue still computes (mma).
+    """
+
+    name: str
+    grouped: bool = True
+    ordered: bool = True
+    pipelined: bool = False
+    span: object = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A counted resource that is taken and given back (registers of setmaxnreg, tensor memory)."""
+
+    name: str
+    available: int
+    span: object = field(default=None, compare=False)
+
+
+# -------------------------------------------------------------------------------- operations
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One element of a declared array: a barrier of a stage, a named barrier of an id."""
+
+    name: str
+    index: Expression = ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One access to a buffer. `part` None means all parts of the stage.
+
+    `tile` of a write is what the buffer holds afterwards; of a read, what the reader means to see.
+    None: a write of something that nobody checks, a read that may see anything.
+    """
+
+    buffer: str
+    stage: Expression = ZERO
+    write: bool = False
+    tile: Expression | None = None
+    part: Expression | None = None
+    proxy: Proxy = Proxy.GENERIC
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """`complete_tx`: the operation takes `bytes` off the transaction count when it has finished."""
+
+    barrier: Reference
+    bytes: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    span: object = field(default=None, compare=False, repr=False)
+    label: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Access(Operation):
+    """Synchronous accesses of one instruction (ld, st, ldmatrix, ds_read with its wait)."""
+
+    effects: tuple[Effect, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asynchronous(Operation):
+    """An operation that starts here and finishes later: bulk copy, cp.async, wgmma, LDS DMA ...
+
+    It holds its footprint from start to finish. Without a queue it is observed only by what it
+    completes. `chunks`: its bytes may be completed in so many equal instalments.
+    """
+
+    effects: tuple[Effect, ...]
+    queue: str | None = None
+    completes: tuple[Completion, ...] = ()
+    chunks: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Commit(Operation):
+    """Close the open group of a grouped queue."""
+
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueWait(Operation):
+    """Enabled when at most `pending` of the agent's committed groups are unfinished."""
+
+    queue: str
+    pending: Expression = ZERO
+    until: Until = Until.DONE
+
+
+@dataclass(frozen=True, slots=True)
+class QueueArrive(Operation):
+    """Arrive once everything issued to the queue before is done (tcgen05.commit, noinc arrive)."""
+
+    queue: str
+    barrier: Reference
+    count: Expression = ONE
+
+
+@dataclass(frozen=True, slots=True)
+class Init(Operation):
+    barrier: Reference
+    count: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Invalidate(Operation):
+    barrier: Reference
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive(Operation):
+    """`mbarrier.arrive`; with `transaction` bytes, `arrive.expect_tx`.
+
+    `drop`: the expected count falls by `count` for all later phases. `token`: the agent keeps the
+    state of the phase for a `TokenWait`.
+    """
+
+    barrier: Reference
+    count: Expression = ONE
+    transaction: Expression = ZERO
+    drop: bool = False
+    token: bool = False
+    order: Order = Order.SYNCHRONISING
+    scope: Scope = Scope.CTA
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectTransaction(Operation):
+    barrier: Reference
+    bytes: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Wait(Operation):
+    """Parity wait: enabled when the phase bit differs from `parity` (its lowest bit counts).
+
+    `phase`, where known, is the number of the phase that is meant, counted from 0; -1 is the one
+    before the first. Passing on another phase, or missing it, is then a fault.
+    """
+
+    barrier: Reference
+    parity: Expression
+    phase: Expression | None = None
+    order: Order = Order.SYNCHRONISING
+    scope: Scope = Scope.CTA
+
+
+@dataclass(frozen=True, slots=True)
+class TokenWait(Operation):
+    """State wait: enabled when the phase of the agent's last `Arrive(token=True)` is complete."""
+
+    barrier: Reference
+    order: Order = Order.SYNCHRONISING
+    scope: Scope = Scope.CTA
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierSync(Operation):
+    """`bar.sync`: arrive with the agent's threads, go on when `threads` have arrived."""
+
+    barrier: Reference
+    threads: Expression
+    order: Order = Order.SYNCHRONISING
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierArrive(Operation):
+    """`bar.arrive`, `barrier.cluster.arrive`: arrive and go on."""
+
+    barrier: Reference
+    threads: Expression
+    order: Order = Order.SYNCHRONISING
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierWait(Operation):
+    """`barrier.cluster.wait`: go on when the generation of the agent's arrival is complete."""
+
+    barrier: Reference
+    order: Order = Order.SYNCHRONISING
+
+
+@dataclass(frozen=True, slots=True)
+class Fence(Operation):
+    """A proxy fence. `spaces` empty means all spaces."""
+
+    kind: FenceKind
+    spaces: tuple[Space, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PoolTake(Operation):
+    """Blocks until so much is available (`setmaxnreg.inc`, `tcgen05.alloc`)."""
+
+    pool: str
+    amount: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class PoolGive(Operation):
+    pool: str
+    amount: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Assign(Operation):
+    """A counter of the agent takes a new value; local, never blocks."""
+
+    variable: str
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Loop(Operation):
+    """`variable` runs from `start` while it is below `stop`; `stop` is read anew at every test."""
+
+    variable: str
+    start: Expression
+    stop: Expression
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Operation):
+    condition: Expression
+    then: Block
+    otherwise: Block = ()
+
+
+Block = tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """`agents` agents that run `body`. Each has the constant `agent_constant` = 0, 1, ... in scope.
+
+    `threads` is what one agent counts for at a named barrier: 1, 32 (a warp) or 128 (a warpgroup).
+    `variables` are the counters with their first values; loop variables need no declaration.
+    """
+
+    name: str
+    body: Block
+    agents: int = 1
+    threads: int = 32
+    cta: int = 0
+    agent_constant: str = "self"
+    variables: tuple[tuple[str, int], ...] = ()
+    span: object = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """Readings of the hardware contract on which sources differ; every verdict names them.
+
+    `fence_rule`: "writer" (each thread that made generic accesses fences them itself) or "path" (a
+    fence of any agent on the way suffices). `war_fence`: a generic read needs a proxy fence before
+    an asynchronous write. `barrier_init`: "fence" asks for fence.mbarrier_init before another CTA
+    or an engine uses a barrier that the program initialises; "assumed" does not.
+    `exit_in_flight`: "refuse" or "allow" work in flight when a CTA ends.
+    """
+
+    fence_rule: str = "writer"
+    war_fence: bool = True
+    barrier_init: str = "fence"
+    exit_in_flight: str = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncProgram:
+    name: str
+    target: str
+    roles: tuple[Role, ...]
+    parameters: tuple[Parameter, ...] = ()
+    barriers: tuple[Barrier, ...] = ()
+    named_barriers: tuple[NamedBarrier, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    policies: Policies = Policies()
+    span: object = field(default=None, compare=False)
+
+
+def walk(block: Block) -> Iterator[Operation]:
+    """Every operation of a block, loops and branches included, in program order."""
+    for operation in block:
+        yield operation
+        if isinstance(operation, Loop):
+            yield from walk(operation.body)
+        elif isinstance(operation, Branch):
+            yield from walk(operation.then)
+            yield from walk(operation.otherwise)
