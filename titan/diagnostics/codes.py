@@ -1,0 +1,119 @@
+"""The table of rule codes.
+
+A code is never used again for another rule, even after its rule is gone.
+
+Each entry names the module under `titan.diagnostics.rules` whose docstring explains the rule;
+nothing is imported from here, so that the table costs nothing to load.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FAMILIES = {
+    "TTN0": ("input", "input and language"),
+    "TTN1": ("typestate", "protocol typestate"),
+    "TTN2": ("exploration", "races, stale reads, deadlocks, barrier misuse, leaks"),
+    "TTN3": ("visibility", "proxy fences and publication"),
+    "TTN4": ("legality", "hardware legality and lowering"),
+    "TTN5": ("schedules", "schedules"),
+    "TTN9": ("internal", "faults of TITAN itself"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A row of the table: the name states the fault and reads after "allow"."""
+
+    code: str
+    name: str
+    severity: str
+    module: str
+
+    @property
+    def family(self) -> str:
+        return FAMILIES[self.code[:4]][0]
+
+
+def _table(rows: str) -> dict[str, Code]:
+    table: dict[str, Code] = {}
+    for row in rows.split("\n"):
+        if not row.strip():
+            continue
+        code, name, severity = row.split()
+        if code in table:
+            raise ValueError(f"code {code} stands twice in the table")
+        family = FAMILIES[code[:4]][0]
+        module = f"titan.diagnostics.rules.{family}.{name.replace('-', '_')}"
+        table[code] = Code(code, name, severity, module)
+    return table
+
+
+CODES: dict[str, Code] = _table("""
+TTN001 invalid-syntax error
+TTN002 unreadable-file error
+TTN003 input-too-large error
+TTN004 duplicate-key error
+TTN005 cyclic-alias error
+TTN006 unknown-key error
+TTN007 missing-key error
+TTN008 wrong-type error
+TTN009 value-out-of-range error
+TTN010 unknown-name error
+TTN011 undeclared-name error
+TTN012 non-affine-index error
+TTN013 duplicate-name error
+TTN014 cyclic-definition error
+TTN015 invalid-expression error
+TTN016 unsupported-version error
+TTN017 contradictory-declaration error
+TTN101 produce-without-acquire error
+TTN102 double-produce error
+TTN103 read-before-wait error
+TTN104 release-before-drain error
+TTN105 missing-release error
+TTN106 lapping error
+TTN107 unmatched-wait error
+TTN108 unequal-bounds error
+TTN109 missing-finalize error
+TTN110 divergent-release error
+TTN111 unhandled-poison error
+TTN112 release-without-wait error
+TTN113 double-release error
+TTN201 data-race error
+TTN202 overwrite-while-in-flight error
+TTN203 read-before-arrival error
+TTN204 stale-read error
+TTN205 deadlock error
+TTN206 barrier-over-arrival error
+TTN207 transaction-mismatch error
+TTN208 barrier-uninitialised error
+TTN209 barrier-lifecycle error
+TTN210 named-barrier-misuse error
+TTN211 leak-at-exit error
+TTN212 lapped-wait error
+TTN213 register-pool-misuse error
+TTN301 missing-proxy-fence error
+TTN302 missing-proxy-fence-war error
+TTN303 unpublished-barrier-init error
+TTN304 missing-tensormap-fence error
+TTN305 weak-synchronisation error
+TTN306 redundant-fence warning
+TTN401 unrepresentable-token error
+TTN402 non-monotone-wait error
+TTN403 counter-saturation warning
+TTN404 count-out-of-range error
+TTN405 named-barrier-id-out-of-range error
+TTN406 register-pool-oversubscribed error
+TTN407 shared-memory-budget error
+TTN408 misaligned-stage error
+TTN901 internal-error error
+TTN902 engines-disagree error
+""")
+
+BY_NAME: dict[str, Code] = {entry.name: entry for entry in CODES.values()}
+
+
+def find(code_or_name: str) -> Code | None:
+    """The entry for a code in any case or for a rule name; None when there is none."""
+    return CODES.get(code_or_name.upper()) or BY_NAME.get(code_or_name.lower())
