@@ -1,7 +1,8 @@
-"""Integer expressions of loop variables and parameters: indices, guards, counts, parities and tiles.
+"""Integer expressions of loop variables and parameters: indices, guards, counts, parities, tiles.
 
-Division and remainder round towards minus infinity (as in Python), comparisons and connectives give 0 or 1.
-The module decides nothing about a kernel; every engine evaluates or translates these expressions for itself.
+Division and remainder round towards minus infinity (as in Python), comparisons and connectives
+give 0 or 1. The module decides nothing about a kernel; every engine evaluates or translates these
+expressions for itself.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ ZERO = Constant(0)
 ONE = Constant(1)
 
 
-def apply_operator(operator: str, left: int, right: int) -> int:  # noqa: PLR0911, PLR0912
+def apply_operator(operator: str, left: int, right: int) -> int:
     """The value of one binary operator. Raises ZeroDivisionError for `//` and `%` by zero."""
     match operator:
         case "+":
@@ -128,9 +129,12 @@ def substitute(expression: Expression, values: Mapping[str, Expression | int]) -
 
 def binary(operator: str, left: Expression, right: Expression) -> Expression:
     """`Binary` with constants folded and neutral elements dropped."""
-    if isinstance(left, Constant) and isinstance(right, Constant):
-        if not (operator in ("//", "%") and right.value == 0):
-            return Constant(apply_operator(operator, left.value, right.value))
+    if (
+        isinstance(left, Constant)
+        and isinstance(right, Constant)
+        and not (operator in ("//", "%") and right == ZERO)
+    ):
+        return Constant(apply_operator(operator, left.value, right.value))
     if operator in ("+", "-") and right == ZERO:
         return left
     if operator == "+" and left == ZERO:
@@ -244,12 +248,10 @@ def _convert(node: ast.expr, depth: int) -> Expression:
     if depth > DEPTH_MAX:
         raise ExpressionError("expression nested too deeply", node.col_offset)
     match node:
-        case ast.Constant(value=bool(value)):
-            return Constant(int(value))
-        case ast.Constant(value=int(value)):
-            if abs(value) >= 2**31:
+        case ast.Constant(value=bool() | int() as number):
+            if abs(number) >= 2**31:
                 raise ExpressionError("integer beyond 32 bits", node.col_offset)
-            return Constant(value)
+            return Constant(int(number))
         case ast.Name(id=name):
             return Constant(int(name == "true")) if name in ("true", "false") else Name(name)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
