@@ -19,6 +19,11 @@ def printable(text: str, limit: int = _SHOWN_LENGTH) -> str:
     return shown[: limit - 1] + "…" if len(text) > limit or len(shown) > limit else shown
 
 
+def clean(text: str) -> str:
+    """`text` as it may go to a terminal: line breaks stay, other control characters are escaped."""
+    return "".join(c if c.isprintable() or c == "\n" else _escape(c) for c in text)
+
+
 def _escape(char: str) -> str:
     number = ord(char)
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"

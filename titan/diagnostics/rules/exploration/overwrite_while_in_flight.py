@@ -1,0 +1,29 @@
+"""memory overwritten while an asynchronous operation uses it
+
+## What it means
+
+A write, or a new asynchronous copy, reaches memory that an operation in flight still reads or still
+writes.
+
+## Why it is a fault
+
+An asynchronous operation holds its footprint from issue to completion. Overwriting its source
+changes what it reads; overwriting its destination leaves whichever of the two comes last.
+
+## Example
+
+    - issue: {mma: ["A[t]", "B[t]"], as: group}
+    - arrive: empty[t mod depth]     # released before the group is drained
+
+## What to do
+
+Wait for the operation first: `wait_group` for tensor-core groups, the read form of the bulk wait
+for the source of a store, the full barrier for a load, `vmcnt` or `lgkmcnt` on AMD.
+
+## Source
+
+PTX ISA, wgmma.wait_group and cp.async.bulk.wait_group; CDNA3 ISA, section 4.4 (s_waitcnt).
+"""
+
+CODE = "TTN202"
+NAME = "overwrite-while-in-flight"

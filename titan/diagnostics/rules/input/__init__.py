@@ -1,0 +1,1 @@
+"""Rules on input and language (TTN0xx): one module a rule."""

@@ -1,0 +1,26 @@
+"""an expression that cannot be parsed
+
+## What it means
+
+The text of an index, bound, guard or range is not an expression of the language.
+
+## Why it is a fault
+
+What is not understood cannot be checked.
+
+## Example
+
+    - for: t in 0..
+
+## What to do
+
+See the place of the arrow; expressions have integers, names, `+ - * mod div`, comparisons, `and or
+not` and parentheses, ranges are written `low..high` with `high` exclusive.
+
+## Source
+
+The grammar stands in the reference of the kernel language.
+"""
+
+CODE = "TTN015"
+NAME = "invalid-expression"

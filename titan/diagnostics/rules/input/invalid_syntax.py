@@ -1,0 +1,29 @@
+"""text that is not well-formed YAML
+
+## What it means
+
+The file cannot be read as one YAML 1.2 document: brackets do not close, indentation does not line
+up, a tab indents, a tag or a second document stands in it.
+
+## Why it is a fault
+
+Nothing of the kernel can be judged before the text is understood, and guessing what was meant could
+verify another kernel than the one written.
+
+## Example
+
+    issue: {mma: [A[t], B[t]]}        # inside brackets an indexed name needs quotes
+
+## What to do
+
+Look at the place of the arrow; the fault is there or just before. Indent with spaces, close what is
+open, and put names with an index in quotes inside `[...]` and `{...}`.
+
+## Source
+
+YAML 1.2.2, sections 6.1 (indentation) and 7.3.3 (plain scalars); tags and several documents are
+left out of the language on purpose.
+"""
+
+CODE = "TTN001"
+NAME = "invalid-syntax"

@@ -1,0 +1,1 @@
+"""Rules on faults of TITAN itself (TTN9xx): one module a rule."""

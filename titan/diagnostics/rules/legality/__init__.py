@@ -1,0 +1,1 @@
+"""Rules on hardware legality and lowering (TTN4xx): one module a rule."""

@@ -1,0 +1,26 @@
+"""a barrier or transaction count out of range
+
+## What it means
+
+A barrier is initialised with a count outside 1 to 1048575, or bytes beyond 1048575 are expected in
+one phase.
+
+## Why it is a fault
+
+The assembler accepts such numbers without a word; the object has 20 bits for each.
+
+## Example
+
+    init: {barrier: full, count: 0}
+
+## What to do
+
+Correct the count. Split a phase that expects more bytes than fit.
+
+## Source
+
+PTX ISA, mbarrier: valid ranges; ptxas does not check immediates.
+"""
+
+CODE = "TTN404"
+NAME = "count-out-of-range"

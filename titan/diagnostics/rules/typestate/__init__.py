@@ -1,0 +1,1 @@
+"""Rules on protocol typestate (TTN1xx): one module a rule."""

@@ -1,0 +1,28 @@
+"""a tensor map changed and used without its fence
+
+## What it means
+
+A tensor map in memory is modified, and a copy uses it without the tensormap proxy fence pair in
+between.
+
+## Why it is a fault
+
+The tensormap proxy caches the map; the copy may use the old one, with old addresses and bounds.
+
+## Example
+
+    - tensormap.replace: map
+    - bulk.load: {into: A, map: map}
+
+## What to do
+
+Release by `tensormap.cp_fenceproxy` or `fence.proxy.tensormap::generic.release` where it is
+written, acquire with the 128-byte form before the copy.
+
+## Source
+
+PTX ISA, tensormap.replace, tensormap.cp_fenceproxy, and fence.proxy.tensormap.
+"""
+
+CODE = "TTN304"
+NAME = "missing-tensormap-fence"

@@ -1,0 +1,28 @@
+"""a barrier used by others before its initialisation is visible
+
+## What it means
+
+The initialisation comes before the use in every run, but nothing makes it visible: no CTA barrier
+for the CTA, no release at cluster scope for other CTAs.
+
+## Why it is a fault
+
+The other agent, or a remote arrival, may still see the memory as it was.
+
+## Example
+
+    - init: {barrier: full, count: 1}
+    - barrier.cluster: {arrive: relaxed}   # no fence.mbarrier_init before it
+
+## What to do
+
+Within a CTA synchronise all threads after the initialisation. For a cluster use
+`fence.mbarrier_init.release.cluster` and a cluster barrier with acquire.
+
+## Source
+
+PTX ISA, fence.mbarrier_init.
+"""
+
+CODE = "TTN303"
+NAME = "unpublished-barrier-init"

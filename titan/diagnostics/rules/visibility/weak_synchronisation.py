@@ -1,0 +1,28 @@
+"""synchronisation too weak to carry visibility
+
+## What it means
+
+Two accesses are connected by an arrive and a wait, or by atomics, that are relaxed or whose scope
+does not contain both threads.
+
+## Why it is a fault
+
+Counting still works, so the wait passes at the right time, but the data need not be visible there.
+
+## Example
+
+    - arrive: {barrier: full, at: peer, semantics: relaxed}
+    - wait: full                         # then generic loads of data that the peer wrote
+
+## What to do
+
+Use release and acquire at a scope that contains both (`cluster` between CTAs), or put fences around
+the relaxed pair.
+
+## Source
+
+PTX ISA, memory consistency model: morally strong operations and causality order.
+"""
+
+CODE = "TTN305"
+NAME = "weak-synchronisation"
