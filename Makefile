@@ -1,0 +1,51 @@
+# `make verify` and `make test` set everything up first; nothing but Python and make is needed, and a C
+# compiler for the native cores (without one their slower Python twins are used).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.titan-installed
+CORES := $(VENV)/.titan-cores
+NATIVE := $(wildcard titan/*/*.c titan/*/*.h titan/*/_build_core.py)
+
+.PHONY: setup verify test lint types pytest heavy bench mutants clean
+
+setup: $(STAMP) $(CORES)
+
+$(STAMP): pyproject.toml hatch_build.py
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+$(CORES): $(NATIVE) hatch_build.py | $(STAMP)
+	$(BIN)/python hatch_build.py
+	touch $@
+
+verify: setup
+	$(BIN)/titan verify protocols/hopper_gemm.yaml
+
+test: lint types pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+pytest: lint types
+	$(BIN)/python -m pytest -n 2 -m 'not heavy'
+
+heavy: setup
+	$(BIN)/python -m pytest -m heavy
+
+bench: setup
+	set -e; for script in benchmarks/bench_*.py; do $(BIN)/python $$script; done
+
+mutants: setup
+	$(BIN)/titan mutants protocols
+
+clean:
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .titan out
+	find titan tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -f titan/*/_core*.so $(CORES)

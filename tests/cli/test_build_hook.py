@@ -1,0 +1,73 @@
+"""The build hook compiles cores outside of the tree, and goes on without when it cannot."""
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import pytest
+
+import hatch_build
+
+SCRIPT = """
+from cffi import FFI
+{builder} = FFI()
+{builder}.cdef("int titan_answer(void);")
+{builder}.set_source("titan.explore._core", "int titan_answer(void) {{ return {answer}; }}")
+{rest}
+"""
+needs_compiler = pytest.mark.skipif(
+    shutil.which("gcc") is None and shutil.which("cc") is None, reason="no C compiler"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "titan" / "explore"
+    folder.mkdir(parents=True)
+    for name in ("protocols", "litmus", "backends"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def write(project: Path, builder: str = "ffibuilder", answer: str = "42", rest: str = "") -> None:
+    text = SCRIPT.format(builder=builder, answer=answer, rest=rest)
+    (project / "titan/explore/_build_core.py").write_text(text, encoding="utf-8")
+
+
+def answer(path: Path) -> int:
+    spec = importlib.util.spec_from_file_location("titan.explore._core", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.lib.titan_answer()
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("builder", "rest"), [("ffibuilder", ""), ("ffi", "def builder(): return ffi")]
+)
+def test_a_core_is_compiled_into_the_tree(project, builder, rest):
+    write(project, builder, rest=rest)
+    (place,) = hatch_build.build_in_place(project)
+    assert place.startswith("titan/explore/_core.")
+    assert answer(project / place) == 42
+    left = {path.name for path in (project / "titan/explore").iterdir()}
+    assert left == {"_build_core.py", Path(place).name}, "nothing else is left in the tree"
+
+
+def test_no_script_no_core(project, capsys):
+    assert hatch_build.build_in_place(project) == []
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("fault", ["compiler", "source"])
+def test_what_cannot_be_compiled_is_left_out_with_a_message(project, fault, monkeypatch, capfd):
+    write(project, answer="42" if fault == "compiler" else "nonsense")
+    if fault == "compiler":
+        monkeypatch.setenv("CC", "/nonexistent/compiler")
+    monkeypatch.delenv("TITAN_REQUIRE_CORE", raising=False)
+    assert hatch_build.build_in_place(project) == []
+    assert "the native core of explore is not built" in capfd.readouterr().err
+    monkeypatch.setenv("TITAN_REQUIRE_CORE", "1")
+    with pytest.raises(RuntimeError, match=r"_build_core\.py failed"):
+        hatch_build.build_in_place(project)

@@ -1,0 +1,5 @@
+"""`python -m titan` is `titan`."""
+
+from titan.cli.main import main
+
+main()

@@ -1,0 +1,94 @@
+"""`titan doctor`: what this installation can do, and what it lacks."""
+
+from __future__ import annotations
+
+import importlib
+import platform
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+
+import click
+
+from titan import __version__
+from titan.cli.exit_code import ExitCode
+from titan.resources import KINDS, checkout, root
+
+REQUIRED = (
+    "cffi",
+    "click",
+    "jinja2",
+    "networkx",
+    "pydantic",
+    "pysmt",
+    "rich",
+    "ruamel.yaml",
+    "z3-solver",
+)
+OPTIONAL = {
+    "cvc5": "second solver",
+    "ortools": "cross-check of schedules",
+    "python-sat": "schedules by SAT",
+    "torch": "differentiable scheduling",
+    "cupy-cuda12x": "runs on a GPU",
+}
+TOOLS = {
+    "gcc": "builds the native cores and Spin's verifiers",
+    "spin": "cross-check by another model checker",
+    "nvcc": "compiles generated CUDA",
+    "ptxas": "assembles generated PTX",
+    "hipcc": "compiles generated HIP",
+}
+CORES = {
+    "titan.explore._core": "exploration",
+    "titan.schedule._core": "modulo scheduling",
+}
+
+
+@click.command()
+def doctor() -> None:
+    """Show versions, native cores, tools and data; exit 2 when something needed is missing."""
+    ok = True
+    where = "a checkout" if checkout() is not None else "an installed wheel"
+    click.echo(f"titan {__version__} from {where}, Python {platform.python_version()}")
+    click.echo("\nneeded packages")
+    for name in REQUIRED:
+        found = _version(name)
+        ok = ok and found is not None
+        _row(name, found or "MISSING")
+    click.echo("\noptional packages")
+    for name, purpose in OPTIONAL.items():
+        _row(name, _version(name) or f"not installed ({purpose})")
+    click.echo("\nnative cores")
+    for name, purpose in CORES.items():
+        _row(name, f"{_core(name)} ({purpose})")
+    click.echo("\ntools")
+    for name, purpose in TOOLS.items():
+        _row(name, ("found" if shutil.which(name) else "not found") + f" ({purpose})")
+    click.echo("\ndata")
+    for kind in KINDS:
+        there = root(kind).is_dir()
+        ok = ok and there
+        _row(kind, "found" if there else "MISSING")
+    click.get_current_context().exit(ExitCode.VERIFIED if ok else ExitCode.BAD_INPUT)
+
+
+def _row(name: str, text: str) -> None:
+    click.echo(f"  {name:<22}{text}")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _core(module: str) -> str:
+    """How a native core is doing; without it the slower Python implementation is used."""
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError:
+        return "not built, Python is used instead"
+    except ImportError as error:
+        return f"cannot be loaded, Python is used instead: {error}"
+    return "loaded"

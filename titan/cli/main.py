@@ -1,0 +1,211 @@
+"""The `titan` command: a table of commands, loaded one at a time, and the exit codes.
+
+Nothing but click is imported until a command runs, so that `titan --help` stays under 0.15 s. The
+summaries of the commands stand in the table for the same reason. A command whose module is not part
+of this version is not listed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from titan import __version__
+from titan.cli.exit_code import ExitCode
+
+EPILOG = (
+    "Exit codes: 0 verified, 1 refuted, 2 bad usage or input, 3 undecided, "
+    "4 internal error or engines disagree, 130 interrupted."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command: where it is, what it does, and a module that it cannot work without."""
+
+    target: str
+    summary: str
+    requires: str = ""
+
+    def available(self) -> bool:
+        """Whether the modules exist; found without importing the command."""
+        names = [self.target.partition(":")[0], self.requires]
+        return all(_exists(name) for name in names if name)
+
+
+COMMANDS: dict[str, Entry] = {
+    "verify": Entry("titan.cli.verify:verify", "Verify the pipelines of kernels."),
+    "explain": Entry("titan.cli.explain:explain", "Explain a rule, by its code or name."),
+    "rules": Entry("titan.cli.rules:rules", "List all rules."),
+    "replay": Entry("titan.cli.replay:replay", "Step through a saved trace and confirm it."),
+    "schema": Entry(
+        "titan.cli.schema:schema", "Print the JSON Schema of kernel.yaml.", "titan.kernel.schema"
+    ),
+    "export": Entry("titan.cli.export:export", "Translate a sync program for another checker."),
+    "mutants": Entry("titan.cli.mutants:mutants", "Break a verified kernel on purpose, and check."),
+    "fences": Entry("titan.cli.fences:fences", "Show which proxy fences a kernel needs."),
+    "schedule": Entry("titan.cli.schedule:schedule", "Schedule the operations of a loop."),
+    "compare": Entry("titan.cli.compare:compare", "Compare the schedules of several methods."),
+    "litmus": Entry("titan.cli.litmus:litmus", "Run litmus tests of the memory model."),
+    "build": Entry("titan.cli.build:build", "Generate the source of a verified kernel."),
+    "gate": Entry("titan.cli.gate:gate", "Check a package against its certificate."),
+    "doctor": Entry("titan.cli.doctor:doctor", "Show what this installation can do."),
+}
+
+
+def _exists(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+class LazyGroup(click.Group):
+    """A click group over the table `COMMANDS`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name, entry in COMMANDS.items() if entry.available()]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None or not entry.available():
+            return None
+        module, _, attribute = entry.target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command), f"{entry.target} is no command"
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            from titan.diagnostics.wording import quoted, suggestion
+
+            hint = "".join(f"; {text}" for text in suggestion(args[0], known))
+            raise click.UsageError(f"no command {quoted(args[0])}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, COMMANDS[name].summary) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if not wanted or ctx.resilient_parsing:
+        return
+    click.echo(version_text())
+    ctx.exit(ExitCode.VERIFIED)
+
+
+def version_text() -> str:
+    """The version of TITAN and of the solvers that are installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    shown = [f"titan {__version__}"]
+    for package in ("z3-solver", "pysmt", "cvc5"):
+        try:
+            shown.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join(shown)
+
+
+@click.group(
+    cls=LazyGroup,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and those of the solvers, and exit.",
+)
+def titan() -> None:
+    """Verify, schedule, and generate software-pipelined, warp-specialised GPU kernels."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line and give the exit code; only a SystemExit of a command gets out."""
+    try:
+        code = _invoke(arguments)
+        sys.stdout.flush()
+        return code
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.BAD_INPUT
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        _silence_stdout()
+        return ExitCode.CLOSED_PIPE
+    except Exception as error:  # whatever is left is a fault of titan
+        _tell_internal_error(error, arguments)
+        return ExitCode.INTERNAL
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    """What click's own `main` does, but with our exit codes: its code for a closed pipe is 1."""
+    if "_TITAN_COMPLETE" in os.environ:
+        titan.main(args=list(arguments), prog_name="titan")
+    try:
+        with titan.make_context("titan", list(arguments)) as ctx:
+            result: Any = titan.invoke(ctx)
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    return int(result) if isinstance(result, int) else ExitCode.VERIFIED
+
+
+def _silence_stdout() -> None:
+    """Nobody reads the output any more: let the flush at the end of the process go nowhere."""
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        try:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        except (OSError, ValueError):
+            sys.stdout = nowhere
+
+
+def _tell_internal_error(error: Exception, arguments: Sequence[str]) -> None:
+    import platform
+    import traceback
+
+    from titan.diagnostics.model import diagnostic
+    from titan.diagnostics.render import render
+    from titan.diagnostics.wording import printable
+
+    if os.environ.get("TITAN_DEBUG") == "1":
+        traceback.print_exception(error)
+    place = traceback.extract_tb(error.__traceback__)[-1:]
+    where = f" in {place[0].name}" if place else ""
+    command = printable(" ".join(["titan", *arguments]), 200)
+    item = diagnostic(
+        "TTN901",
+        f"this is a bug in titan: {type(error).__name__}{where}: {printable(str(error), 200)}",
+        notes=(
+            f"titan {__version__}, Python {platform.python_version()}, {platform.platform()}",
+            f"command: {command}",
+        ),
+        helps=("set TITAN_DEBUG=1 for the traceback, and report it with the input",),
+    )
+    click.echo(render("text", [item]), err=True, nl=False)
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""`titan rules`: all rules, by family."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command()
+@click.option("--family", help="Only the rules of one family, for instance exploration.")
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How to show the list.",
+)
+def rules(family: str | None, format_name: str) -> None:
+    """List the rules with their codes, names, and what each is about."""
+    from titan.diagnostics.codes import CODES, FAMILIES
+    from titan.diagnostics.rules import explanation
+    from titan.diagnostics.wording import quoted, suggestion
+
+    used = {entry.family for entry in CODES.values()}
+    if family is not None and family not in used:
+        hint = "".join(f"; {text}" for text in suggestion(family, used))
+        raise click.UsageError(f"no family {quoted(family)}{hint}")
+    chosen = [entry for entry in CODES.values() if family in (None, entry.family)]
+    if format_name == "json":
+        rows = [
+            {
+                "code": entry.code,
+                "name": entry.name,
+                "severity": entry.severity,
+                "family": entry.family,
+                "summary": explanation(entry).summary,
+            }
+            for entry in chosen
+        ]
+        click.echo(json.dumps(rows, indent=2))
+        return
+    titles = dict(FAMILIES.values())
+    width = max(len(entry.name) for entry in chosen)
+    told = ""
+    for entry in chosen:
+        if entry.family != told:
+            click.echo(("\n" if told else "") + click.style(titles[entry.family], bold=True))
+            told = entry.family
+        mark = "" if entry.severity == "error" else f" ({entry.severity})"
+        click.echo(f"  {entry.code}  {entry.name:<{width}}  {explanation(entry).summary}{mark}")
