@@ -1,0 +1,1 @@
+"""Can it go wrong: exhaustive search of a sync program."""

@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from titan.sync.expression import ZERO, Expression
-from titan.sync.program import Buffer, NamedBarrier, Operation, Parameter, Policies, Pool, Queue
+from titan.sync.program import (
+    DEFAULT_POLICIES,
+    Buffer,
+    NamedBarrier,
+    Operation,
+    Parameter,
+    Policies,
+    Pool,
+    Queue,
+)
 
 
 class ReleaseMode(StrEnum):
@@ -187,7 +196,7 @@ class Count(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Primitive(Statement):
-    """An operation of the sync level inside a protocol: named barriers, stores, fences, registers."""
+    """An operation of the sync level inside a protocol: named barrier, store, fence, registers."""
 
     operation: Operation
 
@@ -224,5 +233,5 @@ class Protocol:
     named_barriers: tuple[NamedBarrier, ...] = ()
     queues: tuple[Queue, ...] = ()
     pools: tuple[Pool, ...] = ()
-    policies: Policies = Policies()
+    policies: Policies = DEFAULT_POLICIES
     span: object = field(default=None, compare=False)

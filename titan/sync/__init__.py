@@ -1,0 +1,1 @@
+"""What the hardware executes: the sync program, its meaning, and the reference interpreter."""

@@ -405,6 +405,9 @@ class Policies:
     exit_in_flight: str = "refuse"
 
 
+DEFAULT_POLICIES = Policies()
+
+
 @dataclass(frozen=True, slots=True)
 class SyncProgram:
     name: str
@@ -416,7 +419,7 @@ class SyncProgram:
     buffers: tuple[Buffer, ...] = ()
     queues: tuple[Queue, ...] = ()
     pools: tuple[Pool, ...] = ()
-    policies: Policies = Policies()
+    policies: Policies = DEFAULT_POLICIES
     span: object = field(default=None, compare=False)
 
 

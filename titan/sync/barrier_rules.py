@@ -1,0 +1,239 @@
+"""Barriers: mbarriers with phases and transaction counts, and named barriers.
+
+Sources: PTX "mbarrier" (contents, phase completion, test_wait), "bar", "barrier.cluster".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from titan.sync import program as ir
+from titan.sync.control import Agent, Sizes
+from titan.sync.expression import evaluate
+from titan.sync.fault import FaultKind
+from titan.sync.memory_rules import Environment, MemoryRules
+from titan.sync.state import Doing, Draft, Key, MbarrierState, NamedState, key_text
+
+TRANSACTION_MAX = 2**20 - 1  # PTX "mbarrier: Contents": range of the transaction count
+
+
+def key_of(reference: ir.Reference, environment: Mapping[str, int]) -> Key:
+    return reference.name, evaluate(reference.index, environment)
+
+
+class BarrierRules(MemoryRules):
+    """What operations on barriers do to a draft state."""
+
+    def __init__(self, program: ir.SyncProgram, sizes: Sizes | None = None) -> None:
+        super().__init__(program, sizes)
+        self._barriers = {barrier.name: barrier for barrier in program.barriers}
+
+    # -------------------------------------------------------------------------- mbarriers
+
+    def declared(
+        self, draft: Draft, doing: Doing, reference: ir.Reference, environment: Environment
+    ) -> Key:
+        """The key of a barrier that exists."""
+        key = key_of(reference, environment)
+        if key not in draft.barriers:
+            message = f"there is no barrier {key_text(key)}"
+            doing.fail(FaultKind.INDEX_OUT_OF_RANGE, message, key[0])
+        return key
+
+    def usable(self, draft: Draft, doing: Doing, key: Key, engine: bool = False) -> MbarrierState:
+        """The barrier, if it is live and its initialisation is published to who uses it."""
+        barrier, cta = draft.barriers[key], self._barriers[key[0]].cta
+        if barrier.status == 0:
+            message = f"{key_text(key)} is used before it is initialised or after it is invalidated"
+            doing.fail(FaultKind.BARRIER_UNINITIALISED, message, key[0])
+        remote = cta != self.agents[doing.agent].role.cta
+        if (remote or engine) and barrier.status == 1:
+            message = f"the initialisation of {key_text(key)} is not published by a fence"
+            doing.fail(FaultKind.UNPUBLISHED_INIT, message, key[0])
+        if remote or engine:
+            self.check_alive(draft, doing, cta, key_text(key))
+        return barrier
+
+    def store(self, draft: Draft, doing: Doing, key: Key, barrier: MbarrierState) -> None:
+        """Store the barrier, completing its phase when nothing is outstanding."""
+        if abs(barrier.transaction) > TRANSACTION_MAX:
+            message = f"{key_text(key)} counts more bytes than it can"
+            doing.fail(FaultKind.TRANSACTION_MISMATCH, message, key[0])
+        if barrier.pending == 0 and barrier.transaction < 0:
+            message = f"{key_text(key)} receives more bytes than its phase expects"
+            doing.fail(FaultKind.TRANSACTION_MISMATCH, message, key[0])
+        if barrier.pending == 0 and barrier.transaction == 0:
+            barrier = barrier._replace(
+                pending=barrier.expected, phase=barrier.phase + 1, tokens=frozenset()
+            )
+        draft.barriers[key] = barrier
+
+    def arrive(self, draft: Draft, doing: Doing, environment: Environment) -> None:
+        operation = doing.operation
+        assert isinstance(operation, ir.Arrive)
+        key = self.declared(draft, doing, operation.barrier, environment)
+        barrier = self.usable(draft, doing, key)
+        count = evaluate(operation.count, environment)
+        if operation.token:
+            barrier = barrier._replace(tokens=barrier.tokens | {doing.agent})
+        if operation.drop:
+            barrier = barrier._replace(expected=barrier.expected - count)
+        expected_bytes = evaluate(operation.transaction, environment)
+        self.count_down(draft, doing, key, barrier, count, expected_bytes)
+
+    def count_down(
+        self,
+        draft: Draft,
+        doing: Doing,
+        key: Key,
+        barrier: MbarrierState,
+        count: int,
+        expected_bytes: int = 0,
+    ) -> None:
+        """Expect bytes, then take `count` arrivals off the phase."""
+        if not 0 <= count <= barrier.pending or barrier.expected < 0:
+            message = f"{key_text(key)} gets more arrivals than its phase expects"
+            doing.fail(FaultKind.OVER_ARRIVAL, message, key[0])
+        changed = barrier._replace(
+            pending=barrier.pending - count, transaction=barrier.transaction + expected_bytes
+        )
+        self.store(draft, doing, key, changed)
+
+    def expect(self, draft: Draft, doing: Doing, environment: Environment) -> None:
+        operation = doing.operation
+        assert isinstance(operation, ir.ExpectTransaction)
+        key = self.declared(draft, doing, operation.barrier, environment)
+        barrier = self.usable(draft, doing, key)
+        if barrier.pending == 0:
+            message = f"bytes are expected on {key_text(key)} after the last arrival of its phase"
+            doing.fail(FaultKind.TRANSACTION_MISMATCH, message, key[0])
+        transaction = barrier.transaction + evaluate(operation.bytes, environment)
+        self.store(draft, doing, key, barrier._replace(transaction=transaction))
+
+    def wait_passes(self, draft: Draft, operation: ir.Wait, environment: Environment) -> bool:
+        """Whether the parity wait is over. A wait on no usable barrier passes, and then fails."""
+        barrier = draft.barriers.get(key_of(operation.barrier, environment))
+        if barrier is None or barrier.status == 0:
+            return True
+        return barrier.phase & 1 != evaluate(operation.parity, environment) & 1
+
+    def wait(self, draft: Draft, doing: Doing, environment: Environment) -> None:
+        operation = doing.operation
+        assert isinstance(operation, ir.Wait)
+        key = self.declared(draft, doing, operation.barrier, environment)
+        barrier = self.usable(draft, doing, key)
+        if operation.phase is None:
+            return
+        meant = evaluate(operation.phase, environment)
+        if barrier.phase != meant + 1:
+            message = (
+                f"the wait for phase {meant} of {key_text(key)} passes while {barrier.phase} "
+                "phases are complete"
+            )
+            doing.fail(FaultKind.LAPPED_WAIT, message, key[0])
+
+    def check_lapped(self, draft: Draft) -> None:
+        """A waiting agent whose phase is two behind sleeps through it (PTX test_wait)."""
+        for agent in self.agents:
+            position = draft.positions[agent.number]
+            operation = self.operation_at(position)
+            if not isinstance(operation, ir.Wait) or operation.phase is None:
+                continue
+            environment = self.environment(agent, position.values)
+            key = key_of(operation.barrier, environment)
+            barrier = draft.barriers.get(key)
+            meant = evaluate(operation.phase, environment)
+            if barrier and barrier.status and barrier.phase > meant + 1:
+                message = (
+                    f"{agent.name} still waits for phase {meant} of {key_text(key)} while "
+                    f"{barrier.phase} phases are complete"
+                )
+                Doing(agent.number, operation).fail(FaultKind.LAPPED_WAIT, message, key[0])
+
+    def init(self, draft: Draft, doing: Doing, environment: Environment) -> None:
+        operation = doing.operation
+        assert isinstance(operation, ir.Init)
+        key = self.declared(draft, doing, operation.barrier, environment)
+        if draft.barriers[key].status != 0:
+            message = f"{key_text(key)} is initialised while it is live"
+            doing.fail(FaultKind.BARRIER_LIFECYCLE, message, key[0])
+        count = evaluate(operation.count, environment)
+        status = 2 if self.program.policies.barrier_init == "assumed" else 1
+        draft.barriers[key] = MbarrierState(status, doing.agent, count, count, 0, 0, frozenset())
+
+    def invalidate(self, draft: Draft, doing: Doing, environment: Environment) -> None:
+        operation = doing.operation
+        assert isinstance(operation, ir.Invalidate)
+        key = self.declared(draft, doing, operation.barrier, environment)
+        barrier = draft.barriers[key]
+        if barrier.status == 0:
+            message = f"{key_text(key)} is invalidated while it is not live"
+            doing.fail(FaultKind.BARRIER_UNINITIALISED, message, key[0])
+        used = any(key == target for flight in draft.flights() for target, _ in flight.completes)
+        if used or barrier.tokens or self._waited_for(draft, key):
+            message = f"{key_text(key)} is invalidated while it is in use"
+            doing.fail(FaultKind.BARRIER_LIFECYCLE, message, key[0])
+        draft.barriers[key] = barrier._replace(status=0)
+
+    def _waited_for(self, draft: Draft, key: Key) -> bool:
+        """Whether an agent stands at a wait on the barrier."""
+        for agent in self.agents:
+            position = draft.positions[agent.number]
+            operation = self.operation_at(position)
+            if isinstance(operation, ir.Wait | ir.TokenWait):
+                environment = self.environment(agent, position.values)
+                if key_of(operation.barrier, environment) == key:
+                    return True
+        return False
+
+    # --------------------------------------------------------------------- named barriers
+
+    def named_key(
+        self, draft: Draft, doing: Doing, reference: ir.Reference, environment: Environment
+    ) -> Key:
+        """The key of a named barrier that exists."""
+        key = key_of(reference, environment)
+        if key not in draft.named:
+            message = f"there is no named barrier {key_text(key)}"
+            doing.fail(FaultKind.INDEX_OUT_OF_RANGE, message, key[0])
+        return key
+
+    def blocked_in_sync(self, draft: Draft, agent: Agent) -> bool:
+        """Whether the agent has arrived by `bar.sync` and its generation is not complete."""
+        return any(~agent.number in named.agents for named in draft.named.values())
+
+    def named_arrive(self, draft: Draft, agent: Agent, doing: Doing) -> bool:
+        """Arrive with the agent's threads; the last arrival releases all who wait in a `sync`.
+
+        Returns whether the agent goes on: a `sync` that is not the last arrival stays.
+        """
+        operation = doing.operation
+        assert isinstance(operation, ir.BarrierSync | ir.BarrierArrive)
+        environment = self.environment(agent, draft.positions[agent.number].values)
+        threads = evaluate(operation.threads, environment)
+        key = self.named_key(draft, doing, operation.barrier, environment)
+        named = draft.named[key]
+        if agent.number in named.agents or ~agent.number in named.agents:
+            message = f"{agent.name} arrives at {key_text(key)} again before it has completed"
+            doing.fail(FaultKind.NAMED_BARRIER_MISUSE, message, key[0])
+        arrived = named.arrived_threads + agent.role.threads
+        if named.expected_threads not in (0, threads) or arrived > threads:
+            message = (
+                f"{key_text(key)} counts {arrived} of {threads} threads where "
+                f"{named.expected_threads or threads} are expected"
+            )
+            doing.fail(FaultKind.NAMED_BARRIER_MISUSE, message, key[0])
+        sync = isinstance(operation, ir.BarrierSync)
+        if arrived < threads:
+            mark = ~agent.number if sync else agent.number
+            draft.named[key] = NamedState(arrived, threads, named.agents | {mark})
+            return not sync
+        draft.named[key] = NamedState(0, 0, frozenset())
+        for other in named.agents:
+            if other < 0:
+                self.advance(draft, self.agents[~other])
+        return True
+
+    def advance(self, draft: Draft, agent: Agent) -> None:
+        """The agent has executed its operation and stands at the next one."""
+        draft.positions[agent.number] = self.after(agent, draft.positions[agent.number])

@@ -1,0 +1,175 @@
+"""Control flow of the agents: from one operation to the next, over loops, branches, assignments.
+
+Local and eager: an agent that has executed an operation stands at once at its next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from titan.sync import program as ir
+from titan.sync.expression import evaluate
+from titan.sync.state import Position, State
+
+LOCAL_STEPS_MAX = 1_000_000  # control steps of one agent without an operation
+Sizes = Mapping[str, int | tuple[int, ...]]
+
+
+class LocalLoopError(Exception):
+    """A role's control flow runs on without reaching an operation."""
+
+
+class Agent(NamedTuple):
+    """One instance of a role; `number` counts over the whole program."""
+
+    number: int
+    role: ir.Role
+    member: int
+
+    @property
+    def name(self) -> str:
+        return self.role.name if self.role.agents == 1 else f"{self.role.name}[{self.member}]"
+
+
+def agents_of(program: ir.SyncProgram) -> tuple[Agent, ...]:
+    """All agents, in the numbering that steps and traces use."""
+    pairs = [(role, member) for role in program.roles for member in range(role.agents)]
+    return tuple(Agent(number, role, member) for number, (role, member) in enumerate(pairs))
+
+
+class ControlFlow:
+    """The structured program of every role, numbered, with the sizes of one run.
+
+    Raises ValueError when a parameter has no size; its methods raise LocalLoopError.
+    """
+
+    def __init__(self, program: ir.SyncProgram, sizes: Sizes | None = None) -> None:
+        self.program = program
+        self.sizes: dict[str, int | tuple[int, ...]] = {}
+        for parameter in program.parameters:
+            size = (sizes or {}).get(parameter.name, parameter.value)
+            if size is None:
+                raise ValueError(f"parameter {parameter.name} has no size")
+            self.sizes[parameter.name] = size
+        self._per = {parameter.name: parameter.per for parameter in program.parameters}
+        self.agents = agents_of(program)
+        self.operations: list[ir.Operation] = []
+        self._site_of: dict[int, int] = {}
+        self._blocks: list[ir.Block] = []
+        self._inner: dict[tuple[int, int, int], int] = {}  # (block, index, arm) -> block
+        self._entry = {role.name: self._number(role.body) for role in program.roles}
+        self._variables = {role.name: _variables_of(role) for role in program.roles}
+
+    def _number(self, block: ir.Block) -> int:
+        """Give the block and all blocks inside it numbers; returns that of the block."""
+        number = len(self._blocks)
+        self._blocks.append(block)
+        for index, operation in enumerate(block):
+            if id(operation) not in self._site_of:
+                self._site_of[id(operation)] = len(self.operations)
+                self.operations.append(operation)
+            if isinstance(operation, ir.Loop):
+                self._inner[(number, index, 0)] = self._number(operation.body)
+            elif isinstance(operation, ir.Branch):
+                self._inner[(number, index, 0)] = self._number(operation.then)
+                self._inner[(number, index, 1)] = self._number(operation.otherwise)
+        return number
+
+    def site_of(self, operation: ir.Operation) -> int:
+        """The number of an operation of this program in `operations`."""
+        return self._site_of[id(operation)]
+
+    def environment(self, agent: Agent, values: tuple[int, ...]) -> dict[str, int]:
+        """All names in scope of the agent, with the sizes of this run."""
+        environment = dict(zip(self._variables[agent.role.name], values, strict=True))
+        environment[agent.role.agent_constant] = agent.member
+        for name, size in self.sizes.items():
+            if isinstance(size, int):
+                environment[name] = size
+            else:
+                instance = environment.get(self._per[name] or "", 0)
+                environment[name] = size[min(max(instance, 0), len(size) - 1)]
+        return environment
+
+    def start(self, agent: Agent) -> Position:
+        """The agent's first operation."""
+        first = dict(agent.role.variables)
+        values = tuple(first.get(name, 0) for name in self._variables[agent.role.name])
+        return self.settle(agent, Position(((self._entry[agent.role.name], 0),), values))
+
+    def after(self, agent: Agent, position: Position) -> Position:
+        """Where the agent stands when it has executed the operation at `position`."""
+        (number, index), outer = position.frames[-1], position.frames[:-1]
+        return self.settle(agent, Position((*outer, (number, index + 1)), position.values))
+
+    def operation_at(self, position: Position) -> ir.Operation | None:
+        """What is executed next at a settled position; None at the end."""
+        if not position.frames:
+            return None
+        number, index = position.frames[-1]
+        return self._blocks[number][index]
+
+    def operation_of(self, state: State, agent: int) -> ir.Operation | None:
+        """What the agent executes next; None at its end."""
+        return self.operation_at(state.positions[agent])
+
+    def settle(self, agent: Agent, position: Position) -> Position:
+        """Follow control flow and local assignments up to the next operation, or to the end."""
+        frames, values = list(position.frames), list(position.values)
+        variables = self._variables[agent.role.name]
+        for _ in range(LOCAL_STEPS_MAX):
+            if not frames:
+                return Position((), tuple(values))
+            number, index = frames[-1]
+            block = self._blocks[number]
+            if index == len(block):
+                frames.pop()
+                self._leave(agent, frames, values)
+                continue
+            operation = block[index]
+            environment = self.environment(agent, tuple(values))
+            if isinstance(operation, ir.Assign):
+                value = evaluate(operation.value, environment)
+                values[variables.index(operation.variable)] = value
+                frames[-1] = (number, index + 1)
+            elif isinstance(operation, ir.Loop):
+                values[variables.index(operation.variable)] = evaluate(operation.start, environment)
+                self._test_loop(agent, frames, values, operation)
+            elif isinstance(operation, ir.Branch):
+                arm = 0 if evaluate(operation.condition, environment) else 1
+                frames.append((self._inner[(number, index, arm)], 0))
+            else:
+                return Position(tuple(frames), tuple(values))
+        raise LocalLoopError(f"{agent.name}: control flow without an operation does not end")
+
+    def _leave(self, agent: Agent, frames: list[tuple[int, int]], values: list[int]) -> None:
+        """The innermost block is over: next round of its loop, or on behind its branch."""
+        if not frames:
+            return
+        number, index = frames[-1]
+        outer = self._blocks[number][index]
+        if isinstance(outer, ir.Loop):
+            values[self._variables[agent.role.name].index(outer.variable)] += 1
+            self._test_loop(agent, frames, values, outer)
+        else:
+            frames[-1] = (number, index + 1)
+
+    def _test_loop(
+        self, agent: Agent, frames: list[tuple[int, int]], values: list[int], loop: ir.Loop
+    ) -> None:
+        """At the loop's test: go into the body, or past the loop."""
+        number, index = frames[-1]
+        environment = self.environment(agent, tuple(values))
+        if environment[loop.variable] < evaluate(loop.stop, environment):
+            frames.append((self._inner[(number, index, 0)], 0))
+        else:
+            frames[-1] = (number, index + 1)
+
+
+def _variables_of(role: ir.Role) -> tuple[str, ...]:
+    names = [name for name, _ in role.variables]
+    for operation in ir.walk(role.body):
+        if isinstance(operation, ir.Loop | ir.Assign):
+            names.append(operation.variable)
+    return tuple(dict.fromkeys(names))

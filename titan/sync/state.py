@@ -1,0 +1,155 @@
+"""States of a running sync program: immutable values, and the draft that a step changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, NoReturn
+
+from titan.sync import program as ir
+from titan.sync.fault import Fault, FaultKind
+
+UNDEFINED = -(2**40)  # content of memory that nobody has written
+ANY_TILE = UNDEFINED + 1  # content written without a tile
+ENGINE = -1  # stands for the engine among the writers of a cell
+
+Cell = tuple[str, int]  # storage, unit
+Key = tuple[str, int]  # a declared array and an index
+
+
+class Position(NamedTuple):
+    """Where an agent is: frames (block, index) from the outside in, and its variables.
+
+    `index` is that of the operation to execute next; no frames: the agent is at its end.
+    """
+
+    frames: tuple[tuple[int, int], ...]
+    values: tuple[int, ...]
+
+
+class Flight(NamedTuple):
+    """An asynchronous operation between start and finish.
+
+    `site` is the number of the operation in `Machine.operations`; `accesses` are (cell, write,
+    tile, proxy); `completes` are (barrier, bytes), or (barrier, arrivals) of a `QueueArrive`.
+    """
+
+    agent: int
+    ordinal: int
+    site: int
+    accesses: tuple[tuple[Cell, bool, int, ir.Proxy], ...]
+    completes: tuple[tuple[Key, int], ...]
+    reading: bool
+    chunks: int
+
+
+class MbarrierState(NamedTuple):
+    """`status`: 0 dead, 1 initialised but not published, 2 live. `tokens`: agents with a state."""
+
+    status: int
+    owner: int
+    expected: int
+    pending: int
+    transaction: int
+    phase: int
+    tokens: frozenset[int]
+
+
+class NamedState(NamedTuple):
+    """`agents` have arrived in this generation; one that waits in a `sync` as its complement."""
+
+    arrived_threads: int
+    expected_threads: int
+    agents: frozenset[int]
+
+
+class CellState(NamedTuple):
+    """The tile held; the agents whose generic writes or reads are not fenced; tensor map state."""
+
+    tile: int
+    writers: frozenset[int]
+    readers: frozenset[int]
+    tensormap: int  # 0 clean, 1 written, 2 released
+
+
+class QueueState(NamedTuple):
+    closed: tuple[tuple[Flight, ...], ...]
+    open: tuple[Flight, ...]
+
+
+class State(NamedTuple):
+    positions: tuple[Position, ...]
+    issued: tuple[int, ...]
+    barriers: tuple[tuple[Key, MbarrierState], ...]
+    named: tuple[tuple[Key, NamedState], ...]
+    cells: tuple[tuple[Cell, CellState], ...]
+    queues: tuple[tuple[tuple[int, str], QueueState], ...]
+    free_flights: tuple[Flight, ...]
+    pools: tuple[tuple[str, int], ...]
+
+
+class Draft:
+    """A state under construction: the same tables as `State`, as dictionaries."""
+
+    def __init__(self, state: State) -> None:
+        self.positions = list(state.positions)
+        self.issued = list(state.issued)
+        self.barriers = dict(state.barriers)
+        self.named = dict(state.named)
+        self.cells = dict(state.cells)
+        self.queues = dict(state.queues)
+        self.free_flights = list(state.free_flights)
+        self.pools = dict(state.pools)
+
+    def freeze(self) -> State:
+        return State(
+            tuple(self.positions),
+            tuple(self.issued),
+            tuple(self.barriers.items()),
+            tuple(self.named.items()),
+            tuple(self.cells.items()),
+            tuple(self.queues.items()),
+            tuple(sorted(self.free_flights, key=lambda flight: flight[:2])),
+            tuple(self.pools.items()),
+        )
+
+    def flights(self) -> Iterator[Flight]:
+        """Everything in flight; within one queue in the order of issue."""
+        yield from self.free_flights
+        for queue in self.queues.values():
+            for group in queue.closed:
+                yield from group
+            yield from queue.open
+
+
+class FaultFound(Exception):
+    """Ends a step: the interleaving so far shows this fault."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+class Doing(NamedTuple):
+    """Which agent does what (for an engine's step: who issued what)."""
+
+    agent: int
+    operation: ir.Operation
+
+    def fail(self, kind: FaultKind, message: str, name: str = "") -> NoReturn:
+        """Raise the fault, pointing at this operation."""
+        raise FaultFound(Fault(kind, message, (self.agent,), (self.operation,), name))
+
+    def clash(self, kind: FaultKind, message: str, name: str, other: Doing) -> NoReturn:
+        """Raise the fault, pointing at this operation and at another one."""
+        agents, operations = (self.agent, other.agent), (self.operation, other.operation)
+        raise FaultFound(Fault(kind, message, agents, operations, name))
+
+
+def key_text(key: Key) -> str:
+    return f"{key[0]}[{key[1]}]"
+
+
+def content_text(tile: int) -> str:
+    if tile == UNDEFINED:
+        return "nothing defined"
+    return "some other value" if tile == ANY_TILE else f"tile {tile}"
