@@ -1,0 +1,1 @@
+"""What is computed: operations, dependences and bounds on the initiation interval."""

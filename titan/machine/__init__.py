@@ -1,0 +1,1 @@
+"""What the target is: units, capacities, memories and limits, as data. Import the modules."""

@@ -1,0 +1,1 @@
+"""When and on which warps each operation runs; schedulers, and the checker that trusts none."""
