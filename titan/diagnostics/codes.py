@@ -93,6 +93,7 @@ TTN210 named-barrier-misuse error
 TTN211 leak-at-exit error
 TTN212 lapped-wait error
 TTN213 register-pool-misuse error
+TTN214 index-out-of-range error
 TTN301 missing-proxy-fence error
 TTN302 missing-proxy-fence-war error
 TTN303 unpublished-barrier-init error
