@@ -1,3 +1,3 @@
-"""TITAN: verification, scheduling and emission of software-pipelined, warp-specialised GPU kernels."""
+"""TITAN: verify, schedule and emit software-pipelined, warp-specialised GPU kernels."""
 
 __version__ = "0.1.0"
