@@ -73,6 +73,19 @@ def test_yaml_1_2_scalars():
     assert kind(tree.get("q")) == "a string"
 
 
+def test_parts_of_scalars_have_spans_of_their_own():
+    text = "a: t + x\nb: 't + x'\nc: \"t \\x2b x\"\nd: >\n  t + x\ne: &e t + x\n"
+    tree = good(text)
+    places = []
+    for name in "abcde":
+        node = tree.get(name)
+        assert isinstance(node, Scalar) and node.text.strip() == "t + x"
+        part = node.part(node.text.index("x"), 1)
+        places.append((part.start_line, part.start_column, part == node.span))
+    assert places[:2] == [(1, 8, False), (2, 9, False)]
+    assert all(whole for _, _, whole in places[2:])
+
+
 def test_aliases_share_their_node():
     tree = good("a: &x [1, 2]\nb: *x\n")
     assert tree.get("a") is tree.get("b")

@@ -33,6 +33,19 @@ class Scalar:
     def is_null(self) -> bool:
         return self.plain and self.text in ("", "~", "null", "Null", "NULL")
 
+    def part(self, start: int, length: int) -> Span:
+        """The span of `length` characters of the text from `start`, for faults inside expressions.
+
+        Where columns do not follow the text (escapes, folded lines, an anchor before the value) it
+        is the span of the whole scalar.
+        """
+        quote = 0 if self.plain else 1
+        span = self.span
+        one_line = span.start_line == span.end_line
+        if not one_line or span.end_column - span.start_column != len(self.text) + 2 * quote:
+            return span
+        return span.within(start + quote, length)
+
 
 @dataclass(frozen=True, slots=True)
 class Sequence:

@@ -16,6 +16,7 @@ from typing import Any
 
 from titan.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.diagnostics.wording import quoted, suggestion
+from titan.source import indexed
 from titan.source.loading import load_bytes, load_file, load_text
 from titan.source.span import Source, Span
 from titan.source.tree import Entry, Mapping, Node, Scalar, Sequence
@@ -80,7 +81,7 @@ class _Builder:
         elif name == "ScalarEvent":
             self.check_tag(event, span)
             self.count(1, span)
-            node = Scalar(event.value, span, not event.style)
+            node = Scalar(indexed.show(event.value), span, not event.style)
             self.anchor(event.anchor, node)
             self.add(node, event.end_mark.index)
         elif name == "AliasEvent":
@@ -189,7 +190,7 @@ def parse(
 
     builder = _Builder(source, nodes_max, depth_max)
     try:
-        for event in YAML(typ="safe", pure=True).parse(source.text):
+        for event in YAML(typ="safe", pure=True).parse(indexed.hide(source.text)):
             builder.event(event)
     except _Refused:
         return None, builder.errors

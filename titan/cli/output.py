@@ -1,0 +1,52 @@
+"""How commands show diagnostics: the options that they share, and where the output goes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+FORMATS = ("text", "concise", "json")
+
+
+def format_option(command: Command) -> Command:
+    """Adds `--format`, given to the command as `format_name`."""
+    return click.option(
+        "--format",
+        "format_name",
+        type=click.Choice(FORMATS),
+        default="text",
+        show_default=True,
+        help="How to show what was found.",
+    )(command)
+
+
+def colour_option(command: Command) -> Command:
+    """Adds `--color`, given to the command as `colour`."""
+    return click.option(
+        "--color",
+        "colour",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        help="When to colour text; auto honours NO_COLOR and FORCE_COLOR.",
+    )(command)
+
+
+def show(diagnostics: Iterable[Any], format_name: str = "text", colour: str = "auto") -> None:
+    """Write diagnostics to stdout. Text that the terminal cannot encode is escaped, never a fault."""
+    from titan.diagnostics.render import render
+    from titan.diagnostics.render.colour import wanted
+
+    text = render(format_name, diagnostics, colour=wanted(sys.stdout, colour))
+    write(text)
+
+
+def write(text: str) -> None:
+    """Write text to stdout as it is, characters that its encoding lacks escaped."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))

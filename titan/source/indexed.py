@@ -1,0 +1,58 @@
+"""Lets an indexed name stand in a YAML flow collection: `[A[t], B[t]]`, `{stage: min(a, b)}`.
+
+YAML ends a plain scalar at a bracket or comma inside brackets or braces. Before parsing, the
+brackets and commas of an index or call are replaced, one character for one, by characters of the
+private use area, and put back in each scalar: offsets stay true, and other text stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PLAIN = "[],"
+_HIDDEN = "\ue000\ue001\ue002"
+_HIDE = dict(zip(map(ord, _PLAIN), _HIDDEN, strict=True))
+_SHOW = dict(zip(map(ord, _HIDDEN), _PLAIN, strict=True))
+_OPENING = re.compile(r"[A-Za-z0-9_][\[(]")
+_INSIDE = re.compile(r"[\w\s+\-*/%<>=!.@,\[\]()]")
+_CLOSING = {"[": "]", "(": ")"}
+LENGTH_MAX = 400
+
+
+def hide(text: str) -> str:
+    """`text` with the brackets and commas of every index and call on one line hidden."""
+    pieces: list[str] = []
+    done = 0
+    while (found := _OPENING.search(text, done)) is not None:
+        start = found.end() - 1
+        end = _end_of_group(text, start)
+        pieces.append(text[done:start])
+        pieces.append(text[start:end].translate(_HIDE))
+        done = end
+    pieces.append(text[done:])
+    return "".join(pieces)
+
+
+def show(text: str) -> str:
+    """What `hide` has hidden, as it was."""
+    return text.translate(_SHOW)
+
+
+def _end_of_group(text: str, start: int) -> int:
+    """The offset behind the bracket that closes the one at `start`; `start` if there is none.
+
+    Without a partner the bracket is left to the parser, which reports it.
+    """
+    expected = [_CLOSING[text[start]]]
+    for position in range(start + 1, min(len(text), start + LENGTH_MAX)):
+        char = text[position]
+        if char == "\n" or char == "\r" or _INSIDE.match(char) is None:
+            break
+        if char in _CLOSING:
+            expected.append(_CLOSING[char])
+        elif char in "])":
+            if char != expected.pop():
+                break
+            if not expected:
+                return position + 1
+    return start
