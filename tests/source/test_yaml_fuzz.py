@@ -130,6 +130,8 @@ def hostile() -> dict[str, str]:
     laughs += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 8)}]" for i in range(1, 30)]
     return {
         "open brackets": "[" * size,
+        "open calls": "[" + "a(" * (size // 2),
+        "open calls and closed ones": ("a(" + "b()" * 100) * (size // 302),
         "open braces": "{" * size,
         "open braces with keys": "{a: " * (size // 4),
         "dashes": "- " * (size // 2),

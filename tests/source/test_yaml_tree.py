@@ -2,6 +2,7 @@
 
 import pytest
 
+from titan.diagnostics.render import render
 from titan.source.loading import load_bytes, load_file
 from titan.source.tree import Mapping, Scalar, Sequence, as_boolean, as_integer, kind
 from titan.source.yaml import DEPTH_MAX, parse_bytes, parse_file, parse_text
@@ -113,6 +114,7 @@ def test_aliases_share_their_node():
         ("a: \x1b[31m\n", "TTN002"),
         (b"a: \xff\n", "TTN002"),
         ("\ud800", "TTN002"),
+        ("a: \ue000", "TTN002"),
     ],
 )
 def test_faults_are_diagnostics(text, expected):
@@ -132,10 +134,36 @@ def test_places_of_faults():
     )
 
 
-def test_an_indexed_name_in_brackets_gets_the_help_that_it_needs():
-    _, errors = parse_text("mma: [A[t], B[t]]\n")
-    assert errors[0].code == "TTN001"
-    assert "quotes" in errors[0].helps[0]
+def test_indexed_names_and_calls_stand_in_brackets():
+    text = "m: {mma: [A[t], B[t - min(1, t)]], as: g}\nn: [x[, y]\n"
+    node, errors = parse_text(text.split("\n", maxsplit=1)[0])
+    assert errors == [] and isinstance(node, Mapping)
+    inner = node.get("m")
+    assert isinstance(inner, Mapping) and inner.names == ("mma", "as")
+    operands = inner.get("mma")
+    assert isinstance(operands, Sequence)
+    assert [item.text for item in operands if isinstance(item, Scalar)] == [
+        "A[t]",
+        "B[t - min(1, t)]",
+    ]
+    assert [text_of(item, text) for item in operands] == ["A[t]", "B[t - min(1, t)]"]
+    assert codes(text) == ["TTN001"]
+
+
+def test_brackets_in_quotes_and_comments_are_left_alone():
+    tree = good("a: ['x[1', 'y]']  # f(a, b\nb: \"g(1, 2)\"\nc: {d: e, f: g}\n")
+    first = tree.get("a")
+    assert isinstance(first, Sequence)
+    assert [item.text for item in first if isinstance(item, Scalar)] == ["x[1", "y]"]
+    second = tree.get("b")
+    assert isinstance(second, Scalar) and second.text == "g(1, 2)"
+
+
+@pytest.mark.parametrize("text", ["a: *x[1]", "a: !t[1] x", "a: |x[1]", "a: %x[1]", "@x[1]: y"])
+def test_faults_show_the_text_that_was_written(text):
+    _, errors = parse_text(text)
+    assert errors
+    assert not any("\ue000" <= char <= "\uf8ff" for char in render("text", errors))
 
 
 def test_a_tree_comes_with_the_faults_that_leave_it_whole():

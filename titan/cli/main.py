@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from typing import Any
 
 import click
@@ -61,10 +61,18 @@ COMMANDS: dict[str, Entry] = {
 
 
 def _exists(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
+    """Whether a module can be found. Unlike `importlib.util.find_spec` it imports no package."""
+    name, path = "", None
+    for piece in module.split("."):
+        name = f"{name}.{piece}" if name else piece
+        if name in sys.modules:
+            path = getattr(sys.modules[name], "__path__", ())
+            continue
+        spec = PathFinder.find_spec(name, path)
+        if spec is None:
+            return False
+        path = spec.submodule_search_locations or ()
+    return True
 
 
 class LazyGroup(click.Group):

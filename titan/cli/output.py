@@ -38,7 +38,7 @@ def colour_option(command: Command) -> Command:
 
 
 def show(diagnostics: Iterable[Any], format_name: str = "text", colour: str = "auto") -> None:
-    """Write diagnostics to stdout. Text that the terminal cannot encode is escaped, never a fault."""
+    """Write diagnostics to stdout; what its encoding lacks is escaped, never a fault."""
     from titan.diagnostics.render import render
     from titan.diagnostics.render.colour import wanted
 

@@ -3,6 +3,7 @@
 YAML ends a plain scalar at a bracket or comma inside brackets or braces. Before parsing, the
 brackets and commas of an index or call are replaced, one character for one, by characters of the
 private use area, and put back in each scalar: offsets stay true, and other text stays as it is.
+The loader refuses characters of that area, so that nothing else is put back.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ _OPENING = re.compile(r"[A-Za-z0-9_][\[(]")
 _INSIDE = re.compile(r"[\w\s+\-*/%<>=!.@,\[\]()]")
 _CLOSING = {"[": "]", "(": ")"}
 LENGTH_MAX = 400
+NESTING_MAX = 8  # with the length it bounds the work for text full of open brackets
 
 
 def hide(text: str) -> str:
@@ -46,10 +48,12 @@ def _end_of_group(text: str, start: int) -> int:
     expected = [_CLOSING[text[start]]]
     for position in range(start + 1, min(len(text), start + LENGTH_MAX)):
         char = text[position]
-        if char == "\n" or char == "\r" or _INSIDE.match(char) is None:
+        if char in "\r\n" or _INSIDE.match(char) is None:
             break
         if char in _CLOSING:
             expected.append(_CLOSING[char])
+            if len(expected) > NESTING_MAX:
+                break
         elif char in "])":
             if char != expected.pop():
                 break

@@ -13,7 +13,8 @@ from titan.diagnostics.model import Diagnostic, diagnostic
 from titan.source.span import Source, whole_file
 
 BYTES_MAX = 1 << 20
-_UNPRINTABLE = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# What YAML does not allow, and the private use area, which `indexed` needs.
+_REFUSED = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\uf900-\ufffd\U00010000-\U0010ffff]")
 
 
 def load_file(
@@ -56,11 +57,11 @@ def load_text(text: str, path: str) -> tuple[Source | None, list[Diagnostic]]:
     Control characters and lone surrogates are refused.
     """
     source = Source(path, text)
-    found = _UNPRINTABLE.search(text)
+    found = _REFUSED.search(text)
     if found is None:
         return source, []
     number = ord(found.group())
-    headline = f"character U+{number:04X} is not allowed in YAML"
+    headline = f"character U+{number:04X} is not allowed in a kernel file"
     place = source.span(found.start(), found.end())
     return None, [diagnostic("TTN002", headline, place, "this character")]
 

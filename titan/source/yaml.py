@@ -33,7 +33,7 @@ class _Frame:
     is_mapping: bool
     flow: bool
     start: int
-    anchor: str | None
+    anchor: str
     items: list[Node] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     keys: dict[str, Scalar] = field(default_factory=dict)
@@ -71,6 +71,7 @@ class _Builder:
 
     def event(self, event: Any) -> None:
         name = type(event).__name__
+        anchor = indexed.show(getattr(event, "anchor", None) or "")
         span = self.source.span(event.start_mark.index, event.end_mark.index)
         if name == "DocumentStartEvent":
             self.documents += 1
@@ -82,10 +83,10 @@ class _Builder:
             self.check_tag(event, span)
             self.count(1, span)
             node = Scalar(indexed.show(event.value), span, not event.style)
-            self.anchor(event.anchor, node)
+            self.anchor(anchor, node)
             self.add(node, event.end_mark.index)
         elif name == "AliasEvent":
-            self.alias(event.anchor, span, event.end_mark.index)
+            self.alias(anchor, span, event.end_mark.index)
         elif name in ("MappingStartEvent", "SequenceStartEvent"):
             self.check_tag(event, span)
             self.count(1, span)
@@ -93,7 +94,7 @@ class _Builder:
                 self.refuse("TTN003", f"nesting is deeper than {self.depth_max} levels", span)
             mapping = name == "MappingStartEvent"
             start, end = event.start_mark.index, event.end_mark.index
-            frame = _Frame(mapping, bool(event.flow_style), start, event.anchor, end=end)
+            frame = _Frame(mapping, bool(event.flow_style), start, anchor, end=end)
             self.frames.append(frame)
         elif name in ("MappingEndEvent", "SequenceEndEvent"):
             self.close(event)
@@ -106,10 +107,12 @@ class _Builder:
 
     def check_tag(self, event: Any, span: Span) -> None:
         if event.tag is not None and str(event.tag) != "!":
-            self.report("TTN001", f"the tag {quoted(str(event.tag))} is not supported", span)
+            self.report(
+                "TTN001", f"the tag {quoted(indexed.show(str(event.tag)))} is not supported", span
+            )
 
-    def anchor(self, name: str | None, node: Node) -> None:
-        if name is not None:
+    def anchor(self, name: str, node: Node) -> None:
+        if name:
             self.anchors[name] = node
 
     def alias(self, name: str, span: Span, end: int) -> None:
@@ -231,19 +234,12 @@ def _syntax_error(source: Source, error: Exception) -> Diagnostic:
         tab = source.span(offset, offset + 1)
         return diagnostic("TTN001", headline, tab, "tab", helps=("indent with spaces",))
     problem = str(getattr(error, "problem", None) or "the text cannot be parsed as YAML")
-    headline = problem.split("\n", maxsplit=1)[0].rstrip(".")
+    headline = indexed.show(problem.split("\n", maxsplit=1)[0].rstrip("."))
     headline = headline[:1].lower() + headline[1:]
     context_mark = getattr(error, "context_mark", None)
     context = getattr(error, "context", None)
     others: tuple[Annotation, ...] = ()
     if context_mark is not None and context and context_mark.index != offset:
         place = source.span(context_mark.index, context_mark.index + 1)
-        others = (Annotation(place, str(context)),)
-    helps: tuple[str, ...] = ()
-    if (
-        at == "["
-        and offset
-        and (source.text[offset - 1].isalnum() or source.text[offset - 1] == "_")
-    ):
-        helps = ('inside brackets or braces YAML wants an indexed name in quotes: "A[t]"',)
-    return diagnostic("TTN001", headline, span, others=others, helps=helps)
+        others = (Annotation(place, indexed.show(str(context))),)
+    return diagnostic("TTN001", headline, span, others=others)

@@ -10,7 +10,7 @@ The kernel hangs.
 
 ## Example
 
-    producer: {wait: "empty[0]", parity: 0}    # a fresh barrier passes parity 1 only
+    producer: {wait: empty[0], parity: 0}    # a fresh barrier passes parity 1 only
 
 ## What to do
 

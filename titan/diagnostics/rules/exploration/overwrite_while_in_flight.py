@@ -12,7 +12,7 @@ changes what it reads; overwriting its destination leaves whichever of the two c
 
 ## Example
 
-    - issue: {mma: ["A[t]", "B[t]"], as: group}
+    - issue: {mma: [A[t], "B[t]"], as: group}
     - arrive: empty[t mod depth]     # released before the group is drained
 
 ## What to do

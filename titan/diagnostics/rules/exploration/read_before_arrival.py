@@ -10,7 +10,7 @@ The read sees the old tile, the new one, or part of each.
 
 ## Example
 
-    - bulk.load: {into: "A[0]", on: "full[0]"}
+    - bulk.load: {into: A[0], on: full[0]}
     - load: A[0]                     # no wait on full[0]
 
 ## What to do

@@ -11,8 +11,8 @@ The kernel computes with wrong operands and says nothing; only the numbers are o
 
 ## Example
 
-    consumer: {wait: "full[(t + 1) mod depth]"}
-    consumer: {load: "A[t mod depth]"}
+    consumer: {wait: full[(t + 1) mod depth]}
+    consumer: {load: A[t mod depth]}
 
 ## What to do
 

@@ -12,12 +12,12 @@ verify another kernel than the one written.
 
 ## Example
 
-    issue: {mma: [A[t], B[t]]}        # inside brackets an indexed name needs quotes
+    rings: {operands: {buffers: [A, B], depth: 4}    # the last brace is missing
 
 ## What to do
 
 Look at the place of the arrow; the fault is there or just before. Indent with spaces, close what is
-open, and put names with an index in quotes inside `[...]` and `{...}`.
+open, and put text with other special characters in quotes.
 
 ## Source
 

@@ -13,7 +13,7 @@ it has left.
 ## Example
 
     - for: t in 0..tiles
-      do: [{acquire: "operands[t]"}, {produce: "operands[t]"}]
+      do: [{acquire: operands[t]}, {produce: operands[t]}]
 
 ## What to do
 

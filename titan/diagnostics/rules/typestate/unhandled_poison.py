@@ -11,8 +11,8 @@ The wait passes, the stage still holds an old tile, and the result is wrong with
 
 ## Example
 
-    producer: {produce: "operands[t]", when: valid, otherwise: poison}
-    consumer: [{wait: "operands[t]"}, {issue: {mma: ["A[t]", "B[t]"]}}]
+    producer: {produce: operands[t], when: valid, otherwise: poison}
+    consumer: [{wait: operands[t]}, {issue: {mma: [A[t], B[t]]}}]
 
 ## What to do
 

@@ -12,8 +12,8 @@ reorder them is not promised; the stricter reading of the model demands the fenc
 
 ## Example
 
-    consumer: [{load: "A[t]"}, {arrive: "empty"}]
-    producer: [{wait: "empty"}, {bulk.load: {into: "A[t + depth]"}}]
+    consumer: [{load: A[t]}, {arrive: empty}]
+    producer: [{wait: empty}, {bulk.load: {into: A[t + depth]}}]
 
 ## What to do
 
