@@ -1,0 +1,210 @@
+"""Asks the solver whether the asked outcome of a litmus test has a consistent execution.
+
+`decide` answers one question; `final_states` lists every final state of the observed registers and
+locations. An execution in which a thread stays blocked counts as final, but an outcome that
+mentions a register which that thread would still have assigned is not reached in it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from pysmt.fnode import FNode
+from pysmt.shortcuts import BOOL, Int, Solver, Symbol
+
+from titan.memory.ast import (
+    Compare,
+    Condition,
+    Connective,
+    FinalMemory,
+    FinalRegister,
+    LitmusTest,
+    Race,
+    Term,
+    Undefined,
+)
+from titan.memory.condition import observed_terms
+from titan.memory.events import EventGraph, build_events
+from titan.memory.model import Model, consistent
+from titan.memory.options import ModelOptions
+from titan.memory.terms import NO, all_of, any_of, both, choose, compare, negation
+from titan.memory.witness import Execution, extract
+
+SOLVER_LOGIC = "QF_LIA"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer for one test.
+
+    `allowed` is None when the solver gave up. `complete` is false when a loop was cut off, so that
+    Forbidden holds only up to that bound.
+    """
+
+    test: LitmusTest
+    options: ModelOptions
+    allowed: bool | None
+    complete: bool
+    witness: Execution | None
+    seconds: float
+    solver: str
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """Allowed, Forbidden, `Forbidden (bounded)`, or Undecided."""
+        if self.allowed is None:
+            return "Undecided"
+        if self.allowed:
+            return "Allowed"
+        return "Forbidden" if self.complete else "Forbidden (bounded)"
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the quantified condition of the file holds (herd's Ok or No)."""
+        if self.allowed is None:
+            return None
+        return self.allowed == (self.test.quantifier.value == "exists")
+
+
+@dataclass(slots=True)
+class Question:
+    """One test under one reading, as formulas: everything a solver needs."""
+
+    test: LitmusTest
+    options: ModelOptions
+    unroll: int = 2
+    graph: EventGraph = field(init=False)
+    model: Model = field(init=False)
+    constraints: list[FNode] = field(init=False)
+    _final: dict[str, FNode] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.graph = build_events(self.test, self.unroll)
+        self.model = Model(self.graph, self.options)
+        self.constraints = consistent(self.model)
+
+    def outcome(self, condition: Condition) -> FNode:
+        """The condition on the final state, with blocked threads excluded where they matter."""
+        parts = [self._formula(condition)]
+        for term in observed_terms(condition):
+            if isinstance(term, FinalRegister):
+                stuck = self.graph.undetermined.get((term.thread, term.register), NO)
+                parts.append(negation(stuck))
+        return all_of(parts)
+
+    def asked(self) -> FNode:
+        parts = [self.outcome(self.test.asked)]
+        if self.test.filter is not None:
+            parts.append(self.outcome(self.test.filter))
+        return all_of(parts)
+
+    def everything(self) -> list[FNode]:
+        asked = self.asked()  # may add the constraints of final values and of late relations
+        late = [part for part in self.model.constraints if not part.is_true()]
+        return [*self.constraints, *late, asked]
+
+    def _formula(self, condition: Condition) -> FNode:
+        match condition:
+            case Compare(left, relation, right):
+                return compare(self.term(left), relation, self.term(right))
+            case Undefined(location):
+                return self.model.undefined(location)
+            case Race(location):
+                return self.model.race(location)
+            case Connective("not", (part,)):
+                return negation(self._formula(part))
+            case Connective("and", parts):
+                return all_of(self._formula(part) for part in parts)
+            case Connective(_, parts):
+                return any_of(self._formula(part) for part in parts)
+        raise TypeError(condition)
+
+    def term(self, term: Term) -> FNode:
+        if isinstance(term, int):
+            return Int(term)
+        if isinstance(term, FinalRegister):
+            return self.graph.registers.get((term.thread, term.register), Int(0))
+        return self._final_value(self.test.memory(term.location))
+
+    def _final_value(self, memory: str) -> FNode:
+        """The value of a write without a successor in coherence order; it need not be unique."""
+        if memory in self._final:
+            return self._final[memory]
+        writes = [w for w in self.model.writes if self.graph.memory(w) == memory]
+        flags = [Symbol(f"final_{w.index}", BOOL) for w in writes]
+        value: FNode = Int(0)
+        for write, flag in zip(writes, flags, strict=True):
+            later = any_of(f for (a, _), f in self.model.co.items() if a == write.index)
+            self.constraints.append(any_of((negation(flag), both(write.guard, negation(later)))))
+            assert write.value is not None
+            value = choose(flag, write.value, value)
+        self.constraints.append(any_of(flags))
+        self._final[memory] = value
+        return value
+
+
+def decide(
+    test: LitmusTest,
+    options: ModelOptions | None = None,
+    *,
+    unroll: int = 2,
+    solver: str = "z3",
+    timeout_milliseconds: int | None = None,
+) -> Decision:
+    """Whether the asked outcome is allowed; raises `UnsupportedTest` for what is not decided."""
+    started = time.perf_counter()
+    options = options or ModelOptions()
+    question = Question(test, options, unroll)
+    settings = {"timeout": timeout_milliseconds} if timeout_milliseconds else {}
+    allowed: bool | None
+    witness = None
+    note = ""
+    with Solver(name=solver, logic=SOLVER_LOGIC, solver_options=settings) as engine:
+        for part in question.everything():
+            engine.add_assertion(part)
+        try:
+            allowed = bool(engine.solve())
+        except Exception as error:
+            if "unknown" not in f"{type(error).__name__} {error}".lower():
+                raise
+            allowed, note = None, "the solver gave up"
+        if allowed:
+            witness = extract(question, engine.get_model())
+    complete = not question.graph.cut
+    seconds = time.perf_counter() - started
+    return Decision(test, options, allowed, complete, witness, seconds, solver, note)
+
+
+def final_states(
+    test: LitmusTest,
+    options: ModelOptions | None = None,
+    *,
+    unroll: int = 2,
+    limit: int = 256,
+) -> list[dict[FinalRegister | FinalMemory, int]]:
+    """Every reachable final state of what the condition mentions, sorted; at most `limit`."""
+    question = Question(test, options or ModelOptions(), unroll)
+    terms = observed_terms(test.condition)
+    values = {term: question.term(term) for term in terms}
+    stuck = [
+        question.graph.undetermined.get((t.thread, t.register), NO)
+        for t in terms
+        if isinstance(t, FinalRegister)
+    ]
+    base = [negation(part) for part in stuck]
+    if test.filter is not None:
+        base.append(question.outcome(test.filter))
+    late = [part for part in question.model.constraints if not part.is_true()]
+    states: list[dict[FinalRegister | FinalMemory, int]] = []
+    with Solver(name="z3", logic=SOLVER_LOGIC) as engine:
+        for part in [*question.constraints, *late, *base]:
+            engine.add_assertion(part)
+        while len(states) < limit and engine.solve():
+            state = {t: engine.get_value(v).constant_value() for t, v in values.items()}
+            states.append(state)
+            if not state:
+                break
+            engine.add_assertion(any_of(compare(values[t], "!=", Int(v)) for t, v in state.items()))
+    return sorted(states, key=lambda state: [(str(t), v) for t, v in state.items()])

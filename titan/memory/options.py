@@ -1,0 +1,49 @@
+"""Which reading of the memory model a verdict uses; stated with every verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class FenceRule(StrEnum):
+    """Where a generic-to-async proxy fence has to stand.
+
+    `WRITER`: every thread that made generic accesses fences them itself; across CTAs a second
+    fence in the CTA of the asynchronous access is asked for as well. `PATH`: a fence anywhere on
+    the causality path, executed in the CTA of the asynchronous access. `WRITER` asks for more.
+    """
+
+    WRITER = "writer"
+    PATH = "path"
+
+
+class WarPolicy(StrEnum):
+    """Generic read, then asynchronous overwrite: `FENCE` asks for a fence, `SYNC` does not."""
+
+    FENCE = "fence"
+    SYNC = "sync"
+
+
+class InitRule(StrEnum):
+    """Publication of `mbarrier.init` to asynchronous and remote users.
+
+    `SYNC`: any synchronisation that orders the initialisation, since barrier objects are used
+    through the generic proxy. `FENCE`: the initialising thread must also fence it.
+    """
+
+    SYNC = "sync"
+    FENCE = "fence"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """The reading; `mutations` name rules that are dropped or weakened, for tests of the suite."""
+
+    fence_rule: FenceRule = FenceRule.WRITER
+    war: WarPolicy = WarPolicy.FENCE
+    init: InitRule = InitRule.SYNC
+    mutations: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return f"fence rule {self.fence_rule}, war {self.war}, init {self.init}"
