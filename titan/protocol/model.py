@@ -2,7 +2,7 @@
 
 Iteration `index` of a ring of depth D uses stage `index mod D` in epoch `index div D`; nothing here
 speaks of a stage without its epoch. Data only: `titan/protocol/typestate.py` checks it for every
-number of tiles, `titan/sync/lowering_*.py` turn it into a sync program for one target.
+number of tiles, `titan/lower/` turns it into a sync program for one target.
 Source: seed formulation, sections 1 and 2 (two-semaphore handshake, unified time loop).
 """
 
@@ -53,7 +53,8 @@ class Transport(StrEnum):
 class Ring:
     """`buffers` share the stages of one ring; `bytes` is what one full stage transfers.
 
-    `producers` and `consumers` name roles; left empty they follow from the program.
+    `ready_count` and `free_count` are the arrivals that fill and that free a stage; 0: as many as
+    there are agents that produce, and that wait for, one index.
     """
 
     name: str
@@ -63,6 +64,8 @@ class Ring:
     release: ReleaseMode = ReleaseMode.PER_AGENT
     partial: PartialTile = PartialTile.ZERO_BYTES
     transport: Transport = Transport.BULK
+    ready_count: int = 0
+    free_count: int = 0
     span: object = field(default=None, compare=False)
 
 
@@ -127,12 +130,14 @@ class Issue(Statement):
     """ReadPerm -> ReadPerm + ComputeTok for every operand; the reads end with the group.
 
     `produces` (ring, index): the computation fills that slot as well (tensor memory), and its
-    completion is the ready token.
+    completion is the ready token. `accumulates`: it writes that slot without completing it; a later
+    `Produce` of the slot, or an `Issue` that `produces` it, does.
     """
 
     operands: tuple[Operand, ...]
     group: str
     produces: tuple[Operand, ...] = ()
+    accumulates: tuple[Operand, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

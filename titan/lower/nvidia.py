@@ -1,0 +1,657 @@
+"""Protocol to sync program for sm_90a and sm_100a: mbarrier rings with phase bits.
+
+A ring of depth D becomes the mbarrier arrays `NAME_full[D]` and `NAME_empty[D]`. Index i uses stage
+i mod D; its fill completes phase i div D of the full barrier, its release phase i div D of the
+empty one, and acquiring i waits for phase i div D - 1 of the empty barrier (the phase before the
+first is complete on a fresh barrier). All barriers are taken as initialised before the roles start.
+
+Decides nothing about correctness: counts and thresholds that lowering derives are checked with the
+rest of the program. Sources: PTX ISA, mbarrier; cp.async.bulk; wgmma; tcgen05.commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from titan.lower.body import BodyLowering, epoch, remainder, slot_text
+from titan.lower.content import positive
+from titan.lower.drains import issued_groups, pending_groups
+from titan.lower.facts import RingFacts
+from titan.lower.model import Lowered, refusal
+from titan.protocol import model
+from titan.protocol.unroll import walk
+from titan.sync import program as ir
+from titan.sync.expression import ONE, ZERO, Constant, Expression, Name, binary
+
+TRANSACTION_MAX_BYTES = 2**20 - 1  # PTX ISA, mbarrier: range of the transaction count
+COUNT_MAX = 2**20 - 1  # PTX ISA, mbarrier.init: range of the expected arrival count
+WGMMA_PENDING_MAX = 7  # PTX ISA, wgmma.wait_group: N in 0..7
+COPY_QUEUE = "cp_async"
+TENSOR_QUEUE = {"sm_90a": "wgmma", "sm_100a": "tcgen05"}
+
+
+def full_name(ring: str) -> str:
+    return f"{ring}_full"
+
+
+def empty_name(ring: str) -> str:
+    return f"{ring}_empty"
+
+
+def lower_nvidia(
+    protocol: model.Protocol, *, add_fences: bool = True, rewrites: frozenset[str] = frozenset()
+) -> Lowered:
+    """The sync program and the choices made.
+
+    `add_fences` False: proxy fences stand only where the protocol has them. `rewrites` may hold
+    "drain_all": where the target cannot leave groups unfinished, wait for all of them. Raises
+    LoweringRefused.
+    """
+    return _Nvidia(protocol, add_fences, rewrites).lower()
+
+
+class _Nvidia(BodyLowering):
+    def __init__(
+        self, protocol: model.Protocol, add_fences: bool, rewrites: frozenset[str]
+    ) -> None:
+        super().__init__(protocol)
+        self.add_fences = add_fences
+        self.rewrites = rewrites
+        self.blackwell = protocol.target.startswith("sm_10")
+        self.queue_name = TENSOR_QUEUE["sm_100a" if self.blackwell else "sm_90a"]
+        self.drained: dict[str, int] = {}  # role -> agents, for roles that wait for tcgen05
+
+    # ------------------------------------------------------------------------- the program
+
+    def lower(self) -> Lowered:
+        for ring in self.protocol.rings:
+            self._check_ring(self.ring(ring.name))
+        roles = []
+        for role in self.protocol.roles:
+            self.role = role
+            body = self.body(role.body)
+            variables = role.variables
+            if role.name in self.drained:
+                variables = (*variables, (self._drain_variable(), 0))
+            roles.append(
+                ir.Role(
+                    role.name, body, role.agents, role.threads, role.cta, role.agent_constant,
+                    variables, span=role.span,
+                )
+            )  # fmt: skip
+        program = ir.SyncProgram(
+            name=self.protocol.name,
+            target=self.protocol.target,
+            roles=tuple(roles),
+            parameters=self.protocol.parameters,
+            barriers=self._barriers(),
+            named_barriers=(*self.protocol.named_barriers, *self._reader_barriers()),
+            buffers=self.buffers(),
+            queues=tuple(self.queues.values()),
+            pools=self.protocol.pools,
+            policies=self.protocol.policies,
+            span=self.protocol.span,
+        )
+        return Lowered(program, tuple(self.notes))
+
+    def _check_ring(self, facts: RingFacts) -> None:
+        ring = facts.ring
+        if ring.transport is model.Transport.LDS_DMA:
+            raise refusal(
+                "TTN401", f"{self.protocol.target} has no direct-to-LDS copy", ring.span,
+                "use bulk or async_copy as transport of the ring",
+            )  # fmt: skip
+        tensor = any(buffer.space is ir.Space.TENSOR for buffer in facts.buffers)
+        if not self.blackwell and (tensor or ring.transport is model.Transport.MMA):
+            raise refusal(
+                "TTN401", f"{self.protocol.target} has no tensor memory for ring {ring.name}",
+                ring.span, "accumulators of wgmma are registers of the warpgroup",
+            )  # fmt: skip
+        if ring.transport in (model.Transport.BULK, model.Transport.ASYNC_COPY) and tensor:
+            raise refusal(
+                "TTN401", f"no {ring.transport} copy writes tensor memory ({ring.name})", ring.span
+            )
+        for what, count in (("ready", facts.ready_count), ("free", facts.free_count)):
+            if not 1 <= count <= COUNT_MAX:
+                raise refusal(
+                    "TTN404", f"ring {ring.name} expects {count} arrivals to be {what}", ring.span
+                )
+        if sum(self.transfers(ring.name, facts.buffers).values()) > TRANSACTION_MAX_BYTES:
+            raise refusal(
+                "TTN404",
+                f"a stage of ring {ring.name} transfers more than {TRANSACTION_MAX_BYTES} bytes",
+                ring.span,
+            )
+
+    def _barriers(self) -> tuple[ir.Barrier, ...]:
+        barriers = []
+        for facts in self.facts.rings.values():
+            ring = facts.ring
+            full_cta, empty_cta = self._homes(facts)
+            barriers.append(
+                ir.Barrier(
+                    full_name(ring.name), facts.ready_count, ring.depth, cta=full_cta,
+                    span=ring.span,
+                )
+            )  # fmt: skip
+            barriers.append(
+                ir.Barrier(
+                    empty_name(ring.name), facts.free_count, ring.depth, cta=empty_cta,
+                    span=ring.span,
+                )
+            )  # fmt: skip
+        for role in self.protocol.roles:
+            if role.name in self.drained:
+                barriers.append(
+                    ir.Barrier(f"{role.name}_drained", 1, role.agents, cta=role.cta, span=role.span)
+                )
+        return tuple(barriers)
+
+    def _homes(self, facts: RingFacts) -> tuple[int, int]:
+        """The CTA of the full barrier (with the data) and of the empty one (with the producer)."""
+        full = facts.buffers[0].cta if facts.buffers else 0
+        numbers = {number for group in facts.producers.values() for number in group}
+        empty = self.facts.agent_roles[min(numbers)][0].cta if numbers else full
+        return full, empty
+
+    def _scope(self, cta: int) -> ir.Scope:
+        return ir.Scope.CTA if cta == self.role.cta else ir.Scope.CLUSTER
+
+    def _full(self, ring: str, index: Expression) -> ir.Reference:
+        return ir.Reference(full_name(ring), remainder(index, self.ring(ring).ring.depth))
+
+    def _empty(self, ring: str, index: Expression) -> ir.Reference:
+        return ir.Reference(empty_name(ring), remainder(index, self.ring(ring).ring.depth))
+
+    # --------------------------------------------------------------------------- producers
+
+    def acquire(self, statement: model.Acquire) -> ir.Block:
+        facts = self.ring(statement.ring)
+        turn = epoch(statement.index, facts.ring.depth)
+        wait = ir.Wait(
+            self._empty(statement.ring, statement.index),
+            parity=_parity(binary("+", turn, ONE)),
+            phase=binary("-", turn, ONE),
+            scope=self._scope(self._homes(facts)[1]),
+            span=statement.span,
+            label=f"acquire {slot_text(statement.ring, statement.index)}: wait empty",
+        )
+        return (wait,)
+
+    def transfers(self, ring: str, buffers: tuple[ir.Buffer, ...]) -> dict[str, int]:
+        """Bytes of one stage of each buffer. Undeclared sizes share what the ring declares."""
+        facts = self.ring(ring)
+        declared = {buffer.name: buffer.bytes_per_stage for buffer in facts.buffers}
+        if not any(declared.values()) and facts.buffers:
+            total = facts.ring.bytes or len(facts.buffers) * 128
+            each = total // len(facts.buffers)
+            declared = {buffer.name: each for buffer in facts.buffers}
+            declared[facts.buffers[0].name] += total - each * len(facts.buffers)
+        return {buffer.name: declared[buffer.name] for buffer in buffers}
+
+    def produce(self, statement: model.Produce) -> ir.Block:
+        place = slot_text(statement.ring, statement.index)
+        filled = self._fill(statement, place)
+        if statement.poison is None:
+            return filled
+        empty = self._arrive_full(statement, place, ZERO, "ready without data (poison)")
+        return (ir.Branch(statement.poison, (empty,), filled, span=statement.span),)
+
+    def _fill(self, statement: model.Produce, place: str) -> ir.Block:
+        match self.ring(statement.ring).ring.transport:
+            case model.Transport.BULK:
+                return self._bulk(statement, place)
+            case model.Transport.STORE:
+                return self._store(statement, place)
+            case model.Transport.ASYNC_COPY:
+                return self._copy(statement, place)
+            case model.Transport.MMA:
+                return self._commit_slot(statement, place)
+        raise refusal("TTN401", f"no way to fill {place} on this target", statement.span)
+
+    def _arrive_full(
+        self, statement: model.Produce, place: str, size: Expression, what: str
+    ) -> ir.Operation:
+        facts = self.ring(statement.ring)
+        barrier = self._full(statement.ring, statement.index)
+        if not statement.last:
+            return ir.ExpectTransaction(
+                barrier, size, span=statement.span, label=f"produce {place}: expect bytes"
+            )
+        return ir.Arrive(
+            barrier, transaction=size, scope=self._scope(self._homes(facts)[0]),
+            span=statement.span, label=f"produce {place}: {what}",
+        )  # fmt: skip
+
+    def _bulk(self, statement: model.Produce, place: str) -> ir.Block:
+        """`arrive.expect_tx`, then one bulk copy a buffer; the arrival alone where 0 bytes."""
+        size = statement.bytes
+        if size is None:
+            return self._bulk_whole(statement, place)
+        if isinstance(size, Constant) and size.value <= 0:
+            return self._arrive_only(statement, place)
+        chosen = self.chosen(statement.ring, statement.buffers)
+        effects = tuple(
+            effect
+            for buffer in chosen
+            for effect in self.write_effects(
+                statement.ring, buffer, statement.index, self.proxy(buffer, True)
+            )
+        )
+        copy = ir.Asynchronous(
+            effects,
+            completes=(ir.Completion(self._full(statement.ring, statement.index), size),),
+            span=statement.span,
+            label=f"produce {place}: bulk copy",
+        )
+        some = (self._arrive_full(statement, place, size, "arrive and expect bytes"), copy)
+        if isinstance(size, Constant):
+            return some
+        none = self._arrive_only(statement, place)
+        return (ir.Branch(positive(size), some, none, span=statement.span),)
+
+    def _arrive_only(self, statement: model.Produce, place: str) -> ir.Block:
+        if not statement.last:
+            return ()
+        return (self._arrive_full(statement, place, ZERO, "arrive without bytes"),)
+
+    def _bulk_whole(self, statement: model.Produce, place: str) -> ir.Block:
+        facts = self.ring(statement.ring)
+        chosen = self.chosen(statement.ring, statement.buffers)
+        sizes = self.transfers(statement.ring, chosen)
+        total = sum(sizes.values())
+        if (
+            facts.ring.bytes
+            and not statement.buffers
+            and self.share(statement.ring, chosen[0])[0] == 1
+        ):
+            total = facts.ring.bytes
+        copies = []
+        shared = 0
+        for buffer in chosen:
+            count, _ = self.share(statement.ring, buffer)
+            if sizes[buffer.name] % count:
+                raise refusal(
+                    "TTN401",
+                    f"{count} agents cannot share the {sizes[buffer.name]} bytes of {buffer.name} "
+                    "evenly",
+                    statement.span,
+                )
+            if count > 1:
+                shared += sizes[buffer.name] - sizes[buffer.name] // count
+            part = Constant(sizes[buffer.name] // count)
+            effects = self.write_effects(
+                statement.ring, buffer, statement.index, self.proxy(buffer, True)
+            )
+            copies.append(
+                ir.Asynchronous(
+                    effects,
+                    completes=(ir.Completion(self._full(statement.ring, statement.index), part),),
+                    span=statement.span,
+                    label=f"produce {place}: bulk copy into {buffer.name}",
+                )
+            )
+        expect = Constant(total - shared)
+        return (
+            self._arrive_full(statement, place, expect, "arrive and expect bytes"),
+            *copies,
+        )
+
+    def _writes(self, statement: model.Produce) -> tuple[ir.Effect, ...]:
+        return tuple(
+            effect
+            for buffer in self.chosen(statement.ring, statement.buffers)
+            for effect in self.write_effects(
+                statement.ring, buffer, statement.index, ir.Proxy.GENERIC
+            )
+        )
+
+    def _store(self, statement: model.Produce, place: str) -> ir.Block:
+        operations: list[ir.Operation] = []
+        if not _no_bytes(statement):
+            operations.append(
+                ir.Access(
+                    self._writes(statement), span=statement.span, label=f"produce {place}: store"
+                )
+            )
+            operations += self._fence_before_engine(statement, f"produce {place}")
+        if statement.last:
+            operations.append(self._arrive_full(statement, place, ZERO, "arrive"))
+        return tuple(operations)
+
+    def _copy(self, statement: model.Produce, place: str) -> ir.Block:
+        """cp.async of every thread, then `mbarrier.arrive.noinc` behind them."""
+        self.queues.setdefault(COPY_QUEUE, ir.Queue(COPY_QUEUE, grouped=False))
+        operations: list[ir.Operation] = []
+        if not _no_bytes(statement):
+            operations.append(
+                ir.Asynchronous(
+                    self._writes(statement), queue=COPY_QUEUE, span=statement.span,
+                    label=f"produce {place}: asynchronous copy",
+                )
+            )  # fmt: skip
+        if statement.last:
+            operations.append(
+                ir.QueueArrive(
+                    COPY_QUEUE, self._full(statement.ring, statement.index), span=statement.span,
+                    label=f"produce {place}: arrive when copied",
+                )
+            )  # fmt: skip
+        return tuple(operations)
+
+    def _commit_slot(self, statement: model.Produce, place: str) -> ir.Block:
+        if not statement.last:
+            return ()
+        return (
+            ir.QueueArrive(
+                self._tensor_queue(), self._full(statement.ring, statement.index),
+                span=statement.span, label=f"produce {place}: commit to full",
+            ),
+        )  # fmt: skip
+
+    # --------------------------------------------------------------------------- consumers
+
+    def wait_ready(self, statement: model.WaitReady) -> ir.Block:
+        facts = self.ring(statement.ring)
+        phase = epoch(statement.index, facts.ring.depth)
+        place = slot_text(statement.ring, statement.index)
+        wait = ir.Wait(
+            self._full(statement.ring, statement.index),
+            parity=_parity(phase),
+            phase=phase,
+            scope=self._scope(self._homes(facts)[0]),
+            span=statement.span,
+            label=f"wait {place}: wait full",
+        )
+        # cp.async writes through the generic proxy; whoever hands them to the tensor core fences.
+        copied = facts.ring.transport is model.Transport.ASYNC_COPY
+        if copied and facts.read_asynchronously and self._may_add_fence(facts):
+            self._note_fence(f"wait {place}", "cp.async before the tensor core reads", statement)
+            return (wait, self._fence(facts, statement, f"wait {place}: proxy fence"))
+        return (wait,)
+
+    def read_stage(self, statement: model.ReadStage) -> ir.Block:
+        operand = model.Operand(statement.ring, statement.index, statement.buffers)
+        condition, whole, masked = self.reading((operand,), asynchronous=False)
+        label = f"read {slot_text(statement.ring, statement.index)}"
+        return _either(
+            condition,
+            (ir.Access(whole, span=statement.span, label=label),),
+            (ir.Access(masked, span=statement.span, label=f"{label} (masked)"),),
+            statement.span,
+        )
+
+    def _tensor_queue(self) -> str:
+        name = self.queue_name
+        if name not in self.queues:
+            self.queues[name] = ir.Queue(name, grouped=not self.blackwell, pipelined=True)
+        return name
+
+    def issue(self, statement: model.Issue) -> ir.Block:
+        """One tensor-core operation; on sm_90a it is a group of its own."""
+        queue = statement.group if self._declared(statement.group) else self._tensor_queue()
+        condition, whole, masked = self.reading(statement.operands, asynchronous=True)
+        writes = tuple(
+            ir.Effect(
+                buffer.name, remainder(slot.index, self.ring(slot.ring).ring.depth), True,
+                slot.index, None, self.proxy(buffer, True),
+            )
+            for slot in (*statement.produces, *statement.accumulates)
+            for buffer in self.chosen(slot.ring, slot.buffers)
+        )  # fmt: skip
+        label = f"issue {statement.group}"
+        start = _either(
+            condition,
+            (ir.Asynchronous((*whole, *writes), queue, span=statement.span, label=label),),
+            (ir.Asynchronous((*masked, *writes), queue, span=statement.span, label=label),),
+            statement.span,
+        )
+        after: list[ir.Operation] = []
+        if self.queues[queue].grouped:
+            after.append(ir.Commit(queue, span=statement.span, label=f"commit {statement.group}"))
+        for slot in statement.produces:
+            if self.queues[queue].grouped:
+                raise refusal(
+                    "TTN401",
+                    f"{self.protocol.target} cannot let {statement.group} complete a stage",
+                    statement.span,
+                    "a wgmma group is waited for by its own warpgroup only",
+                )
+            place = slot_text(slot.ring, slot.index)
+            after.append(
+                ir.QueueArrive(
+                    queue, self._full(slot.ring, slot.index), span=statement.span,
+                    label=f"produce {place}: commit to full",
+                )
+            )  # fmt: skip
+        return (*start, *after)
+
+    def _declared(self, group: str) -> bool:
+        return any(queue.name == group for queue in self.protocol.queues)
+
+    def drain(self, statement: model.Drain) -> ir.Block:
+        label = f"drain {statement.group}"
+        if self._declared(statement.group):
+            return (
+                ir.QueueWait(statement.group, statement.leaving, span=statement.span, label=label),
+            )
+        if statement.group not in issued_groups(self.role):
+            raise refusal(
+                "TTN011", f"{self.role.name} issues nothing to group {statement.group}",
+                statement.span,
+            )  # fmt: skip
+        if self.blackwell:
+            return self._drain_by_commit(statement)
+        return (self._wait_group(statement, label),)
+
+    def _wait_group(self, statement: model.Drain | model.Release, label: str) -> ir.Operation:
+        pending, exact = pending_groups(self.facts, self.role, statement)
+        if not exact:
+            self.note(
+                f"{label} in {self.role.name}: the number of newer groups differs between "
+                "iterations; the smallest is waited for",
+                statement.span,
+            )
+        if isinstance(pending, Constant) and pending.value > WGMMA_PENDING_MAX:
+            self.note(
+                f"{label} in {self.role.name}: wgmma.wait_group leaves at most "
+                f"{WGMMA_PENDING_MAX} groups",
+                statement.span,
+            )
+            pending = Constant(WGMMA_PENDING_MAX)
+        return ir.QueueWait(self._tensor_queue(), pending, span=statement.span, label=label)
+
+    def _drain_variable(self) -> str:
+        return f"{self.role.name}_drains"
+
+    def _drain_by_commit(self, statement: model.Drain | model.Finalize) -> ir.Block:
+        """tcgen05 has no wait by count: commit to a barrier of the agent's own and wait for it."""
+        if isinstance(statement, model.Drain) and statement.leaving != ZERO:
+            if "drain_all" not in self.rewrites:
+                raise refusal(
+                    "TTN401",
+                    f"{self.protocol.target} cannot leave groups of {statement.group} unfinished",
+                    statement.span,
+                    "tcgen05 operations are waited for by a commit to an mbarrier, which covers "
+                    "everything issued before; release a stage `after` the group instead",
+                )
+            self.note(
+                f"drain {statement.group} in {self.role.name} waits for all of the group: tcgen05 "
+                "has no wait by count",
+                statement.span,
+            )
+        self.drained[self.role.name] = self.role.agents
+        variable = self._drain_variable()
+        member: Expression = Name(self.role.agent_constant) if self.role.agents > 1 else ZERO
+        barrier = ir.Reference(f"{self.role.name}_drained", member)
+        what = statement.group if isinstance(statement, model.Drain) else "everything"
+        label, span = f"drain {what}", statement.span
+        flip = binary("-", ONE, Name(variable))
+        return (
+            ir.QueueArrive(self._tensor_queue(), barrier, span=span, label=f"{label}: commit"),
+            ir.Wait(barrier, Name(variable), span=span, label=f"{label}: wait commit"),
+            ir.Assign(variable, flip, span=span),
+        )
+
+    def release(self, statement: model.Release) -> ir.Block:
+        facts = self.ring(statement.ring)
+        place = slot_text(statement.ring, statement.index)
+        label = f"release {place}: arrive empty"
+        barrier = self._empty(statement.ring, statement.index)
+        before = self._fence_after_reads(facts, statement, place)
+        if facts.ring.release is model.ReleaseMode.COLLECTIVE:
+            return (*before, *self._release_together(facts, statement, barrier, label))
+        return (*before, *self._release_alone(facts, statement, barrier, label))
+
+    def _release_alone(
+        self, facts: RingFacts, statement: model.Release, barrier: ir.Reference, label: str
+    ) -> ir.Block:
+        scope = self._scope(self._homes(facts)[1])
+        arrive = ir.Arrive(barrier, scope=scope, span=statement.span, label=label)
+        if statement.after is None:
+            return (arrive,)
+        if self._declared(statement.after):
+            queue = statement.after
+        elif statement.after not in issued_groups(self.role):
+            raise refusal(
+                "TTN011", f"{self.role.name} issues nothing to group {statement.after}",
+                statement.span,
+            )  # fmt: skip
+        elif self.blackwell:
+            queue = self._tensor_queue()
+        else:
+            self.note(
+                f"{self.role.name} waits for {statement.after} before it releases: a wgmma group "
+                "cannot arrive on a barrier by itself",
+                statement.span,
+            )
+            return (self._wait_group(statement, f"drain {statement.after}"), arrive)
+        return (ir.QueueArrive(queue, barrier, span=statement.span, label=label),)
+
+    def _release_together(
+        self, facts: RingFacts, statement: model.Release, barrier: ir.Reference, label: str
+    ) -> ir.Block:
+        leader, threads = self._readers(facts)
+        sync: ir.Operation = ir.BarrierSync(
+            ir.Reference(f"{facts.ring.name}_readers"),
+            Constant(threads),
+            span=statement.span,
+            label=f"release {slot_text(statement.ring, statement.index)}: readers meet",
+        )
+        role, member = self.facts.agent_roles[leader]
+        wait: ir.Block = ()
+        if statement.after is not None:
+            alone = replace(statement, after=statement.after)
+            if self.blackwell:
+                group = model.Drain(statement.after, span=statement.span)
+                wait = self._drain_by_commit(group)
+            else:
+                wait = (self._wait_group(alone, f"drain {statement.after}"),)
+        plain = replace(statement, after=None)
+        arrive = self._release_alone(facts, plain, barrier, label)
+        if role.name != self.role.name:
+            return (*wait, sync)
+        if role.agents == 1:
+            return (*wait, sync, *arrive)
+        chosen = binary("==", Name(role.agent_constant), Constant(member))
+        return (*wait, sync, ir.Branch(chosen, arrive, span=statement.span))
+
+    def _readers(self, facts: RingFacts) -> tuple[int, int]:
+        """The agent that releases for all readers, and the threads of all readers."""
+        groups = facts.readers or facts.releasers
+        largest = max(groups.values(), key=len)
+        leaders = {min(group) for group in groups.values() if len(group) == len(largest)}
+        if len(leaders) != 1:
+            raise refusal(
+                "TTN401",
+                f"ring {facts.ring.name} is released collectively, but its readers differ between "
+                "indices",
+                facts.ring.span,
+            )
+        threads = sum(self.facts.agent_roles[number][0].threads for number in largest)
+        return leaders.pop(), threads
+
+    def _reader_barriers(self) -> tuple[ir.NamedBarrier, ...]:
+        return tuple(
+            ir.NamedBarrier(f"{ring.name}_readers", span=ring.span)
+            for ring in self.protocol.rings
+            if ring.release is model.ReleaseMode.COLLECTIVE
+        )
+
+    def finalize(self, statement: model.Finalize) -> ir.Block:
+        """Nothing that the role started is in flight afterwards.
+
+        A copy into a ring is over when its consumer has waited for it; what only the role itself
+        can wait for are its tensor-core groups.
+        """
+        span, label = statement.span, "finalize: drain all"
+        groups = issued_groups(self.role)
+        own: list[ir.Operation] = [
+            ir.QueueWait(group, ZERO, span=span, label=label)
+            for group in groups
+            if self._declared(group)
+        ]
+        if len(own) == len(groups):
+            return tuple(own)
+        if self.blackwell:
+            return (*own, *self._drain_by_commit(statement))
+        return (*own, ir.QueueWait(self._tensor_queue(), ZERO, span=span, label=label))
+
+    # ------------------------------------------------------------------------------ fences
+
+    def _may_add_fence(self, facts: RingFacts) -> bool:
+        """Whether the role leaves the proxy fences to lowering: it has none of its own."""
+        if not self.add_fences or not facts.memory_spaces:
+            return False
+        return not any(
+            isinstance(operation, ir.Fence) and operation.kind is ir.FenceKind.ASYNC
+            for statement in walk(self.role.body)
+            if isinstance(statement, model.Primitive)
+            for operation in ir.walk((statement.operation,))
+        )
+
+    def _fence(self, facts: RingFacts, statement: model.Statement, label: str) -> ir.Operation:
+        return ir.Fence(ir.FenceKind.ASYNC, facts.memory_spaces, span=statement.span, label=label)
+
+    def _note_fence(self, where: str, why: str, statement: model.Statement) -> None:
+        self.note(f"{self.role.name}: proxy fence added at {where} ({why})", statement.span)
+
+    def _fence_before_engine(self, statement: model.Produce, where: str) -> list[ir.Operation]:
+        facts = self.ring(statement.ring)
+        if not facts.read_asynchronously or not self._may_add_fence(facts):
+            return []
+        self._note_fence(where, "generic writes before the tensor core reads", statement)
+        return [self._fence(facts, statement, f"{where}: proxy fence")]
+
+    def _fence_after_reads(
+        self, facts: RingFacts, statement: model.Release, place: str
+    ) -> tuple[ir.Operation, ...]:
+        """Generic reads before the next bulk copy overwrites the stage."""
+        reads = any(
+            isinstance(item, model.ReadStage) and item.ring == statement.ring
+            for item in walk(self.role.body)
+        )
+        asynchronous = facts.ring.transport is model.Transport.BULK
+        if not (reads and asynchronous and self.protocol.policies.war_fence):
+            return ()
+        if not self._may_add_fence(facts):
+            return ()
+        self._note_fence(f"release {place}", "generic reads before the next bulk copy", statement)
+        return (self._fence(facts, statement, f"release {place}: proxy fence"),)
+
+
+def _no_bytes(statement: model.Produce) -> bool:
+    return isinstance(statement.bytes, Constant) and statement.bytes.value <= 0
+
+
+def _parity(phase: Expression) -> Expression:
+    return binary("%", phase, Constant(2))
+
+
+def _either(
+    condition: Expression | None, then: ir.Block, otherwise: ir.Block, span: object
+) -> ir.Block:
+    """A branch, or its one arm where there is nothing to decide."""
+    if condition is None:
+        return then
+    return (ir.Branch(condition, then, otherwise, span=span),)
