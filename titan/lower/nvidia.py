@@ -84,7 +84,7 @@ class _Nvidia(BodyLowering):
             target=self.protocol.target,
             roles=tuple(roles),
             parameters=self.protocol.parameters,
-            barriers=self._barriers(),
+            barriers=(*self.protocol.barriers, *self._barriers()),
             named_barriers=(*self.protocol.named_barriers, *self._reader_barriers()),
             buffers=self.buffers(),
             queues=tuple(self.queues.values()),

@@ -14,6 +14,7 @@ from enum import StrEnum
 from titan.sync.expression import ZERO, Expression
 from titan.sync.program import (
     DEFAULT_POLICIES,
+    Barrier,
     Buffer,
     NamedBarrier,
     Operation,
@@ -240,3 +241,4 @@ class Protocol:
     pools: tuple[Pool, ...] = ()
     policies: Policies = DEFAULT_POLICIES
     span: object = field(default=None, compare=False)
+    barriers: tuple[Barrier, ...] = ()  # of primitives; those of rings are made by lowering

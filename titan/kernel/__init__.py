@@ -1,0 +1,1 @@
+"""The kernel language: what the user wrote, as a protocol or a sync program. Import the modules."""
