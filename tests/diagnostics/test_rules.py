@@ -1,5 +1,6 @@
 """Codes, names and explanations of all rules."""
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from titan.diagnostics import rules
 from titan.diagnostics.codes import BY_NAME, CODES, FAMILIES, find
 from titan.diagnostics.model import Severity
+from titan.source.yaml import parse_text
 
 
 @pytest.mark.parametrize("entry", CODES.values(), ids=lambda entry: entry.code)
@@ -21,6 +23,20 @@ def test_every_rule_is_documented_under_the_fixed_headings(entry):
     example = found.sections["Example"].split("\n")
     assert all(line.startswith("    ") for line in example if line)
     assert found.markdown().count("\n# ") == 0
+
+
+# Rules whose example is what YAML itself refuses.
+REFUSED_BY_YAML = {"TTN001", "TTN004", "TTN005"}
+
+
+@pytest.mark.parametrize("entry", CODES.values(), ids=lambda entry: entry.code)
+def test_examples_are_yaml_or_commands(entry):
+    example = textwrap.dedent(rules.explanation(entry).sections["Example"])
+    if example.startswith("titan "):
+        return
+    _, errors = parse_text(example)
+    found = [error.code for error in errors]
+    assert found == ([entry.code] if entry.code in REFUSED_BY_YAML else [])
 
 
 def test_no_module_without_a_code():

@@ -11,7 +11,9 @@ Arrivals and waiting threads are lost, or see a phase that belongs to nobody.
 
 ## Example
 
-    inval: full                        # a copy that completes on it is in flight
+    - bulk_load: A[0] = 0
+      completes: full[0]
+    - invalidate: full[0]              # the copy has still to complete on it
 
 ## What to do
 

@@ -11,8 +11,10 @@ arrivals meant for one phase complete another.
 
 ## Example
 
-    init: {barrier: done, count: 4}
-    consumer: {warps: 8, arrive: done}
+    barriers:
+      done: {count: 4}
+    roles:
+      consumer: {warps: 8}             # and each of them arrives on `done`
 
 ## What to do
 

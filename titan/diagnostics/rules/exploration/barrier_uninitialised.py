@@ -10,7 +10,11 @@ The memory holds anything; the operation is undefined.
 
 ## Example
 
-    consumer: {wait: full, parity: 0}  # can run before `init: full` of the other warp
+    producer:
+      - init: full[0]
+    consumer:
+      - wait: full[0]                  # can run before the `init` of the other role
+        parity: 0
 
 ## What to do
 

@@ -11,8 +11,10 @@ Which access comes first differs from run to run; the reader may see either valu
 
 ## Example
 
-    producer: {store: x[0]}
-    consumer: {load: x[0]}         # no barrier between them
+    producer:
+      - store: x = 0
+    consumer:
+      - load: x = 0                    # no barrier between them
 
 ## What to do
 

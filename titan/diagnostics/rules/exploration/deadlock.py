@@ -10,7 +10,8 @@ The kernel hangs.
 
 ## Example
 
-    producer: {wait: empty[0], parity: 0}    # a fresh barrier passes parity 1 only
+    - wait: empty[0]                   # a fresh barrier passes parity 1 only
+      parity: 0
 
 ## What to do
 

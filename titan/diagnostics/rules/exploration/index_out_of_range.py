@@ -12,7 +12,8 @@ a barrier that belongs to others.
 
 ## Example
 
-    - wait: full[t]                      # `full` has `depth` entries, t goes on to tiles - 1
+    - wait: full[t]                    # `full` has `depth` stages, t goes on to tiles - 1
+      phase: 0
 
 ## What to do
 

@@ -13,7 +13,10 @@ lapped.
 
 ## Example
 
-    consumer: {warps: 2}   # only warp 0 arrives on `empty`; warp 1 can fall two phases behind
+    roles:
+      consumer: {warps: 2}             # both wait on `full`
+    barriers:
+      empty: {count: 1}                # but only warp 0 arrives; warp 1 can fall two phases behind
 
 ## What to do
 

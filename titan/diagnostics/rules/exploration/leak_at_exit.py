@@ -12,8 +12,10 @@ CTA.
 
 ## Example
 
-    - bulk.store: {from: C, group: stores}
-    - exit: {}                          # no `bulk.wait` before it
+    - bulk_store: C[0] = 0
+      queue: stores
+    - commit: stores
+    # the end, without `drain: stores`
 
 ## What to do
 

@@ -11,8 +11,10 @@ The barrier completes with the wrong threads or never; the hardware reports noth
 
 ## Example
 
-    producer: {bar.arrive: 1, threads: 256}
-    consumer: {bar.sync: 1, threads: 384}
+    producer:
+      - {arrive: ids[1], threads: 256}
+    consumer:
+      - {sync: ids[1], threads: 384}
 
 ## What to do
 

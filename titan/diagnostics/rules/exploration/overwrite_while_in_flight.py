@@ -12,8 +12,10 @@ changes what it reads; overwriting its destination leaves whichever of the two c
 
 ## Example
 
-    - issue: {mma: [A[t], "B[t]"], as: group}
-    - arrive: empty[t mod depth]     # released before the group is drained
+    - mma: A[t % depth] = t
+      queue: group
+    - commit: group
+    - arrive: empty[t % depth]         # released before the group is drained
 
 ## What to do
 

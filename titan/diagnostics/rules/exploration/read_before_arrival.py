@@ -10,8 +10,9 @@ The read sees the old tile, the new one, or part of each.
 
 ## Example
 
-    - bulk.load: {into: A[0], on: full[0]}
-    - load: A[0]                     # no wait on full[0]
+    - bulk_load: A[0] = 0
+      completes: full[0]
+    - load: A[0] = 0                   # no wait on full[0]
 
 ## What to do
 

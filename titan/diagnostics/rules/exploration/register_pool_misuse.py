@@ -13,7 +13,8 @@ use is undefined.
 
 ## Example
 
-    consumer: {setmaxnreg.inc: 240}     # no other role executes a `dec` first
+    - take: registers                  # nobody has given any back before
+      amount: 72
 
 ## What to do
 

@@ -11,8 +11,9 @@ The kernel computes with wrong operands and says nothing; only the numbers are o
 
 ## Example
 
-    consumer: {wait: full[(t + 1) mod depth]}
-    consumer: {load: A[t mod depth]}
+    - wait: full[(t + 1) % depth]
+      phase: t // depth
+    - load: A[t % depth] = t
 
 ## What to do
 

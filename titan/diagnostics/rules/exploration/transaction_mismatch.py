@@ -11,9 +11,10 @@ spoils the next phase.
 
 ## Example
 
-    arrive.expect_tx: {barrier: full, bytes: 16384}
-    bulk.load: {into: A, bytes: 16384, on: full}
-    bulk.load: {into: B, bytes: 32768, on: full}   # not announced
+    - arrive: full[0]
+      bytes: 16384
+    - bulk_load: [A[0] = t, B[0] = t]  # B brings 32768 more that are not announced
+      completes: full[0]
 
 ## What to do
 

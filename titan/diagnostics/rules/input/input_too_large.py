@@ -2,8 +2,8 @@
 
 ## What it means
 
-The file is larger than a mebibyte, nests deeper than 64 levels, or has more than a hundred thousand
-nodes once its aliases are expanded.
+The file is larger than a mebibyte, nests too deep (64 levels of YAML, 20 of statements), or has
+more than a hundred thousand nodes once its aliases are expanded.
 
 ## Why it is a fault
 

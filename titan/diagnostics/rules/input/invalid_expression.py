@@ -14,8 +14,8 @@ What is not understood cannot be checked.
 
 ## What to do
 
-See the place of the arrow; expressions have integers, names, `+ - * mod div`, comparisons, `and or
-not` and parentheses, ranges are written `low..high` with `high` exclusive.
+See the place of the arrow; expressions have integers, names, `+ - * // %`, `min` and `max`,
+comparisons, `and or not` and brackets; a range is written `low..high`, with `high` exclusive.
 
 ## Source
 

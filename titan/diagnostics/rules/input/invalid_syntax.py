@@ -12,7 +12,8 @@ verify another kernel than the one written.
 
 ## Example
 
-    rings: {operands: {buffers: [A, B], depth: 4}    # the last brace is missing
+    rings:
+      operands: {buffers: [A, B], depth: 4     # the brace is never closed
 
 ## What to do
 

@@ -3,7 +3,7 @@
 ## What it means
 
 An index expression, a bound or a guard is not a sum of loop variables and sizes times integer
-constants, with `mod` and `div` by constants or by the depth.
+constants, with `//` and `%` by constants or by the depth.
 
 ## Why it is a fault
 

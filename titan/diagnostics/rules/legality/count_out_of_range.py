@@ -11,7 +11,8 @@ The assembler accepts such numbers without a word; the object has 20 bits for ea
 
 ## Example
 
-    init: {barrier: full, count: 0}
+    barriers:
+      full: {count: 0}
 
 ## What to do
 

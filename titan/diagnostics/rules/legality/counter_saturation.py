@@ -12,7 +12,7 @@ depth says.
 
 ## Example
 
-    depth: 40                            # two copies a stage: vmcnt(78) does not exist
+    sizes: {depth: 40}                 # two copies a stage: vmcnt(78) does not exist
 
 ## What to do
 

@@ -10,7 +10,8 @@ A CTA has 16 of them. Identifier 0 is also the one of the barrier for all thread
 
 ## Example
 
-    - bar.sync: 16
+    - sync: ids[16]                    # 0 to 15 exist
+      threads: 256
 
 ## What to do
 

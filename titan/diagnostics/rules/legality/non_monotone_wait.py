@@ -12,8 +12,8 @@ is off by one.
 
 ## Example
 
-    - wait: {class: vm, token: t}
-    - wait: {class: vm, token: t - 2}
+    - {drain: group, leaving: 1}
+    - {drain: group, leaving: 3}       # what this waits for is long done
 
 ## What to do
 

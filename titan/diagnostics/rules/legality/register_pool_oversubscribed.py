@@ -11,8 +11,8 @@ The last increase waits for registers that nobody will give back.
 ## Example
 
     roles:
-      producer: {warps: 4, registers: 40}
-      consumer: {warpgroups: 2, registers: 240}   # 40 + 2 * 240 = 520 > 3 * 168
+      producer: {warpgroups: 1, registers: 40}
+      consumer: {warpgroups: 2, registers: 240}    # 40 + 2 * 240 = 520 > 3 * 168
 
 ## What to do
 

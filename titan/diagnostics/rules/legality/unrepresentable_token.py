@@ -12,9 +12,12 @@ order of issue, a threshold above zero says nothing about a certain operation.
 
 ## Example
 
-    - issue: {class: lgkm, kind: scalar, as: a}
-    - issue: {class: lgkm, kind: lds, as: b}
-    - wait: a                            # only lgkmcnt(0) is meaningful here
+    queues:
+      reads: {kind: lgkmcnt, ordered: false}
+    program:
+      wave:
+        - access: {reads: [table], queue: reads}
+        - drain: {reads, leaving: 1}   # only a wait for all is meaningful here
 
 ## What to do
 

@@ -12,8 +12,8 @@ collective hangs or arrives before the others have finished reading.
 
 ## Example
 
-    - release: operands[t]
-      when: warp == 0                # collective, so every warp must come here
+    - release: operands[t]             # collective: every agent must come here
+      when: self == 0
 
 ## What to do
 

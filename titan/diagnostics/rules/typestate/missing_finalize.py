@@ -13,7 +13,10 @@ it has left.
 ## Example
 
     - for: t in 0..tiles
-      do: [{acquire: operands[t]}, {produce: operands[t]}]
+      do:
+        - acquire: operands[t]
+        - produce: operands[t]
+    # no `finalize` at the end
 
 ## What to do
 

@@ -11,6 +11,7 @@ makes the phase complete early.
 
 ## Example
 
+    - wait: operands[t]
     - release: operands[t + 1]
 
 ## What to do

@@ -11,8 +11,12 @@ finds in the wrong phase.
 
 ## Example
 
-    producer: {for: t in 0..tiles}
-    consumer: {for: t in 0..tiles - 1}
+    producer:
+      - for: t in 0..tiles
+        do: [acquire: operands[t], produce: operands[t]]
+    consumer:
+      - for: t in 0..tiles - 1
+        do: [wait: operands[t], release: operands[t]]
 
 ## What to do
 

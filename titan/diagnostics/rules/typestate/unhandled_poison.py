@@ -11,8 +11,11 @@ The wait passes, the stage still holds an old tile, and the result is wrong with
 
 ## Example
 
-    producer: {produce: operands[t], when: valid, otherwise: poison}
-    consumer: [{wait: operands[t]}, {issue: {mma: [A[t], B[t]]}}]
+    producer:
+      - {produce: operands[t], poison: t + 1 == tiles}
+    consumer:
+      - wait: operands[t]
+      - issue: {mma: [A[t], B[t]], as: group}    # not within `when poisoned`
 
 ## What to do
 

@@ -12,7 +12,15 @@ below the depth are where real kernels break.
 
 ## Example
 
-    producer: {when: t + 1 < tiles}  # consumer waits for every t < tiles
+    producer:
+      - for: t in 0..tiles
+        do:
+          - {acquire: operands[t], when: t + 1 < tiles}
+          - {produce: operands[t], when: t + 1 < tiles}
+    consumer:
+      - for: t in 0..tiles
+        do:
+          - wait: operands[t]          # hangs at t = tiles - 1
 
 ## What to do
 

@@ -12,9 +12,10 @@ engine may read what was there before.
 
 ## Example
 
-    - store: C
-    - bar.sync: 1
-    - bulk.store: {from: C}             # no fence.proxy.async between
+    - store: C[0] = 0
+    - sync: ids[1]
+    - bulk_store: C[0] = 0             # no `fence: async` between
+      queue: stores
 
 ## What to do
 

@@ -12,8 +12,12 @@ reorder them is not promised; the stricter reading of the model demands the fenc
 
 ## Example
 
-    consumer: [{load: A[t]}, {arrive: empty}]
-    producer: [{wait: empty}, {bulk.load: {into: A[t + depth]}}]
+    consumer:
+      - load: A[s] = t
+      - arrive: empty[s]               # no `fence: async` between
+    producer:
+      - {wait: empty[s], phase: t // depth}
+      - {bulk_load: A[s] = t + depth, completes: full[s]}
 
 ## What to do
 

@@ -11,8 +11,10 @@ The tensormap proxy caches the map; the copy may use the old one, with old addre
 
 ## Example
 
-    - tensormap.replace: map
-    - bulk.load: {into: A, map: map}
+    - store: map = 1                   # tensormap.replace
+    - bulk_load: A[0] = 1              # no tensormap fences between
+      descriptor: map
+      completes: full[0]
 
 ## What to do
 

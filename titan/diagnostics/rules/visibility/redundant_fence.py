@@ -11,8 +11,8 @@ program, and the verdict does not change.
 
 ## Example
 
-    - fence.proxy: async
-    - fence.proxy: async
+    - fence: async
+    - fence: async
 
 ## What to do
 

@@ -11,8 +11,9 @@ The other agent, or a remote arrival, may still see the memory as it was.
 
 ## Example
 
-    - init: {barrier: full, count: 1}
-    - barrier.cluster: {arrive: relaxed}   # no fence.mbarrier_init before it
+    - init: full[0]
+    - arrive: cluster                  # no `fence: barrier_init` before it
+      order: relaxed
 
 ## What to do
 

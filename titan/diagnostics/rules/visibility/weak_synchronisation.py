@@ -11,8 +11,10 @@ Counting still works, so the wait passes at the right time, but the data need no
 
 ## Example
 
-    - arrive: {barrier: full, at: peer, semantics: relaxed}
-    - wait: full                         # then generic loads of data that the peer wrote
+    - store: x = 1
+    - arrive: full[0]@peer             # and the peer waits, then loads `x`
+      order: relaxed
+      scope: cluster
 
 ## What to do
 
