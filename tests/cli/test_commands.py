@@ -1,6 +1,7 @@
 """`explain`, `rules` and `doctor`."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +51,12 @@ def test_rules_of_a_family_as_json(capsys):
     rows = json.loads(capsys.readouterr().out)
     assert {row["code"][:4] for row in rows} == {"TTN3"}
     assert {row["severity"] for row in rows} == {"error", "warning"}
+
+
+def test_the_committed_page_of_rules_is_up_to_date(capsys):
+    assert run(["rules", "--format", "markdown"]) == 0
+    page = Path(__file__).parents[2] / "docs" / "reference" / "rules.md"
+    assert page.read_text(encoding="utf-8") == capsys.readouterr().out
 
 
 def test_doctor_tells_what_is_missing(capsys, monkeypatch):

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from titan.diagnostics.codes import Code
+    from titan.diagnostics.rules import Explanation
 
 
 @click.command()
@@ -19,8 +24,8 @@ import click
 )
 def explain(rules: tuple[str, ...], format_name: str) -> None:
     """Explain rules, each named by its code (TTN201) or name (data-race)."""
-    from titan.diagnostics.codes import BY_NAME, CODES, Code, find
-    from titan.diagnostics.rules import Explanation, explanation
+    from titan.diagnostics.codes import BY_NAME, CODES, find
+    from titan.diagnostics.rules import explanation
     from titan.diagnostics.wording import quoted, suggestion
 
     entries: list[Code] = []
@@ -44,10 +49,7 @@ def explain(rules: tuple[str, ...], format_name: str) -> None:
         click.echo("\n\n".join(_text(item) for item in found))
 
 
-def _text(item: object) -> str:
-    from titan.diagnostics.rules import Explanation
-
-    assert isinstance(item, Explanation)
+def _text(item: Explanation) -> str:
     rows = [f"{item.code} {item.name}: {item.summary}"]
     for heading, text in item.sections.items():
         rows += ["", click.style(heading, bold=True)]

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from titan.diagnostics.codes import Code
 
 
 @click.command()
@@ -12,7 +16,7 @@ import click
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(["text", "json"]),
+    type=click.Choice(["text", "markdown", "json"]),
     default="text",
     show_default=True,
     help="How to show the list.",
@@ -42,6 +46,9 @@ def rules(family: str | None, format_name: str) -> None:
         click.echo(json.dumps(rows, indent=2))
         return
     titles = dict(FAMILIES.values())
+    if format_name == "markdown":
+        click.echo(_markdown(chosen, titles), nl=False)
+        return
     width = max(len(entry.name) for entry in chosen)
     told = ""
     for entry in chosen:
@@ -50,3 +57,30 @@ def rules(family: str | None, format_name: str) -> None:
             told = entry.family
         mark = "" if entry.severity == "error" else f" ({entry.severity})"
         click.echo(f"  {entry.code}  {entry.name:<{width}}  {explanation(entry).summary}{mark}")
+
+
+def _markdown(chosen: list[Code], titles: dict[str, str]) -> str:
+    """The page docs/reference/rules.md; a test holds the committed one against this."""
+    from titan.diagnostics.rules import explanation
+
+    rows = [
+        "# Rules",
+        "",
+        "`titan explain CODE` tells what a rule means, why it is a fault, and what to do.",
+        "This page is the output of `titan rules --format markdown`.",
+    ]
+    told = ""
+    for entry in chosen:
+        if entry.family != told:
+            told = entry.family
+            title = titles[told][:1].upper() + titles[told][1:]
+            rows += [
+                "",
+                f"## {title}",
+                "",
+                "| code | rule | severity | |",
+                "| --- | --- | --- | --- |",
+            ]
+        summary = explanation(entry).summary
+        rows.append(f"| {entry.code} | `{entry.name}` | {entry.severity} | {summary} |")
+    return "\n".join(rows) + "\n"
