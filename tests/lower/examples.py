@@ -112,3 +112,32 @@ def blackwell_gemm(depth: int = 2) -> m.Protocol:
             Buffer("D", 2, space=Space.TENSOR),
         ),
     )
+
+
+def mi300_gemm(
+    depth: int = 2, distance: int = 1, waves: int = 2, buffers: tuple[str, ...] = ("A",)
+) -> m.Protocol:
+    """All waves fill and read: tile t is copied `distance` steps before it is consumed."""
+    time = m.For(
+        "t",
+        e(0),
+        e(f"tiles + {distance}"),
+        (
+            when("t < tiles", m.Acquire("operands", e("t")), m.Produce("operands", e("t"))),
+            when(
+                f"t >= {distance}",
+                m.WaitReady("operands", e(f"t - {distance}")),
+                m.Issue(operands(f"t - {distance}"), "mfma"),
+                m.Drain("mfma"),
+                m.Release("operands", e(f"t - {distance}")),
+            ),
+        ),
+    )
+    return m.Protocol(
+        "mi300_gemm",
+        "gfx942",
+        rings=(m.Ring("operands", buffers, depth, transport=m.Transport.LDS_DMA),),
+        roles=(m.ProtocolRole("wave", (time,), waves, 64),),
+        parameters=tiles(),
+        buffers=tuple(Buffer(name, depth, bytes_per_stage=512 * waves) for name in buffers),
+    )

@@ -22,11 +22,20 @@ def lower(
 def lower_with_notes(
     protocol: Protocol, *, add_fences: bool = True, rewrites: frozenset[str] = frozenset()
 ) -> Lowered:
-    """The sync program, and the choices that lowering made (fences, thresholds, rewrites)."""
+    """The sync program, and the choices that lowering made (fences, thresholds, rewrites).
+
+    `add_fences` False keeps to the proxy fences of the protocol. `rewrites` names what may be
+    changed where a target cannot say the protocol: "drain_all" (sm_100a), "transport", "group",
+    "depth", "unspecialise" (gfx942, gfx950). Raises LoweringRefused.
+    """
     if protocol.target in NVIDIA_TARGETS:
         from titan.lower.nvidia import lower_nvidia
 
         return lower_nvidia(protocol, add_fences=add_fences, rewrites=rewrites)
+    if protocol.target in AMD_TARGETS:
+        from titan.lower.amd import lower_amd
+
+        return lower_amd(protocol, rewrites=rewrites)
     raise refusal(
         "TTN010",
         f"there is no lowering for target {protocol.target}",

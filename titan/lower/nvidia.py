@@ -13,29 +13,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from titan.lower.body import BodyLowering, epoch, remainder, slot_text
-from titan.lower.content import positive
+from titan.lower.body import epoch, remainder, slot_text
 from titan.lower.drains import issued_groups, pending_groups
 from titan.lower.facts import RingFacts
+from titan.lower.mbarrier_rings import MbarrierRings, empty_name, full_name, parity
 from titan.lower.model import Lowered, refusal
 from titan.protocol import model
-from titan.protocol.unroll import walk
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO, Constant, Expression, Name, binary
 
 TRANSACTION_MAX_BYTES = 2**20 - 1  # PTX ISA, mbarrier: range of the transaction count
 COUNT_MAX = 2**20 - 1  # PTX ISA, mbarrier.init: range of the expected arrival count
 WGMMA_PENDING_MAX = 7  # PTX ISA, wgmma.wait_group: N in 0..7
-COPY_QUEUE = "cp_async"
-TENSOR_QUEUE = {"sm_90a": "wgmma", "sm_100a": "tcgen05"}
-
-
-def full_name(ring: str) -> str:
-    return f"{ring}_full"
-
-
-def empty_name(ring: str) -> str:
-    return f"{ring}_empty"
 
 
 def lower_nvidia(
@@ -50,15 +39,12 @@ def lower_nvidia(
     return _Nvidia(protocol, add_fences, rewrites).lower()
 
 
-class _Nvidia(BodyLowering):
+class _Nvidia(MbarrierRings):
     def __init__(
         self, protocol: model.Protocol, add_fences: bool, rewrites: frozenset[str]
     ) -> None:
-        super().__init__(protocol)
-        self.add_fences = add_fences
+        super().__init__(protocol, add_fences)
         self.rewrites = rewrites
-        self.blackwell = protocol.target.startswith("sm_10")
-        self.queue_name = TENSOR_QUEUE["sm_100a" if self.blackwell else "sm_90a"]
         self.drained: dict[str, int] = {}  # role -> agents, for roles that wait for tcgen05
 
     # ------------------------------------------------------------------------- the program
@@ -147,208 +133,6 @@ class _Nvidia(BodyLowering):
                 )
         return tuple(barriers)
 
-    def _homes(self, facts: RingFacts) -> tuple[int, int]:
-        """The CTA of the full barrier (with the data) and of the empty one (with the producer)."""
-        full = facts.buffers[0].cta if facts.buffers else 0
-        numbers = {number for group in facts.producers.values() for number in group}
-        empty = self.facts.agent_roles[min(numbers)][0].cta if numbers else full
-        return full, empty
-
-    def _scope(self, cta: int) -> ir.Scope:
-        return ir.Scope.CTA if cta == self.role.cta else ir.Scope.CLUSTER
-
-    def _full(self, ring: str, index: Expression) -> ir.Reference:
-        return ir.Reference(full_name(ring), remainder(index, self.ring(ring).ring.depth))
-
-    def _empty(self, ring: str, index: Expression) -> ir.Reference:
-        return ir.Reference(empty_name(ring), remainder(index, self.ring(ring).ring.depth))
-
-    # --------------------------------------------------------------------------- producers
-
-    def acquire(self, statement: model.Acquire) -> ir.Block:
-        facts = self.ring(statement.ring)
-        turn = epoch(statement.index, facts.ring.depth)
-        wait = ir.Wait(
-            self._empty(statement.ring, statement.index),
-            parity=_parity(binary("+", turn, ONE)),
-            phase=binary("-", turn, ONE),
-            scope=self._scope(self._homes(facts)[1]),
-            span=statement.span,
-            label=f"acquire {slot_text(statement.ring, statement.index)}: wait empty",
-        )
-        return (wait,)
-
-    def transfers(self, ring: str, buffers: tuple[ir.Buffer, ...]) -> dict[str, int]:
-        """Bytes of one stage of each buffer. Undeclared sizes share what the ring declares."""
-        facts = self.ring(ring)
-        declared = {buffer.name: buffer.bytes_per_stage for buffer in facts.buffers}
-        if not any(declared.values()) and facts.buffers:
-            total = facts.ring.bytes or len(facts.buffers) * 128
-            each = total // len(facts.buffers)
-            declared = {buffer.name: each for buffer in facts.buffers}
-            declared[facts.buffers[0].name] += total - each * len(facts.buffers)
-        return {buffer.name: declared[buffer.name] for buffer in buffers}
-
-    def produce(self, statement: model.Produce) -> ir.Block:
-        place = slot_text(statement.ring, statement.index)
-        filled = self._fill(statement, place)
-        if statement.poison is None:
-            return filled
-        empty = self._arrive_full(statement, place, ZERO, "ready without data (poison)")
-        return (ir.Branch(statement.poison, (empty,), filled, span=statement.span),)
-
-    def _fill(self, statement: model.Produce, place: str) -> ir.Block:
-        match self.ring(statement.ring).ring.transport:
-            case model.Transport.BULK:
-                return self._bulk(statement, place)
-            case model.Transport.STORE:
-                return self._store(statement, place)
-            case model.Transport.ASYNC_COPY:
-                return self._copy(statement, place)
-            case model.Transport.MMA:
-                return self._commit_slot(statement, place)
-        raise refusal("TTN401", f"no way to fill {place} on this target", statement.span)
-
-    def _arrive_full(
-        self, statement: model.Produce, place: str, size: Expression, what: str
-    ) -> ir.Operation:
-        facts = self.ring(statement.ring)
-        barrier = self._full(statement.ring, statement.index)
-        if not statement.last:
-            return ir.ExpectTransaction(
-                barrier, size, span=statement.span, label=f"produce {place}: expect bytes"
-            )
-        return ir.Arrive(
-            barrier, transaction=size, scope=self._scope(self._homes(facts)[0]),
-            span=statement.span, label=f"produce {place}: {what}",
-        )  # fmt: skip
-
-    def _bulk(self, statement: model.Produce, place: str) -> ir.Block:
-        """`arrive.expect_tx`, then one bulk copy a buffer; the arrival alone where 0 bytes."""
-        size = statement.bytes
-        if size is None:
-            return self._bulk_whole(statement, place)
-        if isinstance(size, Constant) and size.value <= 0:
-            return self._arrive_only(statement, place)
-        chosen = self.chosen(statement.ring, statement.buffers)
-        effects = tuple(
-            effect
-            for buffer in chosen
-            for effect in self.write_effects(
-                statement.ring, buffer, statement.index, self.proxy(buffer, True)
-            )
-        )
-        copy = ir.Asynchronous(
-            effects,
-            completes=(ir.Completion(self._full(statement.ring, statement.index), size),),
-            span=statement.span,
-            label=f"produce {place}: bulk copy",
-        )
-        some = (self._arrive_full(statement, place, size, "arrive and expect bytes"), copy)
-        if isinstance(size, Constant):
-            return some
-        none = self._arrive_only(statement, place)
-        return (ir.Branch(positive(size), some, none, span=statement.span),)
-
-    def _arrive_only(self, statement: model.Produce, place: str) -> ir.Block:
-        if not statement.last:
-            return ()
-        return (self._arrive_full(statement, place, ZERO, "arrive without bytes"),)
-
-    def _bulk_whole(self, statement: model.Produce, place: str) -> ir.Block:
-        facts = self.ring(statement.ring)
-        chosen = self.chosen(statement.ring, statement.buffers)
-        sizes = self.transfers(statement.ring, chosen)
-        total = sum(sizes.values())
-        if (
-            facts.ring.bytes
-            and not statement.buffers
-            and self.share(statement.ring, chosen[0])[0] == 1
-        ):
-            total = facts.ring.bytes
-        copies = []
-        shared = 0
-        for buffer in chosen:
-            count, _ = self.share(statement.ring, buffer)
-            if sizes[buffer.name] % count:
-                raise refusal(
-                    "TTN401",
-                    f"{count} agents cannot share the {sizes[buffer.name]} bytes of {buffer.name} "
-                    "evenly",
-                    statement.span,
-                )
-            if count > 1:
-                shared += sizes[buffer.name] - sizes[buffer.name] // count
-            part = Constant(sizes[buffer.name] // count)
-            effects = self.write_effects(
-                statement.ring, buffer, statement.index, self.proxy(buffer, True)
-            )
-            copies.append(
-                ir.Asynchronous(
-                    effects,
-                    completes=(ir.Completion(self._full(statement.ring, statement.index), part),),
-                    span=statement.span,
-                    label=f"produce {place}: bulk copy into {buffer.name}",
-                )
-            )
-        expect = Constant(total - shared)
-        return (
-            self._arrive_full(statement, place, expect, "arrive and expect bytes"),
-            *copies,
-        )
-
-    def _writes(self, statement: model.Produce) -> tuple[ir.Effect, ...]:
-        return tuple(
-            effect
-            for buffer in self.chosen(statement.ring, statement.buffers)
-            for effect in self.write_effects(
-                statement.ring, buffer, statement.index, ir.Proxy.GENERIC
-            )
-        )
-
-    def _store(self, statement: model.Produce, place: str) -> ir.Block:
-        operations: list[ir.Operation] = []
-        if not _no_bytes(statement):
-            operations.append(
-                ir.Access(
-                    self._writes(statement), span=statement.span, label=f"produce {place}: store"
-                )
-            )
-            operations += self._fence_before_engine(statement, f"produce {place}")
-        if statement.last:
-            operations.append(self._arrive_full(statement, place, ZERO, "arrive"))
-        return tuple(operations)
-
-    def _copy(self, statement: model.Produce, place: str) -> ir.Block:
-        """cp.async of every thread, then `mbarrier.arrive.noinc` behind them."""
-        self.queues.setdefault(COPY_QUEUE, ir.Queue(COPY_QUEUE, grouped=False))
-        operations: list[ir.Operation] = []
-        if not _no_bytes(statement):
-            operations.append(
-                ir.Asynchronous(
-                    self._writes(statement), queue=COPY_QUEUE, span=statement.span,
-                    label=f"produce {place}: asynchronous copy",
-                )
-            )  # fmt: skip
-        if statement.last:
-            operations.append(
-                ir.QueueArrive(
-                    COPY_QUEUE, self._full(statement.ring, statement.index), span=statement.span,
-                    label=f"produce {place}: arrive when copied",
-                )
-            )  # fmt: skip
-        return tuple(operations)
-
-    def _commit_slot(self, statement: model.Produce, place: str) -> ir.Block:
-        if not statement.last:
-            return ()
-        return (
-            ir.QueueArrive(
-                self._tensor_queue(), self._full(statement.ring, statement.index),
-                span=statement.span, label=f"produce {place}: commit to full",
-            ),
-        )  # fmt: skip
-
     # --------------------------------------------------------------------------- consumers
 
     def wait_ready(self, statement: model.WaitReady) -> ir.Block:
@@ -357,7 +141,7 @@ class _Nvidia(BodyLowering):
         place = slot_text(statement.ring, statement.index)
         wait = ir.Wait(
             self._full(statement.ring, statement.index),
-            parity=_parity(phase),
+            parity=parity(phase),
             phase=phase,
             scope=self._scope(self._homes(facts)[0]),
             span=statement.span,
@@ -380,12 +164,6 @@ class _Nvidia(BodyLowering):
             (ir.Access(masked, span=statement.span, label=f"{label} (masked)"),),
             statement.span,
         )
-
-    def _tensor_queue(self) -> str:
-        name = self.queue_name
-        if name not in self.queues:
-            self.queues[name] = ir.Queue(name, grouped=not self.blackwell, pipelined=True)
-        return name
 
     def issue(self, statement: model.Issue) -> ir.Block:
         """One tensor-core operation; on sm_90a it is a group of its own."""
@@ -425,9 +203,6 @@ class _Nvidia(BodyLowering):
                 )
             )  # fmt: skip
         return (*start, *after)
-
-    def _declared(self, group: str) -> bool:
-        return any(queue.name == group for queue in self.protocol.queues)
 
     def drain(self, statement: model.Drain) -> ir.Block:
         label = f"drain {statement.group}"
@@ -596,56 +371,6 @@ class _Nvidia(BodyLowering):
         if self.blackwell:
             return (*own, *self._drain_by_commit(statement))
         return (*own, ir.QueueWait(self._tensor_queue(), ZERO, span=span, label=label))
-
-    # ------------------------------------------------------------------------------ fences
-
-    def _may_add_fence(self, facts: RingFacts) -> bool:
-        """Whether the role leaves the proxy fences to lowering: it has none of its own."""
-        if not self.add_fences or not facts.memory_spaces:
-            return False
-        return not any(
-            isinstance(operation, ir.Fence) and operation.kind is ir.FenceKind.ASYNC
-            for statement in walk(self.role.body)
-            if isinstance(statement, model.Primitive)
-            for operation in ir.walk((statement.operation,))
-        )
-
-    def _fence(self, facts: RingFacts, statement: model.Statement, label: str) -> ir.Operation:
-        return ir.Fence(ir.FenceKind.ASYNC, facts.memory_spaces, span=statement.span, label=label)
-
-    def _note_fence(self, where: str, why: str, statement: model.Statement) -> None:
-        self.note(f"{self.role.name}: proxy fence added at {where} ({why})", statement.span)
-
-    def _fence_before_engine(self, statement: model.Produce, where: str) -> list[ir.Operation]:
-        facts = self.ring(statement.ring)
-        if not facts.read_asynchronously or not self._may_add_fence(facts):
-            return []
-        self._note_fence(where, "generic writes before the tensor core reads", statement)
-        return [self._fence(facts, statement, f"{where}: proxy fence")]
-
-    def _fence_after_reads(
-        self, facts: RingFacts, statement: model.Release, place: str
-    ) -> tuple[ir.Operation, ...]:
-        """Generic reads before the next bulk copy overwrites the stage."""
-        reads = any(
-            isinstance(item, model.ReadStage) and item.ring == statement.ring
-            for item in walk(self.role.body)
-        )
-        asynchronous = facts.ring.transport is model.Transport.BULK
-        if not (reads and asynchronous and self.protocol.policies.war_fence):
-            return ()
-        if not self._may_add_fence(facts):
-            return ()
-        self._note_fence(f"release {place}", "generic reads before the next bulk copy", statement)
-        return (self._fence(facts, statement, f"release {place}: proxy fence"),)
-
-
-def _no_bytes(statement: model.Produce) -> bool:
-    return isinstance(statement.bytes, Constant) and statement.bytes.value <= 0
-
-
-def _parity(phase: Expression) -> Expression:
-    return binary("%", phase, Constant(2))
 
 
 def _either(
