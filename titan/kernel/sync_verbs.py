@@ -238,7 +238,7 @@ class SyncVerbs:
         if completes is None or queue is False:
             return []
         effects = (*objects, *others)
-        if not effects and not completes:
+        if not effects and not completes and self.reader.ok:
             self.reader.error("TTN007", f"{clause.what} touches nothing", clause.span)
             return []
         name = queue if isinstance(queue, str) else None
@@ -305,6 +305,9 @@ class SyncVerbs:
         if self.context.declared.kinds.get(ref.name) != BUFFER:
             self.context.wrong_kind(ref, (BUFFER,))
             return []
+        space = self.context.declared.buffers[ref.name].space
+        if space not in (ir.Space.SHARED, ir.Space.GLOBAL):
+            proxy = ir.Proxy.GENERIC  # tensor memory and registers have one path only
         tile = ref.tile
         if tile is None and clause.get("tile") is not None:
             tile = self.context.expression(clause, "tile", scope)
