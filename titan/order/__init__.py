@@ -1,0 +1,1 @@
+"""What is ordered in every run? The happens-before engine: decides a program from one run of it."""
