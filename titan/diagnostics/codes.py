@@ -94,6 +94,7 @@ TTN211 leak-at-exit error
 TTN212 lapped-wait error
 TTN213 register-pool-misuse error
 TTN214 index-out-of-range error
+TTN215 vacuous-verdict warning
 TTN301 missing-proxy-fence error
 TTN302 missing-proxy-fence-war error
 TTN303 unpublished-barrier-init error

@@ -376,13 +376,11 @@ class Declarations:
         declared = self.declared
         for name, ring in declared.rings.items():
             span = declared.spans[name]
-            known = [
-                declared.buffers[buffer] for buffer in ring.buffers if buffer in declared.buffers
-            ]
-            for buffer in ring.buffers:
-                if buffer not in declared.buffers:
+            known = [declared.buffers[item] for item in ring.buffers if item in declared.buffers]
+            for missing in ring.buffers:
+                if missing not in declared.buffers:
                     names = declared.of_kind("buffer")
-                    self.reader.undeclared(buffer, span, names, "buffer")
+                    self.reader.undeclared(missing, span, names, "buffer")
             depth = ring.depth or max((buffer.stages for buffer in known), default=1)
             for buffer in known:
                 if buffer.stages != depth:

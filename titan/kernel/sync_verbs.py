@@ -238,12 +238,15 @@ class SyncVerbs:
         if completes is None or queue is False:
             return []
         effects = (*objects, *others)
-        if not effects and not completes and self.reader.ok:
-            self.reader.error("TTN007", f"{clause.what} touches nothing", clause.span)
+        if not effects and not completes:
+            if self.reader.ok:
+                self.reader.error("TTN007", f"{clause.what} touches nothing", clause.span)
             return []
-        name = queue if isinstance(queue, str) else None
+        queue_name = queue if isinstance(queue, str) else None
         return [
-            ir.Asynchronous(effects, name, tuple(completes), pieces, span=clause.span, label=verb)
+            ir.Asynchronous(
+                effects, queue_name, tuple(completes), pieces, span=clause.span, label=verb
+            )
         ]
 
     def _no_objects(self, clause: Clause) -> None:

@@ -1,0 +1,183 @@
+"""`titan verify`: the verdicts on kernel files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from titan.cli.output import colour_option, format_option, write
+
+if TYPE_CHECKING:
+    from titan.verify.files import Found
+    from titan.verify.model import Finding, Options
+
+ENGINES = ("auto", "explore", "order", "reference")
+_POLICY_VALUES = {
+    "fence_rule": ("writer", "path"),
+    "war_fence": ("true", "false"),
+    "barrier_init": ("fence", "assumed"),
+    "exit_in_flight": ("refuse", "allow"),
+}
+
+
+@click.command()
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@format_option
+@colour_option
+@click.option("--depth", metavar="VALUES", help="The same as --set depth=VALUES.")
+@click.option("--tiles", metavar="VALUES", help="The same as --set tiles=VALUES.")
+@click.option(
+    "--set",
+    "settings",
+    metavar="NAME=VALUES",
+    multiple=True,
+    help="Give a size other values: 4, or 2,3,4, or 2..5; one verdict for each.",
+)
+@click.option(
+    "--policy",
+    "policies",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Another reading of the hardware contract, such as fence_rule=path.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="auto",
+    show_default=True,
+    help="Which engine decides.",
+)
+@click.option(
+    "--require",
+    type=click.Choice(["any", "bounded"]),
+    default="bounded",
+    show_default=True,
+    help="Whether a verdict for some values of a parameter counts as verified.",
+)
+@click.option(
+    "--budget-states",
+    type=click.IntRange(1, 10**9),
+    default=20_000_000,
+    show_default=True,
+    help="States that an engine may visit.",
+)
+@click.option(
+    "--budget-seconds",
+    type=click.FloatRange(0.01, 1e6),
+    default=60.0,
+    show_default=True,
+    help="Seconds that an engine may take.",
+)
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="Kernels that are verified at the same time.",
+)
+@click.option(
+    "--save-trace",
+    "folder",
+    metavar="DIR",
+    default=".titan/traces",
+    show_default=True,
+    help="Where counterexamples are saved.",
+)
+def verify(
+    paths: tuple[str, ...],
+    format_name: str,
+    colour: str,
+    depth: str | None,
+    tiles: str | None,
+    settings: tuple[str, ...],
+    policies: tuple[str, ...],
+    engine: str,
+    require: str,
+    budget_states: int,
+    budget_seconds: float,
+    jobs: int,
+    folder: str,
+) -> int:
+    """Verify kernels: files, and folders with all kernel files in them."""
+    from titan.verify.files import find_kernels
+    from titan.verify.model import Options, worst
+
+    wanted = [*settings]
+    wanted += [f"depth={depth}"] if depth is not None else []
+    wanted += [f"tiles={tiles}"] if tiles is not None else []
+    options = Options(
+        tuple(_setting(text) for text in wanted),
+        tuple(_policy(text) for text in policies),
+        engine,
+        require,
+        budget_states,
+        budget_seconds,
+        folder,
+    )
+    found = find_kernels(paths)
+    _check(found, options)
+    for path in found.loops:
+        click.echo(f"note: {path} is a loop; `titan schedule` takes it", err=True)
+    findings = _run(found.kernels, options, jobs)
+    _show(findings, format_name, colour)
+    return worst([item.exit_code for item in findings])
+
+
+def _setting(text: str) -> tuple[str, tuple[int, ...]]:
+    from titan.kernel.sizes import parse_values
+
+    name, equals, values = text.partition("=")
+    numbers = parse_values(values)
+    if not equals or not name.strip() or not numbers:
+        raise click.UsageError(f"not a setting of the form NAME=4, NAME=2,3 or NAME=2..5: {text}")
+    return name.strip(), numbers
+
+
+def _policy(text: str) -> tuple[str, str]:
+    from titan.diagnostics.wording import quoted, suggestion
+
+    name, _, value = text.partition("=")
+    if name not in _POLICY_VALUES:
+        hint = "".join(f"; {more}" for more in suggestion(name, _POLICY_VALUES))
+        raise click.UsageError(f"no policy {quoted(name)}{hint}")
+    if value not in _POLICY_VALUES[name]:
+        words = " or ".join(_POLICY_VALUES[name])
+        raise click.UsageError(f"the policy {name} is {words}, not {quoted(value)}")
+    return name, value
+
+
+def _check(found: Found, options: Options) -> None:
+    from titan.diagnostics.wording import quoted
+    from titan.verify.pipeline import unknown_sizes
+
+    if found.empty:
+        raise click.UsageError(f"no kernel files in {quoted(found.empty[0])}")
+    unknown = unknown_sizes(found.kernels, options) if found.kernels else []
+    if unknown:
+        raise click.UsageError(f"no kernel has a size {quoted(unknown[0])}")
+
+
+def _run(paths: list[str], options: Options, jobs: int) -> list[Finding]:
+    from titan.verify.pipeline import count_kernels, verify_file
+
+    if jobs == 1:
+        return [finding for path in paths for finding in verify_file(path, options)]
+    from concurrent.futures import ProcessPoolExecutor
+
+    tasks = [(path, n) for path in paths for n in range(count_kernels(path, options))]
+    with ProcessPoolExecutor(min(jobs, max(1, len(tasks)))) as pool:
+        running = [pool.submit(verify_file, path, options, number) for path, number in tasks]
+        return [finding for future in running for finding in future.result()]
+
+
+def _show(findings: list[Finding], format_name: str, colour: str) -> None:
+    import sys
+
+    from titan.diagnostics.render.colour import wanted
+    from titan.report.findings import render, summary
+
+    write(render(findings, format_name, colour=wanted(sys.stdout, colour)))
+    if format_name != "json" and len(findings) > 1:
+        write(summary(findings) + "\n")

@@ -1,0 +1,1 @@
+"""How verdicts are told. Import the modules, not this package."""

@@ -1,0 +1,132 @@
+"""A replayed fault as a diagnostic: where it is, who is concerned, how it comes about."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from titan.diagnostics.codes import CODES
+from titan.diagnostics.model import Annotation, Diagnostic, diagnostic
+from titan.report.interleaving import agent_name, told
+from titan.report.words import Words, lacking
+from titan.source.span import Span
+from titan.sync import program as ir
+from titan.sync.fault import FaultKind
+from titan.verify.replay import Replay
+
+_FLIGHT_FAULTS = (FaultKind.OVERWRITE_IN_FLIGHT, FaultKind.READ_BEFORE_ARRIVAL)
+
+
+def diagnose(replay: Replay, sizes: tuple[tuple[str, int], ...], path: str = "") -> Diagnostic:
+    """The diagnostic of a counterexample; `sizes` are the numbers of the kernel."""
+    fault, machine = replay.fault, replay.machine
+    words = Words(machine.program)
+    headline = _headline(replay)
+    annotations: list[Annotation] = []
+    for index, operation in enumerate(fault.operations):
+        span = getattr(operation, "span", None)
+        if isinstance(span, Span):
+            number = fault.agents[index] if index < len(fault.agents) else -1
+            label = _label(replay, words, index, number)
+            annotations.append(Annotation(span, label, primary=not annotations))
+    annotations = _merged(annotations)
+    spans = machine.program.span
+    primary = annotations[0] if annotations else None
+    place = primary.span if primary else (spans if isinstance(spans, Span) else None)
+    return diagnostic(
+        fault.kind.value,
+        headline,
+        place,
+        primary.label if primary else "",
+        others=tuple(annotations[1:]),
+        notes=_notes(replay, words, sizes),
+        helps=_helps(fault.kind.value),
+        trace=told(replay, path),
+    )
+
+
+def _headline(replay: Replay) -> str:
+    fault = replay.fault
+    names = ", ".join(agent_name(replay.machine.agents, number) for number in fault.agents[:1])
+    if fault.kind in (FaultKind.DEADLOCK, FaultKind.DATA_RACE) or not names:
+        return fault.message
+    return f"{fault.message} ({names})"
+
+
+def _label(replay: Replay, words: Words, index: int, number: int) -> str:
+    """What is said below the marked line."""
+    fault, machine = replay.fault, replay.machine
+    who = agent_name(machine.agents, number)
+    operation = fault.operations[index]
+    if fault.kind is FaultKind.DEADLOCK and isinstance(operation, ir.Operation):
+        agent = machine.agents[number]
+        environment = machine.environment(agent, replay.last.positions[number].values)
+        return f"{who} stays here: {words.operation(operation, environment)}"
+    if fault.kind is FaultKind.DATA_RACE:
+        return f"{who} accesses it here"
+    if index > 0 and fault.kind in _FLIGHT_FAULTS:
+        return f"in flight since {who} started it here"
+    return f"here, by {who}" if index == 0 else f"{who}"
+
+
+def _merged(annotations: list[Annotation]) -> list[Annotation]:
+    """One mark a place: labels of agents at the same place are joined."""
+    merged: dict[Span, Annotation] = {}
+    for item in annotations:
+        first = merged.get(item.span)
+        if first is None:
+            merged[item.span] = item
+        elif item.label != first.label:
+            label = f"{first.label}; {item.label}" if len(first.label) < 160 else first.label
+            merged[item.span] = Annotation(first.span, label, first.primary)
+    return list(merged.values())
+
+
+def _notes(replay: Replay, words: Words, sizes: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
+    values = [*sizes, *replay.machine.sizes.items()]
+    notes = []
+    if values:
+        notes.append("with " + ", ".join(f"{name} = {_shown(value)}" for name, value in values))
+    if replay.fault.kind is FaultKind.DEADLOCK:
+        state = dict(replay.last.barriers)
+        for key in _waited(replay):
+            barrier = state.get(key)
+            if barrier is not None:
+                done = barrier.phase
+                phases = "no phase" if done == 0 else f"phases 0 to {done - 1}"
+                lacks = lacking(barrier.pending, barrier.transaction)
+                notes.append(f"{words.key(key)} has completed {phases}; its phase {done} {lacks}")
+    return tuple(notes)
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _waited(replay: Replay) -> list[tuple[str, int]]:
+    """The mbarriers that blocked agents stand at."""
+    machine = replay.machine
+    keys = []
+    for number, operation in zip(replay.fault.agents, replay.fault.operations, strict=False):
+        if isinstance(operation, ir.Wait | ir.TokenWait):
+            agent = machine.agents[number]
+            environment = machine.environment(agent, replay.last.positions[number].values)
+            index = words_index(operation.barrier, environment)
+            keys.append((operation.barrier.name, index))
+    return list(dict.fromkeys(keys))
+
+
+def words_index(reference: ir.Reference, environment: dict[str, int]) -> int:
+    """The index of a reference under an environment."""
+    from titan.sync.expression import evaluate
+
+    return evaluate(reference.index, environment)
+
+
+@cache
+def _helps(code: str) -> tuple[str, ...]:
+    """The advice of the rule, from its explanation."""
+    from titan.diagnostics.rules import explanation
+
+    text = explanation(CODES[code]).sections.get("What to do", "")
+    first = " ".join(text.split("\n\n")[0].split()).rstrip(".")
+    return (first[:1].lower() + first[1:],) if first else ()

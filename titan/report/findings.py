@@ -1,0 +1,198 @@
+"""Verdicts as text, lines and JSON: what was decided, for exactly which scope, by which engines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from titan.diagnostics.model import Diagnostic
+from titan.diagnostics.render import concise
+from titan.diagnostics.render import json as json_render
+from titan.diagnostics.render import text as text_render
+from titan.diagnostics.render.colour import paint
+from titan.diagnostics.wording import clean, counted
+from titan.report.fault import diagnose
+from titan.verify.model import Coverage, EngineReport, Finding, Verdict
+from titan.verify.replay import replay
+
+FORMAT_VERSION = 1
+_WORD = {
+    Verdict.VERIFIED: "VERIFIED",
+    Verdict.REFUTED: "REFUTED",
+    Verdict.UNDECIDED: "UNDECIDED",
+    Verdict.REFUSED: "REFUSED",
+    Verdict.DISAGREEMENT: "ENGINES DISAGREE",
+}
+_STYLE = {Verdict.VERIFIED: "info", Verdict.UNDECIDED: "warning"}
+
+
+def diagnostics_of(finding: Finding) -> list[Diagnostic]:
+    """All diagnostics of a finding, that of the counterexample first."""
+    found = list(finding.diagnostics)
+    if finding.trace is not None and finding.program is not None:
+        played = replay(finding.program, finding.trace)
+        found.insert(0, diagnose(played, finding.coverage.sizes, finding.trace_path))
+    return found
+
+
+def render(findings: Sequence[Finding], format_name: str, *, colour: bool = False) -> str:
+    """The findings in a format of `text`, `concise` and `json`."""
+    if format_name == "json":
+        return as_json(findings)
+    if format_name == "concise":
+        return "".join(_concise(item) for item in findings)
+    return "".join(_text(item, colour) for item in findings)
+
+
+def _text(finding: Finding, colour: bool) -> str:
+    body = text_render.render(diagnostics_of(finding), colour=colour)
+    word = paint(_WORD[finding.verdict], _STYLE.get(finding.verdict, "error"), colour)
+    name = f"{clean(finding.kernel)} " if finding.kernel else ""
+    rows = [f"{word} {name}({clean(finding.path)})"]
+    rows += [f"  {label:<9} {text}" for label, text in scope_rows(finding)]
+    rows += [f"  {'note':<9} {clean(note)}" for note in finding.notes]
+    return body + "\n".join(rows) + "\n\n"
+
+
+def scope_rows(finding: Finding) -> list[tuple[str, str]]:
+    """The scope of a verdict, row by row."""
+    if finding.verdict is Verdict.REFUSED or not finding.kernel:
+        return [("time", f"{finding.seconds:.2f} s")]
+    coverage = finding.coverage
+    rows = [("target", finding.target)]
+    if finding.verdict is Verdict.VERIFIED:
+        rows.append(("scope", f"all interleavings; {parameters_text(coverage)}"))
+    if coverage.sizes:
+        rows.append(("sizes", ", ".join(f"{name} = {value}" for name, value in coverage.sizes)))
+    rows.append(("agents", agents_text(coverage)))
+    policies = ", ".join(f"{name} {value}" for name, value in coverage.policies)
+    rows.append(("policies", policies))
+    rows += [("engine", engine_text(report)) for report in finding.engines]
+    deciding = [item for item in finding.engines if item.verdict is finding.verdict]
+    if len(deciding) > 1:
+        rows.append(("agreed", " and ".join(item.engine for item in deciding)))
+    rows.append(("time", f"{finding.seconds:.2f} s"))
+    return rows
+
+
+def parameters_text(coverage: Coverage) -> str:
+    """`any number of tiles`, `tiles = 0..14 only`."""
+    minimums = dict(coverage.minimums)
+    texts = []
+    for name, values in coverage.parameters:
+        if values is None:
+            least = minimums.get(name, 0)
+            texts.append(f"any {name}" + (f" from {least} upwards" if least else ", 0 included"))
+        elif len(values) == 1:
+            texts.append(f"{name} = {values[0]} only")
+        else:
+            texts.append(f"{name} = {values_text(values)} only")
+    return "; ".join(texts) if texts else "no parameters"
+
+
+def values_text(values: tuple[int, ...]) -> str:
+    """`0..14`, or the values one by one where some are left out."""
+    if not values:
+        return "none"
+    whole = values == tuple(range(values[0], values[-1] + 1))
+    if whole and len(values) > 2:
+        return f"{values[0]}..{values[-1]}"
+    return ", ".join(map(str, values))
+
+
+def agents_text(coverage: Coverage) -> str:
+    """`1 producer of 32 threads, 2 consumers of 128 threads`."""
+    words = {1: "one thread", 32: "a warp", 64: "64 threads", 128: "a warpgroup"}
+    parts = []
+    for name, agents, threads in coverage.roles:
+        size = words.get(threads, f"{threads} threads")
+        parts.append(f"{agents} × {name} ({size})")
+    text = ", ".join(parts)
+    return f"{text}; in each of {coverage.ctas} CTAs" if coverage.ctas > 1 else text
+
+
+def engine_text(report: EngineReport) -> str:
+    """`explorer: verified, 1,234 states, 0.12 s`."""
+    parts = [report.verdict.value]
+    if report.sizes and any(values is not None for _, values in report.sizes):
+        covered = "; ".join(
+            f"{name} = {values_text(values)}" for name, values in report.sizes if values is not None
+        )
+        parts.append(f"for {covered}")
+    if report.states:
+        parts.append(f"{report.states:,} states")
+    parts.append(f"{report.seconds:.2f} s")
+    if report.remark:
+        parts.append(report.remark)
+    return f"{report.engine}: {', '.join(parts)}"
+
+
+def _concise(finding: Finding) -> str:
+    body = concise.render(diagnostics_of(finding))
+    scope = parameters_text(finding.coverage) if finding.verdict is Verdict.VERIFIED else ""
+    sizes = ", ".join(f"{name} = {value}" for name, value in finding.coverage.sizes)
+    more = "; ".join(text for text in (sizes, scope) if text)
+    tail = f" [{more}]" if more else ""
+    line = f"{clean(finding.path)}: {finding.verdict.value} {clean(finding.kernel)}".rstrip()
+    return f"{body}{line}{tail} ({finding.seconds:.2f} s)\n"
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """`12 kernels: 10 verified, 2 refuted`."""
+    counts = {
+        verdict: sum(1 for item in findings if item.verdict is verdict) for verdict in Verdict
+    }
+    parts = [f"{number} {verdict.value}" for verdict, number in counts.items() if number]
+    return f"{counted(len(findings), 'kernel')}: {', '.join(parts)}"
+
+
+def as_json(findings: Sequence[Finding]) -> str:
+    """All findings as one JSON object; versioned by `FORMAT_VERSION`."""
+    content = {"version": FORMAT_VERSION, "findings": [as_dict(item) for item in findings]}
+    return json.dumps(content, indent=2) + "\n"
+
+
+def as_dict(finding: Finding) -> dict[str, Any]:
+    """A finding as plain data."""
+    coverage = finding.coverage
+    return {
+        "path": finding.path,
+        "kernel": finding.kernel,
+        "target": finding.target,
+        "verdict": finding.verdict.value,
+        "exit_code": finding.exit_code,
+        "seconds": round(finding.seconds, 3),
+        "scope": {
+            "interleavings": "all" if finding.verdict is Verdict.VERIFIED else None,
+            "sizes": dict(coverage.sizes),
+            "parameters": {
+                name: "any" if values is None else list(values)
+                for name, values in coverage.parameters
+            },
+            "minimums": dict(coverage.minimums),
+            "roles": [
+                {"name": name, "agents": agents, "threads": threads}
+                for name, agents, threads in coverage.roles
+            ],
+            "ctas": coverage.ctas,
+            "policies": dict(coverage.policies),
+        },
+        "engines": [_engine(report) for report in finding.engines],
+        "diagnostics": [json_render.as_dict(item) for item in diagnostics_of(finding)],
+        "notes": list(finding.notes),
+        "trace": finding.trace_path or None,
+    }
+
+
+def _engine(report: EngineReport) -> dict[str, Any]:
+    return {
+        "engine": report.engine,
+        "verdict": report.verdict.value,
+        "seconds": round(report.seconds, 3),
+        "states": report.states,
+        "parameters": {
+            name: "any" if values is None else list(values) for name, values in report.sizes
+        },
+        "remark": report.remark,
+    }

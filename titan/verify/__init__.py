@@ -1,0 +1,1 @@
+"""From kernel files to verdicts. Import the modules, not this package."""

@@ -1,0 +1,72 @@
+"""Which files `titan verify` looks at: those named, and the kernel files in folders."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FILES_MAX = 10_000
+_HEAD_BYTES = 65_536
+_TITAN = re.compile(rb"(?m)^['\"]?titan['\"]?\s*:")
+_LOOP = re.compile(rb"(?m)^['\"]?loop['\"]?\s*:")
+
+
+@dataclass(slots=True)
+class Found:
+    """Kernel files in order, files of the loop level, and folders without any."""
+
+    kernels: list[str] = field(default_factory=list)
+    loops: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
+
+
+def find_kernels(paths: Iterable[str]) -> Found:
+    """Files as they are named; of folders every `*.yaml` that says `titan:`, sorted.
+
+    A file that is named is a kernel file unless it says `loop:`, so that faults in it are told.
+    """
+    found = Found()
+    seen: set[str] = set()
+    for path in paths:
+        named = not Path(path).is_dir()
+        before = len(found.kernels) + len(found.loops)
+        for file in [path] if named else _files_in(path):
+            identity = os.path.realpath(file)
+            if identity in seen:
+                continue
+            seen.add(identity)
+            kind = _kind(file)
+            if kind == "loop":
+                found.loops.append(file)
+            elif named or kind == "kernel":
+                found.kernels.append(file)
+        if not named and len(found.kernels) + len(found.loops) == before:
+            found.empty.append(path)
+    return found
+
+
+def _files_in(folder: str) -> Iterator[str]:
+    count = 0
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if name.endswith((".yaml", ".yml")):
+                count += 1
+                if count > FILES_MAX:
+                    return
+                yield os.path.join(parent, name)
+
+
+def _kind(path: str) -> str:
+    """`kernel`, `loop` or nothing, from the beginning of the file."""
+    try:
+        with Path(path).open("rb") as stream:
+            head = stream.read(_HEAD_BYTES)
+    except (OSError, ValueError):
+        return ""
+    if _TITAN.search(head) is None:
+        return ""
+    return "loop" if _LOOP.search(head) is not None else "kernel"

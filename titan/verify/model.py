@@ -1,0 +1,103 @@
+"""Verdicts: what was decided about one kernel, by which engines, and for exactly which scope."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from titan.diagnostics.model import Diagnostic
+from titan.sync.fault import Trace
+from titan.sync.program import SyncProgram
+
+
+class Verdict(StrEnum):
+    """What `titan verify` says of one kernel."""
+
+    VERIFIED = "verified"
+    REFUTED = "refuted"
+    UNDECIDED = "undecided"
+    REFUSED = "refused"  # the input is bad
+    DISAGREEMENT = "disagreement"  # two engines contradict each other, or a trace does not replay
+
+
+EXIT_CODE_OF = {
+    Verdict.VERIFIED: 0,
+    Verdict.REFUTED: 1,
+    Verdict.REFUSED: 2,
+    Verdict.UNDECIDED: 3,
+    Verdict.DISAGREEMENT: 4,
+}
+_WORST_FIRST = (4, 2, 1, 3, 0)
+
+
+def worst(codes: list[int]) -> int:
+    """The exit code of several verdicts; 0 where there are none."""
+    return next((code for code in _WORST_FIRST if code in codes), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asked for; plain data that can be sent to another process."""
+
+    overrides: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    policies: tuple[tuple[str, str], ...] = ()
+    engine: str = "auto"
+    require: str = "bounded"
+    states_max: int = 20_000_000
+    seconds_max: float = 60.0
+    save_traces: str | None = ".titan/traces"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReport:
+    """What one engine said.
+
+    `sizes` are the values of the parameters that it covered, None for every value; `trace` is its
+    counterexample.
+    """
+
+    engine: str
+    verdict: Verdict
+    seconds: float
+    states: int = 0
+    sizes: tuple[tuple[str, tuple[int, ...] | None], ...] = ()
+    trace: Trace | None = None
+    remark: str = ""
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What a verdict covers, in numbers: sizes, parameters, agents, policies."""
+
+    sizes: tuple[tuple[str, int], ...] = ()
+    parameters: tuple[tuple[str, tuple[int, ...] | None], ...] = ()
+    minimums: tuple[tuple[str, int], ...] = ()
+    roles: tuple[tuple[str, int, int], ...] = ()  # name, agents, threads of each
+    ctas: int = 1
+    policies: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The verdict on one kernel, with everything that is to be told of it.
+
+    With a counterexample, `trace` leads `program` to its fault; it has been replayed.
+    """
+
+    path: str
+    kernel: str
+    target: str
+    verdict: Verdict
+    coverage: Coverage = field(default_factory=Coverage)
+    engines: tuple[EngineReport, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+    program: SyncProgram | None = None
+    trace: Trace | None = None
+    trace_path: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODE_OF[self.verdict]

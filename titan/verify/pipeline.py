@@ -1,0 +1,160 @@
+"""From a kernel file to verdicts: decode, typestate, lower, engines, comparison of what they say.
+
+A verdict is VERIFIED only with a scope that an engine has covered; a counterexample counts only
+after it has been replayed by the reference interpreter; engines that contradict each other give a
+verdict of their own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from pathlib import Path
+
+from titan.diagnostics.model import Diagnostic, Severity, diagnostic
+from titan.kernel.decode import decode, size_names
+from titan.kernel.model import Family, Kernel
+from titan.source.span import Span
+from titan.source.tree import Node
+from titan.source.yaml import parse_file
+from titan.sync.control import LocalLoopError
+from titan.sync.program import Policies, SyncProgram
+from titan.verify.judge import judge
+from titan.verify.lowering import Refusal, sync_program
+from titan.verify.model import Coverage, Finding, Options, Verdict
+from titan.verify.tracefile import SavedTrace, save
+from titan.verify.vacuity import vacuous
+
+
+def read_family(path: str, options: Options) -> tuple[Family | None, list[Diagnostic], Node | None]:
+    """The kernels of a file under the overrides, or what is wrong with it."""
+    root, errors = parse_file(path)
+    family, diagnostics = decode(root, errors, path, dict(options.overrides))
+    return family, diagnostics, root
+
+
+def unknown_sizes(paths: Iterable[str], options: Options) -> list[str]:
+    """Overridden names that no file declares."""
+    known: set[str] = set()
+    for path in paths:
+        root, _ = parse_file(path)
+        known |= size_names(root)
+    return [name for name, _ in options.overrides if name not in known]
+
+
+def count_kernels(path: str, options: Options) -> int:
+    """How many kernels the file stands for; 1 where it is faulty."""
+    family, _, _ = read_family(path, options)
+    return len(family.kernels) if family is not None else 1
+
+
+def verify_file(path: str, options: Options, only: int | None = None) -> list[Finding]:
+    """The verdicts on all kernels of a file, or on the one with number `only`."""
+    started = time.monotonic()
+    family, errors, _ = read_family(path, options)
+    if family is None:
+        seconds = time.monotonic() - started
+        finding = Finding(path, "", "", Verdict.REFUSED, diagnostics=tuple(errors), seconds=seconds)
+        return [finding]
+    kernels = family.kernels if only is None else family.kernels[only : only + 1]
+    return [verify_kernel(kernel, options) for kernel in kernels]
+
+
+def verify_kernel(kernel: Kernel, options: Options) -> Finding:
+    """The verdict on one kernel."""
+    started = time.monotonic()
+    kernel = _with_policies(kernel, options)
+    finding = Finding(kernel.path, kernel.name, kernel.target, Verdict.UNDECIDED)
+    finding = replace(finding, coverage=_coverage(kernel))
+    try:
+        lowered = sync_program(kernel)
+    except Refusal as refusal:
+        verdict = Verdict.REFUTED if refusal.illegal else Verdict.REFUSED
+        finding = replace(finding, verdict=verdict, diagnostics=refusal.diagnostics)
+        return replace(finding, seconds=time.monotonic() - started)
+    finding = replace(finding, notes=lowered.notes, diagnostics=lowered.diagnostics)
+    try:
+        finding = judge(finding, kernel, lowered.program, options)
+    except (ZeroDivisionError, LocalLoopError) as error:
+        finding = replace(finding, verdict=Verdict.REFUSED, trace=None)
+        finding = _with(finding, _cannot_run(kernel, error))
+    if finding.verdict is Verdict.VERIFIED:
+        finding = _with(finding, *_warnings(kernel, lowered.program))
+    if any(item.severity is Severity.ERROR for item in lowered.diagnostics):
+        worse = (Verdict.DISAGREEMENT, Verdict.REFUSED)
+        if finding.verdict not in worse:
+            finding = replace(finding, verdict=Verdict.REFUTED)
+    if finding.trace is not None and options.save_traces is not None:
+        finding = _saved(finding, kernel, options, options.save_traces)
+    return replace(finding, seconds=time.monotonic() - started)
+
+
+def _with(finding: Finding, *diagnostics: Diagnostic) -> Finding:
+    return replace(finding, diagnostics=(*finding.diagnostics, *diagnostics))
+
+
+def _cannot_run(kernel: Kernel, error: Exception) -> Diagnostic:
+    if isinstance(error, ZeroDivisionError):
+        headline = "an expression divides by zero for some values of the parameters"
+    else:
+        headline = f"the program runs on without an operation: {error}"
+    return diagnostic("TTN015", headline, kernel.span)
+
+
+def _with_policies(kernel: Kernel, options: Options) -> Kernel:
+    """The kernel under the policies of the command line."""
+    if not options.policies:
+        return kernel
+    values: dict[str, object] = {}
+    for name, text in options.policies:
+        values[name] = text == "true" if text in ("true", "false") else text
+    if kernel.protocol is not None:
+        policies = replace(kernel.protocol.policies, **values)  # type: ignore[arg-type]
+        return replace(kernel, protocol=replace(kernel.protocol, policies=policies))
+    assert kernel.program is not None
+    policies = replace(kernel.program.policies, **values)  # type: ignore[arg-type]
+    return replace(kernel, program=replace(kernel.program, policies=policies))
+
+
+def _coverage(kernel: Kernel) -> Coverage:
+    level = kernel.protocol if kernel.protocol is not None else kernel.program
+    assert level is not None
+    return Coverage(
+        kernel.sizes,
+        tuple(
+            (parameter.name, (parameter.value,) if parameter.value is not None else None)
+            for parameter in level.parameters
+        ),
+        tuple((parameter.name, parameter.minimum) for parameter in level.parameters),
+        tuple((role.name, role.agents, role.threads) for role in kernel.roles),
+        kernel.ctas,
+        policies_text(level.policies),
+    )
+
+
+def policies_text(policies: Policies) -> tuple[tuple[str, str], ...]:
+    """The policies as words, in the spelling of the language."""
+    return tuple(
+        (item.name, str(getattr(policies, item.name)).lower()) for item in fields(policies)
+    )
+
+
+def _warnings(kernel: Kernel, program: SyncProgram) -> list[Diagnostic]:
+    """What weakens a VERIFIED without refuting it; allowed rules are left out."""
+    allowed = {allowance.rule for allowance in kernel.allowances}
+    return [item for item in vacuous(program, kernel.span) if item.code not in allowed]
+
+
+def _saved(finding: Finding, kernel: Kernel, options: Options, folder: str) -> Finding:
+    assert finding.trace is not None
+    span = kernel.span
+    text = span.source.text if isinstance(span, Span) and span.source is not None else ""
+    sizes = tuple(kernel.sizes)
+    policies = tuple(options.policies)
+    saved = SavedTrace(str(Path(kernel.path)), kernel.name, text, sizes, policies, finding.trace)
+    try:
+        return replace(finding, trace_path=save(saved, folder))
+    except OSError as error:
+        note = f"the trace could not be saved: {(error.strerror or str(error)).lower()}"
+        return replace(finding, notes=(*finding.notes, note))

@@ -1,0 +1,64 @@
+"""Replays a trace on the reference interpreter, step by step, and says whether the fault is real.
+
+No counterexample of any engine is shown before it has gone through here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from titan.sync.fault import Fault, Step, Trace
+from titan.sync.interpreter import Machine, State
+from titan.sync.program import SyncProgram
+
+
+class ReplayError(Exception):
+    """The trace is none of this program: a step is not possible, or no fault comes of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One executed step: the state before it, and after it unless it ends in the fault."""
+
+    step: Step
+    before: State
+    after: State | None
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    machine: Machine
+    steps: tuple[Played, ...]
+    last: State
+    fault: Fault
+
+
+def replay(program: SyncProgram, trace: Trace) -> Replay:
+    """Execute all steps. Raises ReplayError where the trace does not lead to its fault."""
+    try:
+        machine = Machine(program, dict(trace.parameters))
+        state = machine.initial()
+    except (ValueError, KeyError, ArithmeticError) as error:
+        raise ReplayError(f"the program cannot start: {error}") from None
+    played: list[Played] = []
+    fault: Fault | None = None
+    for number, step in enumerate(trace.steps, start=1):
+        early = machine.state_fault(state)
+        if early is not None:
+            raise ReplayError(f"the fault is there before step {number}")
+        if step not in machine.steps(state):
+            raise ReplayError(f"step {number} is not possible")
+        after, fault = machine.apply(state, step)
+        played.append(Played(step, state, after))
+        if after is None:
+            if number != len(trace.steps):
+                raise ReplayError(f"the fault is there at step {number} already")
+            break
+        state = after
+    if fault is None:
+        fault = machine.state_fault(state)
+    if fault is None:
+        raise ReplayError("no fault is reached")
+    if fault.kind != trace.fault.kind:
+        raise ReplayError(f"the fault is {fault.kind}, not {trace.fault.kind}")
+    return Replay(machine, tuple(played), state, fault)

@@ -1,0 +1,138 @@
+"""Saved counterexamples: the kernel as it was, the choices, the steps; checked when read.
+
+A trace file is JSON and complete in itself: it holds the text of the kernel, so that it means the
+same after the kernel has changed. A digest over all of it finds accidental edits; what makes a
+trace believable is that it replays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from titan.sync.fault import Actor, Fault, FaultKind, Step, Trace
+
+VERSION = 1
+BYTES_MAX = 16 << 20
+STEPS_MAX = 1_000_000
+DEFAULT_FOLDER = ".titan/traces"
+
+
+class TraceFileError(Exception):
+    """The file is no trace, or has been changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTrace:
+    """What a trace file holds."""
+
+    path: str
+    kernel: str
+    text: str
+    sizes: tuple[tuple[str, int], ...]
+    policies: tuple[tuple[str, str], ...]
+    trace: Trace
+
+
+def save(saved: SavedTrace, folder: str) -> str:
+    """Write the trace into `folder` in one piece; returns its path. Raises OSError."""
+    content = _content(saved)
+    content["digest"] = _digest(content)
+    mark = content["digest"][:8]
+    safe = re.sub(r"[^A-Za-z0-9_]", "_", saved.kernel)[:64] or "kernel"
+    target = Path(folder) / f"{safe}-{saved.trace.fault.kind.value}-{mark}.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".trace-", suffix=".json")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump(content, stream, indent=1)
+            stream.write("\n")
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return str(target)
+
+
+def _content(saved: SavedTrace) -> dict[str, Any]:
+    trace = saved.trace
+    return {
+        "titan_trace": VERSION,
+        "path": saved.path,
+        "kernel": saved.kernel,
+        "sizes": {name: value for name, value in saved.sizes},
+        "policies": {name: value for name, value in saved.policies},
+        "parameters": {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in trace.parameters
+        },
+        "fault": {"code": trace.fault.kind.value, "message": trace.fault.message},
+        "steps": [[step.actor.value, step.agent, step.ordinal] for step in trace.steps],
+        "text": saved.text,
+    }
+
+
+def _digest(content: dict[str, Any]) -> str:
+    plain = {key: value for key, value in content.items() if key != "digest"}
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def load(path: str) -> SavedTrace:
+    """Read a trace file. Raises TraceFileError."""
+    try:
+        with Path(path).open("rb") as stream:
+            data = stream.read(BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise TraceFileError(f"the file cannot be read: {str(reason).lower()}") from None
+    if len(data) > BYTES_MAX:
+        raise TraceFileError(f"the file is larger than {BYTES_MAX} bytes")
+    try:
+        content = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise TraceFileError("the file is not JSON") from None
+    if not isinstance(content, dict) or content.get("titan_trace") != VERSION:
+        raise TraceFileError(f"the file is not a trace of version {VERSION}")
+    if content.get("digest") != _digest(content):
+        raise TraceFileError("the trace was changed after it was saved")
+    try:
+        return _decoded(content)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise TraceFileError("the trace lacks something or has it in another form") from None
+
+
+def _decoded(content: dict[str, Any]) -> SavedTrace:
+    steps = content["steps"]
+    if len(steps) > STEPS_MAX:
+        raise ValueError
+    parameters = tuple(
+        (str(name), tuple(map(_integer, value)) if isinstance(value, list) else _integer(value))
+        for name, value in content["parameters"].items()
+    )
+    fault = Fault(FaultKind(content["fault"]["code"]), str(content["fault"]["message"]))
+    trace = Trace(
+        parameters,
+        tuple(Step(Actor(actor), _integer(agent), _integer(n)) for actor, agent, n in steps),
+        fault,
+    )
+    return SavedTrace(
+        str(content["path"]),
+        str(content["kernel"]),
+        str(content["text"]),
+        tuple((str(name), _integer(value)) for name, value in content["sizes"].items()),
+        tuple((str(name), str(value)) for name, value in content["policies"].items()),
+        trace,
+    )
+
+
+def _integer(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**31:
+        raise ValueError
+    return value
