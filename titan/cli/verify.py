@@ -108,7 +108,7 @@ def verify(
     wanted += [f"depth={depth}"] if depth is not None else []
     wanted += [f"tiles={tiles}"] if tiles is not None else []
     options = Options(
-        tuple(_setting(text) for text in wanted),
+        tuple(setting(text) for text in wanted),
         tuple(_policy(text) for text in policies),
         engine,
         require,
@@ -125,7 +125,8 @@ def verify(
     return worst([item.exit_code for item in findings])
 
 
-def _setting(text: str) -> tuple[str, tuple[int, ...]]:
+def setting(text: str) -> tuple[str, tuple[int, ...]]:
+    """The name and values of `NAME=VALUES`. Raises click.UsageError."""
     from titan.kernel.sizes import parse_values
 
     name, equals, values = text.partition("=")

@@ -64,9 +64,9 @@ def verify_file(path: str, options: Options, only: int | None = None) -> list[Fi
 def verify_kernel(kernel: Kernel, options: Options) -> Finding:
     """The verdict on one kernel."""
     started = time.monotonic()
-    kernel = _with_policies(kernel, options)
+    kernel = with_policies(kernel, options.policies)
     finding = Finding(kernel.path, kernel.name, kernel.target, Verdict.UNDECIDED)
-    finding = replace(finding, coverage=_coverage(kernel))
+    finding = replace(finding, coverage=coverage_of(kernel))
     try:
         lowered = sync_program(kernel)
     except Refusal as refusal:
@@ -102,12 +102,12 @@ def _cannot_run(kernel: Kernel, error: Exception) -> Diagnostic:
     return diagnostic("TTN015", headline, kernel.span)
 
 
-def _with_policies(kernel: Kernel, options: Options) -> Kernel:
+def with_policies(kernel: Kernel, chosen: tuple[tuple[str, str], ...]) -> Kernel:
     """The kernel under the policies of the command line."""
-    if not options.policies:
+    if not chosen:
         return kernel
     values: dict[str, object] = {}
-    for name, text in options.policies:
+    for name, text in chosen:
         values[name] = text == "true" if text in ("true", "false") else text
     if kernel.protocol is not None:
         policies = replace(kernel.protocol.policies, **values)  # type: ignore[arg-type]
@@ -117,7 +117,8 @@ def _with_policies(kernel: Kernel, options: Options) -> Kernel:
     return replace(kernel, program=replace(kernel.program, policies=policies))
 
 
-def _coverage(kernel: Kernel) -> Coverage:
+def coverage_of(kernel: Kernel) -> Coverage:
+    """What a verdict on the kernel covers; parameters are narrowed to what engines have done."""
     level = kernel.protocol if kernel.protocol is not None else kernel.program
     assert level is not None
     return Coverage(

@@ -1,0 +1,78 @@
+"""`titan export`: the sync program of a kernel in the language of another checker."""
+
+from __future__ import annotations
+
+import click
+
+from titan.cli.exit_code import ExitCode
+
+
+@click.command()
+@click.argument("path", metavar="FILE")
+@click.option(
+    "--to",
+    "target",
+    type=click.Choice(["promela"]),
+    default="promela",
+    show_default=True,
+    help="The language to translate to.",
+)
+@click.option("--depth", metavar="VALUE", help="The same as --set depth=VALUE.")
+@click.option("--tiles", metavar="VALUE", help="The same as --set tiles=VALUE.")
+@click.option(
+    "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Give a size another value."
+)
+@click.option("-o", "--output", metavar="FILE", help="Write to a file instead of stdout.")
+def export(
+    path: str,
+    target: str,
+    depth: str | None,
+    tiles: str | None,
+    settings: tuple[str, ...],
+    output: str | None,
+) -> int:
+    """Translate a kernel for another checker; every parameter needs a value."""
+    from titan.cli.output import show, write
+    from titan.cli.verify import setting
+    from titan.export.names import ExportError
+    from titan.export.promela import to_promela
+    from titan.verify.lowering import Refusal, sync_program
+    from titan.verify.model import Options
+    from titan.verify.pipeline import read_family
+
+    del target
+    wanted = [*settings]
+    wanted += [f"depth={depth}"] if depth is not None else []
+    wanted += [f"tiles={tiles}"] if tiles is not None else []
+    family, errors, _ = read_family(path, Options(tuple(setting(text) for text in wanted)))
+    if family is None:
+        show(errors)
+        return ExitCode.BAD_INPUT
+    if len(family.kernels) > 1:
+        raise click.UsageError("the file stands for several kernels; choose one with --set")
+    try:
+        program = sync_program(family.kernels[0]).program
+        free = [item.name for item in program.parameters if item.value is None]
+        if free:
+            raise click.UsageError(f"{free[0]} needs a value: --set {free[0]}=4")
+        text = to_promela(program, {})
+    except Refusal as refusal:
+        show(refusal.diagnostics)
+        return ExitCode.BAD_INPUT
+    except ExportError as error:
+        raise click.UsageError(str(error)) from None
+    if output is None:
+        write(text)
+    else:
+        _save(output, text)
+    return ExitCode.VERIFIED
+
+
+def _save(path: str, text: str) -> None:
+    from pathlib import Path
+
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise click.UsageError(f"{path} cannot be written: {reason}") from None

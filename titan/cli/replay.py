@@ -1,0 +1,40 @@
+"""`titan replay`: a saved counterexample, step by step on the reference interpreter."""
+
+from __future__ import annotations
+
+import click
+
+from titan.cli.exit_code import ExitCode
+from titan.cli.output import colour_option, format_option, write
+
+
+@click.command()
+@click.argument("path", metavar="TRACE")
+@format_option
+@colour_option
+def replay(path: str, format_name: str, colour: str) -> int:
+    """Replay a saved trace and confirm that it leads to its fault.
+
+    The exit code is 1, since the fault is real. A trace that was changed, or that does not lead to
+    its fault, is refused with 2.
+    """
+    import sys
+
+    from titan.diagnostics.render.colour import wanted
+    from titan.report.findings import render
+    from titan.verify.reopen import Refused, reopen
+
+    try:
+        finding = reopen(path)
+    except Refused as refused:
+        from titan.cli.output import show
+
+        show(refused.diagnostics, format_name, colour)
+        return ExitCode.BAD_INPUT
+    write(render([finding], format_name, colour=wanted(sys.stdout, colour)))
+    if format_name == "text":
+        assert finding.trace is not None
+        count = len(finding.trace.steps)
+        steps = "1 step" if count == 1 else f"{count} steps"
+        write(f"confirmed: {steps} of the reference interpreter lead to the fault\n")
+    return ExitCode.REFUTED

@@ -1,0 +1,59 @@
+"""A saved trace as a finding again: the kernel that it holds, replayed to its fault."""
+
+from __future__ import annotations
+
+import time
+
+from titan.diagnostics.model import Diagnostic, diagnostic
+from titan.kernel.decode import decode_text
+from titan.source.span import whole_file
+from titan.sync.control import LocalLoopError
+from titan.verify.lowering import Refusal, sync_program
+from titan.verify.model import Finding, Verdict
+from titan.verify.pipeline import coverage_of, with_policies
+from titan.verify.replay import ReplayError, replay
+from titan.verify.tracefile import SavedTrace, TraceFileError, load
+
+
+class Refused(Exception):
+    """The file is no trace that replays; `diagnostics` say why."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        super().__init__("; ".join(item.headline for item in diagnostics))
+        self.diagnostics = diagnostics
+
+
+def reopen(path: str) -> Finding:
+    """The finding that the trace file shows. Raises Refused."""
+    started = time.monotonic()
+    try:
+        return _reopened(load(path), path, started)
+    except (TraceFileError, ReplayError) as error:
+        headline = f"the trace is refused: {error}"
+        raise Refused((diagnostic("TTN002", headline, whole_file(path)),)) from None
+    except (LocalLoopError, ZeroDivisionError) as error:
+        headline = f"the trace is refused: its kernel cannot run: {error}"
+        raise Refused((diagnostic("TTN002", headline, whole_file(path)),)) from None
+    except Refusal as refusal:
+        raise Refused(refusal.diagnostics) from None
+
+
+def _reopened(saved: SavedTrace, path: str, started: float) -> Finding:
+    overrides = {name: (value,) for name, value in saved.sizes}
+    family, errors = decode_text(saved.text, saved.path, overrides)
+    if family is None:
+        raise Refused(tuple(errors))
+    kernel = with_policies(family.kernels[0], saved.policies)
+    program = sync_program(kernel).program
+    replay(program, saved.trace)
+    return Finding(
+        saved.path,
+        kernel.name,
+        kernel.target,
+        Verdict.REFUTED,
+        coverage_of(kernel),
+        seconds=time.monotonic() - started,
+        program=program,
+        trace=saved.trace,
+        trace_path=path,
+    )
