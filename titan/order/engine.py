@@ -19,7 +19,7 @@ from enum import StrEnum
 
 from titan.order.execution import Execution, Layout
 from titan.order.findings import Finding, Weight
-from titan.order.steering import Shown, follow, prefer, run_to_end, way_to
+from titan.order.steering import Shown, earliest, follow, prefer, run_to_end, way_to
 from titan.order.tracker import Tracker
 from titan.order.unfolding import BudgetSpentError, NoValueError, Sizes, Unfolder
 from titan.sync.fault import Fault, Trace
@@ -130,6 +130,7 @@ class _Analysis:
         return Trace(tuple(self._layout.sizes.items()), steps, fault)
 
     def _refuted(self, shown: Shown) -> OrderResult:
+        shown = earliest(self._layout, shown)
         return OrderResult(
             Outcome.REFUTED, self._operations, "", shown[0], self._trace(shown), True
         )

@@ -148,7 +148,7 @@ class Layout:
         for buffer in self.covering[cell]:
             if buffer.space in spaces:
                 covered = True
-                near = buffer.space is ir.Space.GLOBAL or buffer.cta == cta
+                near = near or buffer.space is ir.Space.GLOBAL or buffer.cta == cta
         return covered, near
 
 
@@ -269,19 +269,16 @@ class Execution:
             tuple(instance.operation for instance in operations if instance),
         )
 
+    def at_access(self, agent: int) -> bool:
+        """Whether the agent stands at synchronous accesses."""
+        instance = self.instance_of(agent)
+        return instance is not None and isinstance(instance.operation, ir.Access)
+
     def race(self, first: int, second: int) -> Fault | None:
         """Whether the two agents stand at conflicting synchronous accesses."""
-        instances = self.instance_of(first), self.instance_of(second)
-        if (
-            any(
-                instance is None or not isinstance(instance.operation, ir.Access)
-                for instance in instances
-            )
-            or self.held_in[first]
-            or self.held_in[second]
-        ):
+        if not (self.at_access(first) and self.at_access(second)):
             return None
-        one, two = instances
+        one, two = self.instance_of(first), self.instance_of(second)
         assert one is not None and two is not None
         written = {touch.cell for touch in one.touches if touch.write}
         touched = {touch.cell for touch in one.touches}
@@ -371,23 +368,32 @@ class Execution:
                 self.observer.named_waited(self.named[instance.key], agent)
             case ir.Fence():
                 self._fence(agent, instance, operation)
-            case ir.PoolTake(pool=name):
-                self.observer.pool_taken(agent, instance)
-                self.pools[name] -= instance.amount
-            case ir.PoolGive(pool=name):
-                if instance.amount < 0:
-                    message = f"a negative amount is given back to {name}"
-                    self._fail(FaultKind.POOL_MISUSE, message, agent, instance, name)
-                self.observer.pool_given(agent, instance)
-                self.pools[name] += instance.amount
+            case ir.PoolTake() | ir.PoolGive():
+                self._change_pool(agent, instance, operation)
             case _:
                 raise TypeError(f"no meaning for {type(operation).__name__}")
         return True
+
+    def _change_pool(
+        self, agent: int, instance: Instance, operation: ir.PoolTake | ir.PoolGive
+    ) -> None:
+        name = operation.pool
+        if instance.amount < 0:
+            message = f"a negative amount of {name} is named"
+            self._fail(FaultKind.POOL_MISUSE, message, agent, instance, name)
+        if isinstance(operation, ir.PoolTake):
+            self.observer.pool_taken(agent, instance)
+            self.pools[name] -= instance.amount
+        else:
+            self.observer.pool_given(agent, instance)
+            self.pools[name] += instance.amount
 
     # ------------------------------------------------------------------------- memory
 
     def _exited(self, agent: int, instance: Instance, cta: int, name: str) -> None:
         """A CTA whose agents are all at their end no longer owns its memory."""
+        if self.layout.program.policies.exit_in_flight == "allow":
+            return
         if self._running.get(cta) == 0:
             message = f"{name} belongs to CTA {cta}, which has ended"
             self._fail(FaultKind.LEAK_AT_EXIT, message, agent, instance, name)

@@ -36,6 +36,8 @@ class ExitRules:
 
     def at_end(self, execution: Execution) -> None:
         """All agents have ended."""
+        if self._layout.program.policies.exit_in_flight == "allow":
+            return
         last: dict[int, list[Moment]] = {}
         for agent in self._layout.agents:
             moment = self._clocks.moment(execution, agent.number)
@@ -58,13 +60,11 @@ class ExitRules:
     def _touched(self, flight: Flight) -> dict[int, bool]:
         """The CTAs that the flight uses, and whether it only reads there."""
         touched: dict[int, bool] = {}
-        if self._layout.program.policies.exit_in_flight != "allow":
-            for touch in flight.instance.touches:
-                cta = self._layout.homes.get(touch.cell[0], -1)
-                touched[cta] = touched.get(cta, True) and not touch.write
-        if flight.over:
-            for key, _ in flight.instance.completes:
-                touched[self._layout.barrier_ctas[key[0]]] = False
+        for touch in flight.instance.touches:
+            cta = self._layout.homes.get(touch.cell[0], -1)
+            touched[cta] = touched.get(cta, True) and not touch.write
+        for key, _ in flight.instance.completes:
+            touched[self._layout.barrier_ctas[key[0]]] = False
         return touched
 
     def _leak(self, flight: Flight, moments: list[Moment]) -> None:
@@ -73,9 +73,7 @@ class ExitRules:
         bounds = with_event(bounds, issue.agent, issue.index)
         message = "a CTA may end while an asynchronous operation that uses it is in flight"
         plan = Plan(bounds, {name_of(flight)})
-        # Where work in flight is allowed at the exit, only its completion is the fault.
-        late = Plan(bounds, land=[name_of(flight)])
-        self._add(message, flight.agent, flight.instance, plan, late)
+        self._add(message, flight.agent, flight.instance, plan)
 
     def _add(self, message: str, agent: int, instance: Instance, *plans: Plan) -> None:
         fault = Fault(FaultKind.LEAK_AT_EXIT, message, (agent,), (instance.operation,))
