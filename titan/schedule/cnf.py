@@ -1,0 +1,242 @@
+"""Clauses in conjunctive normal form, and the two solvers that decide them.
+
+A literal is a variable's positive or negative number; True and False stand for themselves, so that
+an encoder need not know which of its bounds are constants.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+Literal = int | bool
+
+
+class Cnf:
+    """A growing list of clauses. `fresh` are those added since the last `take`."""
+
+    def __init__(self) -> None:
+        self.variables = 0
+        self.clauses: list[list[int]] = []
+        self._taken = 0
+        self.contradiction = False
+
+    def variable(self) -> int:
+        self.variables += 1
+        return self.variables
+
+    def add(self, *literals: Literal) -> None:
+        """At least one holds; a constant True drops the clause, False drops out of it."""
+        clause = []
+        for literal in literals:
+            if literal is True:
+                return
+            if literal is not False:
+                clause.append(literal)
+        if not clause:
+            self.contradiction = True
+        self.clauses.append(clause)
+
+    def at_most(self, weighted: list[tuple[Literal, int]], limit: int) -> None:
+        """The weights of the literals that hold sum to at most `limit`.
+
+        Clauses of a decision diagram over (position, sum so far), shared where equal: a path that
+        would pass the limit is closed.
+        """
+        items: list[tuple[int, int]] = []
+        for literal, weight in weighted:
+            if literal is True:
+                limit -= weight
+            elif literal is not False and weight:
+                items.append((literal, weight))
+        if limit < 0:
+            self.contradiction = True
+            self.clauses.append([])
+            return
+        items.sort(key=lambda item: (-item[1], item[0]))
+        rest = sum(weight for _, weight in items)
+        if rest <= limit:
+            return
+        if len(items) == 1 or items[-1][1] + items[-2][1] > limit:
+            self._at_most_one(items, limit)
+            return
+        frontier: dict[int, Literal] = {0: True}
+        for literal, weight in items:
+            following: dict[int, Literal] = {}
+            rest -= weight
+            for total, here in sorted(frontier.items()):
+                self._step(following, here, None, total, rest, limit)
+                if total + weight > limit:
+                    self.add(_not(here), -literal)
+                else:
+                    self._step(following, here, literal, total + weight, rest, limit)
+            frontier = following
+
+    def _step(
+        self,
+        following: dict[int, Literal],
+        here: Literal,
+        literal: int | None,
+        total: int,
+        rest: int,
+        limit: int,
+    ) -> None:
+        """The sum is `total` if it was `here` and `literal` holds (None: whatever holds)."""
+        if total + rest <= limit:
+            return
+        if total not in following:
+            following[total] = True if here is True and literal is None else self.variable()
+        there = following[total]
+        if literal is None:
+            self.add(_not(here), there)
+        else:
+            self.add(_not(here), -literal, there)
+
+    def _at_most_one(self, items: list[tuple[int, int]], limit: int) -> None:
+        """Any two pass the limit: at most one holds, and none that passes it alone."""
+        for i, (literal, weight) in enumerate(items):
+            if weight > limit:
+                self.add(-literal)
+            for other, _ in items[:i]:
+                self.add(-literal, -other)
+
+    def take(self) -> list[list[int]]:
+        """Clauses added since the last call."""
+        new = self.clauses[self._taken :]
+        self._taken = len(self.clauses)
+        return new
+
+
+def _not(literal: Literal) -> Literal:
+    return (not literal) if isinstance(literal, bool) else -literal
+
+
+negate = _not
+
+
+class Solver(Protocol):
+    """Decides the clauses given so far under assumptions."""
+
+    name: str
+
+    def load(self, cnf: Cnf) -> None: ...
+
+    def solve(self, assumptions: Iterable[int], seconds: float) -> bool | None: ...
+
+    def model(self) -> list[bool]: ...
+
+
+class Z3Solver:
+    """Z3's finite-domain solver; clauses arrive as DIMACS text, later ones through the API."""
+
+    def __init__(self) -> None:
+        import z3
+
+        self.z3 = z3
+        self.name = f"z3 {z3.get_version_string()}"
+        self.solver = z3.SolverFor("QF_FD")
+        self.loaded = False
+        self._model: list[bool] = []
+        self.variables = 0
+
+    def load(self, cnf: Cnf) -> None:
+        new = cnf.take()
+        self.variables = cnf.variables
+        if not self.loaded:
+            lines = [f"p cnf {cnf.variables} {len(new)}"]
+            lines.extend(" ".join(map(str, clause)) + " 0" for clause in new)
+            self.solver.from_string("\n".join(lines) + "\n")
+            self.loaded = True
+            return
+        z3 = self.z3
+        for clause in new:
+            self.solver.add(z3.Or([self._literal(literal) for literal in clause]))
+
+    def _literal(self, literal: int) -> Any:
+        """DIMACS variables carry numbers, not strings, as their symbols."""
+        z3 = self.z3
+        context = z3.main_ctx()
+        symbol = z3.Z3_mk_int_symbol(context.ref(), abs(literal))
+        sort = z3.BoolSort()
+        atom = z3.BoolRef(z3.Z3_mk_const(context.ref(), symbol, sort.ast), context)
+        return atom if literal > 0 else z3.Not(atom)
+
+    def solve(self, assumptions: Iterable[int], seconds: float) -> bool | None:
+        self.solver.set("timeout", max(1, int(min(seconds, 4_000_000) * 1000)))
+        answer = self.solver.check([self._literal(literal) for literal in assumptions])
+        if answer == self.z3.unknown:
+            return None
+        if answer == self.z3.unsat:
+            return False
+        values = [False] * (self.variables + 1)
+        model = self.solver.model()
+        for declaration in model.decls():
+            name = declaration.name()
+            if name.startswith("k!"):
+                values[int(name[2:])] = self.z3.is_true(model[declaration])
+        self._model = values
+        return True
+
+    def model(self) -> list[bool]:
+        return self._model
+
+
+class SatSolver:
+    """A SAT solver of the python-sat package, incremental."""
+
+    def __init__(self, engine: str = "glucose4") -> None:
+        from pysat.solvers import Solver as Engine
+
+        self.name = f"python-sat {engine}"
+        self.solver = Engine(name=engine)
+        self._model: list[bool] = []
+        self.variables = 0
+
+    def load(self, cnf: Cnf) -> None:
+        self.variables = cnf.variables
+        for clause in cnf.take():
+            self.solver.add_clause(clause)
+
+    def solve(self, assumptions: Iterable[int], seconds: float) -> bool | None:
+        if seconds > 1_000_000:
+            answer = self.solver.solve(assumptions=list(assumptions))
+        else:
+            answer = self._limited(list(assumptions), seconds)
+        if answer:
+            values = [False] * (self.variables + 1)
+            for literal in self.solver.get_model() or ():
+                if literal > 0 and literal <= self.variables:
+                    values[literal] = True
+            self._model = values
+        return answer
+
+    def _limited(self, assumptions: list[int], seconds: float) -> bool | None:
+        """In slices of conflicts, so that the time limit holds without threads."""
+        deadline = time.monotonic() + seconds
+        conflicts = 2000
+        while True:
+            self.solver.conf_budget(conflicts)
+            answer = self.solver.solve_limited(assumptions=assumptions)
+            if answer is not None or time.monotonic() > deadline:
+                return answer
+            conflicts = min(conflicts * 2, 100_000)
+
+    def model(self) -> list[bool]:
+        return self._model
+
+
+def available() -> tuple[str, ...]:
+    """Solvers at hand, the preferred one first."""
+    try:
+        import pysat  # noqa: F401
+    except ImportError:
+        return ("z3",)
+    return ("sat", "z3")
+
+
+def solver(name: str) -> Solver:
+    """`z3`, `sat`, or the name of an engine of python-sat."""
+    if name == "z3":
+        return Z3Solver()
+    return SatSolver() if name == "sat" else SatSolver(name)
