@@ -1,0 +1,158 @@
+/* The interleaving that leads to the fault, in the agents' own numbers.
+ *
+ * Only parents are stored. The path is found again with states that are neither sorted nor shifted:
+ * of the steps of such a state, the one is taken whose canonical form is the next state stored. */
+
+static int reaches(search_t *s, const word *w, uint32_t target, int shift)
+{
+    uint32_t slot;
+    copy_state(s, s->next, w);
+    size_t length = shift ? canonical(s, s->next) : pack(s, s->next);
+    return find(s, length, hash_bytes(s->packed, length), &slot) == target;
+}
+
+/* Settle sizes of `w` so that its canonical form is `target`. */
+static int match_decision(search_t *s, word *w, uint32_t target)
+{
+    const titan_program *p = s->program;
+    for (int n = 0; n < p->parameters; n++) {
+        const parameter_t *parameter = (const parameter_t *)p->parameter + n;
+        for (int r = 0; r < (parameter->per ? p->window : 1); r++) {
+            word *size = w + parameter->base + (parameter->per ? 1 + 2 * r : 0);
+            word level = size[0];
+            if (size[1])
+                continue;
+            for (word value = level; value <= level + DECISION_REACH; value++)
+                for (int decided = 0; decided < 2; decided++) {
+                    size[0] = value;
+                    size[1] = decided;
+                    if (reaches(s, w, target, 0) || reaches(s, w, target, 1))
+                        return DONE;
+                }
+            size[0] = level;
+            size[1] = 0;
+        }
+    }
+    return broken(s, ERROR_TRACE);
+}
+
+static step_t external(const search_t *s, const word *w, step_t step)
+{
+    if (step.actor != STEP_AGENT)
+        step.ordinal =
+            (int32_t)flight_at(s, agent_region(s, w, step.agent), step.ordinal)[F_ORDINAL];
+    return step;
+}
+
+/* One edge of the path: the step taken from `w`, which becomes the next state. */
+static int follow(search_t *s, word *w, uint32_t target, step_t *out)
+{
+    step_t steps[AGENTS_MAX * (FLIGHTS_MAX + 1)];
+    int result, count = list_steps(s, w, steps, &result);
+    for (int i = 0; i < count; i++) {
+        copy_state(s, s->base, w);
+        if (take_step(s, s->base, steps + i) != DONE)
+            continue;
+        if (reaches(s, s->base, target, 1)) {
+            *out = external(s, w, steps[i]);
+            copy_state(s, w, s->base);
+            slide_windows(s, w, 1);
+            return DONE;
+        }
+    }
+    *out = (step_t){STEP_DECIDE, -1, -1};
+    return match_decision(s, w, target);
+}
+
+static int last_step(search_t *s, word *w, step_t *out)
+{
+    step_t steps[AGENTS_MAX * (FLIGHTS_MAX + 1)];
+    word rule = s->fault;
+    int result, count;
+    if (s->fault_step.actor < 0)
+        return 0;
+    count = list_steps(s, w, steps, &result);
+    for (int i = 0; i < count; i++) {
+        copy_state(s, s->base, w);
+        if (take_step(s, s->base, steps + i) == FAULT && s->fault == rule) {
+            *out = external(s, w, steps[i]);
+            s->fault = rule;
+            return 1;
+        }
+    }
+    s->fault = rule;
+    return -1;
+}
+
+/* Roots differ only in sizes: choose those of the root with number `target`. */
+static int match_root(search_t *s, word *w, uint32_t target, int depth)
+{
+    int result = first_state(s, w);
+    if (result == DONE)
+        return reaches(s, w, target, 1) ? DONE : STAYS;
+    if (result != NEED || depth > ROOT_SPLITS_MAX)
+        return broken(s, ERROR_TRACE);
+    const parameter_t *p = (const parameter_t *)s->program->parameter + s->need_parameter;
+    word place = p->base + (p->per ? 1 + 2 * s->need_record : 0), level = s->need_level;
+    word before[2] = {w[place], w[place + 1]};
+    for (word value = before[0]; value <= level; value++) {
+        w[place] = value;
+        w[place + 1] = value < level;
+        result = match_root(s, w, target, depth + 1);
+        if (result != STAYS)
+            return result;
+    }
+    w[place] = before[0];
+    w[place + 1] = before[1];
+    return STAYS;
+}
+
+/* Length of the path to the fault in stored states. */
+int64_t titan_path_length(const search_t *s)
+{
+    int64_t length = 1;
+    for (uint32_t state = s->fault_state; state != NO_STATE; state = s->parent[state])
+        length += 1;
+    return length;
+}
+
+/* Write the steps; returns their number or -1. `sizes` receives [level, decided] of every single
+ * parameter; sizes of windows are logged in `s->log`. */
+int64_t titan_trace(search_t *s, step_t *steps, word *sizes)
+{
+    int64_t length = titan_path_length(s) - 1, count = 0;
+    uint32_t *path = calloc((size_t)length + 1, sizeof *path);
+    word *w = s->root;
+    if (!path)
+        return -1;
+    uint32_t state = s->fault_state;
+    for (int64_t i = length - 1; i >= 0; i--, state = s->parent[state])
+        path[i] = state;
+    memcpy(w, s->program->initial, sizeof(word) * (size_t)s->program->fixed_words);
+    int result = match_root(s, w, path[0], 0);
+    for (int64_t i = 1; i < length && result == DONE; i++) {
+        result = follow(s, w, path[i], steps + count);
+        count += steps[count].actor != STEP_DECIDE;
+    }
+    free(path);
+    if (result != DONE)
+        return -1;
+    int last = last_step(s, w, steps + count);
+    if (last < 0)
+        return -1;
+    slide_windows(s, w, 2);
+    for (int n = 0; n < s->program->parameters; n++) {
+        const parameter_t *p = (const parameter_t *)s->program->parameter + n;
+        sizes[2 * n] = p->per ? 0 : w[p->base];
+        sizes[2 * n + 1] = p->per ? 1 : w[p->base + 1];
+    }
+    return count + last;
+}
+
+int64_t titan_logged(const search_t *s) { return s->logged; }
+
+/* Sizes seen in windows: (parameter, instance, level, decided) of entry `number`. */
+void titan_log(const search_t *s, int64_t number, word *out)
+{
+    memcpy(out, s->log + 4 * number, 4 * sizeof(word));
+}
