@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from titan.order.execution import Execution, Flight, Layout, QueueTable
+from titan.order.run_state import RunState
+from titan.order.tables import Flight, Layout, QueueTable
 from titan.order.unfolding import Key
 from titan.sync import program as ir
 
@@ -130,7 +131,7 @@ class Clocks:
 
     # ----------------------------------------------------------------------- moments
 
-    def moment(self, execution: Execution, agent: int) -> Moment:
+    def moment(self, execution: RunState, agent: int) -> Moment:
         """The present instant of an agent."""
         return Moment(agent, execution.next[agent], self.now[agent], self.seen[agent])
 

@@ -17,9 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from titan.order.execution import Execution, Layout
+from titan.order.execution import Execution
 from titan.order.findings import Finding, Weight
 from titan.order.steering import Shown, earliest, follow, prefer, run_to_end, way_to
+from titan.order.tables import Layout
 from titan.order.tracker import Tracker
 from titan.order.unfolding import BudgetSpentError, NoValueError, Sizes, Unfolder
 from titan.sync.fault import Fault, Trace

@@ -1,291 +1,30 @@
-"""One concrete run of a sync program: mutable state, one step at a time, faults as they occur.
+"""One concrete run of a sync program: one step at a time, faults as they occur.
 
-The happens-before engine's own machine. It executes the unfolded lists of `unfolding`, shares no
-code with the reference interpreter and is tested against it: every fault that it finds comes with
-the steps that lead there, which the interpreter can replay.
+It executes the unfolded lists of `unfolding`; every fault that it finds comes with the steps that
+lead there, which the reference interpreter can replay.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from titan.order.observer import Observer
-from titan.order.unfolding import AgentProgram, Cell, Instance, Key, Touch, Unfolder, cells_of
+from titan.order.faults import (
+    FaultError,
+    cell_text,
+    content_text,
+    fail,
+    fence_fault,
+    in_flight_fault,
+)
+from titan.order.run_state import RunState
+from titan.order.tables import ENGINE, OTHER, CellTable, Flight, Mbarrier, QueueTable
+from titan.order.unfolding import Instance, Touch
 from titan.sync import program as ir
-from titan.sync.fault import Actor, Fault, FaultKind, Step
+from titan.sync.fault import Actor, FaultKind, Step
 
 TRANSACTION_MAX = 2**20 - 1  # PTX "mbarrier: Contents": range of the transaction count
-ENGINE = -1
-UNDEFINED = "nothing defined"
-OTHER = "some other value"
 
 
-class FaultError(Exception):
-    """Carries the fault out of a step."""
-
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.message)
-        self.fault = fault
-
-
-@dataclass(slots=True, eq=False)
-class Flight:
-    """An asynchronous operation; `position` counts those of its queue, `group` their groups."""
-
-    agent: int
-    ordinal: int
-    instance: Instance
-    index: int
-    queue: QueueTable | None
-    chunks: int
-    reading: bool
-    position: int = -1
-    group: int = 0
-    over: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class QueueTable:
-    """A queue of one agent; `closed` are unfinished flights in order, groups count from 1."""
-
-    agent: int
-    declaration: ir.Queue
-    split: bool
-    groups: int = 0
-    issued: int = 0
-    group_ends: list[int] = field(default_factory=list)
-    closed: list[Flight] = field(default_factory=list)
-    open: list[Flight] = field(default_factory=list)
-
-    def outstanding(self, reads: bool) -> int:
-        """How many committed groups a wait would count."""
-        busy = [flight.group for flight in self.closed if not reads or flight.reading]
-        if not busy:
-            return 0
-        return self.groups - min(busy) + 1 if self.declaration.ordered else len(set(busy))
-
-
-@dataclass(slots=True, eq=False)
-class Mbarrier:
-    """`status`: 0 dead, 1 initialised but not published, 2 live. `generation` counts inits."""
-
-    key: Key
-    cta: int
-    status: int
-    expected: int
-    pending: int
-    owner: int = ENGINE
-    transaction: int = 0
-    phase: int = 0
-    generation: int = 0
-    tokens: set[int] = field(default_factory=set)
-
-    @property
-    def text(self) -> str:
-        return f"{self.key[0]}[{self.key[1]}]"
-
-
-@dataclass(slots=True, eq=False)
-class Named:
-    """`members`: who has arrived in this generation, True where it waits in a sync."""
-
-    key: Key
-    declaration: ir.NamedBarrier
-    arrived: int = 0
-    threads: int = 0
-    generation: int = 0
-    members: dict[int, bool] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        return f"{self.key[0]}[{self.key[1]}]"
-
-
-@dataclass(slots=True, eq=False)
-class CellTable:
-    """Content, unfenced generic accessors, tensor map state, and the flights that hold the cell."""
-
-    tile: int | str
-    writers: set[int] = field(default_factory=set)
-    readers: set[int] = field(default_factory=set)
-    tensormap: int = 0
-    holders: list[tuple[Flight, bool, int | None]] = field(default_factory=list)
-
-
-class Layout:
-    """What is the same in all runs of one unfolded program."""
-
-    def __init__(self, unfolder: Unfolder) -> None:
-        self.program = unfolder.program
-        self.sizes = unfolder.sizes
-        self.agents: tuple[AgentProgram, ...] = unfolder.agents()
-        self.ctas = [agent.role.cta for agent in self.agents]
-        self.split = {
-            operation.queue
-            for role in self.program.roles
-            for operation in ir.walk(role.body)
-            if isinstance(operation, ir.QueueWait) and operation.until is ir.Until.READ
-        }
-        self.homes: dict[str, int] = {}
-        self.spaces: dict[Cell, dict[ir.Space, None]] = {}
-        self.tiles: dict[Cell, int | str] = {}
-        self.covering: dict[Cell, list[ir.Buffer]] = {}
-        for buffer in self.program.buffers:
-            if buffer.space is not ir.Space.GLOBAL:
-                self.homes[buffer.storage or buffer.name] = buffer.cta
-            for stage in range(buffer.stages):
-                for cell in cells_of(buffer, stage, None):
-                    self.covering.setdefault(cell, []).append(buffer)
-                    self.spaces.setdefault(cell, {})[buffer.space] = None
-                    if cell not in self.tiles or buffer.initial is not None:
-                        self.tiles[cell] = UNDEFINED if buffer.initial is None else buffer.initial
-        self.barrier_ctas = {barrier.name: barrier.cta for barrier in self.program.barriers}
-
-    def fence_covers(self, fence: ir.Fence, cell: Cell, cta: int) -> tuple[bool, bool]:
-        """Whether a fence covers the cell, and whether it is executed near to it."""
-        spaces = fence.spaces or tuple(ir.Space)
-        covered = near = False
-        for buffer in self.covering[cell]:
-            if buffer.space in spaces:
-                covered = True
-                near = near or buffer.space is ir.Space.GLOBAL or buffer.cta == cta
-        return covered, near
-
-
-class Execution:
+class Execution(RunState):
     """A run in progress. `steps` are those taken; a fault ends it."""
-
-    def __init__(self, layout: Layout, observer: Observer | None = None) -> None:
-        self.layout = layout
-        self.observer = observer or Observer()
-        self.agents = layout.agents
-        self.next = [0] * len(self.agents)
-        self.held_in: list[Named | None] = [None] * len(self.agents)
-        self.issued = [0] * len(self.agents)
-        self.steps: list[Step] = []
-        program = layout.program
-        self.barriers = {
-            (barrier.name, stage): Mbarrier(
-                (barrier.name, stage),
-                barrier.cta,
-                2 if barrier.initialised else 0,
-                barrier.count,
-                barrier.count,
-            )
-            for barrier in program.barriers
-            for stage in range(barrier.stages)
-        }
-        self.named = {
-            (barrier.name, stage): Named((barrier.name, stage), barrier)
-            for barrier in program.named_barriers
-            for stage in range(barrier.stages)
-        }
-        self.cells = {cell: CellTable(tile) for cell, tile in layout.tiles.items()}
-        self.queues = {
-            (agent.number, queue.name): QueueTable(agent.number, queue, queue.name in layout.split)
-            for agent in self.agents
-            for queue in program.queues
-        }
-        self.pools = {pool.name: pool.available for pool in program.pools}
-        self.free_flights: list[Flight] = []
-        self.busy_queues: dict[tuple[int, str], QueueTable] = {}
-        self._running: dict[int, int] = {}
-        for agent in self.agents:
-            self._running[agent.role.cta] = self._running.get(agent.role.cta, 0)
-            self._running[agent.role.cta] += bool(agent.instances)
-        self._lap_check = set(range(len(self.agents)))
-
-    # ------------------------------------------------------------------------- asking
-
-    def instance_of(self, agent: int) -> Instance | None:
-        """What the agent executes next; None at its end."""
-        instances = self.agents[agent].instances
-        return instances[self.next[agent]] if self.next[agent] < len(instances) else None
-
-    def at_end(self, agent: int) -> bool:
-        return self.next[agent] >= len(self.agents[agent].instances)
-
-    def enabled(self, agent: int) -> bool:
-        """Whether the agent can execute its next operation; faulty ones count as enabled."""
-        instance = self.instance_of(agent)
-        if instance is None or self.held_in[agent] is not None:
-            return False
-        operation = instance.operation
-        match operation:
-            case ir.Wait():
-                barrier = self.barriers.get(instance.key)
-                if barrier is None or barrier.status == 0:
-                    return True
-                return barrier.phase & 1 != instance.amount
-            case ir.TokenWait():
-                barrier = self.barriers.get(instance.key)
-                return barrier is None or barrier.status == 0 or agent not in barrier.tokens
-            case ir.QueueWait(queue=name, until=until):
-                queue = self.queues[(agent, name)]
-                return queue.outstanding(until is ir.Until.READ) <= instance.amount
-            case ir.BarrierWait():
-                named = self.named.get(instance.key)
-                return named is None or agent not in named.members
-            case ir.PoolTake(pool=name):
-                return self.pools[name] >= instance.amount
-        return True
-
-    def engine_steps(self) -> list[tuple[Actor, Flight]]:
-        """Every step that an engine can take."""
-        steps = [(Actor.FINISH, flight) for flight in self.free_flights]
-        for queue in self.busy_queues.values():
-            ready = queue.closed[:1] if queue.declaration.ordered else queue.closed
-            steps += [(self._engine_actor(queue, flight), flight) for flight in ready]
-            if queue.split and not queue.closed[0].reading:
-                behind = next((flight for flight in queue.closed[1:] if flight.reading), None)
-                if behind is not None and (Actor.READS, behind) not in steps:
-                    steps.append((Actor.READS, behind))
-        return steps
-
-    @staticmethod
-    def _engine_actor(queue: QueueTable, flight: Flight) -> Actor:
-        return Actor.READS if queue.split and flight.reading else Actor.FINISH
-
-    def flights(self) -> list[Flight]:
-        """All that is in flight, open groups included."""
-        result = list(self.free_flights)
-        for queue in self.busy_queues.values():
-            result += queue.closed
-        for queue in self.queues.values():
-            result += queue.open
-        return result
-
-    def deadlocked(self) -> Fault | None:
-        """The fault of a state in which nothing can move and some agent is not at its end."""
-        waiting = [agent.number for agent in self.agents if not self.at_end(agent.number)]
-        if not waiting or self.engine_steps() or any(self.enabled(agent) for agent in waiting):
-            return None
-        names = ", ".join(self.agents[agent].name for agent in waiting)
-        operations = [self.instance_of(agent) for agent in waiting]
-        return Fault(
-            FaultKind.DEADLOCK,
-            f"no step is possible and {names} cannot go on",
-            tuple(waiting),
-            tuple(instance.operation for instance in operations if instance),
-        )
-
-    def at_access(self, agent: int) -> bool:
-        """Whether the agent stands at synchronous accesses."""
-        instance = self.instance_of(agent)
-        return instance is not None and isinstance(instance.operation, ir.Access)
-
-    def race(self, first: int, second: int) -> Fault | None:
-        """Whether the two agents stand at conflicting synchronous accesses."""
-        if not (self.at_access(first) and self.at_access(second)):
-            return None
-        one, two = self.instance_of(first), self.instance_of(second)
-        assert one is not None and two is not None
-        written = {touch.cell for touch in one.touches if touch.write}
-        touched = {touch.cell for touch in one.touches}
-        for touch in two.touches:
-            if touch.cell in written or (touch.write and touch.cell in touched):
-                return race_fault(self.agents[first], one, self.agents[second], two, touch.cell)
-        return None
 
     # ------------------------------------------------------------------------ stepping
 
@@ -295,7 +34,7 @@ class Execution:
         assert instance is not None
         self.steps.append(Step(Actor.AGENT, agent))
         if instance.bad:
-            self._fail(FaultKind.INDEX_OUT_OF_RANGE, instance.bad, agent, instance)
+            fail(FaultKind.INDEX_OUT_OF_RANGE, instance.bad, agent, instance)
         if self._execute(agent, instance):
             self.observer.agent_stepped(agent, instance)
             self._advance(agent)
@@ -329,11 +68,6 @@ class Execution:
             self._running[self.layout.ctas[agent]] -= 1
         else:
             self._lap_check.add(agent)
-
-    def _fail(
-        self, kind: FaultKind, message: str, agent: int, instance: Instance, name: str = ""
-    ) -> None:
-        raise FaultError(Fault(kind, message, (agent,), (instance.operation,), name))
 
     def _execute(self, agent: int, instance: Instance) -> bool:
         """Execute; returns whether the agent goes on."""
@@ -380,7 +114,7 @@ class Execution:
         name = operation.pool
         if instance.amount < 0:
             message = f"a negative amount of {name} is named"
-            self._fail(FaultKind.POOL_MISUSE, message, agent, instance, name)
+            fail(FaultKind.POOL_MISUSE, message, agent, instance, name)
         if isinstance(operation, ir.PoolTake):
             self.observer.pool_taken(agent, instance)
             self.pools[name] -= instance.amount
@@ -396,7 +130,7 @@ class Execution:
             return
         if self._running.get(cta) == 0:
             message = f"{name} belongs to CTA {cta}, which has ended"
-            self._fail(FaultKind.LEAK_AT_EXIT, message, agent, instance, name)
+            fail(FaultKind.LEAK_AT_EXIT, message, agent, instance, name)
 
     def _check_touches(self, agent: int, instance: Instance, queue: QueueTable | None) -> None:
         for name, cta in instance.far:
@@ -412,22 +146,15 @@ class Execution:
                     if writes:
                         held = OTHER if tile is None else tile
                 elif writes or (touch.write and flight.reading):
-                    self._in_flight(agent, instance, touch, flight, writes)
+                    raise FaultError(
+                        in_flight_fault(agent, instance, touch.cell, touch.write, flight, writes)
+                    )
             if not touch.write and touch.tile is not None and touch.tile != held:
-                self._fail(
-                    FaultKind.STALE_READ,
-                    f"{_cell_text(touch.cell)} holds {_content(held)} where tile {touch.tile} is "
-                    "meant",
-                    agent,
-                    instance,
-                    touch.cell[0],
+                message = (
+                    f"{cell_text(touch.cell)} holds {content_text(held)} where tile "
+                    f"{touch.tile} is meant"
                 )
-
-    def _in_flight(
-        self, agent: int, instance: Instance, touch: Touch, flight: Flight, writes: bool
-    ) -> None:
-        cell = touch.cell
-        raise FaultError(in_flight_fault(agent, instance, cell, touch.write, flight, writes))
+                fail(FaultKind.STALE_READ, message, agent, instance, touch.cell[0])
 
     def _access(self, agent: int, instance: Instance) -> None:
         self._check_touches(agent, instance, None)
@@ -595,22 +322,22 @@ class Execution:
         if barrier.status == 0:
             message = f"{barrier.text} is used before it is initialised or after it was invalidated"
             kind = FaultKind.BARRIER_UNINITIALISED
-            self._fail(kind, message, agent, instance, barrier.key[0])
+            fail(kind, message, agent, instance, barrier.key[0])
         if far and barrier.status == 1:
             message = f"the initialisation of {barrier.text} is not published by a fence"
-            self._fail(FaultKind.UNPUBLISHED_INIT, message, agent, instance, barrier.key[0])
+            fail(FaultKind.UNPUBLISHED_INIT, message, agent, instance, barrier.key[0])
 
     def _settle(self, barrier: Mbarrier, agent: int, instance: Instance) -> None:
         """Complete the phase when nothing is outstanding."""
         name = barrier.key[0]
         if abs(barrier.transaction) > TRANSACTION_MAX:
             message = f"{barrier.text} counts more bytes than it can"
-            self._fail(FaultKind.TRANSACTION_MISMATCH, message, agent, instance, name)
+            fail(FaultKind.TRANSACTION_MISMATCH, message, agent, instance, name)
         if barrier.pending:
             return
         if barrier.transaction < 0:
             message = f"{barrier.text} receives more bytes than its phase expects"
-            self._fail(FaultKind.TRANSACTION_MISMATCH, message, agent, instance, name)
+            fail(FaultKind.TRANSACTION_MISMATCH, message, agent, instance, name)
         if barrier.transaction == 0:
             barrier.pending = barrier.expected
             barrier.phase += 1
@@ -623,7 +350,7 @@ class Execution:
     ) -> None:
         if count < 0 or count > barrier.pending or barrier.expected < 0:
             message = f"{barrier.text} gets more arrivals than its phase expects"
-            self._fail(FaultKind.OVER_ARRIVAL, message, agent, instance, barrier.key[0])
+            fail(FaultKind.OVER_ARRIVAL, message, agent, instance, barrier.key[0])
         barrier.pending -= count
         barrier.transaction += size
         self._settle(barrier, agent, instance)
@@ -642,7 +369,7 @@ class Execution:
         if barrier.pending == 0:
             message = f"bytes are expected on {barrier.text} after the last arrival of its phase"
             kind = FaultKind.TRANSACTION_MISMATCH
-            self._fail(kind, message, agent, instance, barrier.key[0])
+            fail(kind, message, agent, instance, barrier.key[0])
         self.observer.expecting(barrier, agent, instance)
         barrier.transaction += instance.size
         self._settle(barrier, agent, instance)
@@ -650,7 +377,7 @@ class Execution:
     def _wait(self, agent: int, instance: Instance) -> None:
         barrier = self._usable(agent, instance)
         if instance.phase is not None and barrier.phase != instance.phase + 1:
-            self._fail(
+            fail(
                 FaultKind.LAPPED_WAIT,
                 f"the wait for phase {instance.phase} of {barrier.text} passes while "
                 f"{barrier.phase} phases are complete",
@@ -664,7 +391,7 @@ class Execution:
         barrier = self.barriers[instance.key]
         if barrier.status:
             message = f"{barrier.text} is initialised while it is live"
-            self._fail(FaultKind.BARRIER_LIFECYCLE, message, agent, instance, barrier.key[0])
+            fail(FaultKind.BARRIER_LIFECYCLE, message, agent, instance, barrier.key[0])
         published = self.layout.program.policies.barrier_init == "assumed"
         barrier.status, barrier.owner = (2 if published else 1), agent
         barrier.expected = barrier.pending = instance.amount
@@ -678,7 +405,7 @@ class Execution:
         name = barrier.key[0]
         if barrier.status == 0:
             message = f"{barrier.text} is invalidated while it is not live"
-            self._fail(FaultKind.BARRIER_UNINITIALISED, message, agent, instance, name)
+            fail(FaultKind.BARRIER_UNINITIALISED, message, agent, instance, name)
         used = any(
             key == barrier.key for flight in self.flights() for key, _ in flight.instance.completes
         )
@@ -690,7 +417,7 @@ class Execution:
         )
         if used or barrier.tokens or waiting:
             message = f"{barrier.text} is invalidated while it is in use"
-            self._fail(FaultKind.BARRIER_LIFECYCLE, message, agent, instance, name)
+            fail(FaultKind.BARRIER_LIFECYCLE, message, agent, instance, name)
         self.observer.invalidated(barrier, agent, instance)
         barrier.status = 0
 
@@ -703,14 +430,14 @@ class Execution:
         if agent in named.members:
             who = self.agents[agent].name
             message = f"{who} arrives at {named.text} again before it has completed"
-            self._fail(kind, message, agent, instance, name)
+            fail(kind, message, agent, instance, name)
         arrived = named.arrived + self.agents[agent].role.threads
         if named.threads not in (0, threads) or arrived > threads:
             message = (
                 f"{named.text} counts {arrived} of {threads} threads where "
                 f"{named.threads or threads} are expected"
             )
-            self._fail(kind, message, agent, instance, name)
+            fail(kind, message, agent, instance, name)
         self.observer.named_arriving(named, agent, instance, sync)
         if arrived < threads:
             named.arrived, named.threads = arrived, threads
@@ -741,7 +468,7 @@ class Execution:
             }
             touched |= {self.barriers[key].cta for key, _ in flight.instance.completes}
             if touched & ended:
-                self._fail(
+                fail(
                     FaultKind.LEAK_AT_EXIT,
                     "the CTA ends while an asynchronous operation that uses it is in flight",
                     flight.agent,
@@ -755,7 +482,7 @@ class Execution:
             return
         barrier = self.barriers.get(instance.key)
         if barrier and barrier.status and barrier.phase > instance.phase + 1:
-            self._fail(
+            fail(
                 FaultKind.LAPPED_WAIT,
                 f"{self.agents[agent].name} still waits for phase {instance.phase} of "
                 f"{barrier.text} while {barrier.phase} phases are complete",
@@ -763,50 +490,3 @@ class Execution:
                 instance,
                 barrier.key[0],
             )
-
-
-def race_fault(
-    first: AgentProgram, one: Instance, second: AgentProgram, two: Instance, cell: Cell
-) -> Fault:
-    return Fault(
-        FaultKind.DATA_RACE,
-        f"{first.name} and {second.name} access {_cell_text(cell)} and nothing orders them",
-        (first.number, second.number),
-        (one.operation, two.operation),
-        cell[0],
-    )
-
-
-def in_flight_fault(
-    agent: int, instance: Instance, cell: Cell, write: bool, flight: Flight, flight_writes: bool
-) -> Fault:
-    if write:
-        kind = FaultKind.OVERWRITE_IN_FLIGHT
-        what = "writes" if flight_writes else "reads"
-        message = f"{_cell_text(cell)} is overwritten while an operation in flight still {what} it"
-    else:
-        kind = FaultKind.READ_BEFORE_ARRIVAL
-        message = f"{_cell_text(cell)} is read while a write to it is in flight"
-    operations = (instance.operation, flight.instance.operation)
-    return Fault(kind, message, (agent, flight.agent), operations, cell[0])
-
-
-def fence_fault(kind: FaultKind, agent: int, instance: Instance, cell: Cell) -> Fault:
-    text = _cell_text(cell)
-    messages = {
-        FaultKind.MISSING_FENCE: f"{text} was written through the generic proxy without a proxy "
-        "fence before this asynchronous access",
-        FaultKind.MISSING_FENCE_WAR: f"{text} was read through the generic proxy without a proxy "
-        "fence before this asynchronous write",
-        FaultKind.MISSING_TENSORMAP_FENCE: f"the tensor map in {text} was written and is used "
-        "without a tensormap fence",
-    }
-    return Fault(kind, messages[kind], (agent,), (instance.operation,), cell[0])
-
-
-def _cell_text(cell: Cell) -> str:
-    return f"{cell[0]}[{cell[1]}]"
-
-
-def _content(tile: int | str) -> str:
-    return tile if isinstance(tile, str) else f"tile {tile}"

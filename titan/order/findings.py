@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from titan.order.clocks import Clocks, Moment
-from titan.order.execution import Flight
+from titan.order.tables import Flight
 from titan.sync.fault import Fault
 
 FlightName = tuple[int, int]
@@ -29,12 +29,13 @@ class Weight(IntEnum):
 class Plan:
     """How to steer a run: agents up to `bounds`, `hold` in flight, `land` over, then the end.
 
-    The end: both agents of `race` stand at their accesses, or agent `last` executes one operation.
-    With `goes_on` the run then continues to its end, `favoured` first and `stalled` last.
+    `hold` says of each operation whether it must still be reading. The end: both agents of `race`
+    stand at their accesses, or agent `last` executes one operation. With `goes_on` the run then
+    continues to its end, `favoured` first and `stalled` last.
     """
 
     bounds: list[int]
-    hold: set[FlightName] = field(default_factory=set)
+    hold: dict[FlightName, bool] = field(default_factory=dict)
     land: list[FlightName] = field(default_factory=list)
     race: tuple[int, int] | None = None
     last: int | None = None

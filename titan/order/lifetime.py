@@ -13,8 +13,9 @@ decide.
 from __future__ import annotations
 
 from titan.order.clocks import Clocks, Moment
-from titan.order.execution import Execution, Flight, Layout
 from titan.order.findings import Findings, Plan, Weight, bounds_of, name_of, up_to, with_event
+from titan.order.run_state import RunState
+from titan.order.tables import Flight, Layout
 from titan.order.unfolding import Instance
 from titan.sync.fault import Fault, FaultKind
 
@@ -34,7 +35,7 @@ class ExitRules:
         """An operation on memory or a barrier of another CTA."""
         self._remote.append((at, instance, cta, name))
 
-    def at_end(self, execution: Execution) -> None:
+    def at_end(self, execution: RunState) -> None:
         """All agents have ended."""
         if self._layout.program.policies.exit_in_flight == "allow":
             return
@@ -55,7 +56,7 @@ class ExitRules:
                 moments = last.get(cta, [])
                 done = self._clocks.read if reads_only else self._clocks.over
                 if moments and not any(done(flight, end) for end in moments):
-                    self._leak(flight, moments)
+                    self._leak(flight, moments, reads_only)
 
     def _touched(self, flight: Flight) -> dict[int, bool]:
         """The CTAs that the flight uses, and whether it only reads there."""
@@ -67,12 +68,12 @@ class ExitRules:
             touched[self._layout.barrier_ctas[key[0]]] = False
         return touched
 
-    def _leak(self, flight: Flight, moments: list[Moment]) -> None:
+    def _leak(self, flight: Flight, moments: list[Moment], reading: bool) -> None:
         issue = self._clocks.flights[flight].issue
         bounds = bounds_of(self._clocks, issue, *moments)
         bounds = with_event(bounds, issue.agent, issue.index)
         message = "a CTA may end while an asynchronous operation that uses it is in flight"
-        plan = Plan(bounds, {name_of(flight)})
+        plan = Plan(bounds, {name_of(flight): reading})
         self._add(message, flight.agent, flight.instance, plan)
 
     def _add(self, message: str, agent: int, instance: Instance, *plans: Plan) -> None:

@@ -19,8 +19,9 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 from titan.order.clocks import Clocks, Moment
-from titan.order.execution import Flight, Layout, fence_fault, in_flight_fault, race_fault
+from titan.order.faults import fence_fault, in_flight_fault, race_fault
 from titan.order.findings import Findings, Plan, Weight, bounds_of, name_of, up_to, with_event
+from titan.order.tables import Flight, Layout
 from titan.order.unfolding import Cell, Instance, Touch
 from titan.sync import program as ir
 from titan.sync.fault import Fault, FaultKind
@@ -176,7 +177,8 @@ class MemoryRules:
                 at.agent, instance, touch.cell, touch.write, old.flight, old.write
             )
             reached = with_event(bounds, old.moment.agent, old.moment.index)
-            plan = Plan(up_to(reached, at.agent, at.index), {name_of(old.flight)}, last=at.agent)
+            hold = {name_of(old.flight): not old.write}
+            plan = Plan(up_to(reached, at.agent, at.index), hold, last=at.agent)
             self._findings.add(Weight.FAULT, fault, plan)
             return
         # The synchronous access came first here; elsewhere it meets the operation in flight.
@@ -187,7 +189,7 @@ class MemoryRules:
         reached = with_event(bounds, at.agent, at.index)
         plan = Plan(
             up_to(reached, old.moment.agent, old.moment.index),
-            {name_of(flight)},
+            {name_of(flight): not touch.write},
             last=old.moment.agent,
         )
         self._findings.add(Weight.FAULT, fault, plan)

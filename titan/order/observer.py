@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from titan.order.execution import Flight, Mbarrier, Named, QueueTable
+    from titan.order.tables import Flight, Mbarrier, Named, QueueTable
     from titan.order.unfolding import Instance
 
 

@@ -27,8 +27,9 @@ for engines and other CTAs) and before the invalidation.
 from __future__ import annotations
 
 from titan.order.clocks import BarrierTrack, Clock, Clocks, Moment, Point, new_point
-from titan.order.execution import TRANSACTION_MAX, Flight, Layout, Mbarrier, Named
+from titan.order.execution import TRANSACTION_MAX
 from titan.order.findings import Findings, Plan, Weight, bounds_of, name_of, up_to, with_event
+from titan.order.tables import Flight, Layout, Mbarrier, Named
 from titan.order.unfolding import Instance, Key
 from titan.sync import program as ir
 from titan.sync.fault import Fault, FaultKind
@@ -177,7 +178,7 @@ class PhaseRules:
                 message = f"{key[0]}[{key[1]}] may be invalidated while a completion is in flight"
                 bounds = bounds_of(self._clocks, at, before[2])
                 bounds = with_event(bounds, at.agent, at.index)
-                plan = Plan(bounds, {name_of(flight)}, last=before[0])
+                plan = Plan(bounds, {name_of(flight): False}, last=before[0])
                 self._deviation(FaultKind.BARRIER_LIFECYCLE, message, flight.instance, plan)
 
     def invalidate(self, barrier: Mbarrier, at: Moment, instance: Instance) -> None:
@@ -196,7 +197,7 @@ class PhaseRules:
         for flight in track.flights:
             if not clocks.over(flight, at):
                 message = f"{barrier.text} may be invalidated while a completion is in flight"
-                plan = Plan(bounds, {name_of(flight)}, last=at.agent, goes_on=True)
+                plan = Plan(bounds, {name_of(flight): False}, last=at.agent, goes_on=True)
                 self._deviation(FaultKind.BARRIER_LIFECYCLE, message, instance, plan)
         for phase in track.tokens.values():
             if not clocks.complete(track, phase + 1, at):

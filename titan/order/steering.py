@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from titan.order.execution import Execution, FaultError, Flight, Layout
+from titan.order.execution import Execution
+from titan.order.faults import FaultError
 from titan.order.findings import FlightName, Plan, name_of
+from titan.order.tables import Flight, Layout
 from titan.sync.fault import Actor, Fault, Step
 
 Shown = tuple[Fault, tuple[Step, ...]]
@@ -123,8 +125,13 @@ def _reached(execution: Execution, agent: int, bound: int) -> bool:
     return done >= bound or (execution.held_in[agent] is not None and done == bound - 1)
 
 
-def _free_steps(execution: Execution, hold: set[FlightName]) -> list[tuple[Actor, Flight]]:
-    return [step for step in execution.engine_steps() if name_of(step[1]) not in hold]
+def _free_steps(execution: Execution, hold: dict[FlightName, bool]) -> list[tuple[Actor, Flight]]:
+    """What engines may do without ending what must stay in flight."""
+    return [
+        (actor, flight)
+        for actor, flight in execution.engine_steps()
+        if name_of(flight) not in hold or (actor is Actor.READS and not hold[name_of(flight)])
+    ]
 
 
 def _land(execution: Execution, names: list[FlightName]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from titan.order.clocks import Clock, Clocks, FlightTrack, Moment
-from titan.order.execution import Execution, Flight, Layout, Mbarrier, Named, QueueTable
 from titan.order.findings import Findings, Weight
 from titan.order.lifetime import ExitRules, PoolRules
 from titan.order.memory import MemoryRules
 from titan.order.observer import Observer
 from titan.order.phases import PhaseRules
+from titan.order.run_state import RunState
+from titan.order.tables import Flight, Layout, Mbarrier, Named, QueueTable
 from titan.order.unfolding import Instance
 from titan.sync import program as ir
 from titan.sync.fault import Fault, FaultKind
@@ -25,7 +26,7 @@ class Tracker(Observer):
         self._phases = PhaseRules(self.clocks, layout, self.findings)
         self._exits = ExitRules(self.clocks, layout, self.findings)
         self._pools = PoolRules(self.clocks, layout, self.findings)
-        self.execution: Execution | None = None
+        self.execution: RunState | None = None
 
     def _at(self, agent: int) -> Moment:
         assert self.execution is not None
