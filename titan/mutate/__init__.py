@@ -1,0 +1,1 @@
+"""Is every synchronising operation needed, and would its loss be seen? Mutants of sync programs."""

@@ -1,0 +1,185 @@
+"""The verdict on one program by all engines that apply, with the scope in words.
+
+A program with open sizes is first run at one size, where most faults show, and then for every
+number where the explorer's quotient applies, or else for all sizes up to a bound. The
+happens-before engine runs besides at some sizes: only it sees relaxed synchronisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from titan.explore.reference import Outcome, explore_reference
+from titan.sync import program as ir
+from titan.sync.control import LocalLoopError
+
+Values = dict[str, int | tuple[int, ...]]
+REFERENCE_STATES_MAX = 60_000
+SIZE_SETS_MAX = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """For one run of one engine."""
+
+    states: int = 1_000_000
+    seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`rule` and `message` of the fault; `scope` what VERIFIED covers, or why it is undecided.
+
+    `ordered`: the happens-before engine has verified the program too.
+    """
+
+    outcome: Outcome
+    engines: tuple[str, ...]
+    scope: str = ""
+    rule: str = ""
+    message: str = ""
+    ordered: bool = False
+
+
+DEFAULT_BUDGET = Budget()
+
+
+def decide(program: ir.SyncProgram, budget: Budget = DEFAULT_BUDGET) -> Decision:
+    """Refuted as soon as one engine refutes; verified when nothing is left open."""
+    try:
+        return _decide(program, budget)
+    except ZeroDivisionError:
+        return Decision(Outcome.UNDECIDED, (), "an expression divides by zero")
+    except LocalLoopError as error:
+        return Decision(Outcome.UNDECIDED, (), str(error))
+
+
+def _decide(program: ir.SyncProgram, budget: Budget) -> Decision:
+    typical = _typical(program)
+    for engine in (_explore, _order):
+        decision = engine(program, typical, budget)
+        if decision.outcome is Outcome.REFUTED:
+            return decision
+    open_names = [p.name for p in program.parameters if p.value is None]
+    if not open_names:
+        whole = _explore(program, {}, budget)
+    else:
+        whole = _any_number(program, budget) or _all_sizes(program, budget)
+    if whole.outcome is not Outcome.VERIFIED:
+        return whole
+    ordered = True
+    for sizes in _some_sizes(program):
+        decision = _order(program, sizes, budget)
+        if decision.outcome is Outcome.REFUTED:
+            return decision
+        ordered = ordered and decision.outcome is Outcome.VERIFIED
+    engines = (*whole.engines, "happens-before") if ordered else whole.engines
+    return Decision(Outcome.VERIFIED, engines, whole.scope, ordered=ordered)
+
+
+def depth_of(program: ir.SyncProgram) -> int:
+    """The most stages of any array."""
+    stages = [barrier.stages for barrier in program.barriers]
+    stages += [buffer.stages for buffer in program.buffers]
+    return max(stages, default=1)
+
+
+def _typical(program: ir.SyncProgram) -> Values:
+    """Two turns of the deepest array, or what the program asks for."""
+    size = min(2 * depth_of(program) + 1, 12)
+    return {p.name: max(size, p.minimum) for p in program.parameters if p.value is None}
+
+
+def _some_sizes(program: ir.SyncProgram) -> list[Values]:
+    names = [p for p in program.parameters if p.value is None]
+    depth = depth_of(program)
+    wanted = (0, 1, depth, depth + 1, 3 * depth + 2) if names else (0,)
+    unique: list[Values] = []
+    for size in wanted:
+        values: Values = {p.name: max(size, p.minimum) for p in names}
+        if values not in unique:
+            unique.append(values)
+    return unique
+
+
+def _explore(program: ir.SyncProgram, sizes: Values | None, budget: Budget) -> Decision:
+    """The explorer, or the reference search where the explorer was not built."""
+    from titan.explore import search
+
+    try:
+        limits = search.Budget(budget.states, budget.seconds)
+        result = search.explore(program, sizes, limits)
+    except search.CoreMissingError:
+        return _reference(program, sizes, budget)
+    except search.ExplorationError as error:
+        return Decision(Outcome.UNDECIDED, ("explorer",), str(error))
+    if result.trace is not None:
+        fault = result.trace.fault
+        return Decision(result.outcome, ("explorer",), "", fault.kind.value, fault.message)
+    spent = f"the budget of {result.budget_spent} is spent" if result.budget_spent else ""
+    return Decision(result.outcome, ("explorer",), spent or result.scope)
+
+
+def _reference(program: ir.SyncProgram, sizes: Values | None, budget: Budget) -> Decision:
+    if sizes is None:
+        raise ValueError("the reference search needs sizes")
+    result = explore_reference(program, sizes, min(budget.states, REFERENCE_STATES_MAX))
+    if result.trace is not None:
+        fault = result.trace.fault
+        return Decision(result.outcome, ("reference",), "", fault.kind.value, fault.message)
+    spent = "the budget of states is spent" if result.outcome is Outcome.UNDECIDED else ""
+    return Decision(result.outcome, ("reference",), spent)
+
+
+def _any_number(program: ir.SyncProgram, budget: Budget) -> Decision | None:
+    """The verdict for every size; None where the explorer has no such search for the program."""
+    try:
+        from titan.explore.quotient import NotApplicableError
+        from titan.explore.search import CoreMissingError, core
+
+        core()
+    except (ImportError, CoreMissingError):
+        return None
+    try:
+        return _explore(program, None, budget)
+    except NotApplicableError:
+        return None
+
+
+def _all_sizes(program: ir.SyncProgram, budget: Budget) -> Decision:
+    """All sizes up to a bound, the fewest first; the bound is in the scope."""
+    engines: tuple[str, ...] = ()
+    sets = list(_size_sets(program))
+    for sizes in sets:
+        decision = _explore(program, sizes, budget)
+        if decision.outcome is not Outcome.VERIFIED:
+            return decision
+        engines = decision.engines
+    names = ", ".join(p.name for p in program.parameters if p.value is None)
+    last = max(value for sizes in sets for value in sizes.values() if isinstance(value, int))
+    return Decision(Outcome.VERIFIED, engines, f"{names} up to {last} (a bound)")
+
+
+def _size_sets(program: ir.SyncProgram) -> Iterator[Values]:
+    names = [p for p in program.parameters if p.value is None]
+    last = 3 * depth_of(program) + 2
+    while last > 1 and (last + 1) ** len(names) > SIZE_SETS_MAX:
+        last -= 1
+    ranges = [range(p.minimum, max(last, p.minimum) + 1) for p in names]
+    for chosen in sorted(product(*ranges), key=sum):
+        yield {p.name: value for p, value in zip(names, chosen, strict=True)}
+
+
+def _order(program: ir.SyncProgram, sizes: Values, budget: Budget) -> Decision:
+    from titan.order import engine
+
+    result = engine.analyse(program, sizes)
+    if result.outcome is engine.Outcome.REFUTED and result.fault is not None:
+        fault = result.fault
+        name = ("happens-before",)
+        return Decision(Outcome.REFUTED, name, "", fault.kind.value, fault.message)
+    verified = result.outcome is engine.Outcome.VERIFIED
+    outcome = Outcome.VERIFIED if verified else Outcome.UNDECIDED
+    return Decision(outcome, ("happens-before",), result.reason)

@@ -1,0 +1,261 @@
+"""Every mutant of a sync program: one synchronising operation deleted, weakened, shifted, moved.
+
+What the memory is told to hold (accesses, tiles, phases that are meant) stays as it is: that is the
+specification. What is mutated is the synchronisation: waits, arrivals, bytes, commits, fences,
+barriers, pools, and the order of an operation and its neighbour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from titan.mutate.site import Site, replaced, sites
+from titan.mutate.wording import operation_text
+from titan.sync import program as ir
+from titan.sync.expression import ONE, ZERO, Constant, Expression, binary
+
+
+class Change(StrEnum):
+    """What a mutation does to the synchronisation."""
+
+    DELETED = "deleted"  # an operation is gone
+    WEAKENED = "weakened"  # it waits for less, or carries less
+    STRENGTHENED = "strengthened"  # it waits for more
+    SHIFTED = "shifted"  # it does the same to something else, or another amount of it
+    REORDERED = "reordered"  # it changed places with its neighbour
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """`site` None: a declaration was changed. `what` says the mutation, `where` the operation."""
+
+    what: str
+    change: Change
+    where: str
+    program: ir.SyncProgram
+    site: Site | None = None
+    subject: str = ""  # role or declaration
+
+
+Variant = tuple[str, Change, ir.Block]
+SYNCHRONISING = (
+    ir.Commit, ir.QueueWait, ir.QueueArrive, ir.Init, ir.Invalidate, ir.Arrive,
+    ir.ExpectTransaction, ir.Wait, ir.TokenWait, ir.BarrierSync, ir.BarrierArrive, ir.BarrierWait,
+    ir.Fence, ir.PoolTake, ir.PoolGive,
+)  # fmt: skip
+_CONTROL = (ir.Loop, ir.Branch, ir.Assign)
+
+
+def mutants_of(program: ir.SyncProgram) -> Iterator[Mutant]:
+    """All mutants, in program order, declarations last."""
+    for site in sites(program):
+        subject = program.roles[site.role].name
+        where = operation_text(site.operation)
+        for what, change, block in _variants(program, site.operation):
+            mutated = replaced(program, site, block)
+            yield Mutant(what, change, where, mutated, site, subject)
+        swap = _swapped(site)
+        if swap is not None:
+            mutated = replaced(program, site, swap, width=2)
+            assert site.following is not None
+            what = f"swapped with the next: {operation_text(site.following)}"
+            yield Mutant(what, Change.REORDERED, where, mutated, site, subject)
+    yield from _declarations(program)
+
+
+def _swapped(site: Site) -> ir.Block | None:
+    """The operation and its neighbour in the other order, where that is a mutation."""
+    one, other = site.operation, site.following
+    if other is None or isinstance(one, _CONTROL) or isinstance(other, _CONTROL):
+        return None
+    if not isinstance(one, SYNCHRONISING) and not isinstance(other, SYNCHRONISING):
+        return None
+    return (other, one)
+
+
+def _variants(program: ir.SyncProgram, operation: ir.Operation) -> Iterator[Variant]:
+    if isinstance(operation, SYNCHRONISING):
+        yield "deleted", Change.DELETED, ()
+    match operation:
+        case ir.Wait() | ir.TokenWait():
+            yield from _wait(program, operation)
+        case ir.Arrive():
+            yield from _arrive(program, operation)
+        case ir.ExpectTransaction(bytes=size):
+            for text, other in _amounts(size):
+                yield f"bytes {text}", Change.SHIFTED, (replace(operation, bytes=other),)
+            for text, moved in _moved(program, operation.barrier):
+                yield text, Change.SHIFTED, (replace(operation, barrier=moved),)
+        case ir.Asynchronous(completes=completes):
+            yield from _completions(program, operation, completes)
+        case ir.QueueWait():
+            yield from _queue_wait(operation)
+        case ir.QueueArrive() | ir.Init():
+            for text, other in _amounts(operation.count):
+                yield f"count {text}", Change.SHIFTED, (replace(operation, count=other),)
+            for text, moved in _moved(program, operation.barrier):
+                yield text, Change.SHIFTED, (replace(operation, barrier=moved),)
+        case ir.Commit():
+            yield "repeated", Change.STRENGTHENED, (operation, replace(operation))
+        case ir.BarrierSync() | ir.BarrierArrive() | ir.BarrierWait():
+            yield from _named(program, operation)
+        case ir.Fence():
+            yield from _fence(program, operation)
+        case ir.PoolTake() | ir.PoolGive():
+            for text, other in _amounts(operation.amount):
+                yield f"amount {text}", Change.SHIFTED, (replace(operation, amount=other),)
+
+
+def _amounts(value: Expression) -> Iterator[tuple[str, Expression]]:
+    yield "+ 1", binary("+", value, ONE)
+    yield "- 1", binary("-", value, ONE)
+
+
+def _moved(program: ir.SyncProgram, reference: ir.Reference) -> Iterator[tuple[str, ir.Reference]]:
+    """The neighbours of a barrier in its array, which wraps around."""
+    declared = {barrier.name: barrier.stages for barrier in program.barriers}
+    declared |= {barrier.name: barrier.stages for barrier in program.named_barriers}
+    stages = declared.get(reference.name, 1)
+    offsets = {1: (), 2: (1,)}.get(stages, (1, stages - 1))
+    for offset in offsets:
+        index = binary("%", binary("+", reference.index, Constant(offset)), Constant(stages))
+        text = "index + 1" if offset == 1 else "index - 1"
+        yield text, replace(reference, index=index)
+
+
+def _wait(program: ir.SyncProgram, operation: ir.Wait | ir.TokenWait) -> Iterator[Variant]:
+    if isinstance(operation, ir.Wait):
+        flipped = replace(operation, parity=binary("+", operation.parity, ONE))
+        yield "parity flipped", Change.SHIFTED, (flipped,)
+    for text, moved in _moved(program, operation.barrier):
+        yield text, Change.SHIFTED, (replace(operation, barrier=moved),)
+    if operation.order is ir.Order.SYNCHRONISING:
+        relaxed = replace(operation, order=ir.Order.RELAXED)
+        yield "relaxed", Change.WEAKENED, (relaxed,)
+
+
+def _arrive(program: ir.SyncProgram, operation: ir.Arrive) -> Iterator[Variant]:
+    for text, other in _amounts(operation.count):
+        yield f"count {text}", Change.SHIFTED, (replace(operation, count=other),)
+    if operation.transaction != ZERO:
+        for text, other in _amounts(operation.transaction):
+            yield f"bytes {text}", Change.SHIFTED, (replace(operation, transaction=other),)
+        yield "expects no bytes", Change.WEAKENED, (replace(operation, transaction=ZERO),)
+    for text, moved in _moved(program, operation.barrier):
+        yield text, Change.SHIFTED, (replace(operation, barrier=moved),)
+    if operation.order is ir.Order.SYNCHRONISING:
+        relaxed = replace(operation, order=ir.Order.RELAXED)
+        yield "relaxed", Change.WEAKENED, (relaxed,)
+
+
+def _completions(
+    program: ir.SyncProgram, operation: ir.Asynchronous, completes: tuple[ir.Completion, ...]
+) -> Iterator[Variant]:
+    for number, completion in enumerate(completes):
+        name = completion.barrier.name
+
+        def with_completion(
+            changed: tuple[ir.Completion, ...], number: int = number
+        ) -> tuple[ir.Operation, ...]:
+            rest = (*completes[:number], *changed, *completes[number + 1 :])
+            return (replace(operation, completes=rest),)
+
+        yield f"completion on {name} deleted", Change.DELETED, with_completion(())
+        for text, size in _amounts(completion.bytes):
+            other = replace(completion, bytes=size)
+            yield f"bytes completed on {name} {text}", Change.SHIFTED, with_completion((other,))
+        for text, moved in _moved(program, completion.barrier):
+            other = replace(completion, barrier=moved)
+            yield f"completion on {name} {text}", Change.SHIFTED, with_completion((other,))
+
+
+def _queue_wait(operation: ir.QueueWait) -> Iterator[Variant]:
+    more = replace(operation, pending=binary("+", operation.pending, ONE))
+    yield "pending + 1", Change.WEAKENED, (more,)
+    if operation.pending != ZERO:
+        fewer = replace(operation, pending=binary("max", ZERO, binary("-", operation.pending, ONE)))
+        yield "pending - 1", Change.STRENGTHENED, (fewer,)
+    if operation.until is ir.Until.DONE:
+        yield "reads only", Change.WEAKENED, (replace(operation, until=ir.Until.READ),)
+    else:
+        yield "until done", Change.STRENGTHENED, (replace(operation, until=ir.Until.DONE),)
+
+
+def _named(
+    program: ir.SyncProgram, operation: ir.BarrierSync | ir.BarrierArrive | ir.BarrierWait
+) -> Iterator[Variant]:
+    if not isinstance(operation, ir.BarrierWait):
+        step = _threads_of_an_agent(program, operation)
+        for sign, text in (("+", f"+ {step}"), ("-", f"- {step}")):
+            threads = binary(sign, operation.threads, Constant(step))
+            yield f"threads {text}", Change.SHIFTED, (replace(operation, threads=threads),)
+    if isinstance(operation, ir.BarrierSync):
+        arrive = ir.BarrierArrive(operation.barrier, operation.threads, operation.order,
+                                  span=operation.span, label=operation.label)  # fmt: skip
+        yield "arrives without waiting", Change.WEAKENED, (arrive,)
+    for text, moved in _moved(program, operation.barrier):
+        yield text, Change.SHIFTED, (replace(operation, barrier=moved),)
+    if operation.order is ir.Order.SYNCHRONISING:
+        yield "relaxed", Change.WEAKENED, (replace(operation, order=ir.Order.RELAXED),)
+
+
+def _threads_of_an_agent(program: ir.SyncProgram, operation: ir.Operation) -> int:
+    for role in program.roles:
+        if any(found is operation for found in ir.walk(role.body)):
+            return role.threads
+    return 1
+
+
+def _fence(program: ir.SyncProgram, operation: ir.Fence) -> Iterator[Variant]:
+    for kind in ir.FenceKind:
+        if kind is not operation.kind:
+            yield f"kind {kind}", Change.WEAKENED, (replace(operation, kind=kind),)
+    if operation.kind is ir.FenceKind.BARRIER_INIT:
+        return
+    used = {buffer.space for buffer in program.buffers}
+    named = [space for space in ir.Space if space in (operation.spaces or used)]
+    if len(named) > 1 or (named and not operation.spaces):
+        for space in named:
+            kept = tuple(other for other in ir.Space if other is not space)
+            if operation.spaces:
+                kept = tuple(other for other in operation.spaces if other is not space)
+            yield f"not for {space}", Change.WEAKENED, (replace(operation, spaces=kept),)
+
+
+def _declarations(program: ir.SyncProgram) -> Iterator[Mutant]:
+    for number, barrier in enumerate(program.barriers):
+        if not barrier.initialised:
+            continue
+        for text, count in (("+ 1", barrier.count + 1), ("- 1", barrier.count - 1)):
+            if count < 1:
+                continue
+            declared = list(program.barriers)
+            declared[number] = replace(barrier, count=count)
+            mutated = replace(program, barriers=tuple(declared))
+            where = f"barrier {barrier.name} of count {barrier.count}"
+            yield Mutant(f"count {text}", Change.SHIFTED, where, mutated, None, barrier.name)
+    for named in program.named_barriers:
+        yield from _whole_named_barrier(program, named)
+
+
+def _whole_named_barrier(program: ir.SyncProgram, named: ir.NamedBarrier) -> Iterator[Mutant]:
+    """All operations of a named barrier count another number of threads."""
+    users = [
+        site
+        for site in sites(program)
+        if isinstance(site.operation, ir.BarrierSync | ir.BarrierArrive)
+        and site.operation.barrier.name == named.name
+    ]
+    if not users:
+        return
+    step = program.roles[users[0].role].threads
+    for sign in ("+", "-"):
+        mutated = program
+        for site in users:
+            assert isinstance(site.operation, ir.BarrierSync | ir.BarrierArrive)
+            threads = binary(sign, site.operation.threads, Constant(step))
+            mutated = replaced(mutated, site, (replace(site.operation, threads=threads),))
+        what, where = f"threads {sign} {step} everywhere", f"named barrier {named.name}"
+        yield Mutant(what, Change.SHIFTED, where, mutated, None, named.name)

@@ -1,0 +1,67 @@
+"""Places in a sync program, and the program with something else at a place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from titan.sync import program as ir
+
+_BLOCK_FIELDS = ("body", "then", "otherwise")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An operation of a role: (field, index) from the outermost block inwards."""
+
+    role: int
+    path: tuple[tuple[str, int], ...]
+    operation: ir.Operation = field(compare=False)
+    following: ir.Operation | None = field(compare=False, default=None)
+
+
+def sites(program: ir.SyncProgram) -> Iterator[Site]:
+    """Every operation, control flow included, in program order."""
+    for number, role in enumerate(program.roles):
+        yield from _sites_of(number, role.body, ())
+
+
+def _sites_of(role: int, block: ir.Block, outer: tuple[tuple[str, int], ...]) -> Iterator[Site]:
+    for index, operation in enumerate(block):
+        following = block[index + 1] if index + 1 < len(block) else None
+        path = (*outer, ("", index))
+        yield Site(role, path, operation, following)
+        for name in _BLOCK_FIELDS:
+            inner = getattr(operation, name, ())
+            yield from _sites_of(role, inner, (*outer, (name, index)))
+
+
+def replaced(
+    program: ir.SyncProgram, site: Site, replacement: ir.Block, width: int = 1
+) -> ir.SyncProgram:
+    """The program with `width` operations from the site on replaced."""
+    role = program.roles[site.role]
+    body = _replaced_in(role.body, site.path, replacement, width)
+    roles = list(program.roles)
+    roles[site.role] = replace(role, body=body)
+    return replace(program, roles=tuple(roles))
+
+
+def _replaced_in(
+    block: ir.Block, path: tuple[tuple[str, int], ...], replacement: ir.Block, width: int
+) -> ir.Block:
+    (name, index), rest = path[0], path[1:]
+    if not rest:
+        return (*block[:index], *replacement, *block[index + width :])
+    operation = block[index]
+    inner = _replaced_in(getattr(operation, name), rest, replacement, width)
+    changed: ir.Operation
+    if isinstance(operation, ir.Loop):
+        changed = replace(operation, body=inner)
+    elif isinstance(operation, ir.Branch) and name == "then":
+        changed = replace(operation, then=inner)
+    elif isinstance(operation, ir.Branch):
+        changed = replace(operation, otherwise=inner)
+    else:
+        raise TypeError(f"{type(operation).__name__} has no inner block")
+    return (*block[:index], changed, *block[index + 1 :])
