@@ -187,6 +187,8 @@ class Execution(RunState):
     def _issue(self, agent: int, instance: Instance, name: str | None, chunks: int) -> None:
         queue = None if name is None else self.queues[(agent, name)]
         self._check_touches(agent, instance, queue)
+        if instance.bad_completion:
+            fail(FaultKind.INDEX_OUT_OF_RANGE, instance.bad_completion, agent, instance)
         flight = self._enqueue(agent, instance, name, chunks, True)
         for touch in instance.touches:
             self.cells[touch.cell].holders.append((flight, touch.write, touch.tile))

@@ -8,7 +8,7 @@ one run stands for all of them; here it holds by construction.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from titan.sync import program as ir
 from titan.sync.expression import Expression, evaluate
@@ -44,7 +44,8 @@ class Instance:
     """One execution of one operation by one agent, with numbers in place of expressions.
 
     `key` is the barrier; `amount` the count, threads, pending groups or pool amount; `size` the
-    transaction bytes; `phase` the phase meant by a wait. `bad` says that an index is out of range.
+    transaction bytes; `phase` the phase meant by a wait. `bad` and `bad_completion` tell of
+    an index that is out of range.
     """
 
     operation: ir.Operation
@@ -55,7 +56,8 @@ class Instance:
     touches: tuple[Touch, ...] = ()
     far: tuple[tuple[str, int], ...] = ()
     completes: tuple[tuple[Key, int], ...] = ()
-    bad: str = field(default="")
+    bad: str = ""
+    bad_completion: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +194,14 @@ class Unfolder:
                 self._effects(made, effects, names, role)
             case ir.Asynchronous(effects=effects, completes=completes):
                 self._effects(made, effects, names, role)
+                bad = made.bad
                 made.completes = tuple(
                     (self._key(made, done.barrier, names, self._barriers), _of(done.bytes, names))
                     for done in completes
                 )
+                # An index that is out of range here is met after the accesses have been judged.
+                if not bad:
+                    made.bad, made.bad_completion = "", made.bad
             case ir.QueueWait(pending=pending):
                 made.amount = _of(pending, names)
             case ir.QueueArrive(barrier=barrier, count=count):
