@@ -17,7 +17,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from titan.lower.body import BodyLowering, slot_text
-from titan.lower.content import positive
 from titan.lower.counters import (
     LGKMCNT_MAX,
     VMCNT_MAX,
@@ -28,6 +27,7 @@ from titan.lower.counters import (
 from titan.lower.model import Lowered, LoweringRefused, Note, refusal
 from titan.lower.unspecialise import unspecialise
 from titan.protocol import model
+from titan.protocol.content import positive
 from titan.protocol.unroll import walk
 from titan.sync import program as ir
 from titan.sync.expression import (

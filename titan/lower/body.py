@@ -9,10 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import replace
 
-from titan.lower.content import Condition, bytes_condition, poison_condition, positive
 from titan.lower.facts import Facts, RingFacts, gather
 from titan.lower.model import Note, refusal
 from titan.protocol import model
+from titan.protocol.content import Condition, bytes_condition, poison_condition, positive
 from titan.sync import program as ir
 from titan.sync.expression import ZERO, Binary, Constant, Expression, Name, binary, to_text
 

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 
 from titan.lower.model import refusal
 from titan.protocol import model
-from titan.protocol.unroll import AgentTrace, Event, Sizes, UnrollError, unroll, walk
+from titan.protocol.participants import probe_sizes
+from titan.protocol.unroll import AgentTrace, Event, UnrollError, unroll, walk
 from titan.sync.program import Buffer, Space
-
-PROBE_DEPTH_MAX = 8
 
 
 @dataclass
@@ -130,18 +129,6 @@ def _uses(statement: model.Statement) -> Iterator[tuple[str, tuple[str, ...]]]:
         case model.Issue():
             for operand in (*statement.operands, *statement.produces, *statement.accumulates):
                 yield operand.ring, operand.buffers
-
-
-def probe_sizes(protocol: model.Protocol) -> list[Sizes]:
-    """A few small settings of all open parameters: enough for the ring to go round."""
-    depth = max((ring.depth for ring in protocol.rings), default=1)
-    free = [parameter for parameter in protocol.parameters if parameter.value is None]
-    if not free:
-        return [{}]
-    levels = (1, 2, 2 * min(depth, PROBE_DEPTH_MAX) + 1)
-    return [
-        {parameter.name: max(parameter.minimum, level) for parameter in free} for level in levels
-    ]
 
 
 def _runs(protocol: model.Protocol) -> Iterator[tuple[AgentTrace, ...]]:

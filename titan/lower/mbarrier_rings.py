@@ -8,10 +8,10 @@ have none of their own, and each is told in a note. Source: PTX ISA, mbarrier, p
 from __future__ import annotations
 
 from titan.lower.body import BodyLowering, epoch, remainder, slot_text
-from titan.lower.content import positive
 from titan.lower.facts import RingFacts
 from titan.lower.model import refusal
 from titan.protocol import model
+from titan.protocol.content import positive
 from titan.protocol.unroll import walk
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO, Constant, Expression, binary

@@ -1,0 +1,107 @@
+"""What a protocol's families do to rings: one entry for every stage that a statement touches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from titan.protocol import model
+from titan.protocol.content import poison_condition
+from titan.protocol.families import Family, Unsupported, families_of
+from titan.sync import program as ir
+from titan.sync.expression import Constant, Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A family together with the stage it touches and how."""
+
+    family: Family
+    ring: str
+    index: Expression
+    arrives: bool = False  # a write that completes the stage
+    asynchronous: bool = False  # a read by the tensor core
+    bytes: Expression | None = None
+
+    @property
+    def statement(self) -> model.Statement:
+        return self.family.statement
+
+
+@dataclass
+class Uses:
+    """All uses by kind, the statements of the tensor-core queue, and the finalizes."""
+
+    acquires: list[Use] = field(default_factory=list)
+    writes: list[Use] = field(default_factory=list)
+    waits: list[Use] = field(default_factory=list)
+    reads: list[Use] = field(default_factory=list)
+    releases: list[Use] = field(default_factory=list)
+    issues: list[Family] = field(default_factory=list)
+    drains: list[Family] = field(default_factory=list)
+    finalizes: list[Family] = field(default_factory=list)
+
+    @property
+    def arrivals(self) -> list[Use]:
+        return [use for use in self.writes if use.arrives]
+
+
+_HARMLESS = (ir.Fence, ir.Assign)
+
+
+def uses_of(protocol: model.Protocol) -> Uses:
+    """Sort all families by what they do. Raises Unsupported."""
+    if len({role.cta for role in protocol.roles}) > 1:
+        raise Unsupported("roles in several CTAs")
+    poison = {ring.name: poison_condition(protocol, ring.name) for ring in protocol.rings}
+    result = Uses()
+    for family in families_of(protocol, poison):
+        _sort(protocol, family, result)
+    return result
+
+
+def _sort(protocol: model.Protocol, family: Family, uses: Uses) -> None:
+    declared = {queue.name for queue in protocol.queues}
+    match family.statement:
+        case model.Acquire(ring=ring, index=index):
+            uses.acquires.append(Use(family, ring, index))
+        case model.Produce(ring=ring, index=index, last=last, bytes=size):
+            uses.writes.append(Use(family, ring, index, arrives=last, bytes=size))
+        case model.WaitReady(ring=ring, index=index):
+            uses.waits.append(Use(family, ring, index))
+        case model.ReadStage(ring=ring, index=index):
+            uses.reads.append(Use(family, ring, index))
+        case model.Release(ring=ring, index=index, after=after):
+            uses.releases.append(Use(family, ring, index))
+            _known_queue(after, declared, family)
+        case model.Issue():
+            _known_queue(family.statement.group, declared, family)
+            uses.issues.append(family)
+            for operand in family.statement.operands:
+                uses.reads.append(Use(family, operand.ring, operand.index, asynchronous=True))
+            for slot in family.statement.accumulates:
+                uses.writes.append(Use(family, slot.ring, slot.index))
+            for slot in family.statement.produces:
+                uses.writes.append(Use(family, slot.ring, slot.index, arrives=True))
+        case model.Drain(group=group, leaving=leaving):
+            _known_queue(group, declared, family)
+            if not isinstance(leaving, Constant):
+                raise Unsupported("a drain that leaves a number of groups that is not fixed",
+                                  family.statement.span)  # fmt: skip
+            uses.drains.append(family)
+        case model.Finalize():
+            uses.finalizes.append(family)
+        case model.Primitive(operation=operation):
+            for inner in ir.walk((operation,)):
+                if not isinstance(inner, _HARMLESS):
+                    raise Unsupported(
+                        f"a sync-level {type(inner).__name__}, which the exploration decides",
+                        family.statement.span,
+                    )
+
+
+def _known_queue(group: str | None, declared: set[str], family: Family) -> None:
+    if group in declared:
+        raise Unsupported(
+            f"group {group} is a queue of its own, which the exploration decides",
+            family.statement.span,
+        )
