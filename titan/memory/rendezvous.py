@@ -233,14 +233,49 @@ class Rendezvous:
             self._say(implied(compare(final, "==", Int(number)), negation(complete)))
         for event in events:
             if event.kind is Kind.WAIT:
-                self._wait(event, final, most)
+                self._wait(event, arrivals, final, most)
         for first in arrivals:
+            self._completes_last(first, arrivals, count)
             for second in events:
                 if first is not second:
                     self._phase_order(first, second)
 
-    def _wait(self, wait: Event, final: FNode, most: int) -> None:
+    def _completes_last(self, event: Event, arrivals: list[Event], count: int) -> None:
+        """A phase ends at the first moment when no arrival and no byte is missing."""
+        peers = []
+        for other in arrivals:
+            if other is not event:
+                same = compare(self.phase[other.index], "==", self.phase[event.index])
+                here = all_of((other.guard, event.guard, same))
+                self._say(
+                    any_of((negation(here), self.before(other, event), self.before(event, other)))
+                )
+                peers.append(
+                    (
+                        other,
+                        both(here, self.before(other, event)),
+                        both(here, self.before(event, other)),
+                    )
+                )
+        assert event.count is not None
+        arrived = _sum(
+            [event.count, *(choose(e, o.count, Int(0)) for o, e, _ in peers if o.count is not None)]
+        )
+        missing = _sum(
+            [Int(event.expect), *(choose(e, Int(o.expect), Int(0)) for o, e, _ in peers)]
+        )
+        complete = both(compare(arrived, "==", Int(count)), compare(missing, "==", Int(0)))
+        self._say(
+            implied(both(event.guard, complete), negation(any_of(later for _, _, later in peers)))
+        )
+
+    def _wait(self, wait: Event, arrivals: list[Event], final: FNode, most: int) -> None:
         phase = self.phase[wait.index]
+        open_phase = any_of(
+            all_of((a.guard, compare(self.phase[a.index], "==", phase), self.before(wait, a)))
+            for a in arrivals
+        )
+        self._say(implied(both(wait.guard, compare(phase, "<", final)), open_phase))
         parity = wait.instruction.parity  # type: ignore[union-attr]
         done = any_of(compare(phase, "==", Int(c)) for c in range(most + 1) if c % 2 != parity)
         self._say(implied(both(wait.guard, wait.passes), done))
