@@ -14,8 +14,10 @@ instead. VERIFIED holds for the sizes given. NOT_APPLICABLE names the condition 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from titan.order.execution import Execution
 from titan.order.findings import Finding, Weight
@@ -28,6 +30,7 @@ from titan.sync.program import SyncProgram
 
 OPERATIONS_MAX = 500_000
 FINDINGS_FOLLOWED_MAX = 24
+STEPS_FOLLOWED_MAX = 1_500_000  # of all runs together that look for an interleaving to show
 
 
 class Outcome(StrEnum):
@@ -74,6 +77,7 @@ class _Analysis:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._operations = sum(len(agent.instances) for agent in layout.agents)
+        self._runs_left = max(8, STEPS_FOLLOWED_MAX // max(1, self._operations))
 
     def result(self) -> OrderResult:
         tracker = Tracker(self._layout)
@@ -91,7 +95,8 @@ class _Analysis:
         suspected = findings.of(Weight.FAULT) + findings.of(Weight.DEVIATION)
         for finding in suspected[:FINDINGS_FOLLOWED_MAX]:
             for plan in finding.plans:
-                shown = follow(self._layout, plan)
+                self._runs_left -= 1
+                shown = follow(self._layout, plan) if self._runs_left > 0 else None
                 if shown is not None:
                     return self._refuted(shown)
         doubts = findings.of(Weight.DEVIATION) + findings.of(Weight.INEXACT)
@@ -112,18 +117,18 @@ class _Analysis:
     def _other_runs(self) -> Shown | None:
         """Some more interleavings: each agent ahead of all, each behind all, eager engines."""
         agents = range(len(self._layout.agents))
-        for eager in (True, False):
-            for order in (list(agents), list(reversed(agents))):
-                execution = Execution(self._layout)
-                fault = run_to_end(execution, order, eager)
-                if fault is not None:
-                    return fault, tuple(execution.steps)
-        for agent in agents:
-            for favoured, stalled in ((agent, None), (None, agent)):
-                execution = Execution(self._layout)
-                fault = prefer(execution, favoured, stalled)
-                if fault is not None:
-                    return fault, tuple(execution.steps)
+        runs: list[Callable[[Execution], Fault | None]] = [
+            partial(run_to_end, order=order, eager_engines=eager)
+            for eager in (True, False)
+            for order in (list(agents), list(reversed(agents)))
+        ]
+        runs += [partial(prefer, favoured=agent, stalled=None) for agent in agents]
+        runs += [partial(prefer, favoured=None, stalled=agent) for agent in agents]
+        for run in runs[: max(0, self._runs_left)]:
+            execution = Execution(self._layout)
+            fault = run(execution)
+            if fault is not None:
+                return fault, tuple(execution.steps)
         return None
 
     def _trace(self, shown: Shown) -> Trace:

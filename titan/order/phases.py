@@ -242,9 +242,10 @@ class PhaseRules:
             order, scope = operation.order, operation.scope
             if operation.token:
                 track.tokens[at.agent] = barrier.phase
-            if instance.amount == 0 or instance.size < 0:
-                message = f"an arrival at {barrier.text} counts nothing, or negative bytes"
-                self._deviation(FaultKind.OVER_ARRIVAL, message, instance, weight=Weight.INEXACT)
+        count = instance.amount if flight is None else instance.completes[0][1]
+        if count == 0 or instance.size < 0:
+            message = f"an arrival at {barrier.text} counts nothing, or negative bytes"
+            self._deviation(FaultKind.OVER_ARRIVAL, message, instance, weight=Weight.INEXACT)
         point.expected_bytes += instance.size
         agent = at.agent if flight is None else flight.agent
         if flight is None:

@@ -109,7 +109,9 @@ class Tracker(Observer):
         read, finish = self.clocks.read_slot(queue), self.clocks.finish_slot(queue)
         place = flight.position
         before = self._engine(flight, {read: place + 1, finish: place})
-        after = self._engine(flight, {read: place + 1, finish: place + 1})
+        # Only the last chunk ends the operation.
+        ended = place + 1 if flight.chunks == 1 else place
+        after = self._engine(flight, {read: place + 1, finish: ended})
         return Moment(-1, 0, *before), after
 
     # ---------------------------------------------------------------------- mbarriers
@@ -123,7 +125,6 @@ class Tracker(Observer):
             self._phases.arrive(barrier, at, instance, None, self.clocks.after(at))
         else:
             at, after = self._engine_moments(flight)
-            # A marker counts no bytes: `amount` is kept with what it completes.
             self._phases.arrive(barrier, at, instance, flight, after)
 
     def transacting(self, barrier: Mbarrier, flight: Flight, amount: int) -> None:
