@@ -117,7 +117,7 @@ class Declarations:
         }
         for section_name, read in readers.items():
             node = top.get(section_name)
-            if node is not None:
+            if node is not None and not (isinstance(node, Scalar) and node.is_null):
                 self._section(SECTION_OF[section_name], node, read)
         self._check_rings()
         agents = sum(role.agents for role in self.declared.roles.values())
@@ -152,7 +152,7 @@ class Declarations:
 
     def _declare(self, name: str, noun: str, span: Span) -> bool:
         declared = self.declared
-        if name in RESERVED:
+        if name in RESERVED and noun != "role":
             self.reader.error("TTN013", f"{quoted(name)} is a reserved word", span)
             return False
         if name in declared.kinds:
