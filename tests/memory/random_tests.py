@@ -26,7 +26,12 @@ from titan.memory.ast import (
 from titan.memory.options import FenceRule, InitRule, ModelOptions, WarPolicy
 from titan.memory.text import defined_registers
 
-PLACES = (Placement(0, 1000, 0), Placement(0, 1000, 1), Placement(0, 1002, 2), Placement(1, 1003, 3))
+PLACES = (
+    Placement(0, 1000, 0),
+    Placement(0, 1000, 1),
+    Placement(0, 1002, 2),
+    Placement(1, 1003, 3),
+)
 SCOPES = st.sampled_from(list(Scope))
 
 
@@ -69,13 +74,17 @@ def plain_instruction(draw, register: str) -> ast.Instruction:
     if kind == "atomic":
         operation = draw(st.sampled_from(["exch", "add", "cas"]))
         operands = (0, 2) if operation == "cas" else (draw(st.integers(1, 2)),)
-        semantics = draw(st.sampled_from(
-            [Semantics.RELAXED, Semantics.ACQUIRE, Semantics.RELEASE, Semantics.ACQ_REL]))
+        semantics = draw(
+            st.sampled_from(
+                [Semantics.RELAXED, Semantics.ACQUIRE, Semantics.RELEASE, Semantics.ACQ_REL]
+            )
+        )
         destination = None if draw(st.booleans()) and operation != "cas" else register
         return ast.Atomic(operation, location, operands, semantics, scope, destination)
     if kind == "fence":
-        return ast.Fence(draw(st.sampled_from(
-            [Semantics.ACQ_REL, Semantics.ACQUIRE, Semantics.RELEASE])), scope)
+        return ast.Fence(
+            draw(st.sampled_from([Semantics.ACQ_REL, Semantics.ACQUIRE, Semantics.RELEASE])), scope
+        )
     return ast.Fence(Semantics.SC, scope)
 
 
@@ -97,18 +106,26 @@ def proxy_instruction(draw, register: str) -> ast.Instruction:
 @st.composite
 def async_instructions(draw, register: str) -> list[ast.Instruction]:
     """Bulk copies, matrix reads, non-bulk copies, and what completes or fences them."""
-    kind = draw(st.sampled_from(
-        ["load", "store", "copy", "wgmma", "tcgen05", "fence", "halves", "map", "use"]))
+    kind = draw(
+        st.sampled_from(
+            ["load", "store", "copy", "wgmma", "tcgen05", "fence", "halves", "map", "use"]
+        )
+    )
     if kind == "load":
         return [ast.BulkCopy((draw(TILES),), draw(TILES), ("b",))]
     if kind == "store":
         wait = ast.WaitGroup(GroupKind.BULK, 0, draw(st.booleans()))
         return [ast.BulkCopy((draw(TILES),), draw(TILES)), ast.CommitGroup(GroupKind.BULK), wait]
     if kind == "copy":
-        done = draw(st.sampled_from([
-            [ast.CommitGroup(GroupKind.COPY), ast.WaitGroup(GroupKind.COPY, 0)],
-            [ast.AsyncCopyArrive("b", True)],
-        ]))
+        done = draw(
+            st.sampled_from(
+                [
+                    [ast.CommitGroup(GroupKind.COPY), ast.WaitGroup(GroupKind.COPY, 0)],
+                    [ast.AsyncCopyArrive("b", True)],
+                    [ast.AsyncCopyArrive("b", False)],
+                ]
+            )
+        )
         return [ast.AsyncCopy(draw(TILES), draw(TILES)), *done]
     if kind == "wgmma":
         wait = [ast.CommitGroup(GroupKind.WGMMA), ast.WaitGroup(GroupKind.WGMMA, 0)]
@@ -160,13 +177,15 @@ def litmus_tests(draw, family: str) -> LitmusTest:
         if draw(st.booleans()) and family in ("barrier", "async"):
             at = draw(st.integers(0, len(code)))
             code[at:at] = [
-                ast.ClusterBarrier(False, draw(st.sampled_from(
-                    [Semantics.RELEASE, Semantics.RELAXED]))),
+                ast.ClusterBarrier(
+                    False, draw(st.sampled_from([Semantics.RELEASE, Semantics.RELAXED]))
+                ),
                 ast.ClusterBarrier(True, Semantics.ACQUIRE),
             ]
         threads.append(Thread(f"P{number}", draw(st.sampled_from(PLACES)), tuple(code)))
-    return LitmusTest("random", LOCATIONS, tuple(threads), Quantifier.EXISTS,
-                      _condition(draw, threads))
+    return LitmusTest(
+        "random", LOCATIONS, tuple(threads), Quantifier.EXISTS, _condition(draw, threads)
+    )
 
 
 def _instructions(draw, family: str, register: str) -> list[ast.Instruction]:

@@ -101,13 +101,18 @@ class _State:
 
 @dataclass(slots=True)
 class EventGraph:
-    """All events of a test and what relates them statically."""
+    """All events of a test and what relates them statically.
+
+    `polling` and `cut` are guards of jumps back that are not followed: the former lose nothing,
+    the latter make the answer hold up to the unrolling bound only.
+    """
 
     test: LitmusTest
     events: list[Event] = field(default_factory=list)
     rmw: list[tuple[int, int]] = field(default_factory=list)
     registers: dict[tuple[str, str], FNode] = field(default_factory=dict)
     undetermined: dict[tuple[str, str], FNode] = field(default_factory=dict)
+    polling: list[FNode] = field(default_factory=list)
     cut: list[FNode] = field(default_factory=list)
     prefix: list[tuple[int, int]] = field(default_factory=list)
 
@@ -218,9 +223,9 @@ class _ThreadBuilder:
         if state.guard.is_false():
             return
         if target <= index:
-            if copy == self.unroll or self._polls(target, index):
-                if not self._polls(target, index):
-                    self.graph.cut.append(state.guard)
+            polls = self._polls(target, index)
+            if polls or copy == self.unroll:
+                (self.graph.polling if polls else self.graph.cut).append(state.guard)
                 return
             copy += 1
         self.pending.setdefault((copy, target), []).append(state)
@@ -511,10 +516,7 @@ class _ThreadBuilder:
             case ast.MatrixRead():
                 self._matrix(state, instruction)
             case ast.AsyncCopyArrive():
-                arrive = self._completion(state, instruction.location, Scope.CTA, "arrive", 0)
-                arrive.count = Int(1 if instruction.noinc else 0)
-                for part in self.copies:
-                    part.exits.append(arrive.index)
+                self._copy_arrive(state, instruction)
             case ast.TensorCommit():
                 arrive = self._completion(state, instruction.location, Scope.CLUSTER, "arrive", 0)
                 arrive.count = Int(1)
@@ -544,6 +546,22 @@ class _ThreadBuilder:
         seen = choose(event.passes, Int(1), Int(0))
         self._set(state, wait.destination, seen, frozenset({event.index}))
         return state
+
+    def _copy_arrive(self, state: _State, arrive: ast.AsyncCopyArrive) -> None:
+        """Without `.noinc` one more arrival is awaited from the moment of issue (PTX)."""
+        if not arrive.noinc:
+            self._event(
+                state,
+                Kind.EXPECT,
+                "increment",
+                position=self._here(-1),
+                location=arrive.location,
+                count=Int(-1),
+            )
+        done = self._completion(state, arrive.location, Scope.CTA, "arrive", 0)
+        done.count = Int(1)
+        for part in self.copies:
+            part.exits.append(done.index)
 
     def _straight(self, state: _State, instruction: ast.Instruction) -> None:
         """Group counting is static: a group operation behind a jump is refused, not guessed."""

@@ -314,8 +314,13 @@ class ThreadRuns:
             case ast.MbarrierExpect():
                 self._act(machine, "expect", spot=code.location, expect=code.expect)
             case ast.AsyncCopyArrive():
+                if not code.noinc:
+                    step = (machine.round * len(self.code) + machine.pc) * 4 - 1
+                    self._act(
+                        machine, "expect", "increment", spot=code.location, count=-1, step=step
+                    )
                 act = self._arrival(machine, code.location, "arrive", ast.Scope.CTA)
-                act.count = 1 if code.noinc else 0
+                act.count = 1
                 for key in machine.copies:
                     machine.exits.setdefault(key, []).append(act.key)
             case ast.TensorCommit():

@@ -550,7 +550,7 @@ def consistent(model: Model) -> list[FNode]:
         if model.on(name):
             found += axiom(model)
     found += model.rendezvous.constraints + model.constraints
-    found += [negation(cut) for cut in model.graph.cut]
+    found += [negation(guard) for guard in (*model.graph.polling, *model.graph.cut)]
     return [part for part in found if not part.is_true()]
 
 
