@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from titan.explore.reference import Outcome, explore_reference
+from titan.sync.fault import Trace
 from titan.sync.program import SyncProgram
 from titan.verify.model import EngineReport, Verdict
 from titan.verify.sizes import Values, free_parameters, size_sets
@@ -16,6 +18,8 @@ _VERDICT_OF = {
     Outcome.UNDECIDED: Verdict.UNDECIDED,
 }
 REFERENCE_STATES_MAX = 400_000
+EXPLORER, ORDER, REFERENCE = "explorer", "happens-before", "reference"
+Sizes = tuple[tuple[str, tuple[int, ...] | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +28,17 @@ class Budget:
     seconds: float
 
 
-def covered(names: list[str], done: list[Values]) -> tuple[tuple[str, tuple[int, ...] | None], ...]:
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What an engine says for one choice of sizes."""
+
+    verdict: Verdict
+    states: int = 0
+    trace: Trace | None = None
+    remark: str = ""
+
+
+def covered(names: list[str], done: list[Values]) -> Sizes:
     """The values that were gone through, parameter by parameter."""
     table: dict[str, set[int]] = {name: set() for name in names}
     for values in done:
@@ -33,37 +47,112 @@ def covered(names: list[str], done: list[Values]) -> tuple[tuple[str, tuple[int,
     return tuple((name, tuple(sorted(values))) for name, values in table.items())
 
 
-def run_reference(program: SyncProgram, budget: Budget) -> EngineReport:
-    """The reference search, for all sizes up to the bound or until the budget is spent."""
+def run_bounded(
+    engine: str,
+    program: SyncProgram,
+    budget: Budget,
+    ask: Callable[[Values, Budget], Said],
+) -> EngineReport:
+    """Ask for all sizes up to the bound, until one is not verified or the budget is spent."""
     started = time.monotonic()
     names = free_parameters(program)
     done: list[Values] = []
     states = 0
-    left = min(budget.states, REFERENCE_STATES_MAX)
     for values in size_sets(program):
         spent = time.monotonic() - started
-        if left <= 0 or spent > budget.seconds:
-            return _undecided("reference", states, spent, covered(names, done), "its budget")
-        result = explore_reference(program, values, left)
-        states += result.states
-        left -= result.states
-        verdict = _VERDICT_OF[result.outcome]
-        spent = time.monotonic() - started
-        if verdict is Verdict.REFUTED:
-            return EngineReport("reference", verdict, spent, states, (), result.trace)
-        if verdict is Verdict.UNDECIDED:
-            return _undecided("reference", states, spent, covered(names, done), "its budget")
+        left = Budget(budget.states - states, budget.seconds - spent)
+        if left.states <= 0 or left.seconds <= 0:
+            said = Said(Verdict.UNDECIDED, remark="its time or states ran out")
+        else:
+            said = ask(values, left)
+        states += said.states
+        if said.verdict is not Verdict.VERIFIED:
+            spent = time.monotonic() - started
+            sizes = covered(names, done)
+            return EngineReport(engine, said.verdict, spent, states, sizes, said.trace, said.remark)
         done.append(values)
     spent = time.monotonic() - started
-    return EngineReport("reference", Verdict.VERIFIED, spent, states, covered(names, done))
+    return EngineReport(engine, Verdict.VERIFIED, spent, states, covered(names, done))
 
 
-def _undecided(
-    engine: str,
-    states: int,
-    seconds: float,
-    sizes: tuple[tuple[str, tuple[int, ...] | None], ...],
-    what: str,
-) -> EngineReport:
-    remark = f"{what} of states or seconds ran out"
-    return EngineReport(engine, Verdict.UNDECIDED, seconds, states, sizes, remark=remark)
+def run_reference(program: SyncProgram, budget: Budget) -> EngineReport:
+    """The reference search for all sizes up to the bound."""
+
+    def ask(values: Values, left: Budget) -> Said:
+        result = explore_reference(program, values, left.states)
+        remark = "its states ran out" if result.outcome is Outcome.UNDECIDED else ""
+        return Said(_VERDICT_OF[result.outcome], result.states, result.trace, remark)
+
+    states = min(budget.states, REFERENCE_STATES_MAX)
+    return run_bounded(REFERENCE, program, Budget(states, budget.seconds), ask)
+
+
+def run_order(program: SyncProgram, budget: Budget) -> EngineReport:
+    """The happens-before engine for all sizes up to the bound."""
+    from titan.order.engine import Outcome as OrderOutcome
+    from titan.order.engine import analyse
+
+    verdict_of = {
+        OrderOutcome.VERIFIED: Verdict.VERIFIED,
+        OrderOutcome.REFUTED: Verdict.REFUTED,
+    }
+
+    def ask(values: Values, left: Budget) -> Said:
+        result = analyse(program, values)
+        verdict = verdict_of.get(result.outcome, Verdict.UNDECIDED)
+        remark = result.reason
+        if result.outcome is OrderOutcome.NOT_APPLICABLE:
+            remark = f"not applicable: {result.reason}"
+        trace = result.trace
+        if trace is None and verdict is Verdict.REFUTED and result.fault is not None:
+            trace = Trace(tuple(values.items()), (), result.fault)
+        return Said(verdict, 0, trace, remark)
+
+    return run_bounded(ORDER, program, budget, ask)
+
+
+def run_explorer(program: SyncProgram, budget: Budget) -> EngineReport:
+    """The explorer, for every value of the parameters. Raises CoreMissingError."""
+    started = time.monotonic()
+    said = _explored(program, {}, budget)
+    sizes: Sizes = tuple((name, None) for name in free_parameters(program))
+    if said.verdict is Verdict.UNDECIDED:
+        sizes = ()
+    seconds = time.monotonic() - started
+    return EngineReport(
+        EXPLORER, said.verdict, seconds, said.states, sizes, said.trace, said.remark
+    )
+
+
+def run_explorer_bounded(program: SyncProgram, budget: Budget) -> EngineReport:
+    """The explorer for all sizes up to the bound. Raises CoreMissingError."""
+
+    def ask(values: Values, left: Budget) -> Said:
+        return _explored(program, values, left)
+
+    return run_bounded(EXPLORER, program, budget, ask)
+
+
+def _explored(program: SyncProgram, values: Values, left: Budget) -> Said:
+    """One search. Whatever keeps the explorer from deciding is a remark, never a verdict."""
+    from titan.explore import search
+    from titan.explore.flatten import TooLargeError
+    from titan.explore.quotient import NotApplicableError
+    from titan.explore.replay import ReplayError
+
+    budget = search.Budget(left.states, left.seconds)
+    try:
+        result = search.explore(program, values, budget)
+    except NotApplicableError as error:
+        return Said(Verdict.UNDECIDED, remark=f"no finite quotient: {error}")
+    except TooLargeError as error:
+        return Said(Verdict.UNDECIDED, remark=str(error))
+    except ReplayError as error:
+        return Said(Verdict.DISAGREEMENT, remark=f"its trace does not replay: {error}")
+    except search.ExplorationError as error:
+        if "division" in str(error):
+            raise ZeroDivisionError(str(error)) from None
+        return Said(Verdict.UNDECIDED, remark=str(error))
+    verdict = _VERDICT_OF[result.outcome]
+    remark = f"its {result.budget_spent} ran out" if result.budget_spent else ""
+    return Said(verdict, result.states, result.trace, remark)

@@ -1,21 +1,71 @@
-"""Runs the engines on a sync program and compares what they say."""
+"""Runs the engines on a sync program and compares what they say.
+
+`auto`: the explorer for every value of the parameters; beside it the happens-before engine for all
+values up to the bound. Where the explorer does not get to the end, it tries the same values, and
+happens-before may decide them alone. The reference search stands in where the native core is
+missing.
+"""
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from titan.diagnostics.model import diagnostic
 from titan.kernel.model import Kernel
+from titan.sync.fault import FaultKind
 from titan.sync.program import SyncProgram
-from titan.verify.engines import Budget, run_reference
+from titan.verify import engines
+from titan.verify.engines import Budget
 from titan.verify.model import EngineReport, Finding, Options, Verdict
 from titan.verify.replay import ReplayError, replay
+from titan.verify.sizes import free_parameters
+
+SECOND_OPINION_SECONDS = 2.0
 
 
 def judge(finding: Finding, kernel: Kernel, program: SyncProgram, options: Options) -> Finding:
     """The finding with engines, verdict and trace filled in."""
-    reports = [run_reference(program, Budget(options.states_max, options.seconds_max))]
+    budget = Budget(options.states_max, options.seconds_max)
+    if options.engine == "reference":
+        reports = [engines.run_reference(program, budget)]
+    elif options.engine == "order":
+        reports = [engines.run_order(program, budget)]
+    elif options.engine == "explore":
+        reports = _explorer(program, budget)
+    else:
+        reports = _all(program, budget)
     return conclude(replace(finding, program=program), kernel, program, reports, options)
+
+
+def _explorer(program: SyncProgram, budget: Budget) -> list[EngineReport]:
+    """The explorer for every value, and where that does not work for those up to the bound."""
+    from titan.explore.search import CoreMissingError
+
+    started = time.monotonic()
+    try:
+        first = engines.run_explorer(program, budget)
+        if first.verdict is not Verdict.UNDECIDED or not free_parameters(program):
+            return [first]
+        left = budget.seconds - (time.monotonic() - started)
+        seconds = max(left, budget.seconds / 4)
+        return [first, engines.run_explorer_bounded(program, Budget(budget.states, seconds))]
+    except CoreMissingError as error:
+        report = engines.run_reference(program, budget)
+        return [replace(report, remark=f"{report.remark}; {error}".strip("; "))]
+
+
+def _all(program: SyncProgram, budget: Budget) -> list[EngineReport]:
+    """Both engines; happens-before first, since it tells most faults at once."""
+    share = min(budget.seconds, SECOND_OPINION_SECONDS)
+    ordered = engines.run_order(program, Budget(budget.states, share))
+    if ordered.verdict is Verdict.REFUTED and ordered.seconds > SECOND_OPINION_SECONDS:
+        return [ordered]
+    explored = _explorer(program, budget)
+    decided = any(item.verdict is not Verdict.UNDECIDED for item in explored)
+    if not decided and ordered.verdict is Verdict.UNDECIDED and "ran out" in ordered.remark:
+        ordered = engines.run_order(program, budget)
+    return [*explored, ordered]
 
 
 def conclude(
@@ -28,36 +78,53 @@ def conclude(
     """One verdict of several reports."""
     finding = replace(finding, engines=tuple(reports))
     for report in reports:
-        if report.verdict is Verdict.REFUTED and report.trace is not None:
-            try:
-                replay(program, report.trace)
-            except ReplayError as error:
-                return _disagree(finding, kernel, f"the trace of {report.engine}: {error}")
+        problem = _problem(program, report)
+        if problem:
+            return _disagree(finding, kernel, problem)
     refuting = [report for report in reports if report.verdict is Verdict.REFUTED]
     verifying = [report for report in reports if report.verdict is Verdict.VERIFIED]
-    if refuting:
+    for refuted in refuting:
         for report in verifying:
-            if _covers(report, refuting[0]):
-                text = f"{refuting[0].engine} refutes what {report.engine} verifies"
+            if _covers(report, refuted):
+                text = f"{refuted.engine} refutes what {report.engine} verifies"
                 return _disagree(finding, kernel, text)
+    if refuting:
         traces = [report.trace for report in refuting if report.trace is not None]
         shortest = min(traces, key=lambda trace: len(trace.steps), default=None)
         return replace(finding, verdict=Verdict.REFUTED, trace=shortest)
     if not verifying:
         return replace(finding, verdict=Verdict.UNDECIDED)
+    return _verified(finding, verifying, options)
+
+
+def _verified(finding: Finding, verifying: list[EngineReport], options: Options) -> Finding:
+    """VERIFIED for what the report with the widest scope covers."""
     widest = next((report for report in verifying if _any(report)), verifying[0])
-    coverage = replace(
-        finding.coverage,
-        parameters=tuple(
-            (name, value if value is not None else dict(widest.sizes).get(name))
-            for name, value in finding.coverage.parameters
-        ),
+    known = dict(widest.sizes)
+    parameters = tuple(
+        (name, value if value is not None else known.get(name))
+        for name, value in finding.coverage.parameters
     )
-    finding = replace(finding, coverage=coverage)
+    finding = replace(finding, coverage=replace(finding.coverage, parameters=parameters))
     if options.require == "any" and not _any(widest):
         note = "every value of the parameters is required, but only some are covered"
         return replace(finding, verdict=Verdict.UNDECIDED, notes=(*finding.notes, note))
     return replace(finding, verdict=Verdict.VERIFIED)
+
+
+def _problem(program: SyncProgram, report: EngineReport) -> str:
+    """What is wrong with a report itself: a refutation without a trace that replays."""
+    if report.verdict is Verdict.DISAGREEMENT:
+        return f"{report.engine}: {report.remark}"
+    if report.verdict is not Verdict.REFUTED:
+        return ""
+    if report.trace is None:
+        return f"{report.engine} refutes without a trace"
+    try:
+        replay(program, report.trace)
+    except ReplayError as error:
+        return f"the trace of {report.engine} does not replay: {error}"
+    return ""
 
 
 def _any(report: EngineReport) -> bool:
@@ -66,16 +133,19 @@ def _any(report: EngineReport) -> bool:
 
 
 def _covers(report: EngineReport, refuting: EngineReport) -> bool:
-    """Whether the sizes of a counterexample are among those that `report` has verified."""
-    if refuting.trace is None:
+    """Whether the sizes of a counterexample are among those that `report` has verified.
+
+    Weak synchronisation is decided by happens-before alone: the others do not see it.
+    """
+    if refuting.trace is None or refuting.trace.fault.kind is FaultKind.WEAK_SYNCHRONISATION:
         return False
     sizes = dict(report.sizes)
     for name, value in refuting.trace.parameters:
         if name not in sizes or sizes[name] is None:
             continue
+        # With `per`, the values were not all combined: only a single value is surely covered.
         wanted = value if isinstance(value, tuple) else (value,)
-        known = sizes[name] or ()
-        if not set(wanted) <= set(known):
+        if len(set(wanted)) > 1 or not set(wanted) <= set(sizes[name] or ()):
             return False
     return True
 

@@ -1,46 +1,71 @@
-"""The sync program of a kernel, whichever level it is written at, with what lowering says of it."""
+"""The sync program of a kernel, whichever level it is written at, with what is said on the way."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from titan.diagnostics.model import Diagnostic
 from titan.kernel.model import Kernel
+from titan.protocol.model import Protocol
 from titan.sync.program import SyncProgram
+from titan.verify.model import EngineReport, Verdict
+
+TYPESTATE = "typestate"
 
 
 @dataclass(frozen=True, slots=True)
 class LoweredKernel:
+    """`report` is what typestate says of the protocol; a kernel of the sync level has none."""
+
     program: SyncProgram
     notes: tuple[str, ...] = ()
-    diagnostics: tuple[Diagnostic, ...] = ()
+    report: EngineReport | None = None
 
 
 class Refusal(Exception):
     """There is no sync program. `illegal`: a rule of the hardware is broken."""
 
-    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+    def __init__(self, diagnostics: tuple[Diagnostic, ...], report: EngineReport | None) -> None:
         super().__init__("; ".join(item.headline for item in diagnostics))
         self.diagnostics = diagnostics
+        self.report = report
         self.illegal = all(item.code.startswith("TTN4") for item in diagnostics)
 
 
-def sync_program(kernel: Kernel) -> LoweredKernel:
-    """Check the protocol and lower it. Raises Refusal."""
+def sync_program(kernel: Kernel, *, typestate: bool = False) -> LoweredKernel:
+    """Lower the kernel, its protocol checked before where that is asked for. Raises Refusal."""
     if kernel.program is not None:
         return LoweredKernel(kernel.program)
     assert kernel.protocol is not None
     from titan.lower import LoweringRefused, lower_with_notes
 
-    found = _typestate(kernel)
+    report = check_protocol(kernel.protocol) if typestate else None
     try:
         lowered = lower_with_notes(kernel.protocol)
     except LoweringRefused as refused:
-        raise Refusal((*found, *refused.diagnostics)) from None
-    notes = tuple(note.text for note in lowered.notes)
-    return LoweredKernel(lowered.program, notes, found)
+        raise Refusal(refused.diagnostics, report) from None
+    notes = tuple(dict.fromkeys(note.text for note in lowered.notes))
+    return LoweredKernel(lowered.program, notes, report)
 
 
-def _typestate(kernel: Kernel) -> tuple[Diagnostic, ...]:
-    """What the protocol level finds for every number of tiles."""
-    return ()
+def check_protocol(protocol: Protocol) -> EngineReport:
+    """What typestate says of a protocol, for every value of its parameters."""
+    from titan.protocol.typestate import Answer, check
+
+    verdict_of = {
+        Answer.VERIFIED: Verdict.VERIFIED,
+        Answer.REFUTED: Verdict.REFUTED,
+        Answer.UNDECIDED: Verdict.UNDECIDED,
+    }
+    started = time.monotonic()
+    report = check(protocol)
+    remark = "; ".join(dict.fromkeys(item.reason for item in report.open))
+    return EngineReport(
+        TYPESTATE,
+        verdict_of[report.answer],
+        time.monotonic() - started,
+        sizes=tuple((item.name, None) for item in protocol.parameters if item.value is None),
+        remark=remark,
+        diagnostics=report.diagnostics,
+    )

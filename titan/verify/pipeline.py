@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from pathlib import Path
 
-from titan.diagnostics.model import Diagnostic, Severity, diagnostic
+from titan.diagnostics.model import Diagnostic, diagnostic
 from titan.kernel.decode import decode, size_names
 from titan.kernel.model import Family, Kernel
 from titan.source.span import Span
@@ -22,7 +22,7 @@ from titan.sync.control import LocalLoopError
 from titan.sync.program import Policies, SyncProgram
 from titan.verify.judge import judge
 from titan.verify.lowering import Refusal, sync_program
-from titan.verify.model import Coverage, Finding, Options, Verdict
+from titan.verify.model import Coverage, EngineReport, Finding, Options, Verdict
 from titan.verify.tracefile import SavedTrace, save
 from titan.verify.vacuity import vacuous
 
@@ -68,12 +68,10 @@ def verify_kernel(kernel: Kernel, options: Options) -> Finding:
     finding = Finding(kernel.path, kernel.name, kernel.target, Verdict.UNDECIDED)
     finding = replace(finding, coverage=coverage_of(kernel))
     try:
-        lowered = sync_program(kernel)
+        lowered = sync_program(kernel, typestate=options.engine == "auto")
     except Refusal as refusal:
-        verdict = Verdict.REFUTED if refusal.illegal else Verdict.REFUSED
-        finding = replace(finding, verdict=verdict, diagnostics=refusal.diagnostics)
-        return replace(finding, seconds=time.monotonic() - started)
-    finding = replace(finding, notes=lowered.notes, diagnostics=lowered.diagnostics)
+        return _refused(finding, refusal, started)
+    finding = replace(finding, notes=lowered.notes)
     try:
         finding = judge(finding, kernel, lowered.program, options)
     except (ZeroDivisionError, LocalLoopError) as error:
@@ -81,13 +79,30 @@ def verify_kernel(kernel: Kernel, options: Options) -> Finding:
         finding = _with(finding, _cannot_run(kernel, error))
     if finding.verdict is Verdict.VERIFIED:
         finding = _with(finding, *_warnings(kernel, lowered.program))
-    if any(item.severity is Severity.ERROR for item in lowered.diagnostics):
-        worse = (Verdict.DISAGREEMENT, Verdict.REFUSED)
-        if finding.verdict not in worse:
-            finding = replace(finding, verdict=Verdict.REFUTED)
+    if lowered.report is not None:
+        finding = _with_typestate(finding, lowered.report)
     if finding.trace is not None and options.save_traces is not None:
         finding = _saved(finding, kernel, options, options.save_traces)
     return replace(finding, seconds=time.monotonic() - started)
+
+
+def _refused(finding: Finding, refusal: Refusal, started: float) -> Finding:
+    """The finding on a kernel that has no form on its target."""
+    verdict = Verdict.REFUTED if refusal.illegal else Verdict.REFUSED
+    finding = _with(finding, *refusal.diagnostics)
+    if refusal.report is not None and verdict is Verdict.REFUTED:
+        finding = _with_typestate(finding, refusal.report)
+    return replace(finding, verdict=verdict, seconds=time.monotonic() - started)
+
+
+def _with_typestate(finding: Finding, report: EngineReport) -> Finding:
+    """Typestate refutes by itself; its VERIFIED is no verdict on a sync program."""
+    finding = replace(finding, engines=(report, *finding.engines))
+    finding = _with(finding, *report.diagnostics)
+    worse = (Verdict.DISAGREEMENT, Verdict.REFUSED)
+    if report.verdict is Verdict.REFUTED and finding.verdict not in worse:
+        finding = replace(finding, verdict=Verdict.REFUTED)
+    return finding
 
 
 def _with(finding: Finding, *diagnostics: Diagnostic) -> Finding:

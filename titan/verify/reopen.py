@@ -8,6 +8,8 @@ from titan.diagnostics.model import Diagnostic, diagnostic
 from titan.kernel.decode import decode_text
 from titan.source.span import whole_file
 from titan.sync.control import LocalLoopError
+from titan.sync.fault import FaultKind, Trace
+from titan.sync.program import SyncProgram
 from titan.verify.lowering import Refusal, sync_program
 from titan.verify.model import Finding, Verdict
 from titan.verify.pipeline import coverage_of, with_policies
@@ -46,6 +48,7 @@ def _reopened(saved: SavedTrace, path: str, started: float) -> Finding:
     kernel = with_policies(family.kernels[0], saved.policies)
     program = sync_program(kernel).program
     replay(program, saved.trace)
+    trace = _confirmed(program, saved.trace)
     return Finding(
         saved.path,
         kernel.name,
@@ -54,6 +57,18 @@ def _reopened(saved: SavedTrace, path: str, started: float) -> Finding:
         coverage_of(kernel),
         seconds=time.monotonic() - started,
         program=program,
-        trace=saved.trace,
+        trace=trace,
         trace_path=path,
     )
+
+
+def _confirmed(program: SyncProgram, trace: Trace) -> Trace:
+    """The trace; where the order alone shows its fault, as the happens-before engine finds it."""
+    if trace.fault.kind is not FaultKind.WEAK_SYNCHRONISATION:
+        return trace
+    from titan.order.engine import analyse
+
+    result = analyse(program, dict(trace.parameters))
+    if result.trace is None or result.trace.fault.kind is not trace.fault.kind:
+        raise ReplayError("the order of the run does not show the fault")
+    return result.trace

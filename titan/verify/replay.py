@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from titan.sync.fault import Fault, Step, Trace
+from titan.sync.fault import Fault, FaultKind, Step, Trace
 from titan.sync.interpreter import Machine, State
 from titan.sync.program import SyncProgram
 
@@ -34,7 +34,11 @@ class Replay:
 
 
 def replay(program: SyncProgram, trace: Trace) -> Replay:
-    """Execute all steps. Raises ReplayError where the trace does not lead to its fault."""
+    """Execute all steps. Raises ReplayError where the trace does not lead to its fault.
+
+    Weak synchronisation is no fault of an interleaving: the trace leads to the later access, and
+    who reads it from a file asks the happens-before engine again.
+    """
     try:
         machine = Machine(program, dict(trace.parameters))
         state = machine.initial()
@@ -57,6 +61,8 @@ def replay(program: SyncProgram, trace: Trace) -> Replay:
         state = after
     if fault is None:
         fault = machine.state_fault(state)
+    if fault is None and trace.fault.kind is FaultKind.WEAK_SYNCHRONISATION:
+        fault = trace.fault  # decided on the order of this run: no machine that interleaves sees it
     if fault is None:
         raise ReplayError("no fault is reached")
     if fault.kind != trace.fault.kind:
