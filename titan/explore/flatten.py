@@ -67,14 +67,17 @@ class Node:
     live: int = 0
     restart: int = 0
     reads: int = 0
+    rewinds: int = 0
     role: int = 0
     uses: frozenset[str] = frozenset()
+    value: Expression | None = None  # of an assignment
 
     def words(self) -> list[int]:
         return [
             self.kind, self.next, self.alt, self.a, self.b, self.c, self.x, self.y,
             self.effect, self.effects, self.completion, self.completions, self.chunks,
             self.flags, self.live, self.restart, self.reads,
+            self.rewinds,
         ]  # fmt: skip
 
 
@@ -109,6 +112,13 @@ class Flat:
     role_queue: list[int] = field(default_factory=list)
     symmetric: list[bool] = field(default_factory=list)
     sizes: dict[str, int | tuple[int, ...]] = field(default_factory=dict)
+    outer: list[list[int]] = field(default_factory=list)
+    classes: list[list[int]] = field(default_factory=list)
+    variable_class: list[list[int]] = field(default_factory=list)
+    parameter_class: list[int] = field(default_factory=list)
+    cell_shift: list[list[int]] = field(default_factory=list)
+    cell_ancient: list[list[int]] = field(default_factory=list)
+    barrier_shift: list[list[int]] = field(default_factory=list)
 
     window: int = WINDOW
     scope: str = ""
@@ -186,6 +196,7 @@ class _Compiler:
             end = self._node(Node(KINDS["end"]))
             self.flat.entries.append(self._block(role.body, end))
             self._liveness(end)
+            self.flat.outer.append([names.get(p.per or "", -1) for p in self.flat.parameters])
             used = {getattr(op, "queue", None) for op in ir.walk(role.body)}
             self.flat.role_queue += [int(queue.name in used) for queue in self.program.queues]
             self.flat.symmetric.append(role.agents > 1 and not self._tells_apart(role))
@@ -225,8 +236,8 @@ class _Compiler:
         }
         for barrier in self.program.barriers:
             flat.barrier_first[barrier.name] = len(flat.barriers)
-            row = [barrier.cta, int(barrier.name in phased)]
-            flat.barriers += [row for _ in range(barrier.stages)]
+            flags = [barrier.cta, int(barrier.name in phased)]
+            flat.barriers += [flags for _ in range(barrier.stages)]
         for named in self.program.named_barriers:
             flat.named_first[named.name] = flat.named_count
             flat.named_count += named.stages
@@ -237,7 +248,9 @@ class _Compiler:
                 flat.per_sizes += list(size)
             length = len(size) if isinstance(size, tuple) else 0
             per = int(parameter.per is not None)
-            flat.parameter_rows.append([per, 0, parameter.minimum, table, length, LEVEL_LIMIT])
+            fixed = int(isinstance(size, int))
+            row = [per, 0, parameter.minimum, table, length, LEVEL_LIMIT, fixed, -1]
+            flat.parameter_rows.append(row)
 
     def _memory(self) -> None:
         """Cut every storage at all boundaries of pieces; what lies between two is one cell."""
@@ -253,8 +266,8 @@ class _Compiler:
         for buffer in self.program.buffers:
             parts = buffer.parts if buffer.name in parted else 1
             step = buffer.units * (buffer.parts // parts)
-            edges = range(buffer.offset, buffer.offset + step * parts * buffer.stages + 1, step)
-            cuts.setdefault(buffer.storage or buffer.name, set()).update(edges)
+            steps = range(buffer.offset, buffer.offset + step * parts * buffer.stages + 1, step)
+            cuts.setdefault(buffer.storage or buffer.name, set()).update(steps)
         starts: dict[str, tuple[int, list[int]]] = {}
         for storage, edges in cuts.items():
             starts[storage] = (len(flat.cells), sorted(edges))
@@ -263,11 +276,11 @@ class _Compiler:
         for buffer in self.program.buffers:
             parts = buffer.parts if buffer.name in parted else 1
             step = buffer.units * (buffer.parts // parts)
-            first, edges = starts[buffer.storage or buffer.name]
+            first, places = starts[buffer.storage or buffer.name]
             flat.buffers.append([buffer.stages, parts, buffer.cta, len(flat.pieces)])
             for piece in range(buffer.stages * parts):
                 low = buffer.offset + piece * step
-                begin, end = (first + bisect_left(edges, u) for u in (low, low + step))
+                begin, end = (first + bisect_left(places, u) for u in (low, low + step))
                 flat.pieces.append([begin, end])
                 for cell in range(begin, end):
                     flat.cell_buffers[cell].add(buffer.name)
@@ -299,8 +312,8 @@ class _Compiler:
         for buffer in self.program.buffers:
             if buffer.space is not ir.Space.GLOBAL:
                 homes[buffer.storage or buffer.name] = buffer.cta
-        for storage, (first, edges) in starts.items():
-            for cell in range(first, first + len(edges) - 1):
+        for storage, (first, places) in starts.items():
+            for cell in range(first, first + len(places) - 1):
                 flat.cells[cell][0] = homes.get(storage, -1)
 
     def _fixed_words(self) -> None:
@@ -411,7 +424,7 @@ class _Compiler:
 
     def _assign(self, variable: int, value: Expression, following: int) -> int:
         node = Node(KINDS["assign"], following, a=self._code(value), x=variable)
-        node.uses = names_of(value)
+        node.uses, node.value = names_of(value), value
         return self._node(node)
 
     def _array(self, node: Node, reference: ir.Reference, named: bool = False) -> Node:

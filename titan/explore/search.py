@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from titan.explore.flatten import Flat, flatten
+from titan.explore.quotient import apply_quotient
 from titan.explore.reference import Outcome
 from titan.explore.replay import replay
 from titan.sync.fault import Actor, FaultKind, Step, Trace
@@ -80,6 +81,7 @@ def explore(
     LocalLoopError, ExplorationError, flatten.TooLargeError, replay.ReplayError.
     """
     flat = flatten(program, sizes)
+    apply_quotient(flat)
     run = _Run(flat, budget or Budget(), reductions or Reductions())
     try:
         return run.search(progress)
@@ -133,7 +135,8 @@ class _Run:
             "agents": len(flat.agents), "roles": len(program.roles),
             "barriers": len(flat.barriers), "named": flat.named_count, "cells": len(flat.cells),
             "pools": len(program.pools), "parameters": len(flat.parameters),
-            "queues": len(program.queues), "ctas": 1, "variables": flat.variables_max,
+            "queues": len(program.queues), "classes": len(flat.classes),
+            "variables": flat.variables_max,
             "flight_words": flat.flight_words, "window": flat.window,
             "fixed_words": len(flat.initial), "live_words": len(flat.live),
             "mask_words": len(flat.masks),
@@ -180,7 +183,10 @@ class _Run:
             "agent": agents, "role": roles, "covers": flat.covers,
             "parameter": flat.parameter_rows, "per_sizes": flat.per_sizes,
             "initial": flat.initial, "live": flat.live, "masks": flat.masks,
-            "role_queue": flat.role_queue, "first_values": first_values,
+            "role_queue": flat.role_queue, "first_values": first_values, "outer": flat.outer,
+            "classes_table": flat.classes, "variable_class": flat.variable_class,
+            "parameter_class": flat.parameter_class, "cell_shift": flat.cell_shift,
+            "cell_ancient": flat.cell_ancient, "barrier_shift": flat.barrier_shift,
         }  # fmt: skip
 
     # ------------------------------------------------------------------------------ search

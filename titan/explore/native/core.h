@@ -55,6 +55,7 @@ typedef struct {
     word live;    /* variables whose value still matters when an agent stands here */
     word restart; /* shift classes in which a variable may still be set from a constant */
     word reads;   /* windows of sizes that may still be read from here on */
+    word rewinds; /* of these: windows whose outer variable may still be set from a constant */
 } node_t;
 
 typedef struct { word buffer, stage, part, write, tile, proxy; } effect_t;
@@ -69,21 +70,23 @@ typedef struct { word first, agents, variables, queues, symmetric; } role_t;
 typedef struct { word cell, near; } cover_t;
 
 /* `per`: 0 a single number, 1 a number for every value of an outer variable. `base` is its place
- * among the fixed words: single [level, decided]; per [base, window x (level, decided)]. */
-typedef struct { word per, base, minimum, table, length, limit; } parameter_t;
+ * among the fixed words: single [level, decided]; per [first instance, window x (level, decided)].
+ * `length` numbers are given from `table` on; `fixed`: one given number for all. */
+typedef struct { word per, base, minimum, table, length, limit, fixed, outer_class; } parameter_t;
 
 /* A class of numbers that shift together by `period` once all are at or above `threshold`. */
-typedef struct { word period, threshold, parameter, outer_class; } class_t;
+typedef struct { word period, threshold, parameter; } class_t;
 
 typedef struct {
-    int32_t agents, roles, barriers, named, cells, pools, parameters, queues, classes, ctas;
+    int32_t agents, roles, barriers, named, cells, pools, parameters, queues, classes;
     int32_t variables, flight_words, window, fixed_words, live_words, mask_words;
     int32_t off_barriers, off_named, off_cells, off_pools;
     int32_t refuse_exit, path_rule, war_fence, assume_init;
     const word *code, *nodes, *effects, *completions, *buffers, *pieces, *cell, *barrier, *queue;
     const word *agent, *role, *covers, *parameter, *classes_table, *initial, *per_sizes;
     const word *live, *masks;          /* fixed words to store; fixed words that are agent masks */
-    const word *variable_class;        /* roles x variables x 2: class or -1, outer variable */
+    const word *variable_class;        /* roles x variables: class or -1 */
+    const word *outer;                 /* roles x parameters: the outer variable or -1 */
     const word *role_queue;            /* roles x queues: whether the role uses the queue */
     const word *parameter_class;       /* per parameter: class or -1 */
     const word *cell_shift;            /* classes x cells: tile shift in one period */
