@@ -23,7 +23,7 @@ typedef int64_t word;
 #define FLIGHT_WORDS_MAX 128
 
 /* Results of executing or evaluating something. */
-enum { DONE = 0, FAULT = 1, NEED = 2, BROKEN = 3, STAYS = 4 };
+enum { DONE = 0, FAULT = 1, NEED = 2, BROKEN = 3, STAYS = 4, BLOCKED = 5 };
 
 /* Why a search broke off (`titan_search.error`). */
 enum {
