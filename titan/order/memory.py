@@ -142,7 +142,7 @@ class MemoryRules:
                 continue
             if not self._ordered(old, at):
                 self._conflict(old, at, instance, touch, flight)
-            elif self._clocks.weak and not self._visible(old, at, flight):
+            elif self._clocks.weak and not self._visible(old, at, touch, flight):
                 self._weak(old, at, instance, touch.cell)
 
     def _ordered(self, old: Past, at: Moment, seen: bool = False) -> bool:
@@ -152,12 +152,14 @@ class MemoryRules:
             return self._clocks.over(old.flight, at, seen)
         return self._clocks.read(old.flight, at, seen)
 
-    def _visible(self, old: Past, at: Moment, flight: Flight | None) -> bool:
+    def _visible(self, old: Past, at: Moment, touch: Touch, flight: Flight | None) -> bool:
         """Whether the order carries visibility, where the pair needs it.
 
-        What an engine has read or overwrites needs execution order only (PTX: completion).
+        What an engine has read or overwrites needs execution order only (PTX: completion). What one
+        engine has written and another reads was made visible to who waited for the completion, and
+        comes to others only through synchronisation that carries it.
         """
-        if old.flight is not None and (flight is not None or not old.write):
+        if old.flight is not None and (not old.write or (flight is not None and touch.write)):
             return True
         return self._ordered(old, at, seen=True)
 
