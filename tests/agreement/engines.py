@@ -1,0 +1,93 @@
+"""The engines that decide sync programs, each behind one function from a program to a verdict.
+
+An engine whose module is not part of this checkout is left out, and `test_engines_are_whole` says
+so; a module that is there but cannot be imported is an error, never a silent skip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from titan.explore.reference import Outcome, explore_reference
+from titan.sync.fault import Fault, Trace
+from titan.sync.interpreter import Machine
+from titan.sync.program import SyncProgram
+
+REFERENCE_STATES_MAX = 6_000
+OTHER_STATES_MAX = 400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`outcome` None: the engine does not apply to the program."""
+
+    outcome: Outcome | None
+    trace: Trace | None = None
+    reason: str = ""
+    steps_to_fault: int = -1
+
+
+def reference(program: SyncProgram) -> Answer:
+    result = explore_reference(program, states_max=REFERENCE_STATES_MAX)
+    length = len(result.trace.steps) if result.trace else -1
+    return Answer(result.outcome, result.trace, "", length)
+
+
+def _explorer(symmetry: bool, partial_order: bool) -> Callable[[SyncProgram], Answer]:
+    from titan.explore.search import Budget, Reductions, explore
+
+    reductions = Reductions(symmetry, partial_order)
+
+    def run(program: SyncProgram) -> Answer:
+        result = explore(program, None, Budget(OTHER_STATES_MAX, 30.0), reductions)
+        length = len(result.trace.steps) if result.trace else -1
+        return Answer(result.outcome, result.trace, result.budget_spent or "", length)
+
+    return run
+
+
+def _happens_before(program: SyncProgram) -> Answer:
+    from titan.order.engine import Outcome as OrderOutcome
+    from titan.order.engine import analyse
+
+    result = analyse(program)
+    decided = {OrderOutcome.VERIFIED: Outcome.VERIFIED, OrderOutcome.REFUTED: Outcome.REFUTED}
+    return Answer(decided.get(result.outcome), result.trace, result.reason)
+
+
+def engines() -> dict[str, Callable[[SyncProgram], Answer]]:
+    """All engines of this checkout but the reference search."""
+    found: dict[str, Callable[[SyncProgram], Answer]] = {}
+    if find_spec("titan.explore.search") is not None:
+        for symmetry in (True, False):
+            for partial_order in (True, False):
+                flags = [
+                    name
+                    for name, on in (("symmetry", symmetry), ("partial order", partial_order))
+                    if on
+                ]
+                name = f"explorer with {' and '.join(flags) or 'no reductions'}"
+                found[name] = _explorer(symmetry, partial_order)
+    if find_spec("titan.order.engine") is not None:
+        found["happens-before"] = _happens_before
+    return found
+
+
+def replayed(program: SyncProgram, trace: Trace) -> Fault | None:
+    """The fault that the interpreter meets at the end of the trace; None if it meets none there.
+
+    Raises AssertionError where a step of the trace is not possible.
+    """
+    machine = Machine(program)
+    state = machine.initial()
+    for number, step in enumerate(trace.steps):
+        assert step in machine.steps(state), f"step {number}, {step}, is not possible"
+        successor, fault = machine.apply(state, step)
+        if fault is not None:
+            assert number == len(trace.steps) - 1, f"{fault.kind} at step {number}, not at the end"
+            return fault
+        assert successor is not None
+        state = successor
+    return machine.state_fault(state)
