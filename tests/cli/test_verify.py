@@ -57,7 +57,7 @@ def test_a_refutation_in_words(capsys: pytest.CaptureFixture[str]):
     shown = capsys.readouterr().out
     for part in (
         "error[TTN202] overwrite-while-in-flight: A[0] is overwritten",
-        "--> k.yaml:23:11",
+        "--> k.yaml:21:11",
         "^^^^^^^^^^^^^^^^^^^ here, by producer",
         "in flight since consumer[",
         "= note: with depth = 2, tiles = 3",

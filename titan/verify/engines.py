@@ -154,5 +154,6 @@ def _explored(program: SyncProgram, values: Values, left: Budget) -> Said:
             raise ZeroDivisionError(str(error)) from None
         return Said(Verdict.UNDECIDED, remark=str(error))
     verdict = _VERDICT_OF[result.outcome]
-    remark = f"its {result.budget_spent} ran out" if result.budget_spent else ""
+    spent = result.budget_spent or ""
+    remark = f"its {spent} ran out" if spent in ("time", "states", "memory") else spent
     return Said(verdict, result.states, result.trace, remark)
