@@ -64,7 +64,10 @@ class Operation:
     @property
     def cycles(self) -> int:
         """Cycles from the issue to the last cycle that occupies a unit, at least 1."""
-        return max((use.end_cycle for use in self.uses), default=1) or 1
+        most = 1
+        for use in self.uses:
+            most = max(most, use.first_cycle + use.cycles)
+        return most
 
     @property
     def issue_window(self) -> int:

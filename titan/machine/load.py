@@ -10,6 +10,7 @@ from pathlib import Path
 
 from titan.diagnostics.model import Diagnostic
 from titan.machine.model import Machine, Memory, Pool, Unit, WarpGroup
+from titan.resources import root
 from titan.source.reader import Fields, Reader
 from titan.source.span import Source
 from titan.source.tree import Node
@@ -38,52 +39,39 @@ class Refused(Exception):
         self.diagnostics = diagnostics
 
 
-def folders() -> tuple[Path, ...]:
-    """Where the machines of TITAN are: in the source tree, or packed into the wheel."""
-    package = Path(__file__).resolve().parent.parent
-    return (package.parent / "backends", package / "_data" / "backends")
-
-
 def known_machines() -> tuple[str, ...]:
-    names = {
-        path.parent.name for folder in folders() for path in folder.glob("*/machine.yaml")
-    }
-    return tuple(sorted(names))
+    return tuple(sorted(path.parent.name for path in root("backends").glob("*/machine.yaml")))
 
 
 @lru_cache(maxsize=64)
 def machine(name: str) -> Machine:
     """The machine `name` of TITAN. Raises KeyError when there is none, Refused when it is faulty."""
-    for folder in folders():
-        path = folder / name / "machine.yaml"
-        if name in known_machines() and path.is_file():
-            return load_machine(path)
-    raise KeyError(name)
+    if name not in known_machines():
+        raise KeyError(name)
+    return load_machine(root("backends") / name / "machine.yaml")
 
 
 def load_machine(path: str | Path) -> Machine:
     """The machine of a file. Raises Refused."""
-    root, errors = parse_file(path)
-    return _finish(root, errors)
+    return _finish(*parse_file(path))
 
 
 def parse_machine(text: str, path: str = "<machine>") -> Machine:
     """The machine of a text. Raises Refused."""
-    root, errors = parse(Source(path, text))
-    return _finish(root, errors)
+    return _finish(*parse(Source(path, text)))
 
 
-def _finish(root: Node | None, errors: list[Diagnostic]) -> Machine:
+def _finish(tree: Node | None, errors: list[Diagnostic]) -> Machine:
     reader = Reader(errors)
-    found = _machine(reader, root) if root is not None else None
+    found = _machine(reader, tree) if tree is not None else None
     if found is None or not reader.ok:
         raise Refused(reader.errors)
     return found
 
 
-def _machine(reader: Reader, root: Node) -> Machine | None:
+def _machine(reader: Reader, tree: Node) -> Machine | None:
     top = reader.mapping(
-        root, required=("titan", "machine", "units"), optional=SECTIONS, what="a machine"
+        tree, required=("titan", "machine", "units"), optional=SECTIONS, what="a machine"
     )
     if top is None:
         return None

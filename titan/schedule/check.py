@@ -246,7 +246,8 @@ def _storage(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
     fixed: dict[str, int] = {}
     registers = [_Profile(schedule.ii) for _ in loop.teams]
     for v, (operation, (begin, end)) in enumerate(zip(loop.operations, lives, strict=True)):
-        registers[schedule.teams[v]].add(begin, end, operation.registers, operation.name)
+        if operation.registers:
+            registers[schedule.teams[v]].add(begin, end, operation.registers, operation.name)
         if operation.slots is not None:
             yield from _ring(operation, schedule.ii, begin, end)
         for memory, amount in operation.footprints:

@@ -12,7 +12,7 @@ passed the checker.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from titan.loop.bounds import Bounds, bounds
@@ -63,6 +63,7 @@ class _Run:
     rejected: int = 0
     skipped: int = 0
     aware: bool = False
+    limited: bool = False
 
 
 def stage_count(loop: Loop, schedule: Schedule) -> int:
@@ -82,6 +83,8 @@ def solve(loop: Loop, options: Options | None = None) -> Outcome:
     limited = any(loop.team_words(team) is not None for team in range(len(loop.teams)))
     run = _Run(loop, options, begin + options.seconds)
     run.aware = limited and options.registers != "naive"
+    held = any(op.footprints or op.slots is not None for op in loop.operations)
+    run.limited = limited or held
     for style in options.styles:
         teams = assign.assign(loop, style)
         if teams is None or any(teams == other for other, _, _ in run.styles.values()):
@@ -188,7 +191,9 @@ def attempt(run: _Run, ii: int) -> Schedule | None:
     return None
 
 
-def _placements(run: _Run, ii: int, problem: Problem, placer: Placer):  # type: ignore[no-untyped-def]
+def _placements(
+    run: _Run, ii: int, problem: Problem, placer: Placer
+) -> Iterator[tuple[str, list[int]]]:
     """(arm, issue cycles) of every way of placing that manages, one after the other."""
     heights = placer.heights(ii)
     if heights is None:
@@ -205,29 +210,38 @@ def _placements(run: _Run, ii: int, problem: Problem, placer: Placer):  # type: 
             yield "arms", list(state.starts)
         elif state.failure is not None:
             run.failures.append(state.failure)
-    orders = list(_priorities(problem, ii, heights))
+    orders: list[tuple[str, list[int]]] = []
     for ratio in (2, run.options.budget_ratio):
-        for name, priority in orders:
+        for name, priority in _remember(_priorities(problem, ii, heights), orders):
             starts, steps = placer.place(ii, max(ratio * problem.n, 400), priority)
             run.placements += steps
             if starts is not None:
                 yield f"evict by {name}", starts
 
 
-def _priorities(problem: Problem, ii: int, heights: list[int]):  # type: ignore[no-untyped-def]
-    """Orders for eviction: height; then least slack; then widest reservation first."""
-    yield "height", heights
-    if problem.n > 20_000:
+def _remember(
+    fresh: Iterator[tuple[str, list[int]]], known: list[tuple[str, list[int]]]
+) -> Iterator[tuple[str, list[int]]]:
+    """Orders are costly for large loops: made when they are needed, and once."""
+    if known:
+        yield from known
         return
+    for order in fresh:
+        known.append(order)
+        yield order
+
+
+def _priorities(problem: Problem, ii: int, heights: list[int]) -> Iterator[tuple[str, list[int]]]:
+    """Orders for eviction: height; then widest reservation first; then least slack."""
+    yield "height", heights
+    scale = max(heights, default=0) + 1
+    wide = [max((c for _, _, c, _ in blocks), default=0) for blocks in problem.blocks]
+    yield "width", [w * scale + h for w, h in zip(wide, heights, strict=True)]
     depth = depths(problem, ii)
     if depth is not None:
         path = max((h + d for h, d in zip(heights, depth, strict=True)), default=0)
         slack = [path - h - d for h, d in zip(heights, depth, strict=True)]
-        scale = max(heights, default=0) + 1
         yield "slack", [-s * scale + h for s, h in zip(slack, heights, strict=True)]
-    wide = [max((c for _, _, c, _ in blocks), default=0) for blocks in problem.blocks]
-    scale = max(heights, default=0) + 1
-    yield "width", [w * scale + h for w, h in zip(wide, heights, strict=True)]
 
 
 def _settle(
@@ -241,7 +255,7 @@ def _settle(
     schedule = Schedule(ii, tuple(starts), teams)
     if run.options.stages_max is not None and schedule.stages(loop) > run.options.stages_max:
         return None
-    if run.options.registers != "naive" and _over(loop, schedule):
+    if run.options.registers != "naive" and run.limited and _over(loop, schedule):
         pushed = push_together(problem, ii, list(starts))
         schedule = Schedule(ii, tuple(pushed), teams)
         if _over(loop, schedule):

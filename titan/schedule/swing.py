@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from titan.loop.model import DATA, Loop
 from titan.schedule.arms import Placement
-from titan.schedule.iterative import heights as plain_heights
+from titan.schedule.native import Placer
 from titan.schedule.problem import Problem
 
 
@@ -30,7 +30,7 @@ def depths(problem: Problem, ii: int) -> list[int] | None:
         problem.fractional,
         problem.cycles,
     )
-    return plain_heights(reverse, ii)
+    return Placer(reverse).heights(ii)
 
 
 def pressure(loop: Loop) -> Callable[[int, int, list[int]], int] | None:

@@ -1,0 +1,196 @@
+"""`titan schedule`: schedule the operations of a loop, or check a schedule that was made elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from titan.cli.exit_code import ExitCode
+from titan.cli.output import colour_option, write
+
+if TYPE_CHECKING:
+    from titan.loop.model import Loop
+    from titan.schedule.run import Request, Result
+
+
+@click.command()
+@click.argument("path", metavar="LOOP", type=click.Path(dir_okay=False))
+@click.option(
+    "--solver",
+    type=click.Choice(["auto", "rau", "joint", "gauss"]),
+    default="auto",
+    show_default=True,
+    help="Who schedules. auto: Rau, then the joint solver unless a bound proves the result.",
+)
+@click.option(
+    "--objective",
+    type=click.Choice(["ii", "length", "registers", "edges"]),
+    default="length",
+    show_default=True,
+    help="The last tie-break that the joint solver decides.",
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(0.01, 1e6),
+    default=60.0,
+    show_default=True,
+    help="Seconds a solver may take.",
+)
+@click.option(
+    "--resolution",
+    type=click.IntRange(1, 100_000),
+    default=300,
+    show_default=True,
+    help="The sum of normalised costs (U) for the joint solver.",
+)
+@click.option(
+    "--registers",
+    type=click.Choice(["naive", "reject", "degrade"]),
+    default="degrade",
+    show_default=True,
+    help="What Rau does about register and memory limits.",
+)
+@click.option("--seed", type=int, default=0, help="Seed of the differentiable scheduler.")
+@click.option("--check", "checked", type=click.Path(dir_okay=False), help="Check this schedule.")
+@click.option("--save", type=click.Path(dir_okay=False), help="Write the schedule (JSON).")
+@click.option("--certificate", type=click.Path(dir_okay=False), help="Write it with its evidence.")
+@click.option("--svg", "svg_path", type=click.Path(dir_okay=False), help="Write a picture.")
+@click.option("--html", "html_path", type=click.Path(dir_okay=False), help="Write a page.")
+@click.option("--trace", "trace_path", type=click.Path(dir_okay=False), help="Write a timeline.")
+@click.option("--cache", type=click.Path(dir_okay=False), help="Look results up in this database.")
+@click.option(
+    "--format", "format_name", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+@colour_option
+def schedule(
+    path: str,
+    solver: str,
+    objective: str,
+    budget: float,
+    resolution: int,
+    registers: str,
+    seed: int,
+    checked: str | None,
+    save: str | None,
+    certificate: str | None,
+    svg_path: str | None,
+    html_path: str | None,
+    trace_path: str | None,
+    cache: str | None,
+    format_name: str,
+    colour: str,
+) -> int:
+    """Schedule a loop: initiation interval with its proof, stages, warps, prologue and epilogue.
+
+    LOOP is a loop-level file, or the GraphML of a public instance with its resource model beside it.
+    """
+    from titan.loop.bounds import Unschedulable
+    from titan.schedule.run import Request
+
+    loop = load(path, colour)
+    if loop is None:
+        return ExitCode.BAD_INPUT
+    if checked is not None:
+        return check_file(loop, checked, colour)
+    request = Request(solver, objective, budget, resolution, registers, seed=seed)
+    try:
+        result = search(loop, request, cache)
+    except Unschedulable as error:
+        click.echo(f"{path}: no initiation interval exists: {error}", err=True)
+        return ExitCode.REFUTED
+    _show(result, format_name)
+    outputs = {
+        "save": save,
+        "certificate": certificate,
+        "svg": svg_path,
+        "html": html_path,
+        "trace": trace_path,
+    }
+    _write_files(result, outputs)
+    return ExitCode.VERIFIED if result.schedule is not None else ExitCode.UNDECIDED
+
+
+def load(path: str, colour: str) -> Loop | None:
+    """The loop of a file, or None with what is wrong on standard error."""
+    from titan.diagnostics.render.colour import wanted
+    from titan.diagnostics.render.text import render
+    from titan.loop.graphml import load_instance
+    from titan.loop.load import load_loop
+    from titan.machine.load import Refused
+
+    try:
+        return load_instance(path) if path.endswith(".graphml") else load_loop(path)
+    except Refused as refused:
+        click.echo(render(refused.diagnostics, colour=wanted(sys.stderr, colour)), err=True)
+        return None
+
+
+def check_file(loop: Loop, path: str, colour: str) -> int:
+    """0 when the schedule holds, 1 with the violated constraints, 2 when it cannot be read."""
+    from titan.diagnostics.render.colour import wanted
+    from titan.diagnostics.render.text import render
+    from titan.machine.load import Refused
+    from titan.schedule.store import certify, read
+
+    try:
+        found, claim = read(path, loop)
+    except Refused as refused:
+        click.echo(render(refused.diagnostics, colour=wanted(sys.stderr, colour)), err=True)
+        return ExitCode.BAD_INPUT
+    faults = certify(loop, found, claim)
+    for fault in faults:
+        click.echo(f"{path}: {fault.kind}: {fault.text}")
+    if faults:
+        return ExitCode.REFUTED
+    claimed = f"; the claim of kind {claim['kind']} " if "kind" in claim else ""
+    if claimed:
+        known = claim["kind"] == "bound"
+        claimed += "is derived anew and holds" if known else "is a statement, not checked here"
+    click.echo(f"{path}: holds: initiation interval {found.ii}{claimed}")
+    return ExitCode.VERIFIED
+
+
+def search(loop: Loop, request: Request, cache: str | None) -> Result:
+    from titan.schedule.cache import Cache
+    from titan.schedule.run import run
+
+    if cache is None:
+        return run(loop, request)
+    with Cache(cache) as store:
+        return store.run(loop, request)
+
+
+def _show(result: Result, format_name: str) -> None:
+    if format_name == "json":
+        from titan.report.schedule_json import render as render_json
+
+        write(render_json([result]))
+        return
+    from titan.report.schedule_text import render
+
+    write(render(result))
+
+
+def _write_files(result: Result, outputs: dict[str, str | None]) -> None:
+    from titan.report.schedule_html import page, svg
+    from titan.report.schedule_trace import trace
+    from titan.schedule import store
+
+    loop, found = result.loop, result.schedule
+    if found is None:
+        return
+    if outputs["save"]:
+        store.write(outputs["save"], store.as_data(loop, found))
+    if outputs["certificate"]:
+        store.write(outputs["certificate"], store.as_data(loop, found, result.evidence))
+    for name, text in (
+        ("svg", lambda: svg(loop, found)),
+        ("html", lambda: page(result)),
+        ("trace", lambda: trace(loop, found)),
+    ):
+        path = outputs[name]
+        if path:
+            Path(path).write_text(text(), encoding="utf-8")

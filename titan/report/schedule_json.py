@@ -1,0 +1,48 @@
+"""A schedule and everything said about it, as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from titan.schedule.explain import explain
+from titan.schedule.run import Result
+from titan.schedule.store import as_data
+
+
+def data(result: Result) -> dict[str, Any]:
+    """Plain data; the field `schedule_file` is what `titan schedule --check` reads."""
+    loop, schedule = result.loop, result.schedule
+    found: dict[str, Any] = {
+        "loop": loop.name,
+        "target": loop.machine.name,
+        "produced_by": result.produced_by,
+        "seconds": round(result.seconds, 6),
+        "cached": result.cached,
+        "evidence": {
+            "kind": result.evidence.kind,
+            "lower_bound": result.evidence.lower_bound,
+            "detail": result.evidence.detail,
+        },
+        "bounds": {b.kind: {"ii": b.ii, "detail": b.detail} for b in result.bounds.all},
+        "gap": result.gap,
+        "notes": list(result.notes),
+        "solvers": [
+            {"solver": o.solver, "seconds": round(o.seconds, 6), "statistics": o.statistics}
+            for o in result.outcomes
+        ],
+    }
+    if schedule is None:
+        return found
+    story = explain(loop, schedule, result.bounds)
+    found["ii"] = schedule.ii
+    found["length"] = schedule.length(loop)
+    found["stages"] = schedule.stages(loop)
+    found["strategies"] = list(story.strategies)
+    found["binding"] = list(story.binding)
+    found["schedule_file"] = as_data(loop, schedule, result.evidence)
+    return found
+
+
+def render(results: list[Result]) -> str:
+    return json.dumps([data(result) for result in results], indent=2) + "\n"

@@ -1,0 +1,182 @@
+"""One call for a user: choose a solver, schedule a loop in its own cycles, and say what is proved.
+
+`rau` and `gauss` work on the loop as it is. `joint` works on the normalised loop and brings the
+order it finds back to real cycles (`refine.py`). `auto` takes Rau's schedule where a bound proves
+it, and asks the joint solver otherwise. Two claims are kept apart: the optimum of the normalised
+loop, and the interval of the real one against its own bounds.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+from titan.loop.bounds import Bounds, bounds
+from titan.loop.model import Loop
+from titan.schedule import joint, rau
+from titan.schedule.check import check
+from titan.schedule.model import Evidence, Outcome, Schedule
+from titan.schedule.native import recurrence
+from titan.schedule.normalise import Normalised, TooSmall, normalise_loop
+from titan.schedule.refine import refine
+
+SOLVERS = ("auto", "rau", "joint", "gauss")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asks for; `total_max` is U of the cost normalisation."""
+
+    solver: str = "auto"
+    objective: str = "length"
+    budget_seconds: float = 60.0
+    total_max: int = 300
+    registers: str = "degrade"
+    engine: str = "auto"
+    stages_max: int = 4
+    seed: int = 0
+
+    def key(self) -> str:
+        """All of it as text, for the cache."""
+        return repr(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`schedule` is in the cycles of the loop and has passed the checker."""
+
+    loop: Loop
+    schedule: Schedule | None
+    evidence: Evidence
+    bounds: Bounds
+    produced_by: str
+    seconds: float
+    outcomes: tuple[Outcome, ...] = ()
+    normalised: Normalised | None = None
+    cached: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def proved(self) -> bool:
+        return self.schedule is not None and self.evidence.proves
+
+    @property
+    def gap(self) -> int | None:
+        """Cycles between the interval and the best lower bound."""
+        return None if self.schedule is None else self.schedule.ii - self.evidence.lower_bound
+
+
+def run(loop: Loop, request: Request) -> Result:
+    """Raises Unschedulable where a bound shows that no schedule exists."""
+    begin = time.monotonic()
+    lower = bounds(loop, recurrence=recurrence)
+    outcomes: list[Outcome] = []
+    candidates: list[tuple[str, Schedule]] = []
+    normalised: Normalised | None = None
+    notes: list[str] = []
+    if request.solver in ("auto", "rau"):
+        options = rau.Options(registers=request.registers, seconds=request.budget_seconds)
+        _keep(rau.solve(loop, options), outcomes, candidates)
+    if request.solver == "gauss":
+        _gauss(loop, request, outcomes, candidates, notes)
+    proved = any(schedule.ii == lower.ii for _, schedule in candidates)
+    if request.solver == "joint" or (request.solver == "auto" and not proved):
+        normalised = _joint(loop, request, lower, outcomes, candidates, notes)
+    return _result(loop, lower, begin, outcomes, candidates, normalised, notes)
+
+
+def _keep(
+    outcome: Outcome, outcomes: list[Outcome], candidates: list[tuple[str, Schedule]]
+) -> None:
+    outcomes.append(outcome)
+    if outcome.schedule is not None:
+        candidates.append((outcome.solver, outcome.schedule))
+
+
+def _gauss(
+    loop: Loop,
+    request: Request,
+    outcomes: list[Outcome],
+    candidates: list[tuple[str, Schedule]],
+    notes: list[str],
+) -> None:
+    from titan.schedule import gauss
+
+    outcome = gauss.solve(loop, gauss.Options(seed=request.seed, seconds=request.budget_seconds))
+    _keep(outcome, outcomes, candidates)
+    notes.extend(outcome.notes)
+
+
+def _joint(
+    loop: Loop,
+    request: Request,
+    lower: Bounds,
+    outcomes: list[Outcome],
+    candidates: list[tuple[str, Schedule]],
+    notes: list[str],
+) -> Normalised | None:
+    try:
+        coarse = normalise_loop(loop, request.total_max)
+    except TooSmall as error:
+        notes.append(f"the joint solver was not asked: {error}")
+        return None
+    options = joint.Options(
+        engine=request.engine,
+        objective=request.objective,
+        budget_seconds=request.budget_seconds,
+        stages_max=request.stages_max,
+    )
+    outcome = joint.solve(coarse.loop, options)
+    outcomes.append(outcome)
+    if outcome.schedule is None:
+        notes.append(f"the joint solver found no schedule: {outcome.evidence.detail}")
+        return coarse
+    fine = outcome.schedule
+    if coarse.normalisation.scale != 1:
+        refined = refine(loop, coarse.loop, outcome.schedule, lower.ii)
+        if refined is None:
+            notes.append("the order of the normalised optimum cannot be kept in real cycles")
+            return coarse
+        fine = refined
+    candidates.append(("joint", fine))
+    return coarse
+
+
+def _result(
+    loop: Loop,
+    lower: Bounds,
+    begin: float,
+    outcomes: list[Outcome],
+    candidates: list[tuple[str, Schedule]],
+    normalised: Normalised | None,
+    notes: list[str],
+) -> Result:
+    """The best candidate, and the strongest evidence that fits it."""
+    text = f"{lower.best.kind}: {lower.best.detail}"
+    evidence = Evidence("none", lower.ii, text)
+    best = min(candidates, key=lambda c: (c[1].ii, c[1].length(loop)), default=None)
+    schedule = best[1] if best is not None else None
+    if schedule is not None:
+        faults = check(loop, schedule)
+        if faults:
+            raise joint.Disagreement(f"the checker refuses a schedule: {faults[0].text}")
+        if schedule.ii == lower.ii:
+            evidence = Evidence("bound", lower.ii, text)
+        elif normalised is not None and normalised.normalisation.scale == 1:
+            evidence = next(o.evidence for o in outcomes if o.solver == "joint")
+    return Result(
+        loop,
+        schedule,
+        evidence,
+        lower,
+        best[0] if best is not None else "none",
+        time.monotonic() - begin,
+        tuple(outcomes),
+        normalised,
+        False,
+        tuple(notes),
+    )
+
+
+def cached(result: Result) -> Result:
+    return replace(result, cached=True)
