@@ -201,10 +201,15 @@ class Obligations:
         wanted = smt.Int(self.free[use.ring])
         yield Question("TTN105", smt.And(there, again, smt.LT(count, wanted)), use.statement)
         yield Question("TTN113", smt.And(there, again, smt.GT(count, wanted)), use.statement)
+        late = [
+            self.some_before(other, index, execution)
+            for other in self.same_agent(self.uses.arrivals, use)
+        ]
         yield Question(
-            "TTN106", smt.And(there, self.twice(self.uses.acquires, use)), use.statement, True,
-            f"an agent acquires the same index of {use.ring} twice",
+            "TTN106", smt.And(there, smt.Or(late)), use.statement, True,
+            f"an agent acquires an index of {use.ring} that it has filled already",
         )  # fmt: skip
+        yield self._parity(use, self.uses.acquires, older)
         filled = smt.Or(
             [
                 self.some_after(other, index, execution)
@@ -216,6 +221,22 @@ class Obligations:
             f"an agent acquires a stage of {use.ring} that it does not fill",
         )  # fmt: skip
 
+    def _parity(self, use: Use, uses: list[Use], phase: Expression) -> Question:
+        """The agent has seen the phase before the one it asks for.
+
+        Without that, a parity wait passes on the phase before that one.
+        """
+        smt = self.ask.smt
+        execution, index, there = self.own(use)
+        depth = self.depths[use.ring]
+        asks = self.ask.truth(Binary(">=", phase, depth))
+        previous = binary("-", index, depth)
+        seen = smt.Or(
+            [self.some_before(other, previous, execution) for other in self.same_agent(uses, use)]
+        )
+        wanted = smt.Bool(self.protocol.target.startswith("sm_"))
+        return Question("TTN106", smt.And(wanted, there, asks, smt.Not(seen)), use.statement)
+
     def wait(self, use: Use) -> Iterator[Question]:
         """Somebody makes the index ready, and the agent has not given it back already."""
         smt = self.ask.smt
@@ -223,6 +244,7 @@ class Obligations:
         count = self.arrived(self.uses.arrivals, use.ring, index)
         few = smt.LT(count, smt.Int(self.ready[use.ring]))
         yield Question("TTN107", smt.And(there, few), use.statement)
+        yield self._parity(use, self.uses.waits, index)
         gone = smt.Or(
             [
                 self.some_before(other, index, execution)

@@ -381,22 +381,17 @@ class TokenRun:
     # --------------------------------------------------------------------------------- run
 
     def _hang(self) -> Iterator[Breach]:
-        """Run all agents as far as they come; blocked ones hang."""
-        places = [0] * len(self.traces)
-        ready: Mapping[Key, int] = defaultdict(int)
-        freed: Mapping[Key, int] = defaultdict(int)
-        moved = True
-        while moved:
-            moved = False
-            for number, trace in enumerate(self.traces):
-                while places[number] < len(trace.events):
-                    event = trace.events[places[number]]
-                    if not self._passes(event, ready, freed):
-                        break
-                    self._arrive(event, ready, freed)
-                    places[number] += 1
-                    moved = True
-        for deeds, place in zip(self.deeds, places, strict=True):
+        """Run all agents as far as they come: blocked ones hang, and parities must be safe."""
+        run = _Run(self)
+        while run.step():
+            pass
+        for number, place, key in run.unsafe:
+            yield self._breach(
+                "TTN106", f"{self.traces[number].name} may ask for {key[0]}[{key[1]}] before the "
+                "epoch before it is over: the parity of the barrier is then that of an older one",
+                self.deeds[number], place,
+            )  # fmt: skip
+        for deeds, place in zip(self.deeds, run.places, strict=True):
             if place < len(deeds.trace.events):
                 event = deeds.trace.events[place]
                 statement = event.statement
@@ -407,24 +402,90 @@ class TokenRun:
                     deeds, place,
                 )  # fmt: skip
 
-    def _passes(self, event: Event, ready: Mapping[Key, int], freed: Mapping[Key, int]) -> bool:
+
+class _Run:
+    """One run with vector clocks: what an agent knows to be over when it comes to a wait.
+
+    Arrivals that each wait needs are fixed, so every run orders the same events.
+    """
+
+    def __init__(self, tokens: TokenRun) -> None:
+        self.tokens = tokens
+        count = len(tokens.traces)
+        self.places = [0] * count
+        self.clocks = [[-1] * count for _ in range(count)]
+        self.ready: dict[Key, list[list[int]]] = defaultdict(list)
+        self.freed: dict[Key, list[list[int]]] = defaultdict(list)
+        self.passed: dict[tuple[str, Key], list[tuple[int, int]]] = defaultdict(list)
+        self.unsafe: list[tuple[int, int, Key]] = []
+        self.parity = tokens.protocol.target.startswith("sm_")
+
+    def step(self) -> bool:
+        """Take every agent as far as it comes; whether one has moved."""
+        moved = False
+        for number, trace in enumerate(self.tokens.traces):
+            while self.places[number] < len(trace.events):
+                event = trace.events[self.places[number]]
+                if not self._passes(number, event):
+                    break
+                self.clocks[number][number] = self.places[number]
+                self._arrive(number, event)
+                self.places[number] += 1
+                moved = True
+        return moved
+
+    def _passes(self, number: int, event: Event) -> bool:
+        """Whether the event is not blocked; a wait learns what its arrivals knew."""
         statement = event.statement
         if isinstance(statement, model.WaitReady):
             key = (statement.ring, event.value(statement.index))
-            return ready[key] >= self.ready[statement.ring]
-        if isinstance(statement, model.Acquire):
-            older = event.value(statement.index) - self.rings[statement.ring].depth
-            return older < 0 or freed[statement.ring, older] >= self.free[statement.ring]
+            arrivals, wanted, kind = self.ready, self.tokens.ready[statement.ring], "ready"
+        elif isinstance(statement, model.Acquire):
+            depth = self.tokens.rings[statement.ring].depth
+            key = (statement.ring, event.value(statement.index) - depth)
+            arrivals, wanted, kind = self.freed, self.tokens.free[statement.ring], "free"
+        else:
+            return True
+        if key[1] < 0:
+            return True
+        if len(arrivals[key]) < wanted:
+            return False
+        self._check_parity(number, key, kind, arrivals)
+        for clock in arrivals[key]:
+            mine = self.clocks[number]
+            self.clocks[number] = [max(pair) for pair in zip(mine, clock, strict=True)]
+        self.passed[kind, key].append((number, self.places[number]))
         return True
 
-    def _arrive(self, event: Event, ready: Mapping[Key, int], freed: Mapping[Key, int]) -> None:
+    def _check_parity(
+        self, number: int, key: Key, kind: str, arrivals: dict[Key, list[list[int]]]
+    ) -> None:
+        """A parity wait needs the phase before to be over, or it passes on the one before that."""
+        ring = self.tokens.rings[key[0]]
+        older = (key[0], key[1] - ring.depth)
+        if older[1] < 0 or not self.parity:
+            return
+        clock = self.clocks[number]
+        seen = any(clock[agent] >= place for agent, place in self.passed[kind, older])
+        asynchronous = (
+            ring.transport is not model.Transport.STORE
+            if kind == "ready"
+            else self.tokens.protocol.target.startswith("sm_10")
+        )
+        known = not asynchronous and all(
+            all(mine >= theirs for mine, theirs in zip(clock, arrival, strict=True))
+            for arrival in arrivals[older]
+        )
+        if not seen and not known:
+            self.unsafe.append((number, self.places[number], key))
+
+    def _arrive(self, number: int, event: Event) -> None:
         statement = event.statement
-        assert isinstance(ready, dict)
-        assert isinstance(freed, dict)
+        clock = list(self.clocks[number])
         if isinstance(statement, model.Produce) and statement.last:
-            ready[statement.ring, event.value(statement.index)] += 1
+            self.ready[statement.ring, event.value(statement.index)].append(clock)
         elif isinstance(statement, model.Release):
-            freed[statement.ring, event.value(statement.index)] += 1
+            self.freed[statement.ring, event.value(statement.index)].append(clock)
         elif isinstance(statement, model.Issue):
             for slot in statement.produces:
-                ready[slot.ring, event.value(slot.index)] += 1
+                self.ready[slot.ring, event.value(slot.index)].append(clock)
