@@ -331,6 +331,8 @@ class MemoryRules:
                 instance = self._layout.agents[agent].instances[mark.index]
                 self._weak(Past(mark, instance, True), at, flight.instance, touch.cell)
         for engine in engines:
+            if engine.agent == at.agent and engine.group == 0 and engine.queue is not None:
+                continue  # its group is still open: it cannot end before this issue
             if not self._engine_mark_cleared(engine, touch.cell, at):
                 self._unfenced(kind, at, flight, touch, engine)
 
