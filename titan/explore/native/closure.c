@@ -724,7 +724,7 @@ static int decide_early(search_t *s, uint32_t state)
 /* Explore one step alone if some step allows it. STAYS: all steps have to be explored. */
 static int expand_one(search_t *s, uint32_t state, const step_t *steps, int count)
 {
-    for (int i = 0; i < count; i++) {
+    for (int i = count - 1; i >= 0; i--) {
         int result = alone(s, s->base, steps + i);
         if (result == STAYS)
             continue;

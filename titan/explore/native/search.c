@@ -167,7 +167,7 @@ void titan_numbers(const search_t *s, int64_t *out)
     out[0] = s->count;
     out[1] = s->transitions;
     out[2] = (int64_t)(s->bytes + s->chunk_bytes);
-    out[3] = s->fault;
+    out[3] = s->found;
     out[4] = s->error;
     out[5] = s->reduced;
     out[6] = s->full;

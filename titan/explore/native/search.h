@@ -23,6 +23,7 @@ typedef struct {
     uint32_t count, room, slot_mask, cursor;
     int64_t transitions, states_max;
     /* outcome */
+    word found;                /* rule number of the fault that ended the search */
     uint32_t fault_state;
     step_t fault_step;         /* actor -1: the state itself is faulty */
     /* partial order reduction (closure.c) */

@@ -17,6 +17,7 @@ static int decide(search_t *s, uint32_t parent)
 static int found(search_t *s, uint32_t state, const step_t *step)
 {
     static const step_t none = {-1, -1, -1};
+    s->found = s->fault;
     s->fault_state = state;
     s->fault_step = step ? *step : none;
     return FAULT;

@@ -47,9 +47,9 @@ static uint8_t *put_agent(const search_t *s, uint8_t *to, const word *region, in
     const titan_program *p = s->program;
     word role = agent_info(s, agent)->role;
     const role_t *info = (const role_t *)p->role + role;
-    to = put(to, region[A_NODE]);
     for (int v = 0; v < info->variables; v++)
         to = put(to, region[A_VARIABLES + v]);
+    to = put(to, region[A_NODE]);
     for (int q = 0; q < p->queues; q++)
         if (p->role_queue[role * p->queues + q])
             to = put(to, region[A_VARIABLES + p->variables + q]);
@@ -72,9 +72,9 @@ static const uint8_t *get_agent(const search_t *s, const uint8_t *from, word *re
     word role = agent_info(s, agent)->role, both;
     const role_t *info = (const role_t *)p->role + role;
     region[A_ISSUED] = 0;
-    from = get(from, region + A_NODE);
     for (int v = 0; v < info->variables; v++)
         from = get(from, region + A_VARIABLES + v);
+    from = get(from, region + A_NODE);
     for (int q = 0; q < p->queues; q++)
         if (p->role_queue[role * p->queues + q])
             from = get(from, region + A_VARIABLES + p->variables + q);

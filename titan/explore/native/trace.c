@@ -67,20 +67,17 @@ static int follow(search_t *s, word *w, uint32_t target, step_t *out)
 static int last_step(search_t *s, word *w, step_t *out)
 {
     step_t steps[AGENTS_MAX * (FLIGHTS_MAX + 1)];
-    word rule = s->fault;
     int result, count;
     if (s->fault_step.actor < 0)
         return 0;
     count = list_steps(s, w, steps, &result);
     for (int i = 0; i < count; i++) {
         copy_state(s, s->base, w);
-        if (take_step(s, s->base, steps + i) == FAULT && s->fault == rule) {
+        if (take_step(s, s->base, steps + i) == FAULT && s->fault == s->found) {
             *out = external(s, w, steps[i]);
-            s->fault = rule;
             return 1;
         }
     }
-    s->fault = rule;
     return -1;
 }
 
