@@ -85,6 +85,7 @@ class Declared:
     threads: dict[str, int] = field(default_factory=dict)
     queues: dict[str, Queue] = field(default_factory=dict)
     pools: dict[str, Pool] = field(default_factory=dict)
+    swizzles: dict[str, str] = field(default_factory=dict)
     roles: dict[str, RoleHead] = field(default_factory=dict)
 
     def of_kind(self, *kinds: str) -> set[str]:
@@ -235,7 +236,7 @@ class Declarations:
             self.reader.error("TTN003", headline, span)
             stages = parts = units = 1
         space = Space(self._word("buffers", fields, "space", "shared", what))
-        self._word("buffers", fields, "swizzle", "none", what)
+        self.declared.swizzles[name] = self._word("buffers", fields, "swizzle", "none", what)
         if fields.has("layout"):
             self.reader.string(fields["layout"], f"`layout` of {what}")
         storage = ""

@@ -139,7 +139,11 @@ class _Decoder:
             target,
             self.path,
             tuple(numbers.items()),
-            tuple(RoleShape(h.name, h.agents, h.threads) for h in declared.roles.values()),
+            tuple(
+                RoleShape(head.name, head.agents, head.threads, head.registers, head.span)
+                for head in declared.roles.values()
+            ),
+            swizzles=tuple(declared.swizzles.items()),
             note=note,
             source=source,
             ctas=ctas,

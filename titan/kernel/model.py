@@ -25,6 +25,8 @@ class RoleShape:
     name: str
     agents: int
     threads: int
+    registers: int = 0
+    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Kernel:
     note: str = ""
     source: str = ""
     ctas: int = 1
+    swizzles: tuple[tuple[str, str], ...] = ()
     allowances: tuple[Allowance, ...] = ()
     span: Span | None = field(default=None, compare=False)
 

@@ -22,6 +22,7 @@ from titan.verify.replay import ReplayError, replay
 from titan.verify.sizes import free_parameters
 
 SECOND_OPINION_SECONDS = 2.0
+ANY_SHARE = 4
 
 
 def judge(finding: Finding, kernel: Kernel, program: SyncProgram, options: Options) -> Finding:
@@ -32,20 +33,25 @@ def judge(finding: Finding, kernel: Kernel, program: SyncProgram, options: Optio
     elif options.engine == "order":
         reports = [engines.run_order(program, budget)]
     elif options.engine == "explore":
-        reports = _explorer(program, budget)
+        reports = _explorer(program, budget, options.require)
     else:
-        reports = _all(program, budget)
+        reports = _all(program, budget, options.require)
     return conclude(replace(finding, program=program), kernel, program, reports, options)
 
 
-def _explorer(program: SyncProgram, budget: Budget) -> list[EngineReport]:
-    """The explorer for every value, and where that does not work for those up to the bound."""
+def _explorer(program: SyncProgram, budget: Budget, require: str) -> list[EngineReport]:
+    """The explorer for every value, and where that does not work for those up to the bound.
+
+    Where a bounded verdict is enough, the attempt at every value gets a part of the time only.
+    """
     from titan.explore.search import CoreMissingError
 
     started = time.monotonic()
     try:
-        first = engines.run_explorer(program, budget)
-        if first.verdict is not Verdict.UNDECIDED or not free_parameters(program):
+        free = free_parameters(program)
+        share = budget.seconds / ANY_SHARE if free and require != "any" else budget.seconds
+        first = engines.run_explorer(program, Budget(budget.states, share))
+        if first.verdict is not Verdict.UNDECIDED or not free:
             return [first]
         left = budget.seconds - (time.monotonic() - started)
         seconds = max(left, budget.seconds / 4)
@@ -55,13 +61,13 @@ def _explorer(program: SyncProgram, budget: Budget) -> list[EngineReport]:
         return [replace(report, remark=f"{report.remark}; {error}".strip("; "))]
 
 
-def _all(program: SyncProgram, budget: Budget) -> list[EngineReport]:
+def _all(program: SyncProgram, budget: Budget, require: str) -> list[EngineReport]:
     """Both engines; happens-before first, since it tells most faults at once."""
     share = min(budget.seconds, SECOND_OPINION_SECONDS)
     ordered = engines.run_order(program, Budget(budget.states, share))
     if ordered.verdict is Verdict.REFUTED and ordered.seconds > SECOND_OPINION_SECONDS:
         return [ordered]
-    explored = _explorer(program, budget)
+    explored = _explorer(program, budget, require)
     decided = any(item.verdict is not Verdict.UNDECIDED for item in explored)
     if not decided and ordered.verdict is Verdict.UNDECIDED and "ran out" in ordered.remark:
         ordered = engines.run_order(program, budget)

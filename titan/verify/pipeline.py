@@ -21,6 +21,7 @@ from titan.source.yaml import parse_file
 from titan.sync.control import LocalLoopError
 from titan.sync.program import Policies, SyncProgram
 from titan.verify.judge import judge
+from titan.verify.legality import illegal
 from titan.verify.lowering import Refusal, sync_program
 from titan.verify.model import Coverage, EngineReport, Finding, Options, Verdict
 from titan.verify.tracefile import SavedTrace, save
@@ -72,6 +73,10 @@ def verify_kernel(kernel: Kernel, options: Options) -> Finding:
     except Refusal as refusal:
         return _refused(finding, refusal, started)
     finding = replace(finding, notes=lowered.notes)
+    broken = illegal(kernel, lowered.program)
+    if broken:
+        finding = replace(_with(finding, *broken), verdict=Verdict.REFUTED)
+        return replace(finding, seconds=time.monotonic() - started)
     try:
         finding = judge(finding, kernel, lowered.program, options)
     except (ZeroDivisionError, LocalLoopError) as error:
