@@ -91,7 +91,7 @@ def _variants(program: ir.SyncProgram, operation: ir.Operation) -> Iterator[Vari
         case ir.Asynchronous(completes=completes):
             yield from _completions(program, operation, completes)
         case ir.QueueWait():
-            yield from _queue_wait(operation)
+            yield from _queue_wait(program, operation)
         case ir.QueueArrive() | ir.Init():
             for text, other in _amounts(operation.count):
                 yield f"count {text}", Change.SHIFTED, (replace(operation, count=other),)
@@ -171,16 +171,17 @@ def _completions(
             yield f"completion on {name} {text}", Change.SHIFTED, with_completion((other,))
 
 
-def _queue_wait(operation: ir.QueueWait) -> Iterator[Variant]:
+def _queue_wait(program: ir.SyncProgram, operation: ir.QueueWait) -> Iterator[Variant]:
     more = replace(operation, pending=binary("+", operation.pending, ONE))
     yield "pending + 1", Change.WEAKENED, (more,)
     if operation.pending != ZERO:
         fewer = replace(operation, pending=binary("max", ZERO, binary("-", operation.pending, ONE)))
         yield "pending - 1", Change.STRENGTHENED, (fewer,)
-    if operation.until is ir.Until.DONE:
-        yield "reads only", Change.WEAKENED, (replace(operation, until=ir.Until.READ),)
-    else:
+    if operation.until is ir.Until.READ:
         yield "until done", Change.STRENGTHENED, (replace(operation, until=ir.Until.DONE),)
+    elif any(q.name == operation.queue and q.grouped and not q.pipelined for q in program.queues):
+        # Only bulk groups have a wait for their reads; tensor cores and counters have none.
+        yield "reads only", Change.WEAKENED, (replace(operation, until=ir.Until.READ),)
 
 
 def _named(
