@@ -234,15 +234,18 @@ class PhaseRules:
         after: tuple[Clock, Clock],
     ) -> None:
         """An arrival that counts; `after` are the clocks once it has been made."""
+        count = instance.amount if flight is None else instance.completes[0][1]
+        operation = instance.operation
+        if count == 0 and instance.size == 0 and not getattr(operation, "token", False):
+            self.use(barrier, at, instance, flight)
+            return
         point = self._at_phase(barrier, at, instance, flight)
         track = self.track(barrier)
-        operation = instance.operation
         order, scope = ir.Order.SYNCHRONISING, ir.Scope.CLUSTER
         if isinstance(operation, ir.Arrive):
             order, scope = operation.order, operation.scope
             if operation.token:
                 track.tokens[at.agent] = barrier.phase
-        count = instance.amount if flight is None else instance.completes[0][1]
         if count == 0 or instance.size < 0:
             message = f"an arrival at {barrier.text} counts nothing, or negative bytes"
             self._deviation(FaultKind.OVER_ARRIVAL, message, instance, weight=Weight.INEXACT)
