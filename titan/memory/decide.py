@@ -26,6 +26,7 @@ from titan.memory.ast import (
 )
 from titan.memory.condition import observed_terms
 from titan.memory.events import EventGraph, build_events
+from titan.memory.explicit import TooManyCandidates, admits
 from titan.memory.model import Model, consistent
 from titan.memory.options import ModelOptions
 from titan.memory.terms import NO, all_of, any_of, both, choose, compare, negation
@@ -34,12 +35,17 @@ from titan.memory.witness import Execution, extract
 SOLVER_LOGIC = "QF_LIA"
 
 
+class EnginesDisagree(RuntimeError):
+    """Two engines give different answers: a bug of ours, never a verdict."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The answer for one test.
 
     `allowed` is None when the solver gave up. `complete` is false when a loop was cut off, so that
-    Forbidden holds only up to that bound.
+    Forbidden holds only up to that bound. `rechecked` says that the second engine evaluated the
+    witness, too; it is false for Forbidden, and where that evaluation is too large.
     """
 
     test: LitmusTest
@@ -50,6 +56,7 @@ class Decision:
     seconds: float
     solver: str
     note: str = ""
+    rechecked: bool = False
 
     @property
     def verdict(self) -> str:
@@ -152,8 +159,13 @@ def decide(
     unroll: int = 2,
     solver: str = "z3",
     timeout_milliseconds: int | None = None,
+    recheck: bool = True,
 ) -> Decision:
-    """Whether the asked outcome is allowed; raises `UnsupportedTest` for what is not decided."""
+    """Whether the asked outcome is allowed.
+
+    Raises `UnsupportedTest` for what is not decided, and `EnginesDisagree` when the second engine
+    does not accept the witness.
+    """
     started = time.perf_counter()
     options = options or ModelOptions()
     question = Question(test, options, unroll)
@@ -172,9 +184,22 @@ def decide(
             allowed, note = None, "the solver gave up"
         if allowed:
             witness = extract(question, engine.get_model())
-    complete = not question.graph.cut
     seconds = time.perf_counter() - started
-    return Decision(test, options, allowed, complete, witness, seconds, solver, note)
+    rechecked = False
+    if witness is not None and recheck and not options.mutations:
+        rechecked = _recheck(test, options, witness, unroll)
+    complete = not question.graph.cut
+    return Decision(test, options, allowed, complete, witness, seconds, solver, note, rechecked)
+
+
+def _recheck(test: LitmusTest, options: ModelOptions, witness: Execution, unroll: int) -> bool:
+    """Evaluate the witness with the second engine; false when that is too large to finish."""
+    try:
+        if not admits(test, options, witness, rounds=unroll, budget=20_000):
+            raise EnginesDisagree(f"the second engine does not accept the witness of {test.name}")
+    except TooManyCandidates:
+        return False
+    return True
 
 
 def final_states(

@@ -290,8 +290,10 @@ class Enumeration:
 
     def _schedules(self, acts: list[Act]) -> Iterator[Schedule]:
         found: set[Schedule] = set()
+        meets = frozenset(self.guide.meets) if self.guide is not None else None
         for schedule in Scheduler(self.test, acts, self.counts).schedules():
-            if schedule not in found:
+            self._spend()
+            if schedule not in found and meets in (None, schedule.meets):
                 found.add(schedule)
                 yield schedule
 
@@ -422,12 +424,14 @@ def _joined(test: LitmusTest) -> Condition:
     return Connective("and", (test.filter, test.asked))
 
 
-def admits(test: LitmusTest, options: ModelOptions, witness: Execution, *, rounds: int = 2) -> bool:
+def admits(
+    test: LitmusTest,
+    options: ModelOptions,
+    witness: Execution,
+    *,
+    rounds: int = 2,
+    budget: int = 2_000_000,
+) -> bool:
     """Whether the witness is a consistent execution that reaches the asked outcome."""
-    search = Enumeration(test, options, rounds=rounds, guide=witness)
-    meets = set(witness.meets)
-    for outcome in search.outcomes():
-        same = set(outcome.causality.c.schedule.meets) == meets
-        if same and outcome.satisfies(_joined(test), test):
-            return True
-    return False
+    search = Enumeration(test, options, rounds=rounds, budget=budget, guide=witness)
+    return any(outcome.satisfies(_joined(test), test) for outcome in search.outcomes())

@@ -5,20 +5,22 @@ pairs mean fewer executions. It is therefore enough to assert that a relation is
 may pick the least closed one, and any larger choice only loses executions. The search is exact, and
 every witness is evaluated again by `explicit` with the fixpoints themselves.
 
-`RULES` lists what may be dropped and `WEAKENINGS` what may be weakened to make a mutant.
+`mutants` lists what may be dropped or weakened.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations, permutations
 
 from pysmt.fnode import FNode
 from pysmt.shortcuts import BOOL, Symbol
 
-from titan.memory.ast import Proxy, Semantics, Space
+from titan.memory.ast import MatrixRead, Proxy, Scope, Semantics, Space
 from titan.memory.events import MBARRIER_USE, MEMORY, Event, EventGraph, Kind
+from titan.memory.mutants import MUTANTS
 from titan.memory.options import FenceRule, InitRule, ModelOptions, WarPolicy
 from titan.memory.proxies import ProxyRules
 from titan.memory.rendezvous import Rendezvous
@@ -29,11 +31,14 @@ class Model:
     """One test under one reading: relations as formulas, and the constraints that define them."""
 
     def __init__(self, graph: EventGraph, options: ModelOptions) -> None:
+        unknown = options.mutations - MUTANTS.keys()
+        if unknown:
+            raise ValueError(f"no mutants {sorted(unknown)}")
         self.graph = graph
         self.options = options
         self.events = graph.events
         self.constraints: list[FNode] = []
-        self.rendezvous = Rendezvous(graph)
+        self.rendezvous = Rendezvous(graph, options.mutations)
         self.reads = graph.of_kind(Kind.READ)
         self.writes = graph.of_kind(Kind.WRITE)
         self._observed: dict[tuple[int, int], FNode] | None = None
@@ -256,14 +261,23 @@ class Model:
         if arrive.semantics.releases:
             yield arrive
         for fence in self.graph.of_kind(Kind.FENCE):
-            if fence.semantics.releases and self.graph.po(fence, arrive):
+            earlier = fence.semantics.releases and self.graph.po(fence, arrive)
+            if earlier and self.on("release_fence_before_arrival"):
                 yield fence
+        if self.weakened("init_fence_covers_data"):
+            yield from (f for f in self._init_fences() if self.graph.po(f, arrive))
+
+    def _init_fences(self) -> Iterator[Event]:
+        """Initialisation fences made to look like releases, for the mutant of that name."""
+        for fence in self.graph.of_kind(Kind.INIT_FENCE):
+            yield replace(fence, semantics=Semantics.RELEASE, scope=Scope.CLUSTER)
 
     def _acquirers(self, wait: Event) -> Iterator[Event]:
         if wait.semantics.acquires:
             yield wait
         for fence in self.graph.of_kind(Kind.FENCE):
-            if fence.semantics.acquires and self.graph.po(wait, fence):
+            later = fence.semantics.acquires and self.graph.po(wait, fence)
+            if later and self.on("acquire_fence_after_wait"):
                 yield fence
 
     # Base causality order ---------------------------------------------------------------------
@@ -323,8 +337,17 @@ class Model:
         """`event` precedes the plain event `point`; an asynchronous part only by completing."""
         if not event.asynchronous:
             return self.base(event, point)
-        exits = (self.events[number] for number in event.exits)
-        return any_of(both(e.guard, self.base_or_same(e, point)) for e in exits)
+        return any_of(both(e.guard, self.base_or_same(e, point)) for e in self._completions(event))
+
+    def _completions(self, event: Event) -> list[Event]:
+        """Where an asynchronous access is complete."""
+        found = [self.events[number] for number in event.exits]
+        if self.weakened("read_wait_covers_writes"):
+            found += [e for e in self.graph.of_kind(Kind.GROUP_WAIT) if e.thread == event.thread]
+        matrix = isinstance(event.instruction, MatrixRead)
+        if self.weakened("wgmma_waits_for_nothing") and matrix and event.entry is not None:
+            found.append(self.events[event.entry])
+        return found
 
     def until(self, point: Event, event: Event) -> FNode:
         """The plain event `point` precedes `event`; an asynchronous part starts at its issue."""

@@ -42,8 +42,9 @@ _TIMED = (
 class Rendezvous:
     """Relations of rendezvous events and the constraints that define them."""
 
-    def __init__(self, graph: EventGraph) -> None:
+    def __init__(self, graph: EventGraph, mutations: frozenset[str] = frozenset()) -> None:
         self.graph = graph
+        self.mutations = mutations
         self.constraints: list[FNode] = []
         self.meets: dict[tuple[int, int], FNode] = {}
         self.phase: dict[int, FNode] = {}
@@ -67,6 +68,8 @@ class Rendezvous:
 
     def _program_times(self) -> None:
         last: dict[int, Event] = {}
+        if "barriers_happen_in_time" in self.mutations:
+            return
         if not any(e.kind in _TIMED and e.kind is not Kind.ISSUE for e in self.graph.events):
             return
         ordered = [e for e in self.graph.of_kind(*_TIMED) if e.position is not None]
@@ -235,7 +238,8 @@ class Rendezvous:
             if event.kind is Kind.WAIT:
                 self._wait(event, arrivals, final, most)
         for first in arrivals:
-            self._completes_last(first, arrivals, count)
+            if "phase_ends_at_once" not in self.mutations:
+                self._completes_last(first, arrivals, count)
             for second in events:
                 if first is not second:
                     self._phase_order(first, second)

@@ -1,0 +1,232 @@
+"""`titan litmus`: what the PTX memory model with proxies allows of a litmus test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from titan.cli.exit_code import ExitCode
+
+if TYPE_CHECKING:
+    from titan.memory.decide import Decision
+    from titan.memory.options import ModelOptions
+    from titan.memory.suite import SuiteEntry
+    from titan.source.span import Span
+
+_PATHS = click.argument(
+    "paths", metavar="[FILE|DIR]...", nargs=-1, type=click.Path(exists=True, path_type=Path)
+)
+
+
+@click.group()
+def litmus() -> None:
+    """Decide litmus tests under the PTX memory model with proxies."""
+
+
+@litmus.command()
+@_PATHS
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["text", "concise", "json"]),
+    default="text",
+    show_default=True,
+    help="How to show the answers.",
+)
+@click.option(
+    "--fence-rule",
+    type=click.Choice(["writer", "path"]),
+    default="writer",
+    show_default=True,
+    help="Who has to fence generic accesses before asynchronous ones.",
+)
+@click.option(
+    "--war",
+    type=click.Choice(["fence", "sync"]),
+    default="fence",
+    show_default=True,
+    help="Whether a generic read needs a fence before an asynchronous overwrite.",
+)
+@click.option(
+    "--init",
+    type=click.Choice(["sync", "fence"]),
+    default="sync",
+    show_default=True,
+    help="Whether mbarrier.init needs a fence before asynchronous or remote use.",
+)
+@click.option("--states/--no-states", default=True, help="List all final states (text, json).")
+@click.option("--execution", is_flag=True, help="Print the execution that shows Allowed.")
+@click.option(
+    "--graph",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write each witness to this folder as .dot and .svg.",
+)
+@click.option("--solver", type=click.Choice(["z3", "cvc5"]), default="z3", show_default=True)
+@click.option(
+    "--unroll", type=click.IntRange(0, 8), default=2, show_default=True, help="Extra loop rounds."
+)
+@click.option(
+    "--timeout",
+    type=click.IntRange(min=1),
+    help="Seconds a test; a test that takes longer is undecided.",
+)
+def check(
+    paths: tuple[Path, ...],
+    format_name: str,
+    fence_rule: str,
+    war: str,
+    init: str,
+    states: bool,
+    execution: bool,
+    graph: Path | None,
+    solver: str,
+    unroll: int,
+    timeout: int | None,
+) -> int:
+    """Decide each test, by default all of litmus/, and compare with the recorded verdicts.
+
+    With recorded verdicts (kinds.txt) exit code 1 means that some test is decided differently;
+    without, that the condition of some file does not hold (herd's No).
+    """
+    from titan.memory.options import FenceRule, InitRule, ModelOptions, WarPolicy
+
+    options = ModelOptions(FenceRule(fence_rule), WarPolicy(war), InitRule(init))
+    rows: list[dict[str, object]] = []
+    worst = ExitCode.VERIFIED
+    count = unexpected = 0
+    for entry in _entries(paths):
+        decision = _decide(entry, options, solver, unroll, timeout)
+        expected = entry.expected.under(options) if entry.expected is not None else None
+        code = _judge(decision, expected)
+        worst = max(worst, code)
+        count += 1
+        unexpected += code is not ExitCode.VERIFIED
+        if graph is not None and decision.witness is not None:
+            _draw(graph, entry.path.stem, decision)
+        _show(decision, entry.path, expected, format_name, states, execution, unroll, rows)
+    if format_name == "json":
+        click.echo(json.dumps({"tests": rows}, indent=2))
+    elif count != 1:
+        click.echo(f"{count} tests, {unexpected} not as they should be", err=True)
+    return worst
+
+
+@litmus.command(name="list")
+@_PATHS
+def list_(paths: tuple[Path, ...]) -> None:
+    """List the tests with their recorded verdicts, by default all of litmus/."""
+    for entry in _entries(paths):
+        verdict = entry.expected.verdict if entry.expected is not None else "?"
+        others = entry.expected.exceptions if entry.expected is not None else ()
+        notes = [
+            ",".join(f"{key}={value}" for key, value in reading.items()) + f":{other}"
+            for reading, other in others
+        ]
+        click.echo(" ".join([f"{verdict:<9}", _shown(entry.path), *notes]))
+
+
+def _entries(paths: tuple[Path, ...]) -> list[SuiteEntry]:
+    from titan.memory.condition import LitmusError
+    from titan.memory.suite import find_tests
+    from titan.resources import root
+
+    try:
+        entries = list(find_tests(paths or (root("litmus"),)))
+    except LitmusError as error:
+        raise click.ClickException(str(error)) from None
+    if not entries:
+        raise click.UsageError("no litmus tests there")
+    return entries
+
+
+def _decide(
+    entry: SuiteEntry, options: ModelOptions, solver: str, unroll: int, timeout: int | None
+) -> Decision:
+    from titan.memory.condition import LitmusError
+    from titan.memory.decide import decide
+    from titan.memory.suite import read_test
+    from titan.memory.terms import UnsupportedTest
+
+    try:
+        test = read_test(entry.path)
+    except LitmusError as error:
+        raise click.ClickException(_located(error)) from None
+    try:
+        return decide(
+            test,
+            options,
+            unroll=unroll,
+            solver=solver,
+            timeout_milliseconds=timeout * 1000 if timeout is not None else None,
+        )
+    except UnsupportedTest as error:
+        raise click.ClickException(f"{entry.path}: {error}") from None
+
+
+def _located(error: Exception) -> str:
+    """The message with the line of the file and a mark under what is wrong."""
+    span: Span | None = getattr(error, "span", None)
+    excerpt = span.excerpt() if span is not None else ""
+    if span is None or not excerpt:
+        return str(error)
+    width = max(1, span.end_column - span.start_column) if span.end_line == span.start_line else 1
+    mark = " " * (span.start_column - 1) + "^" * width
+    return f"{error}\n  {excerpt}\n  {mark}"
+
+
+def _judge(decision: Decision, expected: str | None) -> ExitCode:
+    if decision.allowed is None:
+        return ExitCode.UNDECIDED
+    if expected is not None:
+        return ExitCode.VERIFIED if decision.verdict == expected else ExitCode.REFUTED
+    if not decision.allowed and not decision.complete:
+        return ExitCode.UNDECIDED
+    return ExitCode.VERIFIED if decision.holds else ExitCode.REFUTED
+
+
+def _show(
+    decision: Decision,
+    path: Path,
+    expected: str | None,
+    format_name: str,
+    states: bool,
+    execution: bool,
+    unroll: int,
+    rows: list[dict[str, object]],
+) -> None:
+    from titan.memory.decide import final_states
+    from titan.memory.report import as_json, format_decision, format_execution
+
+    if format_name == "concise":
+        note = "" if expected in (None, decision.verdict) else f" (expected {expected})"
+        click.echo(f"{_shown(path)}: {decision.verdict}{note}")
+        return
+    found = final_states(decision.test, decision.options, unroll=unroll) if states else None
+    if format_name == "json":
+        rows.append(as_json(decision, _shown(path), found, expected))
+        return
+    click.echo(format_decision(decision, found, expected))
+    if execution and decision.witness is not None:
+        click.echo(format_execution(decision.witness))
+
+
+def _shown(path: Path) -> str:
+    try:
+        return path.resolve().relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return path.as_posix()
+
+
+def _draw(folder: Path, name: str, decision: Decision) -> None:
+    from titan.memory.graph import to_dot, to_svg
+
+    assert decision.witness is not None
+    folder.mkdir(parents=True, exist_ok=True)
+    for suffix, text in (
+        ("dot", to_dot(decision.witness, name)),
+        ("svg", to_svg(decision.witness, name)),
+    ):
+        (folder / f"{name}.{suffix}").write_text(text, encoding="utf-8")

@@ -1,0 +1,64 @@
+"""What can be taken away from the model or relaxed in it, one at a time.
+
+A suite of litmus tests is worth something when each of these mutants decides at least one test
+differently; `ModelOptions.mutations` takes the names.
+"""
+
+from __future__ import annotations
+
+DROPPED: dict[str, str] = {
+    "coherence": "writes in causality order may be in any coherence order",
+    "coherence_total": "morally strong writes need not be in coherence order",
+    "fence_sc": "Fence-SC order may contradict causality",
+    "atomicity": "a write may come between the two halves of an atomic",
+    "no_thin_air": "values and dependencies may go in circles",
+    "causality": "reads-from and from-read may contradict causality",
+    "phases_follow_causality": "an mbarrier may go back to an earlier phase",
+    "sync_patterns": "release and acquire patterns do not synchronise",
+    "sync_fence_sc": "fence.sc does not synchronise",
+    "sync_barriers": "bar.sync does not synchronise",
+    "sync_cluster_barriers": "barrier.cluster does not synchronise",
+    "sync_mbarriers": "mbarriers do not synchronise",
+    "observation_rmw": "observation order does not go through atomics",
+    "release_operation": "a release operation alone is no release pattern",
+    "release_then_write": "a release and a later write are no release pattern",
+    "release_fence_pattern": "a fence and a later write are no release pattern",
+    "acquire_operation": "an acquire operation alone is no acquire pattern",
+    "read_then_acquire": "a read and a later acquire are no acquire pattern",
+    "acquire_fence_pattern": "a read and a later fence are no acquire pattern",
+    "release_fence_before_arrival": "a fence before a relaxed arrival does not release",
+    "acquire_fence_after_wait": "a fence after a relaxed wait does not acquire",
+    "causality_through_observation": "causality order is base causality order only",
+    "preserved_generic": "generic accesses are not ordered by base causality",
+    "preserved_same_proxy": "accesses of one proxy in one CTA are not ordered by base causality",
+    "leave_proxy": "a proxy fence does not publish accesses of its proxy",
+    "enter_proxy": "a proxy fence does not order later accesses of its proxy",
+    "alias_fence": "an alias fence orders nothing",
+    "implicit_fence_on_completion": "a completed bulk copy or wgmma is no proxy fence",
+    "enter_async": "fence.proxy.async orders nothing before asynchronous accesses",
+    "enter_async_halves": "the uni-directional async fences order nothing",
+    "enter_tensormap": "the tensormap fences order nothing",
+    "halves_form_patterns": "fence halves do not synchronise around relaxed accesses",
+    "mbarrier_init_fence": "fence.mbarrier_init publishes nothing",
+    "phase_ends_at_once": "an mbarrier phase may go on after nothing is missing",
+    "barriers_happen_in_time": "threads may wait for each other in a circle",
+}
+
+WEAKENED: dict[str, str] = {
+    "scopes_always_include": "every scope includes every thread",
+    "one_scope_suffices": "morally strong asks for one of the two scopes only",
+    "reductions_acquire": "the read of a reduction forms acquire patterns",
+    "completion_carries_issuer": "complete-tx also releases what the issuer did before",
+    "aliases_are_one": "virtual aliases count as the same address",
+    "proxies_are_generic": "every proxy is ordered like the generic one",
+    "proxy_spans_ctas": "accesses of one proxy are ordered across CTAs",
+    "any_proxy_fence": "a fence of any proxy will do",
+    "fence_in_any_cta": "a proxy fence may run in any CTA",
+    "fence_covers_every_space": "a fence of one state space covers all",
+    "alias_fence_in_any_order": "an alias fence may stand anywhere",
+    "init_fence_covers_data": "fence.mbarrier_init releases all earlier writes",
+    "wgmma_waits_for_nothing": "a matrix read is complete when it is issued",
+    "read_wait_covers_writes": "wait_group.read also waits for writes",
+}
+
+MUTANTS: dict[str, str] = {**DROPPED, **WEAKENED}
