@@ -55,9 +55,11 @@ def free_parameters(program: SyncProgram) -> list[str]:
 def size_sets(program: SyncProgram) -> Iterator[Values]:
     """All values of the free parameters up to the bound, small sums first.
 
-    A parameter with `per` is tried with one value for all and with two values in turn.
+    A parameter with `per` is tried with one value for all and with two values in turn. Several
+    parameters are combined, each up to two more than the depth.
     """
     bound = bound_of(program)
+    several = max(BOUND_MIN + 1, depth_of(program) + 2)
     ranges: list[list[int | tuple[int, ...]]] = []
     names = []
     for parameter in program.parameters:
@@ -67,7 +69,7 @@ def size_sets(program: SyncProgram) -> Iterator[Values]:
         first = parameter.minimum
         last = max(bound, first)
         if len(free_parameters(program)) > 1:
-            last = max(first + 3, min(last, 6))
+            last = max(first + 3, min(last, several))
         values: list[int | tuple[int, ...]] = list(range(first, last + 1))
         if parameter.per is not None:
             small = range(first, min(last, first + 2) + 1)
