@@ -111,15 +111,25 @@ class PhaseRules:
         fault = Fault(kind, message, (), (instance.operation,), instance.key[0])
         self._findings.add(weight, fault, *plans)
 
-    def _reach(self, at: Moment, flight: Flight | None) -> Plan:
-        """Execute the event with nothing but what must be before it."""
+    def _reach(self, at: Moment, flight: Flight | None, open_point: Point | None = None) -> Plan:
+        """Execute the event with nothing but what must be before it.
+
+        What the phase of `open_point` still lacks then, engines are not to complete.
+        """
         bounds = bounds_of(self._clocks, at)
+        missing = [] if open_point is None else open_point.flights
+        hold = {
+            name_of(other): False
+            for other in missing
+            if other is not flight and not self._clocks.over(other, at)
+        }
         if flight is None:
-            return Plan(bounds, last=at.agent, goes_on=True, favoured=at.agent)
+            return Plan(bounds, hold, last=at.agent, goes_on=True, favoured=at.agent)
         issue = self._clocks.flights[flight].ready
         bounds = [max(a, b) for a, b in zip(bounds, bounds_of(self._clocks, issue), strict=True)]
         bounds = with_event(bounds, issue.agent, issue.index)
-        return Plan(bounds, land=[name_of(flight)], goes_on=True, favoured=flight.agent)
+        landing = [name_of(flight)]
+        return Plan(bounds, hold, landing, goes_on=True, favoured=flight.agent)
 
     # ---------------------------------------------------------------------- lifecycle
 
@@ -218,7 +228,7 @@ class PhaseRules:
                 f"an operation on {barrier.text} may fall into an earlier phase than phase "
                 f"{barrier.phase}"
             )
-            plan = self._reach(at, flight)
+            plan = self._reach(at, flight, track.points[barrier.phase - 1])
             self._deviation(FaultKind.OVER_ARRIVAL, message, instance, plan)
         if track.expected <= 0:
             message = f"{barrier.text} expects no arrivals"
@@ -257,7 +267,10 @@ class PhaseRules:
             point.flights.append(flight)
             self._clocks.flights[flight].joins.append((track, barrier.phase + 1))
         point.arrival_moments.append(at)
-        self._contribute(point, self._layout.ctas[agent], scope, order, *after)
+        # An engine's arrival is, like its bytes, made in the CTA of the barrier.
+        home = self._layout.barrier_ctas[barrier.key[0]]
+        cta = self._layout.ctas[agent] if flight is None else home
+        self._contribute(point, cta, scope, order, *after)
 
     def transact(
         self, barrier: Mbarrier, at: Moment, flight: Flight, amount: int, after: tuple[Clock, Clock]
@@ -375,7 +388,8 @@ class PhaseRules:
                 f"{self._layout.agents[at.agent].name} may pass its wait on {barrier.text} "
                 f"before phase {barrier.phase - 2} is complete"
             )
-            self._deviation(FaultKind.LAPPED_WAIT, message, instance, self._reach(at, None))
+            plan = self._reach(at, None, track.points[barrier.phase - 2])
+            self._deviation(FaultKind.LAPPED_WAIT, message, instance, plan)
         self._point(track, barrier.phase).waits.append((at.agent, at.index, at))
         self._learn(at.agent, track, barrier.phase, operation.scope, operation.order)
 
