@@ -64,7 +64,7 @@ def mutants(
     3 when something stays undecided.
     """
     from titan.cli.verify import setting
-    from titan.mutate.decide import Budget, decide
+    from titan.mutate.decide import Budget, Decider
     from titan.mutate.judge import judge_all
     from titan.mutate.table import to_json, to_markdown, to_text
     from titan.verify.lowering import Refusal, sync_program
@@ -84,7 +84,7 @@ def mutants(
         except Refusal as refusal:
             show(refusal.diagnostics)
             return ExitCode.BAD_INPUT
-        scores.append(judge_all(program, lambda mutant: decide(mutant, budget)))
+        scores.append(judge_all(program, Decider(budget)))
     if format_name == "json":
         write(to_json(scores))
     elif format_name == "markdown":

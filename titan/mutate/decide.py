@@ -46,37 +46,59 @@ class Decision:
 DEFAULT_BUDGET = Budget()
 
 
+class Decider:
+    """Decides programs that differ little from one another.
+
+    Once a search for every number has failed on one of them, as the explorer's quotient does not
+    apply or finds no end, only bounded searches are made of the next ones.
+    """
+
+    def __init__(self, budget: Budget = DEFAULT_BUDGET) -> None:
+        self.budget = budget
+        self._any_number = True
+
+    def __call__(self, program: ir.SyncProgram) -> Decision:
+        """Refuted as soon as one engine refutes; verified when nothing is left open."""
+        try:
+            return self._decide(program)
+        except ZeroDivisionError:
+            return Decision(Outcome.UNDECIDED, (), "an expression divides by zero")
+        except LocalLoopError as error:
+            return Decision(Outcome.UNDECIDED, (), str(error))
+
+    def _decide(self, program: ir.SyncProgram) -> Decision:
+        typical = typical_sizes(program)
+        for engine in (_explore, _order):
+            decision = engine(program, typical, self.budget)
+            if decision.outcome is Outcome.REFUTED:
+                return decision
+        whole = self._whole(program)
+        if whole.outcome is not Outcome.VERIFIED:
+            return whole
+        ordered = True
+        for sizes in _some_sizes(program):
+            decision = _order(program, sizes, self.budget)
+            if decision.outcome is Outcome.REFUTED:
+                return decision
+            ordered = ordered and decision.outcome is Outcome.VERIFIED
+        engines = (*whole.engines, "happens-before") if ordered else whole.engines
+        return Decision(Outcome.VERIFIED, engines, whole.scope, ordered=ordered)
+
+    def _whole(self, program: ir.SyncProgram) -> Decision:
+        """All sizes, or as many as a bound allows."""
+        if all(parameter.value is not None for parameter in program.parameters):
+            return _explore(program, {}, self.budget)
+        if self._any_number:
+            decision = _every_number(program, self.budget)
+            if decision is not None and decision.outcome is not Outcome.UNDECIDED:
+                return decision
+            self._any_number = False
+        return _all_sizes(program, self.budget)
+
+
 def decide(program: ir.SyncProgram, budget: Budget = DEFAULT_BUDGET) -> Decision:
-    """Refuted as soon as one engine refutes; verified when nothing is left open."""
-    try:
-        return _decide(program, budget)
-    except ZeroDivisionError:
-        return Decision(Outcome.UNDECIDED, (), "an expression divides by zero")
-    except LocalLoopError as error:
-        return Decision(Outcome.UNDECIDED, (), str(error))
-
-
-def _decide(program: ir.SyncProgram, budget: Budget) -> Decision:
-    typical = _typical(program)
-    for engine in (_explore, _order):
-        decision = engine(program, typical, budget)
-        if decision.outcome is Outcome.REFUTED:
-            return decision
-    open_names = [p.name for p in program.parameters if p.value is None]
-    if not open_names:
-        whole = _explore(program, {}, budget)
-    else:
-        whole = _any_number(program, budget) or _all_sizes(program, budget)
-    if whole.outcome is not Outcome.VERIFIED:
-        return whole
-    ordered = True
-    for sizes in _some_sizes(program):
-        decision = _order(program, sizes, budget)
-        if decision.outcome is Outcome.REFUTED:
-            return decision
-        ordered = ordered and decision.outcome is Outcome.VERIFIED
-    engines = (*whole.engines, "happens-before") if ordered else whole.engines
-    return Decision(Outcome.VERIFIED, engines, whole.scope, ordered=ordered)
+    """The verdict on one program."""
+    return Decider(budget)(program)
 
 
 def depth_of(program: ir.SyncProgram) -> int:
@@ -86,7 +108,7 @@ def depth_of(program: ir.SyncProgram) -> int:
     return max(stages, default=1)
 
 
-def _typical(program: ir.SyncProgram) -> Values:
+def typical_sizes(program: ir.SyncProgram) -> Values:
     """Two turns of the deepest array, or what the program asks for."""
     size = min(2 * depth_of(program) + 1, 12)
     return {p.name: max(size, p.minimum) for p in program.parameters if p.value is None}
@@ -118,7 +140,7 @@ def _explore(program: ir.SyncProgram, sizes: Values | None, budget: Budget) -> D
     if result.trace is not None:
         fault = result.trace.fault
         return Decision(result.outcome, ("explorer",), "", fault.kind.value, fault.message)
-    spent = f"the budget of {result.budget_spent} is spent" if result.budget_spent else ""
+    spent = f"not decided: {result.budget_spent}" if result.budget_spent else ""
     return Decision(result.outcome, ("explorer",), spent or result.scope)
 
 
@@ -133,7 +155,7 @@ def _reference(program: ir.SyncProgram, sizes: Values | None, budget: Budget) ->
     return Decision(result.outcome, ("reference",), spent)
 
 
-def _any_number(program: ir.SyncProgram, budget: Budget) -> Decision | None:
+def _every_number(program: ir.SyncProgram, budget: Budget) -> Decision | None:
     """The verdict for every size; None where the explorer has no such search for the program."""
     try:
         from titan.explore.quotient import NotApplicableError

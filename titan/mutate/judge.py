@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from titan.explore.reference import Outcome
-from titan.mutate.decide import Decision, decide
+from titan.mutate.decide import Decider, Decision
+from titan.mutate.explain import merged_barrier, same_in_another_order
 from titan.mutate.mutants import Change, Mutant, mutants_of
 from titan.mutate.site import Site
 from titan.sync import program as ir
@@ -53,10 +54,11 @@ class Score:
 
 def judge_all(
     program: ir.SyncProgram,
-    decider: Decide = decide,
+    decider: Decide | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Score:
     """Judge every mutant. A program that is not verified itself has no mutants to speak of."""
+    decider = decider or Decider()
     baseline = decider(program)
     if baseline.outcome is not Outcome.VERIFIED:
         return Score(program.name, baseline)
@@ -80,10 +82,12 @@ def _judgements(program: ir.SyncProgram, decider: Decide) -> Iterator[Judgement]
         if deleted and decision.outcome is Outcome.VERIFIED:
             assert mutant.site is not None
             redundant[mutant.site] = decision
-        yield _judged(mutant, decision, redundant)
+        yield _judged(program, mutant, decision, redundant)
 
 
-def _judged(mutant: Mutant, decision: Decision, redundant: dict[Site, Decision]) -> Judgement:
+def _judged(
+    program: ir.SyncProgram, mutant: Mutant, decision: Decision, redundant: dict[Site, Decision]
+) -> Judgement:
     if decision.outcome is Outcome.REFUTED:
         text = f"{decision.rule}: {decision.message}"
         return Judgement(mutant, Fate.KILLED, text, decision.rule)
@@ -93,7 +97,7 @@ def _judged(mutant: Mutant, decision: Decision, redundant: dict[Site, Decision])
         text = "only the happens-before engine judges relaxed order, and it does not apply"
         return Judgement(mutant, Fate.UNDECIDED, text)
     how = f"{' and '.join(decision.engines)}, {decision.scope}".rstrip(", ")
-    argument = _less_is_enough(mutant, redundant)
+    argument = _less_is_enough(mutant, redundant) or _shift_means_no_harm(program, mutant)
     if argument is None:
         return Judgement(mutant, Fate.SURVIVING, f"verified all the same ({how})")
     return Judgement(mutant, Fate.OVER_SYNCHRONISED, f"{argument} ({how})")
@@ -105,7 +109,7 @@ def _less_is_enough(mutant: Mutant, redundant: dict[Site, Decision]) -> str | No
         case Change.DELETED:
             return "not needed: verified without it"
         case Change.WEAKENED:
-            return "a weaker form suffices: verified with it"
+            return "less is enough: verified with the weaker form"
         case Change.REORDERED:
             return "the order of the two does not matter: verified in both"
         case Change.STRENGTHENED:
@@ -113,6 +117,10 @@ def _less_is_enough(mutant: Mutant, redundant: dict[Site, Decision]) -> str | No
     if mutant.site is not None and mutant.site in redundant:
         return "the operation is not needed: verified without it, and with it shifted"
     return None
+
+
+def _shift_means_no_harm(program: ir.SyncProgram, mutant: Mutant) -> str | None:
+    return merged_barrier(mutant) or same_in_another_order(program, mutant)
 
 
 def _equivalent(program: ir.SyncProgram, mutant: Mutant) -> str | None:

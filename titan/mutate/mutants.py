@@ -21,9 +21,9 @@ class Change(StrEnum):
     """What a mutation does to the synchronisation."""
 
     DELETED = "deleted"  # an operation is gone
-    WEAKENED = "weakened"  # it waits for less, or carries less
-    STRENGTHENED = "strengthened"  # it waits for more
-    SHIFTED = "shifted"  # it does the same to something else, or another amount of it
+    WEAKENED = "weakened"  # it carries less, or something waits for less: a wait can end earlier
+    STRENGTHENED = "strengthened"  # something waits for more: a wait can only end later
+    SHIFTED = "shifted"  # it does the same to something else
     REORDERED = "reordered"  # it changed places with its neighbour
 
 
@@ -84,8 +84,8 @@ def _variants(program: ir.SyncProgram, operation: ir.Operation) -> Iterator[Vari
         case ir.Arrive():
             yield from _arrive(program, operation)
         case ir.ExpectTransaction(bytes=size):
-            for text, other in _amounts(size):
-                yield f"bytes {text}", Change.SHIFTED, (replace(operation, bytes=other),)
+            for text, change, other in _amounts(size, Change.STRENGTHENED):
+                yield f"bytes {text}", change, (replace(operation, bytes=other),)
             for text, moved in _moved(program, operation.barrier):
                 yield text, Change.SHIFTED, (replace(operation, barrier=moved),)
         case ir.Asynchronous(completes=completes):
@@ -93,8 +93,9 @@ def _variants(program: ir.SyncProgram, operation: ir.Operation) -> Iterator[Vari
         case ir.QueueWait():
             yield from _queue_wait(program, operation)
         case ir.QueueArrive() | ir.Init():
-            for text, other in _amounts(operation.count):
-                yield f"count {text}", Change.SHIFTED, (replace(operation, count=other),)
+            more = Change.STRENGTHENED if isinstance(operation, ir.Init) else Change.WEAKENED
+            for text, change, other in _amounts(operation.count, more):
+                yield f"count {text}", change, (replace(operation, count=other),)
             for text, moved in _moved(program, operation.barrier):
                 yield text, Change.SHIFTED, (replace(operation, barrier=moved),)
         case ir.Commit():
@@ -104,13 +105,17 @@ def _variants(program: ir.SyncProgram, operation: ir.Operation) -> Iterator[Vari
         case ir.Fence():
             yield from _fence(program, operation)
         case ir.PoolTake() | ir.PoolGive():
-            for text, other in _amounts(operation.amount):
-                yield f"amount {text}", Change.SHIFTED, (replace(operation, amount=other),)
+            takes = isinstance(operation, ir.PoolTake)
+            more = Change.STRENGTHENED if takes else Change.WEAKENED
+            for text, change, other in _amounts(operation.amount, more):
+                yield f"amount {text}", change, (replace(operation, amount=other),)
 
 
-def _amounts(value: Expression) -> Iterator[tuple[str, Expression]]:
-    yield "+ 1", binary("+", value, ONE)
-    yield "- 1", binary("-", value, ONE)
+def _amounts(value: Expression, more: Change) -> Iterator[tuple[str, Change, Expression]]:
+    """The value plus and minus one; `more` is what a larger value does to the synchronisation."""
+    less = Change.WEAKENED if more is Change.STRENGTHENED else Change.STRENGTHENED
+    yield "+ 1", more, binary("+", value, ONE)
+    yield "- 1", less, binary("-", value, ONE)
 
 
 def _moved(program: ir.SyncProgram, reference: ir.Reference) -> Iterator[tuple[str, ir.Reference]]:
@@ -137,11 +142,11 @@ def _wait(program: ir.SyncProgram, operation: ir.Wait | ir.TokenWait) -> Iterato
 
 
 def _arrive(program: ir.SyncProgram, operation: ir.Arrive) -> Iterator[Variant]:
-    for text, other in _amounts(operation.count):
-        yield f"count {text}", Change.SHIFTED, (replace(operation, count=other),)
+    for text, change, other in _amounts(operation.count, Change.WEAKENED):
+        yield f"count {text}", change, (replace(operation, count=other),)
     if operation.transaction != ZERO:
-        for text, other in _amounts(operation.transaction):
-            yield f"bytes {text}", Change.SHIFTED, (replace(operation, transaction=other),)
+        for text, change, other in _amounts(operation.transaction, Change.STRENGTHENED):
+            yield f"bytes {text}", change, (replace(operation, transaction=other),)
         yield "expects no bytes", Change.WEAKENED, (replace(operation, transaction=ZERO),)
     for text, moved in _moved(program, operation.barrier):
         yield text, Change.SHIFTED, (replace(operation, barrier=moved),)
@@ -163,9 +168,9 @@ def _completions(
             return (replace(operation, completes=rest),)
 
         yield f"completion on {name} deleted", Change.DELETED, with_completion(())
-        for text, size in _amounts(completion.bytes):
+        for text, change, size in _amounts(completion.bytes, Change.WEAKENED):
             other = replace(completion, bytes=size)
-            yield f"bytes completed on {name} {text}", Change.SHIFTED, with_completion((other,))
+            yield f"bytes completed on {name} {text}", change, with_completion((other,))
         for text, moved in _moved(program, completion.barrier):
             other = replace(completion, barrier=moved)
             yield f"completion on {name} {text}", Change.SHIFTED, with_completion((other,))
@@ -189,9 +194,9 @@ def _named(
 ) -> Iterator[Variant]:
     if not isinstance(operation, ir.BarrierWait):
         step = _threads_of_an_agent(program, operation)
-        for sign, text in (("+", f"+ {step}"), ("-", f"- {step}")):
+        for sign, change in (("+", Change.STRENGTHENED), ("-", Change.WEAKENED)):
             threads = binary(sign, operation.threads, Constant(step))
-            yield f"threads {text}", Change.SHIFTED, (replace(operation, threads=threads),)
+            yield f"threads {sign} {step}", change, (replace(operation, threads=threads),)
     if isinstance(operation, ir.BarrierSync):
         arrive = ir.BarrierArrive(operation.barrier, operation.threads, operation.order,
                                   span=operation.span, label=operation.label)  # fmt: skip
@@ -229,14 +234,15 @@ def _declarations(program: ir.SyncProgram) -> Iterator[Mutant]:
     for number, barrier in enumerate(program.barriers):
         if not barrier.initialised:
             continue
-        for text, count in (("+ 1", barrier.count + 1), ("- 1", barrier.count - 1)):
-            if count < 1:
+        for step, change in ((1, Change.STRENGTHENED), (-1, Change.WEAKENED)):
+            if barrier.count + step < 1:
                 continue
             declared = list(program.barriers)
-            declared[number] = replace(barrier, count=count)
+            declared[number] = replace(barrier, count=barrier.count + step)
             mutated = replace(program, barriers=tuple(declared))
             where = f"barrier {barrier.name} of count {barrier.count}"
-            yield Mutant(f"count {text}", Change.SHIFTED, where, mutated, None, barrier.name)
+            what = "count + 1" if step > 0 else "count - 1"
+            yield Mutant(what, change, where, mutated, None, barrier.name)
     for named in program.named_barriers:
         yield from _whole_named_barrier(program, named)
 
@@ -252,11 +258,11 @@ def _whole_named_barrier(program: ir.SyncProgram, named: ir.NamedBarrier) -> Ite
     if not users:
         return
     step = program.roles[users[0].role].threads
-    for sign in ("+", "-"):
+    for sign, change in (("+", Change.STRENGTHENED), ("-", Change.WEAKENED)):
         mutated = program
         for site in users:
             assert isinstance(site.operation, ir.BarrierSync | ir.BarrierArrive)
             threads = binary(sign, site.operation.threads, Constant(step))
             mutated = replaced(mutated, site, (replace(site.operation, threads=threads),))
         what, where = f"threads {sign} {step} everywhere", f"named barrier {named.name}"
-        yield Mutant(what, Change.SHIFTED, where, mutated, None, named.name)
+        yield Mutant(what, change, where, mutated, None, named.name)
