@@ -119,13 +119,13 @@ def apply_quotient(flat: Flat) -> None:
     analysis = _Analysis(flat)
     analysis.run()
     _Tables(flat, analysis).fill()
-    periods = "; ".join(
-        f"{', '.join(sorted(n for r, n in c.members if r < 0))}: states repeat with period "
-        f"{c.period} from {c.threshold} on"
-        for c in analysis.classes
-        if any(role < 0 for role, _ in c.members)
-    )
-    flat.scope = f"all interleavings, any number of {', '.join(open_names)} ({periods})"
+    groups = [
+        f"{', '.join(sorted({name for _, name in group.members}))} by {group.period} "
+        f"from {group.threshold} on"
+        for group in analysis.classes
+    ]
+    names = ", ".join(open_names)
+    flat.scope = f"all interleavings, any number of {names} (repeating: {'; '.join(groups)})"
 
 
 class _Analysis:
@@ -156,7 +156,8 @@ class _Analysis:
         for number, role in enumerate(self.program.roles):
             self._unite_assignments(number, role)
         for use in uses:
-            self._unite(use.role, use.expression)
+            self._unite(use.role, self._fold(use.expression))
+        self._unite_ghosts(uses)
         for number, role in enumerate(self.program.roles):
             self._check_assignments(number, role)
         for use in uses:
@@ -302,6 +303,17 @@ class _Analysis:
         falling = [m for m in down if m is not None]
         if len(rising) == 1 and len(falling) == 1:
             self._union(rising[0], falling[0])
+
+    def _unite_ghosts(self, uses: list[_Use]) -> None:
+        """Who counts the tiles of one memory, or the phases of one barrier, does so together."""
+        counting: dict[tuple[str, str], Member] = {}
+        for use in uses:
+            members = self._members(use.role, self._fold(use.expression))
+            if use.kind not in ("tile", "phase") or len(members) != 1:
+                continue
+            target = use.target if use.kind == "phase" else self._family(use.target)
+            member = members.pop()
+            self._union(counting.setdefault((use.kind, target), member), member)
 
     def _assignments(self, role: ir.Role) -> Iterator[tuple[str, Expression]]:
         for operation in ir.walk(role.body):

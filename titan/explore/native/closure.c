@@ -222,14 +222,15 @@ static int add_flights(search_t *s, word *w)
                 if (!c->flight && a == c->step.agent)
                     continue; /* its agent does not move: the group stays open */
             }
-            /* The pipe itself keeps the order between t and the flight. */
-            if (!c->flight && c->node->kind == N_ISSUE
-                && piped(s, flight, a, c->step.agent, c->node->x))
-                continue;
+            /* The pipe itself keeps the order between t and the flight; marks it does not keep. */
+            int ordered = !c->flight && c->node->kind == N_ISSUE
+                          && piped(s, flight, a, c->step.agent, c->node->x);
             const effect_t *effect = (const effect_t *)s->program->effects + node->effect;
             for (int e = 0; e < node->effects; e++, effect++) {
                 word first, end;
                 flight_place(s, flight, e, &first, &end);
+                if (ordered && effect->proxy != PROXY_GENERIC)
+                    continue;
                 if (meets(s, first, end, (int)effect->write)
                     || (effect->proxy == PROXY_GENERIC
                         && meets_fence(s, w, first, end, PROXY_GENERIC)))

@@ -62,6 +62,18 @@ static int first_state(search_t *s, word *w)
     return DONE;
 }
 
+/* Whether the search can go on past what broke: a limit, met in one state. The verdict is then
+ * never "verified", but a fault that other states lead to is still found. */
+static int passes_over(search_t *s, int result)
+{
+    int limit = s->error == ERROR_FLIGHTS || s->error == ERROR_WINDOW || s->error == ERROR_LEVEL;
+    if (result != BROKEN || !limit)
+        return 0;
+    s->incomplete = s->error;
+    s->error = 0;
+    return 1;
+}
+
 /* A stored root is a choice of sizes; it is settled when it is expanded. */
 static int add_roots(search_t *s, word *w, int depth)
 {
@@ -70,6 +82,8 @@ static int add_roots(search_t *s, word *w, int depth)
         copy_state(s, s->next, w);
         return insert(s, canonical(s, s->next), NO_STATE);
     }
+    if (result == BROKEN && passes_over(s, result))
+        return DONE;
     if (result != NEED || depth > ROOT_SPLITS_MAX)
         return result == NEED ? broken(s, ERROR_LEVEL) : result;
     const parameter_t *p = (const parameter_t *)s->program->parameter + s->need_parameter;
@@ -79,7 +93,7 @@ static int add_roots(search_t *s, word *w, int depth)
         w[place] = value;
         w[place + 1] = value < level;
         result = add_roots(s, w, depth + 1);
-        if (result != DONE)
+        if (result != DONE && !passes_over(s, result))
             return result;
     }
     w[place] = before[0];
@@ -87,7 +101,8 @@ static int add_roots(search_t *s, word *w, int depth)
     return DONE;
 }
 
-/* Expand up to `slice` states. 0: all done, 1: goes on, 2: fault, 3: states, 4: broken off. */
+/* Expand up to `slice` states. 0: all done, 1: goes on, 2: fault, 3: states, 4: broken
+ * off. */
 int titan_run(search_t *s, int64_t slice)
 {
     if (s->count == 0) {
@@ -101,10 +116,11 @@ int titan_run(search_t *s, int64_t slice)
         if (slice-- <= 0)
             return 1;
         int result = expand(s, s->cursor);
-        if (result != DONE)
+        if (result != DONE && !passes_over(s, result))
             return result == FAULT ? 2 : 4;
     }
-    return 0;
+    s->error = s->incomplete;
+    return s->incomplete ? 4 : 0;
 }
 
 void titan_free(search_t *s)

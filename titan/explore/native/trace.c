@@ -87,6 +87,10 @@ static int match_root(search_t *s, word *w, uint32_t target, int depth)
     int result = first_state(s, w);
     if (result == DONE)
         return reaches(s, w, target, 1) ? DONE : STAYS;
+    if (result == BROKEN) {
+        s->error = 0; /* beyond a limit: no state was stored for these sizes */
+        return STAYS;
+    }
     if (result != NEED || depth > ROOT_SPLITS_MAX)
         return broken(s, ERROR_TRACE);
     const parameter_t *p = (const parameter_t *)s->program->parameter + s->need_parameter;
