@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import combinations, islice, pairwise, product
+from itertools import combinations, islice, pairwise, permutations, product
 from typing import Any
 
 from titan.memory import ast
@@ -282,7 +282,7 @@ class Enumeration:
                     if any(base[b] >> a & 1 for a, b in sc):
                         continue
                     causality = Causality(candidate, base, observed)
-                    if not self._phases_monotone(candidate, causality):
+                    if not self._mbarriers_in_order(candidate, causality):
                         continue
                     for coherence in self._coherences(candidate, causality):
                         if self._consistent(candidate, source, causality, coherence):
@@ -338,12 +338,14 @@ class Enumeration:
         for flips in product((False, True), repeat=len(pairs)):
             yield {(b, a) if flip else (a, b) for (a, b), flip in zip(pairs, flips, strict=True)}
 
-    def _phases_monotone(self, candidate: Candidate, causality: Causality) -> bool:
-        uses = [(candidate.index[key], phase) for key, phase in candidate.phases.items()]
-        for (a, early), (b, late) in product(uses, uses):
-            if a != b and candidate.memory[a] == candidate.memory[b] and early > late:
+    def _mbarriers_in_order(self, candidate: Candidate, causality: Causality) -> bool:
+        """Uses of one mbarrier took effect in base causality order."""
+        order = {candidate.index[key]: n for n, key in enumerate(candidate.schedule.order)}
+        uses = [candidate.index[key] for key in candidate.phases]
+        for a, b in permutations([use for use in uses if use in order], 2):
+            if candidate.memory[a] == candidate.memory[b] and order[a] > order[b]:
                 point = candidate.issued_arrival.get(b, b)
-                if causality.reaches(a, b) or causality.reaches(a, point) or a == point:
+                if causality.reaches(a, b) or causality.reaches(a, point):
                     return False
         return True
 

@@ -24,7 +24,7 @@ class Schedule:
 class _Board:
     """Mutable state of one partial schedule."""
 
-    at: list[int]
+    done: set[Key] = field(default_factory=set)
     waiting: set[Key] = field(default_factory=set)
     free: tuple[Key, ...] = ()
     open: dict[tuple[object, ...], list[Key]] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class _Board:
 
     def copy(self) -> _Board:
         return _Board(
-            list(self.at),
+            set(self.done),
             set(self.waiting),
             self.free,
             {key: list(value) for key, value in self.open.items()},
@@ -79,15 +79,12 @@ class Scheduler:
         if not any(a.what in _STEPS and a.what != "issue" for a in self.acts.values()):
             yield Schedule(frozenset(), (), ())
             return
-        yield from self._extend(_Board([0] * len(self.program)))
+        yield from self._extend(_Board())
 
     def _extend(self, board: _Board) -> Iterator[Schedule]:
         moved = False
-        for thread, steps in enumerate(self.program):
-            if board.at[thread] < len(steps):
-                act = steps[board.at[thread]]
-                if act.key in board.waiting:
-                    continue
+        for steps in self.program:
+            for act in self._enabled(board, steps):
                 after = board.copy()
                 if self._step(after, act):
                     moved = True
@@ -102,6 +99,25 @@ class Scheduler:
             yield Schedule(
                 frozenset(board.meets), tuple(sorted(board.phases.items())), tuple(board.order)
             )
+
+    def _enabled(self, board: _Board, steps: list[Act]) -> list[Act]:
+        """Steps whose blocking predecessors, and predecessors on the same object, are done."""
+        found = []
+        for position, act in enumerate(steps):
+            if act.key in board.done or act.key in board.waiting:
+                continue
+            awaited = (e for e in steps[:position] if e.key not in board.done)
+            if not any(e.blocks or self._name(e) == self._name(act) for e in awaited):
+                found.append(act)
+        return found
+
+    def _name(self, act: Act) -> object:
+        """The object that a step works on; an issue works on none."""
+        if act.what == "bar":
+            return self._resource(act)
+        if act.what in ("carr", "cwait"):
+            return "cluster"
+        return self.test.memory(act.spot) if act.spot is not None else act.key
 
     # Steps ------------------------------------------------------------------------------------
 
@@ -121,7 +137,7 @@ class Scheduler:
 
     @staticmethod
     def _advance(board: _Board, act: Act) -> bool:
-        board.at[act.thread] += 1
+        board.done.add(act.key)
         return True
 
     def _bar(self, board: _Board, act: Act) -> bool:
@@ -151,7 +167,7 @@ class Scheduler:
                 return False
             board.waiting.discard(waiter.key)
             board.order.append(waiter.key)
-            board.at[waiter.thread] += 1
+            board.done.add(waiter.key)
             board.meets |= {(key, waiter.key) for key in members if key != waiter.key}
         return True
 
@@ -235,11 +251,9 @@ class Scheduler:
         """Nothing moves: every thread is done or is stuck exactly where its run says it blocks."""
         if board.free:
             return False
-        for thread, steps in enumerate(self.program):
-            if board.at[thread] == len(steps):
-                continue
-            act = steps[board.at[thread]]
-            if act.passed or not act.blocks or board.at[thread] != len(steps) - 1:
+        for act in (a for steps in self.program for a in steps if a.key not in board.done):
+            last = max(a.step or 0 for a in self.acts.values() if a.thread == act.thread)
+            if act.passed or not act.blocks or act.step != last:
                 return False
             if act.what == "bar" and act.code.count is None:  # type: ignore[union-attr]
                 return False

@@ -9,11 +9,10 @@ from __future__ import annotations
 DROPPED: dict[str, str] = {
     "coherence": "writes in causality order may be in any coherence order",
     "coherence_total": "morally strong writes need not be in coherence order",
-    "fence_sc": "Fence-SC order may contradict causality",
     "atomicity": "a write may come between the two halves of an atomic",
     "no_thin_air": "values and dependencies may go in circles",
     "causality": "reads-from and from-read may contradict causality",
-    "phases_follow_causality": "an mbarrier may go back to an earlier phase",
+    "mbarriers_follow_causality": "operations on one mbarrier take effect in any order",
     "sync_patterns": "release and acquire patterns do not synchronise",
     "sync_fence_sc": "fence.sc does not synchronise",
     "sync_barriers": "bar.sync does not synchronise",
@@ -41,7 +40,6 @@ DROPPED: dict[str, str] = {
     "halves_form_patterns": "fence halves do not synchronise around relaxed accesses",
     "mbarrier_init_fence": "fence.mbarrier_init publishes nothing",
     "phase_ends_at_once": "an mbarrier phase may go on after nothing is missing",
-    "barriers_happen_in_time": "threads may wait for each other in a circle",
 }
 
 WEAKENED: dict[str, str] = {
@@ -61,4 +59,12 @@ WEAKENED: dict[str, str] = {
     "read_wait_covers_writes": "wait_group.read also waits for writes",
 }
 
-MUTANTS: dict[str, str] = {**DROPPED, **WEAKENED}
+# No test can catch these, and a test shows that the suite does not: the mutant is equivalent.
+EQUIVALENT: dict[str, str] = {
+    "fence_sc": (
+        "Fence-SC order is part of base causality, so turning round a pair that contradicts it "
+        "only takes edges away: every outcome has an execution without such a pair"
+    ),
+}
+
+MUTANTS: dict[str, str] = {**DROPPED, **WEAKENED, **EQUIVALENT}

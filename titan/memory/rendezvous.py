@@ -1,7 +1,9 @@
 """What barriers, cluster barriers, and mbarriers do in an execution: who meets whom, and when.
 
 Every rendezvous event gets an integer time, so that an execution in which two threads wait for
-each other is none. Barriers with a count form groups of that many arrivals; those without
+each other is none: what follows a blocking event depends on it (the no-thin-air axiom), and a wait
+comes after what it waits for. Operations of one thread on different barriers have no order in time
+beyond that. Barriers with a count form groups of that many arrivals; those without
 synchronise whoever executes the same barrier for the same time. An mbarrier counts arrivals and
 bytes into phases; a parity wait sees some number of completed phases of the other parity (PTX,
 mbarrier: phase completion, parity waits).
@@ -28,16 +30,6 @@ from titan.memory.terms import (
     negation,
 )
 
-_TIMED = (
-    Kind.BARRIER,
-    Kind.CLUSTER_ARRIVE,
-    Kind.CLUSTER_WAIT,
-    Kind.ARRIVE,
-    Kind.EXPECT,
-    Kind.WAIT,
-    Kind.ISSUE,
-)
-
 
 class Rendezvous:
     """Relations of rendezvous events and the constraints that define them."""
@@ -53,7 +45,7 @@ class Rendezvous:
         self._bars()
         self._clusters()
         self._mbarriers()
-        self._program_times()
+        self._completion_times()
 
     def time(self, event: Event) -> FNode:
         if event.index not in self._times:
@@ -66,17 +58,7 @@ class Rendezvous:
     def _say(self, *parts: FNode) -> None:
         self.constraints += [part for part in parts if not part.is_true()]
 
-    def _program_times(self) -> None:
-        last: dict[int, Event] = {}
-        if "barriers_happen_in_time" in self.mutations:
-            return
-        if not any(e.kind in _TIMED and e.kind is not Kind.ISSUE for e in self.graph.events):
-            return
-        ordered = [e for e in self.graph.of_kind(*_TIMED) if e.position is not None]
-        for event in sorted(ordered, key=lambda e: (e.thread, e.position)):
-            if event.thread in last:
-                self._say(self.before(last[event.thread], event))
-            last[event.thread] = event
+    def _completion_times(self) -> None:
         for issue, arrive in self.graph.prefix:
             self._say(self.before(self.graph.events[issue], self.graph.events[arrive]))
 
@@ -115,6 +97,8 @@ class Rendezvous:
                         self._same(first, second), compare(ordinal(first), "==", ordinal(second))
                     )
                     self._meet(first, second, meets)
+                elif self.graph.po(first, second):
+                    self._say(implied(self._same(first, second), self.before(first, second)))
 
     def _meet(self, first: Event, second: Event, meets: FNode) -> None:
         if second.blocking and not meets.is_false():
