@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.lower.examples import e, loop, operands, when
 from titan.protocol import model as m
-from titan.sync.program import Buffer, Parameter
+from titan.sync.program import Buffer, Parameter, Space
 
 TRANSPORTS = (m.Transport.BULK, m.Transport.STORE, m.Transport.ASYNC_COPY)
 
@@ -194,6 +194,54 @@ def pingpong(draw: st.DrawFn) -> m.Protocol:
     return _one_ring((producer, consumer), depth, draw(st.sampled_from(TRANSPORTS)))
 
 
+@st.composite
+def tensor(draw: st.DrawFn) -> m.Protocol:
+    """Bulk copies, an issuing warp with results in tensor memory, an epilogue; on sm_100a."""
+    depth, slots, steps = draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    at = "t" if steps == 1 else f"{steps} * t + k"
+
+    def inner(*body: m.Statement) -> m.Body:
+        return (loop(str(steps), *body, variable="k"),)
+
+    fill = [m.Acquire("operands", e(at)), m.Produce("operands", e(at))]
+    load = (loop("tiles", *inner(*draw(slips(fill)))),)
+    issue = m.Issue(operands(at), "mma", accumulates=operands("t", "results"))
+    consume = [
+        m.WaitReady("operands", e(at)),
+        issue,
+        m.Release("operands", e(at), after="mma"),
+    ]
+    outer = [
+        m.Acquire("results", e("t")),
+        *inner(*draw(slips(consume))),
+        m.Produce("results", e("t")),
+    ]
+    mma: m.Body = (loop("tiles", *draw(slips(outer))),)
+    if draw(st.booleans()):
+        mma = (*mma, m.Drain("mma"))
+    read = [
+        m.WaitReady("results", e("t")),
+        m.ReadStage("results", e("t")),
+        m.Release("results", e("t")),
+    ]
+    roles = (
+        m.ProtocolRole("load", load),
+        m.ProtocolRole("mma", mma),
+        m.ProtocolRole("epilogue", (loop("tiles", *draw(slips(read))),)),
+    )
+    return m.Protocol(
+        "random",
+        "sm_100a",
+        (
+            m.Ring("operands", ("A",), depth),
+            m.Ring("results", ("C",), slots, transport=m.Transport.MMA),
+        ),
+        roles,
+        (Parameter("tiles"),),
+        (Buffer("A", depth, bytes_per_stage=1024), Buffer("C", slots, space=Space.TENSOR)),
+    )
+
+
 def protocols() -> st.SearchStrategy[m.Protocol]:
     """All shapes; half of them the plain one."""
-    return st.one_of(split(), split(), split(), unified(), nested(), pingpong())
+    return st.one_of(split(), split(), split(), unified(), nested(), pingpong(), tensor())

@@ -217,6 +217,35 @@ def test_two_groups_in_flight_across_iterations() -> None:
     assert "TTN104" in refuted(broken_item)
 
 
+def test_a_prologue_group_counts_once() -> None:
+    """One group is issued before the loop; leaving one in flight does not cover it."""
+    first = (
+        m.WaitReady("operands", e(0)),
+        m.Issue(operands("0"), "group"),
+        m.Drain("group", e(1)),
+        m.Release("operands", e(0)),
+        m.Drain("group"),
+    )
+    fill = (m.Acquire("operands", e(0)), m.Produce("operands", e(0)))
+    assert "TTN104" in refuted(protocol(first, fill))
+    assert check(protocol((*first[:2], *first[4:], first[3]), fill)).answer is Answer.VERIFIED
+
+
+def test_arms_do_not_see_each_others_counters() -> None:
+    def body(*statements: m.Statement) -> m.Body:
+        return (
+            m.When(e("tiles >= 1"), (m.Count("c", e("c + 5")),), statements),
+            m.Count("c", e(0)),
+        )
+
+    item = protocol(
+        body(m.WaitReady("operands", e("c")), m.Release("operands", e("c"))),
+        (when("tiles < 1", m.Acquire("operands", e(0)), m.Produce("operands", e(0))),),
+    )
+    roles = tuple(replace(role, variables=(("c", 0),)) for role in item.roles)
+    assert check(replace(item, roles=roles)).answer is Answer.VERIFIED
+
+
 def counted(step: str = "c + 1", depth: int = 2) -> m.Protocol:
     """A counter runs over two nested loops in both roles."""
 
@@ -304,6 +333,14 @@ def test_a_barrier_leaves_the_rest_undecided_but_small_runs_still_refute() -> No
     sync = m.Primitive(ir.BarrierSync(ir.Reference("b"), e(64)))
     report = check(protocol((loop("tiles", sync, READ, WAIT, RELEASE),)))
     assert report.answer is Answer.REFUTED
+
+
+def test_a_barrier_may_keep_some_rules_and_not_others() -> None:
+    sync = m.Primitive(ir.BarrierSync(ir.Reference("b"), e(64)))
+    unheld = protocol((*PLAIN, sync), (loop("tiles", PRODUCE),))
+    assert check(unheld).answer is Answer.UNDECIDED
+    twice = protocol((loop("tiles", sync, WAIT, READ, RELEASE, RELEASE),))
+    assert "TTN113" in refuted(twice)
 
 
 def test_diagnostics_point_at_both_statements_and_name_the_iteration() -> None:

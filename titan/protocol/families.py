@@ -236,10 +236,10 @@ class _Walk:
         conditions: tuple[Expression, ...],
         position: tuple[Expression, ...],
     ) -> None:
-        self._body(then, environment, loops, (*conditions, held), (*position, Constant(0)))
-        self._body(
-            otherwise, environment, loops, (*conditions, Not(held)), (*position, Constant(1))
-        )
+        arms = ((then, held, 0), (otherwise, Not(held), 1))
+        for body, condition, place in arms:
+            inside = (*position, Constant(place))
+            self._body(body, dict(environment), loops, (*conditions, condition), inside)
         for arm in (then, otherwise):
             for item in walk(arm):
                 if isinstance(item, model.Count | model.For):

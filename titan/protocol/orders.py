@@ -169,7 +169,8 @@ def nearest(family: Family, reference: Execution | None, passes: int) -> list[Ex
     shared = _shared(family, reference)
     found: list[Execution] = []
     if reference is None or not shared:
-        found += [_last(family, {}, back) for back in range(passes)]
+        # Each execution once: callers count them.
+        found += [_last(family, {}, back) for back in range(passes if family.loops else 1)]
         return found
     outer = reference.family.loops[: len(shared)]
     same = {

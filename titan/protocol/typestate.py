@@ -30,9 +30,10 @@ from titan.protocol.ranking import Node, has_ranking
 from titan.protocol.solver import Arithmetic
 from titan.protocol.tokens import Breach, TokenRun
 from titan.protocol.unroll import UnrollError, walk
-from titan.protocol.uses import Uses, uses_of
+from titan.protocol.uses import SOFT_IF_OPAQUE, Uses, uses_of
 from titan.source.span import Span
 from titan.sync.expression import Binary, Constant, Expression, Name, to_text
+from titan.sync.program import Fence
 
 RUNS_MAX = 400
 
@@ -97,6 +98,14 @@ class _Checker:
         self.open: list[Undecided] = []
         self.found: dict[tuple[str, int], Counterexample] = {}
         self.questions = 0
+        primitives = [
+            item.operation
+            for role in protocol.roles
+            for item in walk(role.body)
+            if isinstance(item, model.Primitive)
+        ]
+        ordering = any(not isinstance(item, Fence) for item in primitives)
+        self.ignored = SOFT_IF_OPAQUE if ordering else frozenset()
 
     def run(self) -> TypestateReport:
         depths: dict[str, Expression] = {
@@ -104,9 +113,16 @@ class _Checker:
         }
         try:
             uses = uses_of(self.protocol)
+            if uses.opaque:
+                kind, span = uses.opaque[0]
+                self._leave(f"what a sync-level {kind} orders is left to the exploration", span)
             arithmetic = self._arithmetic(depths)
             self._ask(Obligations(*self._parts(uses, arithmetic, depths)), arithmetic)
-            if not self.found and not has_ranking(_nodes(uses), depths, self._sizes(depths)):
+            if (
+                not self.found
+                and not self.open
+                and not has_ranking(_nodes(uses), depths, self._sizes(depths))
+            ):
                 self._try_runs()
                 if not self.found:
                     self._leave("no affine times show that no circle of waits exists")
@@ -186,8 +202,9 @@ class _Checker:
 
     def _suspect(self, question: Question, values: dict[str, int]) -> None:
         """Confirm a model by running the tokens; otherwise leave the question open."""
-        if question.soft:
-            self._leave(question.reason, question.statement.span)
+        if question.soft or question.code in self.ignored:
+            reason = question.reason or f"{question.code} is kept only if a primitive orders it"
+            self._leave(reason, question.statement.span)
             return
         sizes = {
             item.name: values.get(item.name, item.minimum)
@@ -195,7 +212,7 @@ class _Checker:
             if item.value is None
         }
         try:
-            breaches = TokenRun(self.protocol, sizes, self.ready, self.free).breaches()
+            breaches = self._breaches(sizes)
         except UnrollError as error:
             self._leave(f"a possible {question.code} could not be run: {error}",
                         question.statement.span)  # fmt: skip
@@ -210,6 +227,11 @@ class _Checker:
             return
         self._keep(sizes, (exact or fitting)[0])
 
+    def _breaches(self, sizes: dict[str, int]) -> list[Breach]:
+        """What a run of tokens breaks, without rules that opaque primitives may keep."""
+        run = TokenRun(self.protocol, sizes, self.ready, self.free)
+        return [item for item in run.breaches() if item.code not in self.ignored]
+
     def _keep(self, sizes: dict[str, int], breach: Breach) -> None:
         breach = _unequal(self.protocol, breach)
         place = id(breach.statements[0]) if breach.statements else 0
@@ -220,7 +242,7 @@ class _Checker:
         """Look for a breach in runs of small sizes."""
         for sizes in _small_sizes(self.protocol):
             try:
-                breaches = TokenRun(self.protocol, sizes, self.ready, self.free).breaches()
+                breaches = self._breaches(sizes)
             except UnrollError:
                 continue
             if breaches:

@@ -29,7 +29,10 @@ class Use:
 
 @dataclass
 class Uses:
-    """All uses by kind, the statements of the tensor-core queue, and the finalizes."""
+    """All uses by kind, the statements of the tensor-core queue, and the finalizes.
+
+    `opaque` are primitives that order or block in ways unknown here, with their spans.
+    """
 
     acquires: list[Use] = field(default_factory=list)
     writes: list[Use] = field(default_factory=list)
@@ -39,13 +42,20 @@ class Uses:
     issues: list[Family] = field(default_factory=list)
     drains: list[Family] = field(default_factory=list)
     finalizes: list[Family] = field(default_factory=list)
+    opaque: list[tuple[str, object]] = field(default_factory=list)
 
     @property
     def arrivals(self) -> list[Use]:
         return [use for use in self.writes if use.arrives]
 
 
-_HARMLESS = (ir.Fence, ir.Assign)
+_HARMLESS = (ir.Fence, ir.Loop, ir.Branch)
+_OPAQUE = (
+    ir.Access, ir.Asynchronous, ir.Commit, ir.QueueWait, ir.BarrierSync, ir.BarrierArrive,
+    ir.BarrierWait, ir.PoolTake, ir.PoolGive,
+)  # fmt: skip
+# Rules that an order unknown here may keep all the same.
+SOFT_IF_OPAQUE = frozenset({"TTN101", "TTN104", "TTN106", "TTN109"})
 
 
 def uses_of(protocol: model.Protocol) -> Uses:
@@ -91,12 +101,26 @@ def _sort(protocol: model.Protocol, family: Family, uses: Uses) -> None:
         case model.Finalize():
             uses.finalizes.append(family)
         case model.Primitive(operation=operation):
-            for inner in ir.walk((operation,)):
-                if not isinstance(inner, _HARMLESS):
-                    raise Unsupported(
-                        f"a sync-level {type(inner).__name__}, which the exploration decides",
-                        family.statement.span,
-                    )
+            _primitive(protocol, operation, family, uses)
+
+
+def _primitive(
+    protocol: model.Protocol, operation: ir.Operation, family: Family, uses: Uses
+) -> None:
+    """Note what orders or blocks; what touches rings itself cannot be said."""
+    staged = {name for ring in protocol.rings for name in ring.buffers}
+    span = family.statement.span
+    for inner in ir.walk((operation,)):
+        if isinstance(inner, _HARMLESS):
+            continue
+        kind = type(inner).__name__
+        effects = inner.effects if isinstance(inner, ir.Access | ir.Asynchronous) else ()
+        completes = isinstance(inner, ir.Asynchronous) and inner.completes
+        if not isinstance(inner, _OPAQUE) or completes:
+            raise Unsupported(f"a sync-level {kind}, which the exploration decides", span)
+        if any(effect.buffer in staged for effect in effects):
+            raise Unsupported(f"a sync-level {kind} that touches a ring itself", span)
+        uses.opaque.append((kind, span))
 
 
 def _known_queue(group: str | None, declared: set[str], family: Family) -> None:
