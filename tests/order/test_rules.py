@@ -487,3 +487,5 @@ def test_sizes_budget_and_endless_control():
     nothing = analyse(program("zero", [role("p", ir.Arrive(at("b"), e("1 // 0")))],
                               barriers=[ir.Barrier("b", 1)]))  # fmt: skip
     assert nothing.outcome is Outcome.NOT_APPLICABLE and "no value" in nothing.reason
+    chunks = program("chunks", [role("p", ir.Asynchronous((), chunks=0))])
+    assert "no chunk" in analyse(chunks).reason

@@ -36,10 +36,7 @@ class Execution(RunState):
         if instance.bad:
             fail(FaultKind.INDEX_OUT_OF_RANGE, instance.bad, agent, instance)
         if self._execute(agent, instance):
-            self.observer.agent_stepped(agent, instance)
             self._advance(agent)
-        else:
-            self.observer.agent_stepped(agent, instance)
         self._after_step()
 
     def step_engine(self, actor: Actor, flight: Flight) -> None:
@@ -47,7 +44,6 @@ class Execution(RunState):
         self.steps.append(Step(actor, flight.agent, flight.ordinal))
         if actor is Actor.READS:
             flight.reading = False
-            self.observer.reads_over(flight)
         else:
             self._finish_chunk(flight)
         self._after_step()
@@ -237,7 +233,6 @@ class Execution(RunState):
 
     def _finish_chunk(self, flight: Flight) -> None:
         """An engine completes one chunk of a flight, or all that is left of it."""
-        self.observer.chunk_over(flight)
         instance = flight.instance
         operation = instance.operation
         last = flight.chunks == 1

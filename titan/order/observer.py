@@ -75,12 +75,3 @@ class Observer:
 
     def pool_given(self, agent: int, instance: Instance) -> None:
         """A pool amount is given back."""
-
-    def reads_over(self, flight: Flight) -> None:
-        """An engine has read all sources."""
-
-    def chunk_over(self, flight: Flight) -> None:
-        """An engine is about to complete one chunk; the last one ends the flight."""
-
-    def agent_stepped(self, agent: int, instance: Instance) -> None:
-        """The agent's operation has been executed (a sync may still hold it)."""

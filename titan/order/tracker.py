@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from titan.order.clocks import Clock, Clocks, FlightTrack, Moment
-from titan.order.findings import Findings, Weight
+from titan.order.findings import Findings
 from titan.order.lifetime import ExitRules, PoolRules
 from titan.order.memory import MemoryRules
 from titan.order.observer import Observer
@@ -12,7 +12,6 @@ from titan.order.run_state import RunState
 from titan.order.tables import Flight, Layout, Mbarrier, Named, QueueTable
 from titan.order.unfolding import Instance
 from titan.sync import program as ir
-from titan.sync.fault import Fault, FaultKind
 
 
 class Tracker(Observer):
@@ -90,16 +89,6 @@ class Tracker(Observer):
             clock[slot] = max(clock[slot], value)
             seen[slot] = max(seen[slot], value)
         return clock, seen
-
-    def chunk_over(self, flight: Flight) -> None:
-        if flight.chunks < 1:
-            fault = Fault(
-                FaultKind.TRANSACTION_MISMATCH,
-                "an operation completes in no chunk",
-                (flight.agent,),
-                (flight.instance.operation,),
-            )
-            self.findings.add(Weight.INEXACT, fault)
 
     def _engine_moments(self, flight: Flight) -> tuple[Moment, tuple[Clock, Clock]]:
         queue = flight.queue

@@ -192,7 +192,9 @@ class Unfolder:
         match operation:
             case ir.Access(effects=effects):
                 self._effects(made, effects, names, role)
-            case ir.Asynchronous(effects=effects, completes=completes):
+            case ir.Asynchronous(effects=effects, completes=completes, chunks=chunks):
+                if chunks < 1:
+                    raise NoValueError(f"an operation of {role.name} completes in no chunk")
                 self._effects(made, effects, names, role)
                 bad = made.bad
                 made.completes = tuple(
