@@ -1,0 +1,110 @@
+"""Rau scheduling on the public modulo-scheduling instances, against proven optima or bounds.
+
+    python benchmarks/schedule_instances.py FOLDER [--limit N]
+
+FOLDER is the `benchmarks` folder of the repository SpeedyBK/hatschet. Every graph is taken with the
+resource model beside it, or with each `RM*.xml` of its folder. Prints one line with the summary,
+and the instances where Rau is not at its bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from titan.loop.bounds import Unschedulable
+from titan.loop.graphml import beside, load_instance
+from titan.loop.model import Loop
+from titan.machine.load import Refused
+from titan.schedule import rau
+from titan.schedule.model import Outcome
+
+
+def pairs(folder: Path) -> list[tuple[Path, Path]]:
+    """Graphs with their resource models."""
+    found = []
+    for graph in sorted(folder.rglob("*.graphml")):
+        models = [beside(graph)]
+        if not models[0].exists():
+            models = sorted(graph.parent.glob("RM*.xml"))
+        found.extend((graph, model) for model in models if model.exists())
+    return found
+
+
+def exact(loop: Loop, ii: int, bound: int, seconds: float) -> tuple[int, bool]:
+    """The best proven lower bound, by refuting intervals with CP-SAT, and whether it is the optimum."""
+    from ortools.sat.python import cp_model
+
+    for candidate in range(bound, ii):
+        model = cp_model.CpModel()
+        horizon = sum(op.latency_cycles + op.cycles for op in loop.operations) + candidate
+        starts = [model.new_int_var(0, horizon, "") for _ in loop.operations]
+        by_unit: dict[str, list[tuple[object, int]]] = {}
+        for start, op in zip(starts, loop.operations, strict=True):
+            for use in op.uses:
+                row = model.new_int_var(0, candidate - 1, "")
+                model.add_modulo_equality(row, start, candidate)
+                if use.cycles != 1:
+                    raise NotImplementedError("blocking times above 1")
+                by_unit.setdefault(use.unit, []).append((row, 1))
+        for e in loop.dependences:
+            gap = e.delay_cycles - e.distance * candidate
+            model.add(starts[e.sink] - starts[e.source] >= gap)
+        for unit, rows in by_unit.items():
+            intervals = [model.new_fixed_size_interval_var(row, 1, "") for row, _ in rows]
+            model.add_cumulative(intervals, [1] * len(rows), loop.units[unit].capacity)
+        solver = cp_model.CpSolver()
+        solver.parameters.max_time_in_seconds = seconds
+        solver.parameters.num_workers = 1
+        status = solver.solve(model)
+        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return candidate, True
+        if status != cp_model.INFEASIBLE:
+            return candidate, False
+    return ii, True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--limit", type=int, default=10_000)
+    parser.add_argument("--seconds", type=float, default=20.0, help="for one refutation")
+    options = parser.parse_args()
+    done: list[tuple[str, Outcome, int, bool]] = []
+    refused = infeasible = 0
+    sizes, spent = [], 0.0
+    for graph, model in pairs(options.folder)[: options.limit]:
+        try:
+            loop = load_instance(graph, model)
+            begin = time.perf_counter()
+            outcome = rau.solve(loop)
+            spent += time.perf_counter() - begin
+        except Refused as error:
+            refused += 1
+            print(f"refused {graph}: {error}")
+            continue
+        except Unschedulable:
+            infeasible += 1
+            continue
+        bound = outcome.evidence.lower_bound
+        best, proved = bound, True
+        if outcome.schedule is not None and outcome.schedule.ii > bound:
+            best, proved = exact(loop, outcome.schedule.ii, bound, options.seconds)
+            name = f"{graph.parent.name}/{graph.stem}"
+            print(f"{name}: Rau {outcome.schedule.ii}, bound {bound}, best {best}, proved {proved}")
+        sizes.append(len(loop.operations))
+        done.append((str(graph), outcome, best, proved))
+    ratios = [o.schedule.ii / best for _, o, best, _ in done if o.schedule is not None]
+    at_bound = sum(o.schedule is not None and o.proved for _, o, _, _ in done)
+    print(
+        f"{len(done)} instances ({min(sizes)} to {max(sizes)} operations), {refused} refused, "
+        f"{infeasible} without any interval; scheduled {len(ratios)}; at the lower bound {at_bound}; "
+        f"mean interval over the proven optimum or bound {sum(ratios) / len(ratios):.5f}, "
+        f"worst {max(ratios):.3f}; optimum not proved for {sum(not p for *_, p in done)}; "
+        f"seconds in Rau {spent:.2f}"
+    )
+
+
+if __name__ == "__main__":
+    main()
