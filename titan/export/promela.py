@@ -31,9 +31,11 @@ _HEADER = """\
 #define NONE 255
 short fault = 0; /* number of the rule broken; 1: out of capacity */
 byte which = 0;
-hidden int i; hidden int j; hidden int k; hidden int m; hidden int c;
-hidden int low; hidden int held; hidden int slot;
-hidden int barrier; hidden int count; hidden int size;
+/* Working variables; 0 between steps. */
+int i; int j; int k; int m; int c; int low; int held; int slot; int barrier; int count; int size;
+inline clear() {{
+  i = 0; j = 0; k = 0; m = 0; c = 0; low = 0; held = 0; slot = 0; barrier = 0; count = 0; size = 0
+}}
 """
 
 
@@ -117,7 +119,7 @@ class _Model:
     def start(self) -> str:
         """The statements that bring the model into its first state and start its processes."""
         p = self.prefix
-        lines = [f"{p}settle()", f"{p}race()", f"{p}report()"]
+        lines = [f"{p}settle()", f"{p}race()", "clear()", f"{p}report()"]
         if self.reporting is None:
             lines += [f"run {p}agent_{number}()" for number in range(len(self.layout.agents))]
         else:
@@ -182,7 +184,7 @@ class _Model:
         p = self.prefix
         lines += ["    fi;", "    d_step {"]
         lines += [f"      if :: fault == 0 -> {p}settle(); {p}after(); {p}race() :: else fi;"]
-        return [*lines, f"      {p}report() }}", "  }"]
+        return [*lines, f"      clear(); {p}report() }}", "  }"]
 
     def _engine(self) -> list[str]:
         """All engines: any flight that may go on does so."""
@@ -195,7 +197,7 @@ class _Model:
         lines += [f"      {line}" for line in self.state.finish()]
         lines += [f"      {p}chosen = 0; {p}reads = 0;"]
         lines += [f"      if :: fault == 0 -> {p}after() :: else fi;"]
-        return [*lines, f"      {p}report() }}", "  }", "  od", "}"]
+        return [*lines, f"      clear(); {p}report() }}", "  }", "  od", "}"]
 
     def _watch(self) -> list[str]:
         """In a batch a deadlock is reported like any fault, once nothing else is possible."""

@@ -55,7 +55,7 @@ def run_spin(
     optimise: str = "-O2",
     breadth_first: bool = False,
 ) -> SpinResult:
-    """Verify one model of `to_promela`. With `breadth_first` a counterexample is a shortest one."""
+    """Verify one model of `to_promela`; `breadth_first` finds counterexamples of fewest steps."""
     with tempfile.TemporaryDirectory(prefix="titan-spin-") as folder:
         extra = ("-DBFS",) if breadth_first else ()
         build_s = _build(Path(folder), model, optimise, extra)
