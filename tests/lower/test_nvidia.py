@@ -315,3 +315,34 @@ def test_index_with_offset_and_when() -> None:
     )
     for count in (0, 1, 2, 5):
         assert verdict(lower(protocol), count) is None
+
+
+def test_finalize_waits_for_readers_of_another_cta() -> None:
+    """The consumer's last arrivals come after the producer's CTA would have ended."""
+    protocol = ring_of(m.Transport.BULK, READ)
+    producer, consumer = protocol.roles
+    there = replace(
+        protocol,
+        roles=(producer, replace(consumer, cta=1)),
+        buffers=(replace(protocol.buffers[0], cta=1),),
+    )
+    assert verdict(lower(there), 2) is FaultKind.LEAK_AT_EXIT
+    ended = replace(producer, body=(*producer.body, m.Finalize()))
+    for count in (0, 1, 2, 3):
+        program = lower(replace(there, roles=(ended, there.roles[1])))
+        assert verdict(program, count) is None, count
+    counted = replace(
+        ended,
+        body=(
+            loop(
+                "tiles",
+                m.Acquire("operands", e("n")),
+                m.Produce("operands", e("n")),
+                m.Count("n", e("n + 1")),
+            ),
+            m.Finalize(),
+        ),
+        variables=(("n", 0),),
+    )
+    program = lower(replace(there, roles=(counted, there.roles[1])))
+    assert verdict(program, 3) is None

@@ -18,6 +18,7 @@ from titan.lower.drains import issued_groups, pending_groups
 from titan.lower.facts import RingFacts
 from titan.lower.mbarrier_rings import MbarrierRings, empty_name, full_name, parity
 from titan.lower.model import Lowered, refusal
+from titan.lower.tails import next_index, readers_elsewhere
 from titan.protocol import model
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO, Constant, Expression, Name, binary
@@ -354,11 +355,38 @@ class _Nvidia(MbarrierRings):
         )
 
     def finalize(self, statement: model.Finalize) -> ir.Block:
-        """Nothing that the role started is in flight afterwards.
+        """Nothing that the role started is in flight afterwards, nor arrives at its barriers.
 
-        A copy into a ring is over when its consumer has waited for it; what only the role itself
-        can wait for are its tensor-core groups.
+        A copy into a ring is over when its consumer has waited for it. What the role itself waits
+        for are its tensor-core groups, and stages that another CTA still has to give back.
         """
+        return (*self._tails(statement), *self._drain_all(statement))
+
+    def _tails(self, statement: model.Finalize) -> ir.Block:
+        tails: list[ir.Operation] = []
+        for name, facts in self.facts.rings.items():
+            if not readers_elsewhere(self.facts, self.role, name):
+                continue
+            first = next_index(self.facts, self.role, name)
+            if first is None:
+                self.note(
+                    f"{self.role.name}: the stages of {name} are not waited for at the end; the "
+                    "index after the last one cannot be said",
+                    statement.span,
+                )
+                continue
+            variable = f"{name}_tail"
+            again = model.Acquire(name, Name(variable), span=statement.span)
+            last = binary("+", first, Constant(facts.ring.depth))
+            tails.append(
+                ir.Loop(
+                    variable, first, last, self.acquire(again), span=statement.span,
+                    label=f"finalize: wait for every stage of {name}",
+                )
+            )  # fmt: skip
+        return tuple(tails)
+
+    def _drain_all(self, statement: model.Finalize) -> ir.Block:
         span, label = statement.span, "finalize: drain all"
         groups = issued_groups(self.role)
         own: list[ir.Operation] = [
