@@ -63,6 +63,8 @@ def mutants(
     The exit code is 1 when a mutant survives without an argument or a kernel is refuted itself, and
     3 when something stays undecided.
     """
+    from dataclasses import replace
+
     from titan.cli.verify import setting
     from titan.mutate.decide import Budget, Decider
     from titan.mutate.judge import judge_all
@@ -78,13 +80,13 @@ def mutants(
         return ExitCode.BAD_INPUT
     budget = Budget(budget_states, budget_seconds)
     scores: list[Score] = []
-    for kernel in kernels:
+    for name, kernel in kernels:
         try:
             program = sync_program(kernel).program
         except Refusal as refusal:
             show(refusal.diagnostics)
             return ExitCode.BAD_INPUT
-        scores.append(judge_all(program, Decider(budget)))
+        scores.append(replace(judge_all(program, Decider(budget)), name=name))
     if format_name == "json":
         write(to_json(scores))
     elif format_name == "markdown":
@@ -94,8 +96,8 @@ def mutants(
     return _exit_code(scores)
 
 
-def _kernels(paths: tuple[str, ...], options: object) -> list[Kernel] | None:
-    """All kernels of the paths; None, after what is wrong was shown, where one cannot be read."""
+def _kernels(paths: tuple[str, ...], options: object) -> list[tuple[str, Kernel]] | None:
+    """All kernels of the paths, named; None, after what is wrong was shown, if one is faulty."""
     from titan.verify.files import find_kernels
     from titan.verify.model import Options
     from titan.verify.pipeline import read_family
@@ -104,13 +106,16 @@ def _kernels(paths: tuple[str, ...], options: object) -> list[Kernel] | None:
     found = find_kernels(paths)
     if found.empty:
         raise click.UsageError(f"no kernel files in {found.empty[0]!r}")
-    kernels: list[Kernel] = []
+    kernels: list[tuple[str, Kernel]] = []
     for path in found.kernels:
         family, errors, _ = read_family(path, options)
         if family is None:
             show(errors)
             return None
-        kernels += family.kernels
+        for kernel in family.kernels:
+            sizes = ", ".join(f"{name} {value}" for name, value in kernel.sizes)
+            alone = len(family.kernels) == 1
+            kernels.append((kernel.name if alone else f"{kernel.name}, {sizes}", kernel))
     return kernels
 
 

@@ -62,8 +62,8 @@ def to_markdown(scores: Iterable[Score]) -> str:
     """One row a program, and the rules that killed its mutants."""
     lines = [
         "| kernel | mutants | killed | equivalent | over-synchronised | surviving | undecided |"
-        " killed by |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+        " killed by | sizes |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |",
     ]
     total: Counter[Fate] = Counter()
     for score in scores:
@@ -72,9 +72,10 @@ def to_markdown(scores: Iterable[Score]) -> str:
         rules = Counter(judgement.rule for judgement in score.judgements if judgement.rule)
         told = ", ".join(f"{rule} ({count})" for rule, count in rules.most_common())
         cells = [f"`{score.name}`", str(counts.total()), *(str(counts[fate]) for fate in COLUMNS)]
-        lines.append(f"| {' | '.join(cells)} | {told or _summary(score)} |")
+        scope = score.baseline.scope.removeprefix("all interleavings, ").split(" (")[0]
+        lines.append(f"| {' | '.join(cells)} | {told or _summary(score)} | {scope} |")
     cells = ["all", str(total.total()), *(str(total[fate]) for fate in COLUMNS)]
-    return "\n".join([*lines, f"| {' | '.join(cells)} | |"]) + "\n"
+    return "\n".join([*lines, f"| {' | '.join(cells)} | | |"]) + "\n"
 
 
 def to_json(scores: Iterable[Score]) -> str:
