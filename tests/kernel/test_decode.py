@@ -384,3 +384,9 @@ def test_protocol_statements():
         model.Release("operands", t, "group"),
         model.WhenPoisoned("operands", t, (model.Release("operands", t),)),
     )
+
+
+def test_an_override_below_the_minimum_is_refused():
+    family, errors = decode_text(SIZES, overrides={"d": (-1, 3)})
+    assert family is None
+    assert [item.headline for item in errors] == ["`d` is at least 0, not -1"]

@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
+from tests.kernel.test_fuzz import mutants
 from tests.verify import kernels
 from titan.kernel.decode import decode_text
 from titan.report.findings import diagnostics_of, render
@@ -194,3 +196,18 @@ def test_saved_traces_are_complete_and_guarded(tmp_path: Path):
         damaged.write_text(broken, encoding="utf-8")
         with pytest.raises(TraceFileError):
             load(str(damaged))
+
+
+# ------------------------------------------------------------------------------- robust
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(mutants())
+def test_mutants_of_good_kernels_get_a_verdict_without_disagreement(text: str):
+    family, _ = decode_text(text, "k.yaml")
+    if family is None:
+        return
+    options = replace(QUICK, seconds_max=0.5, states_max=100_000)
+    finding = verify_kernel(family.kernels[0], options)
+    assert finding.verdict is not Verdict.DISAGREEMENT
+    assert render([finding], "text") and render([finding], "json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -120,8 +121,7 @@ def verify(
     _check(found, options)
     for path in found.loops:
         click.echo(f"note: {path} is a loop; `titan schedule` takes it", err=True)
-    findings = _run(found.kernels, options, jobs)
-    _show(findings, format_name, colour)
+    findings = _shown(_run(found.kernels, options, jobs), format_name, colour)
     return worst([item.exit_code for item in findings])
 
 
@@ -160,25 +160,38 @@ def _check(found: Found, options: Options) -> None:
         raise click.UsageError(f"no kernel has a size {quoted(unknown[0])}")
 
 
-def _run(paths: list[str], options: Options, jobs: int) -> list[Finding]:
-    from titan.verify.pipeline import count_kernels, verify_file
+def _run(paths: list[str], options: Options, jobs: int) -> Iterator[Finding]:
+    """The findings in the order of the files, each as soon as it is there."""
+    from titan.verify.pipeline import count_kernels, verify_each, verify_file
 
     if jobs == 1:
-        return [finding for path in paths for finding in verify_file(path, options)]
+        for path in paths:
+            yield from verify_each(path, options)
+        return
+    tasks = [(path, n) for path in paths for n in range(count_kernels(path, options))]
     from concurrent.futures import ProcessPoolExecutor
 
-    tasks = [(path, n) for path in paths for n in range(count_kernels(path, options))]
     with ProcessPoolExecutor(min(jobs, max(1, len(tasks)))) as pool:
         running = [pool.submit(verify_file, path, options, number) for path, number in tasks]
-        return [finding for future in running for finding in future.result()]
+        for future in running:
+            yield from future.result()
 
 
-def _show(findings: list[Finding], format_name: str, colour: str) -> None:
+def _shown(findings: Iterator[Finding], format_name: str, colour: str) -> list[Finding]:
+    """All findings; text is written while they come, JSON at the end."""
     import sys
 
     from titan.diagnostics.render.colour import wanted
     from titan.report.findings import render, summary
 
-    write(render(findings, format_name, colour=wanted(sys.stdout, colour)))
-    if format_name != "json" and len(findings) > 1:
-        write(summary(findings) + "\n")
+    done: list[Finding] = []
+    for finding in findings:
+        done.append(finding)
+        if format_name != "json":
+            write(render([finding], format_name, colour=wanted(sys.stdout, colour)))
+            sys.stdout.flush()
+    if format_name == "json":
+        write(render(done, format_name))
+    elif len(done) > 1:
+        write(summary(done) + "\n")
+    return done

@@ -55,9 +55,13 @@ def decode_text(
 
 
 def decode(
-    root: Node | None, errors: Iterable[Diagnostic], path: str, overrides: Overrides
+    root: Node | None,
+    errors: Iterable[Diagnostic],
+    path: str,
+    overrides: Overrides,
+    only: int | None = None,
 ) -> tuple[Family | None, list[Diagnostic]]:
-    """The kernels of a tree: one for every combination of its sizes.
+    """The kernels of a tree: one for every combination of its sizes, or the one numbered `only`.
 
     `overrides` that name no size of the file are ignored; the caller knows which were meant.
     """
@@ -69,7 +73,9 @@ def decode(
         return None, _told(reader)
     sizes = read_sizes(reader, top.get("sizes"), overrides)
     kernels = []
-    for chosen in sizes.combinations():
+    for number, chosen in enumerate(sizes.combinations()):
+        if only not in (None, number):
+            continue
         found = _Decoder(reader, top, path, sizes, chosen).kernel()
         if not reader.ok or found is None:
             return None, _told(reader)

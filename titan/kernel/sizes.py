@@ -54,6 +54,10 @@ def read_sizes(reader: Reader, node: Node | None, overrides: Overrides) -> Sizes
             _read_size(reader, sizes, name, fields[name])
     for name, values in overrides.items():
         if name in sizes.parameters:
+            least = sizes.parameters[name].minimum
+            if min(values) < least:
+                headline = f"{quoted(name)} is at least {least}, not {min(values)}"
+                reader.error("TTN009", headline, sizes.spans[name])
             sizes.fixed[name] = values
         elif name in sizes.choices or name in sizes.computed:
             sizes.computed.pop(name, None)

@@ -8,7 +8,7 @@ verdict of their own.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from titan.diagnostics.model import Diagnostic, diagnostic
 from titan.kernel.decode import decode, size_names
 from titan.kernel.model import Family, Kernel
 from titan.source.span import Span
-from titan.source.tree import Node
 from titan.source.yaml import parse_file
 from titan.sync.control import LocalLoopError
 from titan.sync.program import Policies, SyncProgram
@@ -28,11 +27,12 @@ from titan.verify.tracefile import SavedTrace, save
 from titan.verify.vacuity import vacuous
 
 
-def read_family(path: str, options: Options) -> tuple[Family | None, list[Diagnostic], Node | None]:
+def read_family(
+    path: str, options: Options, only: int | None = None
+) -> tuple[Family | None, list[Diagnostic]]:
     """The kernels of a file under the overrides, or what is wrong with it."""
     root, errors = parse_file(path)
-    family, diagnostics = decode(root, errors, path, dict(options.overrides))
-    return family, diagnostics, root
+    return decode(root, errors, path, dict(options.overrides), only)
 
 
 def unknown_sizes(paths: Iterable[str], options: Options) -> list[str]:
@@ -46,20 +46,25 @@ def unknown_sizes(paths: Iterable[str], options: Options) -> list[str]:
 
 def count_kernels(path: str, options: Options) -> int:
     """How many kernels the file stands for; 1 where it is faulty."""
-    family, _, _ = read_family(path, options)
+    family, _ = read_family(path, options)
     return len(family.kernels) if family is not None else 1
 
 
 def verify_file(path: str, options: Options, only: int | None = None) -> list[Finding]:
     """The verdicts on all kernels of a file, or on the one with number `only`."""
+    return list(verify_each(path, options, only))
+
+
+def verify_each(path: str, options: Options, only: int | None = None) -> Iterator[Finding]:
+    """The verdicts one by one, as they come."""
     started = time.monotonic()
-    family, errors, _ = read_family(path, options)
+    family, errors = read_family(path, options, only)
     if family is None:
         seconds = time.monotonic() - started
-        finding = Finding(path, "", "", Verdict.REFUSED, diagnostics=tuple(errors), seconds=seconds)
-        return [finding]
-    kernels = family.kernels if only is None else family.kernels[only : only + 1]
-    return [verify_kernel(kernel, options) for kernel in kernels]
+        yield Finding(path, "", "", Verdict.REFUSED, diagnostics=tuple(errors), seconds=seconds)
+        return
+    for kernel in family.kernels:
+        yield verify_kernel(kernel, options)
 
 
 def verify_kernel(kernel: Kernel, options: Options) -> Finding:
