@@ -1,0 +1,344 @@
+/* The closure U: operations of others, as far as they can happen before t (closure.c). */
+
+/* --------------------------------------------------------------------- what others touch */
+
+static int meets(const search_t *s, word first, word end, int write)
+{
+    const struct closure *c = s->closure;
+    for (word cell = first; cell < end; cell++)
+        if (c->writes[cell] == c->stamp || (write && c->reads[cell] == c->stamp))
+            return 1;
+    return 0;
+}
+
+/* Marks of engines appear when a generic asynchronous access finishes: a fence takes them away. */
+static int meets_fence(const search_t *s, const word *w, word first, word end, word proxy)
+{
+    const struct closure *c = s->closure;
+    word own = (word)1 << c->step.agent | ENGINE_BIT;
+    for (word cell = first; cell < end; cell++) {
+        const word *held = cell_at(s, w, cell);
+        if (c->fenced[cell] != c->stamp)
+            continue;
+        if (proxy == PROXY_GENERIC || ((held[C_WRITERS] | held[C_READERS]) & own))
+            return 1;
+    }
+    return 0;
+}
+
+static void add_completion(struct closure *c, const node_t *node, word barrier, word amount)
+{
+    if (amount <= 0)
+        c->strange[barrier] = 1;
+    else if (node->kind == N_QUEUE_ARRIVE)
+        c->arrivals[barrier] += amount;
+    else
+        c->finished[barrier] += amount;
+}
+
+/* Whether the flight of t keeps what `queue` of `agent` gets now from finishing. */
+static int held_back(const search_t *s, int agent, word queue)
+{
+    const struct closure *c = s->closure;
+    return c->flight && agent == c->step.agent && queue == c->node->x
+           && queue < s->program->queues && queue_info(s, queue)->ordered;
+}
+
+/* Flights of the state itself, but t, and what an ordered queue keeps behind t. */
+static int add_flights(search_t *s, word *w)
+{
+    struct closure *c = s->closure;
+    for (int a = 0; a < s->program->agents; a++) {
+        const word *region = agent_region(s, w, a);
+        int behind = 0;
+        for (int f = 0; f < region[A_FLIGHTS]; f++) {
+            const word *flight = flight_at(s, region, f);
+            const node_t *node = node_at(s, flight[F_NODE]);
+            if (flight == c->flight) {
+                behind = 1;
+                continue;
+            }
+            if (flight[F_GROUP] == GROUP_OPEN && node->x < s->program->queues) {
+                c->opened[a * s->program->queues + node->x] = 1;
+                if (!c->flight && a == c->step.agent)
+                    continue; /* its agent does not move: the group stays open */
+            }
+            /* The pipe itself keeps the order between t and the flight; marks it does not keep. */
+            int ordered = !c->flight && c->node->kind == N_ISSUE
+                          && piped(s, flight, a, c->step.agent, c->node->x);
+            const effect_t *effect = (const effect_t *)s->program->effects + node->effect;
+            for (int e = 0; e < node->effects; e++, effect++) {
+                word first, end;
+                flight_place(s, flight, e, &first, &end);
+                if (ordered && effect->proxy != PROXY_GENERIC)
+                    continue;
+                if (meets(s, first, end, (int)effect->write)
+                    || (effect->proxy == PROXY_GENERIC
+                        && meets_fence(s, w, first, end, PROXY_GENERIC)))
+                    return STAYS;
+            }
+            if (behind && held_back(s, a, node->x))
+                continue;
+            for (int i = 0; i < node->completions; i++) {
+                const word *value = flight + F_VALUES + 2 * (node->effects + i);
+                add_completion(c, node, value[0], value[1]);
+            }
+        }
+    }
+    return DONE;
+}
+
+/* Completions of phases of a barrier that U can bring about, at most. */
+static word completions(const search_t *s, const word *w, word number)
+{
+    const struct closure *c = s->closure;
+    const word *barrier = barrier_at(s, w, number);
+    word arrivals = c->arrivals[number];
+    if (c->strange[number] || barrier[B_EXPECTED] <= 0)
+        return ENDLESS;
+    if (arrivals < barrier[B_PENDING])
+        return 0;
+    if (arrivals == barrier[B_PENDING])
+        return barrier[B_BYTES] + c->expected[number] <= c->finished[number];
+    if (barrier[B_BYTES] > c->finished[number])
+        return 0;
+    return 1 + (arrivals - barrier[B_PENDING]) / barrier[B_EXPECTED];
+}
+
+static word generations(const search_t *s, const word *w, word number)
+{
+    const struct closure *c = s->closure;
+    if (c->wanted[number] <= 0)
+        return ENDLESS;
+    return (named_at(s, w, number)[D_ARRIVED] + c->threads[number]) / c->wanted[number];
+}
+
+/* ------------------------------------------------------------------- one agent's operation */
+
+static int value_of(search_t *s, word *w, int agent, word expression, word *out)
+{
+    return evaluate(s, w, s->closure->variables + agent * s->program->variables,
+                    agent_info(s, agent)->member, expression, out);
+}
+
+static int others_memory(search_t *s, word *w, int agent, const node_t *node)
+{
+    const titan_program *p = s->program;
+    const effect_t *effect = (const effect_t *)p->effects + node->effect;
+    const piece_t *pieces = (const piece_t *)p->pieces;
+    for (int e = 0; e < node->effects; e++, effect++) {
+        const buffer_t *buffer = (const buffer_t *)p->buffers + effect->buffer;
+        word stage = 0, part = 0;
+        int result = value_of(s, w, agent, effect->stage, &stage);
+        if (result == DONE && effect->part >= 0)
+            result = value_of(s, w, agent, effect->part, &part);
+        if (result != DONE)
+            return result;
+        if (stage < 0 || stage >= buffer->stages || part < 0 || part >= buffer->parts)
+            continue; /* a fault, whatever t does */
+        word piece = buffer->piece + stage * buffer->parts + part;
+        word end = pieces[effect->part >= 0 ? piece : piece + buffer->parts - 1].end;
+        int engine = node->kind == N_ISSUE;
+        if (meets(s, pieces[piece].first, end, (int)effect->write)
+            || (engine && meets_fence(s, w, pieces[piece].first, end, effect->proxy)))
+            return STAYS;
+    }
+    return DONE;
+}
+
+static int others_issue(search_t *s, word *w, int agent, const node_t *node)
+{
+    struct closure *c = s->closure;
+    const completion_t *done = (const completion_t *)s->program->completions + node->completion;
+    word queues = s->program->queues, index, amount;
+    int result = node->kind == N_ISSUE ? others_memory(s, w, agent, node) : DONE;
+    if (result != DONE)
+        return result;
+    if (node->x < queues) {
+        if (queue_info(s, node->x)->grouped)
+            c->opened[agent * queues + node->x] = 1;
+        else
+            c->commits[agent * queues + node->x] += 1;
+    }
+    if (held_back(s, agent, node->x))
+        return DONE;
+    if (node->kind == N_QUEUE_ARRIVE) {
+        result = value_of(s, w, agent, node->a, &index);
+        if (result == DONE)
+            result = value_of(s, w, agent, node->b, &amount);
+        if (result == DONE && index >= 0 && index < node->y)
+            add_completion(c, node, node->chunks + index, amount);
+        return result;
+    }
+    for (int i = 0; i < node->completions; i++, done++) {
+        result = value_of(s, w, agent, done->index, &index);
+        if (result == DONE)
+            result = value_of(s, w, agent, done->bytes, &amount);
+        if (result != DONE)
+            return result;
+        if (index >= 0 && index < done->stages)
+            add_completion(c, node, done->first + index, amount);
+    }
+    return DONE;
+}
+
+static int others_arrive(search_t *s, word *w, int agent, const node_t *node)
+{
+    struct closure *c = s->closure;
+    word index, count = 0, bytes = 0;
+    int result = value_of(s, w, agent, node->a, &index);
+    if (result == DONE)
+        result = value_of(s, w, agent, node->b, node->kind == N_EXPECT ? &bytes : &count);
+    if (result == DONE && node->kind == N_ARRIVE)
+        result = value_of(s, w, agent, node->c, &bytes);
+    if (result != DONE || index < 0 || index >= node->y)
+        return result;
+    word number = node->x + index;
+    if (bytes < 0 || node->flags & FLAG_DROP || (node->kind == N_ARRIVE && count <= 0))
+        c->strange[number] = 1;
+    c->arrivals[number] += count;
+    (node->kind == N_EXPECT ? c->announced : c->expected)[number] += bytes;
+    return DONE;
+}
+
+/* STAYS: blocked. A parity wait passes at the first completion that fits, for all U knows. */
+static int others_wait(search_t *s, word *w, int agent, const node_t *node)
+{
+    struct closure *c = s->closure;
+    word index, parity, meant;
+    int result = value_of(s, w, agent, node->a, &index);
+    if (result == DONE)
+        result = value_of(s, w, agent, node->b, &parity);
+    if (result == DONE && node->c >= 0)
+        result = value_of(s, w, agent, node->c, &meant);
+    if (result != DONE)
+        return result;
+    if (index < 0 || index >= node->y)
+        return BLOCKED; /* a fault, whatever t does */
+    word number = node->x + index, phase = barrier_at(s, w, number)[B_PHASE];
+    word *seen = c->passed + agent * s->program->barriers + number;
+    word most = completions(s, w, number), first = *seen;
+    if (((phase + first) & 1) == (parity & 1))
+        first += 1;
+    if (barrier_at(s, w, number)[B_STATUS] == 0 || first <= most)
+        c->waited[number] = 1;
+    if (first > most)
+        return BLOCKED;
+    /* Passing on another phase than the meant one is a fault and ends the sequence. */
+    if (node->c >= 0) {
+        if (meant + 1 - phase < *seen || meant + 1 - phase > most)
+            return BLOCKED;
+        first = meant + 1 - phase;
+    }
+    *seen = first;
+    return DONE;
+}
+
+static int others_named(search_t *s, word *w, int agent, const node_t *node)
+{
+    struct closure *c = s->closure;
+    word index, threads = 0;
+    int result = value_of(s, w, agent, node->a, &index);
+    if (result == DONE && node->kind != N_NAMED_WAIT)
+        result = value_of(s, w, agent, node->b, &threads);
+    if (result != DONE)
+        return result;
+    if (index < 0 || index >= node->y)
+        return BLOCKED;
+    word number = node->x + index, *turns = c->turns + agent * s->program->named + number;
+    if (node->kind != N_NAMED_WAIT && !c->in_sync[agent]) {
+        c->threads[number] += agent_info(s, agent)->threads;
+        if (c->wanted[number] != ENDLESS && c->wanted[number] != threads)
+            c->mixed[number] = 1;
+        if (threads < c->wanted[number])
+            c->wanted[number] = threads;
+        *turns += 1;
+        c->in_sync[agent] = node->kind == N_NAMED_SYNC;
+    }
+    if (node->kind == N_NAMED_ARRIVE)
+        return DONE;
+    if (*turns && generations(s, w, number) < *turns)
+        return BLOCKED;
+    c->in_sync[agent] = 0;
+    return DONE;
+}
+
+static int others_queue_wait(search_t *s, word *w, int agent, const node_t *node)
+{
+    const struct closure *c = s->closure;
+    word pending, least = 0, queues = s->program->queues;
+    int result = value_of(s, w, agent, node->a, &pending);
+    if (result != DONE)
+        return result;
+    int counted = c->flight && agent == c->step.agent && c->node->x == node->x
+                  && (!(node->flags & FLAG_READ) || c->flight[F_READING]);
+    if (counted) {
+        const word *closed = closed_at(s, agent_region(s, w, agent), node->x);
+        least = 1;
+        if (queue_info(s, node->x)->ordered)
+            least = *closed + c->commits[agent * queues + node->x] - c->flight[F_GROUP];
+    }
+    return least <= pending ? DONE : BLOCKED;
+}
+
+static int others_fence(search_t *s, word *w, const node_t *node)
+{
+    const struct closure *c = s->closure;
+    if (node->x == FENCE_INIT) {
+        for (int b = 0; b < s->program->barriers; b++)
+            if (barrier_at(s, w, b)[B_STATUS] == 1)
+                return STAYS;
+        return DONE;
+    }
+    if (!node->effects || !c->generic)
+        return DONE;
+    /* A fence of another agent takes only the marks of engines, unless the path rule holds. */
+    return node->x == FENCE_ASYNC && !s->program->path_rule && !c->flight ? DONE : STAYS;
+}
+
+static void others_commit(search_t *s, int agent, const node_t *node)
+{
+    struct closure *c = s->closure;
+    word place = agent * s->program->queues + node->x;
+    /* Empty groups count while an older one is unfinished, as far as U knows. */
+    c->commits[place] += 1;
+    c->opened[place] = 0;
+}
+
+/* The next operation of an agent in U: DONE passed, BLOCKED, STAYS not independent of t. */
+static int others_operation(search_t *s, word *w, int agent, const node_t *node)
+{
+    struct closure *c = s->closure;
+    word amount;
+    int result;
+    switch (node->kind) {
+    case N_END: return BLOCKED;
+    case N_ACCESS: return others_memory(s, w, agent, node);
+    case N_ISSUE:
+    case N_QUEUE_ARRIVE: return others_issue(s, w, agent, node);
+    case N_COMMIT: others_commit(s, agent, node); return DONE;
+    case N_QUEUE_WAIT: return others_queue_wait(s, w, agent, node);
+    case N_ARRIVE:
+    case N_EXPECT: return others_arrive(s, w, agent, node);
+    case N_WAIT: return others_wait(s, w, agent, node);
+    case N_NAMED_SYNC:
+    case N_NAMED_ARRIVE:
+    case N_NAMED_WAIT: return others_named(s, w, agent, node);
+    case N_FENCE: return others_fence(s, w, node);
+    case N_TAKE:
+    case N_GIVE:
+        result = value_of(s, w, agent, node->a, &amount);
+        if (result != DONE)
+            return result;
+        if (node->kind == N_GIVE) {
+            c->given[node->x] += amount;
+            return DONE;
+        }
+        if (w[s->program->off_pools + node->x] + c->given[node->x] < amount)
+            return BLOCKED;
+        c->taken[node->x] = 1;
+        return DONE;
+    case N_TOKEN_WAIT: return DONE;
+    default: return STAYS;
+    }
+}
