@@ -44,7 +44,7 @@ def export(
     wanted = [*settings]
     wanted += [f"depth={depth}"] if depth is not None else []
     wanted += [f"tiles={tiles}"] if tiles is not None else []
-    family, errors = read_family(path, Options(tuple(setting(text) for text in wanted)))
+    family, errors, _ = read_family(path, Options(tuple(setting(text) for text in wanted)))
     if family is None:
         show(errors)
         return ExitCode.BAD_INPUT

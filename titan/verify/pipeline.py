@@ -16,6 +16,7 @@ from titan.diagnostics.model import Diagnostic, diagnostic
 from titan.kernel.decode import decode, size_names
 from titan.kernel.model import Family, Kernel
 from titan.source.span import Span
+from titan.source.tree import Node
 from titan.source.yaml import parse_file
 from titan.sync.control import LocalLoopError
 from titan.sync.program import Policies, SyncProgram
@@ -29,10 +30,10 @@ from titan.verify.vacuity import vacuous
 
 def read_family(
     path: str, options: Options, only: int | None = None
-) -> tuple[Family | None, list[Diagnostic]]:
-    """The kernels of a file under the overrides, or what is wrong with it."""
+) -> tuple[Family | None, list[Diagnostic], Node | None]:
+    """The kernels of a file under the overrides, or what is wrong with it; and its tree."""
     root, errors = parse_file(path)
-    return decode(root, errors, path, dict(options.overrides), only)
+    return *decode(root, errors, path, dict(options.overrides), only), root
 
 
 def unknown_sizes(paths: Iterable[str], options: Options) -> list[str]:
@@ -46,7 +47,7 @@ def unknown_sizes(paths: Iterable[str], options: Options) -> list[str]:
 
 def count_kernels(path: str, options: Options) -> int:
     """How many kernels the file stands for; 1 where it is faulty."""
-    family, _ = read_family(path, options)
+    family, _, _ = read_family(path, options)
     return len(family.kernels) if family is not None else 1
 
 
@@ -58,7 +59,7 @@ def verify_file(path: str, options: Options, only: int | None = None) -> list[Fi
 def verify_each(path: str, options: Options, only: int | None = None) -> Iterator[Finding]:
     """The verdicts one by one, as they come."""
     started = time.monotonic()
-    family, errors = read_family(path, options, only)
+    family, errors, _ = read_family(path, options, only)
     if family is None:
         seconds = time.monotonic() - started
         yield Finding(path, "", "", Verdict.REFUSED, diagnostics=tuple(errors), seconds=seconds)
