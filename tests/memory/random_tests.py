@@ -171,7 +171,7 @@ def litmus_tests(draw, family: str) -> LitmusTest:
     threads = []
     for number in range(count):
         code: list[ast.Instruction] = []
-        for position in range(draw(st.integers(1, 4 if count == 2 else 3))):
+        for position in range(draw(st.integers(1, 4 if count == 2 and family != "async" else 3))):
             register = f"r{position}"
             code += _instructions(draw, family, register)
         if draw(st.booleans()) and family in ("barrier", "async"):

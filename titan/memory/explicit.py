@@ -192,7 +192,7 @@ class Enumeration:
         return runs
 
     def _some_runs(self, thread: int, values: dict[str, set[int]]) -> list[Run]:
-        limit = min(self.budget, 20_000)
+        limit = min(self.budget, 2_000)
         runs = list(islice(ThreadRuns(self.test, thread, values, self.rounds).runs(), limit))
         if len(runs) == limit:
             raise TooManyCandidates(self.test.name)

@@ -63,6 +63,89 @@ _SCOPES = {scope.value: scope for scope in Scope}
 _IDENTIFIER = re.compile(r"[A-Za-z_$%][A-Za-z0-9_$]*$")
 
 
+_SPACES = ("global", "shared", "shared::cta", "shared::cluster")
+_TYPES = tuple(f"{kind}{bits}" for kind in "usbf" for bits in (8, 16, 32, 64, 128))
+_ORDERS = tuple(Semantics)
+_GROUPS = ("commit_group", "wait_group", "sync", "aligned")
+# A qualifier that is not known here is refused: ignoring a misspelled one could change a verdict.
+_QUALIFIERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        ("ld", "st", "suld", "sust", "tld", "cold"),
+        (*_ORDERS, *_SCOPES, *_SPACES, *_TYPES, "volatile", "mmio"),
+    ),
+    **dict.fromkeys(("atom", "red"), (*_ORDERS, *_SCOPES, *_SPACES, *_TYPES, *ATOMIC_OPERATIONS)),
+    **dict.fromkeys((*ARITHMETIC, "mov"), _TYPES),
+    "fence": (
+        *_ORDERS,
+        *_SCOPES,
+        *_SPACES,
+        "proxy",
+        "alias",
+        "constant",
+        "texture",
+        "surface",
+        "async",
+        "tensormap",
+        "async::generic",
+        "tensormap::generic",
+        "mbarrier_init",
+        "sync_restrict::shared::cta",
+        "sync_restrict::shared::cluster",
+    ),
+    "membar": ("cta", "gl", "sys"),
+    "bar": ("cta", "sync", "arrive"),
+    "barrier": ("cta", "cluster", "sync", "arrive", "wait", "aligned", *_ORDERS),
+    "mbarrier": (
+        "init",
+        "arrive",
+        "expect_tx",
+        "test_wait",
+        "try_wait",
+        "parity",
+        *_ORDERS,
+        *_SCOPES,
+        *_SPACES,
+        *_TYPES,
+    ),
+    "cp": (
+        "async",
+        "bulk",
+        "tensor",
+        "mbarrier",
+        "mbarrier::complete_tx::bytes",
+        "bulk_group",
+        "multicast::cluster",
+        "arrive",
+        "noinc",
+        "wait_all",
+        "read",
+        "ca",
+        "cg",
+        "tile",
+        "1d",
+        "2d",
+        "3d",
+        "4d",
+        "5d",
+        *_GROUPS,
+        *_SPACES,
+        *_TYPES,
+    ),
+    "wgmma": ("fence", "mma_async", *_GROUPS),
+    "tcgen05": (
+        "mma",
+        "commit",
+        "fence::before_thread_sync",
+        "fence::after_thread_sync",
+        "cta_group::1",
+        "cta_group::2",
+        "mbarrier::arrive::one",
+        *_SPACES,
+        *_TYPES,
+    ),
+}
+
+
 class InstructionError(ValueError):
     """An instruction that cannot be read."""
 
@@ -147,6 +230,8 @@ def _access_order(line: _Line, allowed: tuple[str, ...]) -> tuple[Semantics, Sco
         return Semantics.RELAXED, Scope.SYS
     semantics = line.semantics(allowed, default="weak")
     if semantics is Semantics.WEAK:
+        if line.has(*_SCOPES):
+            raise InstructionError(f"`{line.head}` has a scope but no ordering")
         return semantics, None
     return semantics, line.scope()
 
@@ -402,4 +487,10 @@ def read_instruction(text: str) -> Instruction:
         near = get_close_matches(line.qualifiers[0], _READERS, 1)
         hint = f"; did you mean `{near[0]}`?" if near else ""
         raise InstructionError(f"unknown instruction `{line.qualifiers[0]}`{hint}")
+    known = _QUALIFIERS.get(line.qualifiers[0], ())
+    for qualifier in line.qualifiers[1:]:
+        if qualifier not in known:
+            near = get_close_matches(qualifier, known, 1)
+            hint = f"; did you mean `{near[0]}`?" if near else ""
+            raise InstructionError(f"`{line.head}` has no qualifier `{qualifier}`{hint}")
     return reader(line)

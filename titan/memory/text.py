@@ -321,9 +321,13 @@ class _Reader:
                 for name in named_locations(instruction):
                     if name not in self.locations:
                         raise LitmusError(f"unknown location `{name}`", instruction.span)
-                for name in named_mbarriers(instruction):
+                barriers = named_mbarriers(instruction)
+                for name in barriers:
                     if not self.locations[name].is_mbarrier:
                         raise LitmusError(f"`{name}` is not an mbarrier", instruction.span)
+                for name in named_locations(instruction):
+                    if self.locations[name].is_mbarrier and name not in barriers:
+                        raise LitmusError(f"`{name}` is an mbarrier, not data", instruction.span)
                 if isinstance(instruction, Branch) and instruction.target not in labels:
                     raise LitmusError(f"unknown label `{instruction.target}`", instruction.span)
 
