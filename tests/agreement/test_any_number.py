@@ -1,0 +1,86 @@
+"""The explorer's verdict for every number of tiles against its verdicts for single numbers.
+
+Random rings with an open number of tiles, some of them perturbed. A refutation for any number comes
+with a trace that the interpreter has confirmed, for the number in the trace; a VERIFIED for any
+number must hold for each number that is tried, up to three turns of the ring and two.
+"""
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from tests.agreement.engines import REFERENCE_STATES_MAX
+from tests.strategies import random_program
+from titan.explore.reference import Outcome, explore_reference
+from titan.sync.program import Parameter, SyncProgram
+
+pytest.importorskip("titan.explore.quotient")
+
+from titan.explore.quotient import NotApplicableError
+from titan.explore.search import Budget, explore
+
+BUDGET = Budget(60_000, 10.0)
+
+
+def open_ring(seed: int) -> SyncProgram:
+    """A ring, perturbed or not, whose number of tiles is open."""
+    random = Random(seed)
+    ring = random_program(random, "ring", random.choice((0, 0, 1, 1, 2)))
+    return replace(ring, parameters=(Parameter("tiles"),))
+
+
+def depth_of(program: SyncProgram) -> int:
+    return max(barrier.stages for barrier in program.barriers)
+
+
+def bounded(program: SyncProgram) -> tuple[Outcome, int]:
+    """The first number that refutes the program, or VERIFIED and the last number tried."""
+    last = 3 * depth_of(program) + 2
+    for tiles in range(last + 1):
+        result = explore(program, {"tiles": tiles}, BUDGET)
+        if result.outcome is not Outcome.VERIFIED:
+            return result.outcome, tiles
+    return Outcome.VERIFIED, last
+
+
+def compare(seeds: range) -> tuple[list[str], Counter[str]]:
+    wrong, tally = [], Counter[str]()
+    for seed in seeds:
+        program = open_ring(seed)
+        try:
+            every = explore(program, None, BUDGET)
+        except NotApplicableError:
+            tally["not applicable"] += 1
+            continue
+        tally[every.outcome] += 1
+        if every.outcome is Outcome.UNDECIDED:
+            continue
+        outcome, tiles = bounded(program)
+        if outcome is Outcome.REFUTED and every.outcome is Outcome.VERIFIED:
+            wrong.append(f"seed {seed}: verified for every number, refuted for {tiles}")
+        if every.outcome is Outcome.REFUTED:
+            assert every.trace is not None
+            number = dict(every.trace.parameters)["tiles"]
+            assert isinstance(number, int)
+            if outcome is Outcome.VERIFIED and number <= tiles:
+                wrong.append(f"seed {seed}: refuted at {number}, but that number alone verifies")
+            plain = explore_reference(program, {"tiles": number}, REFERENCE_STATES_MAX)
+            if plain.outcome is Outcome.VERIFIED:
+                wrong.append(f"seed {seed}: the reference search verifies {number}")
+    return wrong, tally
+
+
+def test_every_number_agrees_with_single_numbers():
+    wrong, tally = compare(range(160))
+    assert not wrong, "\n".join(wrong)
+    assert tally[Outcome.VERIFIED] > 40 and tally[Outcome.REFUTED] > 25, tally
+    assert tally["not applicable"] + tally[Outcome.UNDECIDED] < 40, tally
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(3600)
+def test_every_number_agrees_on_many_rings():
+    wrong, _ = compare(range(1_000, 4_000))
+    assert not wrong, "\n".join(wrong)
