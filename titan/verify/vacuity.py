@@ -13,11 +13,12 @@ from titan.diagnostics.model import Diagnostic, diagnostic
 from titan.diagnostics.wording import listed
 from titan.source.span import Span
 from titan.sync import program as ir
+from titan.sync.fault import Actor
 from titan.sync.interpreter import Machine
 from titan.sync.program import SyncProgram
 from titan.verify.sizes import bound_of, free_parameters
 
-STEPS_MAX = 20_000
+STEPS_MAX = 5_000  # of one run; a longer one says nothing about what is not used
 
 
 def vacuous(program: SyncProgram, span: Span | None) -> list[Diagnostic]:
@@ -28,9 +29,8 @@ def vacuous(program: SyncProgram, span: Span | None) -> list[Diagnostic]:
     for size in dict.fromkeys((1, 2, 3, bound_of(program))):
         minimums = {item.name: item.minimum for item in program.parameters}
         sizes = {name: max(size, minimums[name]) for name in names}
-        roles, barriers = _used(program, sizes)
-        idle_roles -= roles
-        unused -= barriers
+        if not _cross_off(program, sizes, idle_roles, unused):
+            return []
         if (not idle_roles and not unused) or not names:
             break
     spans: dict[str, object] = {item.name: item.span for item in program.roles}
@@ -47,27 +47,29 @@ def vacuous(program: SyncProgram, span: Span | None) -> list[Diagnostic]:
     return found
 
 
-def _used(program: SyncProgram, sizes: dict[str, int]) -> tuple[set[str], set[str]]:
-    """Roles that execute something and barriers that are named in it, in one run."""
+def _cross_off(
+    program: SyncProgram, sizes: dict[str, int], idle_roles: set[str], unused: set[str]
+) -> bool:
+    """Take away the roles that execute something and the barriers that are named in one run.
+
+    False where the run has more steps than are tried.
+    """
     machine = Machine(program, dict(sizes))
     state = machine.initial()
-    roles: set[str] = set()
-    barriers: set[str] = set()
     for _ in range(STEPS_MAX):
-        steps = machine.steps(state)
+        steps = machine.steps(state) if idle_roles or unused else []
         if not steps:
-            break
+            return True
         step = steps[0]
-        agent = machine.agents[step.agent]
-        if step.ordinal < 0:
+        if step.actor is Actor.AGENT:
             operation = machine.operation_of(state, step.agent)
-            roles.add(agent.role.name)
-            barriers |= set(_barriers(operation))
+            idle_roles.discard(machine.agents[step.agent].role.name)
+            unused -= set(_barriers(operation))
         after, _ = machine.apply(state, step)
         if after is None:
-            break
+            return True
         state = after
-    return roles, barriers
+    return False
 
 
 def _barriers(operation: ir.Operation | None) -> Iterable[str]:
