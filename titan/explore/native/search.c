@@ -141,6 +141,7 @@ void titan_free(search_t *s)
     free(s->packed);
     free(s->segments);
     free(s->segment_end);
+    free(s->segment_body);
     free(s->order);
     free(s->log);
     free(s);
@@ -167,10 +168,11 @@ search_t *titan_new(const titan_program *p, int symmetry, int partial_order, int
     s->packed = malloc(s->pack_room);
     s->segments = malloc(s->pack_room);
     s->segment_end = calloc((size_t)p->agents + 1, sizeof *s->segment_end);
+    s->segment_body = calloc((size_t)p->agents + 1, sizeof *s->segment_body);
     s->order = calloc((size_t)p->agents + 1, sizeof *s->order);
     s->closure = closure_new(s);
     if (!s->base || !s->next || !s->root || !s->packed || !s->segments || !s->segment_end
-        || !s->order || !s->closure || grow(s) != DONE) {
+        || !s->segment_body || !s->order || !s->closure || grow(s) != DONE) {
         titan_free(s);
         return NULL;
     }

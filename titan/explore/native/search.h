@@ -14,13 +14,14 @@ typedef struct {
     int symmetry, partial_order;
     word *base, *next, *root;  /* working states */
     uint8_t *packed, *segments;
-    int32_t *segment_end, *order;
+    int32_t *segment_end, *segment_body, *order;
     word shifted;              /* whether the last canonical form moved a shift class */
     /* the store of states */
     uint8_t **chunks;
     size_t chunk_count, chunk_room, chunk_used, chunk_bytes, bytes, bytes_max;
     uint64_t *offset;
-    uint32_t *parent, *hash, *slots;
+    uint32_t *parent, *hash;
+    uint64_t *slots;           /* open addressing: hash and number + 1, or 0 */
     uint32_t count, room, slot_mask, cursor;
     int64_t transitions, states_max;
     /* outcome */

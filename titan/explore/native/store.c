@@ -191,7 +191,9 @@ static size_t pack(search_t *s, word *w)
     uint8_t *to = s->segments;
     for (int a = 0; a < p->agents; a++) {
         int symmetric = s->symmetry && ((const role_t *)p->role)[agent_info(s, a)->role].symmetric;
+        uint8_t *begin = to;
         to = put_agent(s, to, agent_region(s, w, a), a);
+        s->segment_body[a] = (int32_t)(to - begin);
         s->order[a] = a;
         /* The agent's bits in all masks are part of what it is sorted by. */
         for (int m = 0; symmetric && m < p->mask_words; m++)
@@ -208,8 +210,12 @@ static size_t pack(search_t *s, word *w)
     to = s->packed;
     for (int i = 0; i < p->live_words; i++)
         to = put(to, w[p->live[i]]);
-    for (int a = 0; a < p->agents; a++)
-        to = put_agent(s, to, agent_region(s, w, s->order[a]), a);
+    for (int a = 0; a < p->agents; a++) {
+        int from = s->order[a];
+        size_t length = (size_t)s->segment_body[from];
+        memcpy(to, s->segments + (from ? s->segment_end[from - 1] : 0), length);
+        to += length;
+    }
     return (size_t)(to - s->packed);
 }
 
@@ -256,9 +262,15 @@ static const uint8_t *stored(const search_t *s, uint32_t state)
     return s->chunks[s->offset[state] / CHUNK_BYTES] + s->offset[state] % CHUNK_BYTES;
 }
 
+/* A slot holds the hash beside the number, so that a probe rarely looks at a state in vain. */
+static uint64_t slot_of(uint32_t hash, uint32_t state)
+{
+    return (uint64_t)hash << 32 | ((uint64_t)state + 1);
+}
+
 static int grow(search_t *s)
 {
-    uint32_t room = s->room ? 2 * s->room : 1024, slots = 4 * room;
+    uint32_t room = s->room ? 2 * s->room : 1024, slots = 2 * room;
     size_t wanted = (size_t)room * (sizeof *s->offset + sizeof *s->parent + sizeof *s->hash)
                     + (size_t)slots * sizeof *s->slots;
     if (s->chunk_bytes + wanted > s->bytes_max || room > UINT32_MAX / 8)
@@ -269,7 +281,7 @@ static int grow(search_t *s)
     s->parent = parent ? parent : s->parent;
     void *hash = realloc(s->hash, room * sizeof *s->hash);
     s->hash = hash ? hash : s->hash;
-    uint32_t *table = calloc(slots, sizeof *table);
+    uint64_t *table = calloc(slots, sizeof *table);
     if (!offset || !parent || !hash || !table) {
         free(table);
         return broken(s, ERROR_MEMORY);
@@ -283,7 +295,7 @@ static int grow(search_t *s)
         uint32_t slot = s->hash[state] & s->slot_mask;
         while (table[slot])
             slot = (slot + 1) & s->slot_mask;
-        table[slot] = state + 1;
+        table[slot] = slot_of(s->hash[state], state);
     }
     return DONE;
 }
@@ -321,9 +333,9 @@ static uint32_t find(const search_t *s, size_t length, uint32_t hash, uint32_t *
 {
     *slot = hash & s->slot_mask;
     while (s->slots[*slot]) {
-        uint32_t state = s->slots[*slot] - 1;
+        uint32_t state = (uint32_t)s->slots[*slot] - 1;
         /* Packed states describe their own length, so equal prefixes are equal states. */
-        if (s->hash[state] == hash && memcmp(stored(s, state), s->packed, length) == 0)
+        if (s->slots[*slot] >> 32 == hash && memcmp(stored(s, state), s->packed, length) == 0)
             return state;
         *slot = (*slot + 1) & s->slot_mask;
     }
@@ -347,6 +359,6 @@ static int insert(search_t *s, size_t length, uint32_t parent)
                           + (uint64_t)(place - s->chunks[s->chunk_count - 1]);
     s->parent[s->count] = parent;
     s->hash[s->count] = hash;
-    s->slots[slot] = ++s->count;
+    s->slots[slot] = slot_of(hash, s->count++);
     return DONE;
 }
