@@ -58,7 +58,9 @@ def build() -> Path:
     """
     with tempfile.TemporaryDirectory() as folder:
         made = Path(builder().compile(tmpdir=folder, verbose=False))
-        return Path(shutil.copy2(made, HERE / made.name))
+        # Replaced in one step: a process that runs the old module keeps its file.
+        fresh = Path(shutil.copy2(made, HERE / f"{made.name}.new"))
+        return fresh.replace(HERE / made.name)
 
 
 if __name__ == "__main__":

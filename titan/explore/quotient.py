@@ -51,7 +51,7 @@ from fractions import Fraction
 from titan.explore.shifts import Analysis, NotApplicableError, ShiftClass
 from titan.explore.tables import KINDS, Flat, Node
 from titan.sync import program as ir
-from titan.sync.expression import Binary, Constant, Expression, Name
+from titan.sync.expression import Binary, Constant, Expression, Name, linear_form
 
 __all__ = ["NotApplicableError", "apply_quotient"]
 
@@ -97,8 +97,13 @@ class _Tables:
             raise NotApplicableError("more than 60 groups of numbers grow independently")
         parameters = {p.name: n for n, p in enumerate(flat.parameters)}
         flat.classes = [
-            [c.period, c.threshold, -1 if c.parameter is None else parameters[c.parameter]]
-            for c in classes
+            [
+                c.period,
+                c.threshold,
+                -1 if c.parameter is None else parameters[c.parameter],
+                number if c.parameter is None else self._companion(number),
+            ]
+            for number, c in enumerate(classes)
         ]
         flat.variable_class = [
             [self.number.get((role, name), -1) for name in names]
@@ -113,6 +118,28 @@ class _Tables:
                 row[5] = classes[own].threshold + 4 * classes[own].period + 256
         self._shifts()
         self._restarts()
+
+    def _companion(self, number: int) -> int:
+        """A class every iteration of this one's loops steps: a running counter, as a rule."""
+        common: set[int] | None = None
+        for place, role in enumerate(self.flat.program.roles):
+            for operation in ir.walk(role.body):
+                if not isinstance(operation, ir.Loop):
+                    continue
+                if self.number.get((place, operation.variable)) != number:
+                    continue
+                stepped = {
+                    self.number.get((place, inner.variable), number)
+                    for inner in operation.body
+                    if isinstance(inner, ir.Assign) and self._steps(place, inner)
+                }
+                common = stepped if common is None else common & stepped
+        others = sorted((common or set()) - {number})
+        return others[0] if others else number
+
+    def _steps(self, role: int, assign: ir.Assign) -> bool:
+        form = linear_form(self.analysis.fold(assign.value))
+        return form is not None and form[0] == {assign.variable: 1} and form[1] > 0
 
     def _outer_class(self, parameter: ir.Parameter) -> int:
         """The class of the outer variable; it must be one class, or bounded everywhere."""

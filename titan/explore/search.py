@@ -210,6 +210,8 @@ class _Run:
             "classes_table": flat.classes, "variable_class": flat.variable_class,
             "parameter_class": flat.parameter_class, "cell_shift": flat.cell_shift,
             "cell_ancient": flat.cell_ancient, "barrier_shift": flat.barrier_shift,
+            "tagged": [int(any(column)) for column in zip(*flat.cell_shift, strict=True)]
+            or [0] * len(flat.cells),
         }  # fmt: skip
 
     # ------------------------------------------------------------------------------ search

@@ -262,21 +262,6 @@ static int is_old(const search_t *s, size_t length)
     return state != NO_STATE && state <= s->cursor;
 }
 
-/* Split cases of a size early, unless that leads to a state that has been expanded before. */
-static int decide_early(search_t *s, uint32_t state)
-{
-    const parameter_t *p = (const parameter_t *)s->program->parameter + s->need_parameter;
-    word place = p->base + (p->per ? 1 + 2 * s->need_record : 0), level = s->need_level;
-    for (word value = s->base[place]; value <= level; value++) {
-        copy_state(s, s->next, s->base);
-        s->next[place] = value;
-        s->next[place + 1] = value < level;
-        if (is_old(s, pack(s, s->next)))
-            return STAYS;
-    }
-    return decide(s, state);
-}
-
 /* Explore one step alone if some step allows it. STAYS: all steps have to be explored. */
 static int expand_one(search_t *s, uint32_t state, const step_t *steps, int count)
 {
@@ -285,16 +270,16 @@ static int expand_one(search_t *s, uint32_t state, const step_t *steps, int coun
         if (result == STAYS)
             continue;
         if (result == NEED)
-            return decide_early(s, state);
+            return decide(s, state);
         result = try_step(s, steps + i);
         if (result == NEED)
-            return decide_early(s, state);
+            return decide(s, state);
         if (result == FAULT)
             return found(s, state, steps + i);
         if (result != DONE)
             return result;
         size_t length = canonical(s, s->next);
-        if (s->shifted || is_old(s, length))
+        if (s->shifted == SHIFT_UNFAIR || (s->shifted == SHIFT_NONE && is_old(s, length)))
             continue;
         s->reduced += 1;
         return insert(s, length, state);

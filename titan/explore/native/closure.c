@@ -23,12 +23,19 @@
  * A fault state that needs two agents to stand somewhere (a race, a lapped wait) is seen from the
  * agent that stands still: its operation is an access or a wait, and u would conflict with it.
  *
- * So (Godefroid's theorem for persistent sets) every fault and deadlock stays reachable after t,
- * unless t is preferred for ever. That would be a cycle of stored states. A cycle either contains a
- * shift, and a t whose successor was shifted is not taken; or it does not, and then its last
- * expanded state leads to one expanded before, and such a t is not taken either. Splitting cases of
- * an open size (which the closure asks for when it meets a test of it) is sound at any time, since
- * a size is fixed from the start; it never shifts, and is subject to the same rule. */
+ * So (Godefroid's theorem for persistent sets) a fault that a sequence of steps leads to from s is
+ * also reached after t, by the same sequence without t, unless steps like t are preferred for ever.
+ * Consider an infinite path of such choices; at a state that is expanded fully the sequence goes
+ * on, so let there be none. If shifts stop, the path runs into a cycle of stored states without
+ * shift, where sizes are not split either (their bounds would rise): the state of the cycle that
+ * was expanded last leads to one expanded before, and such a t is not taken. If shifts go on, they
+ * are fair ones, since a t whose successor is shifted unfairly is not taken: by fair() in
+ * quotient.c every agent that has not ended has members in the class, so it goes on for ever, and
+ * every operation in flight has a tile that gets older with the class; one that never finished
+ * would become `ancient`, and the shift unfair. So each agent and engine takes its next step
+ * some time, which is then the first of its steps in the sequence, and the sequence gets shorter.
+ * Splitting cases of an open size (which the closure asks for when it meets a test of it) is sound
+ * at any time, since a size is fixed from the start. */
 
 #define CLOSURE_OPERATIONS_MAX 3000
 #define ENDLESS ((word)1 << 30)

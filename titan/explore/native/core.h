@@ -75,7 +75,9 @@ typedef struct { word cell, near; } cover_t;
 typedef struct { word per, base, minimum, table, length, limit, fixed, outer_class; } parameter_t;
 
 /* A class of numbers that shift together by `period` once all are at or above `threshold`. */
-typedef struct { word period, threshold, parameter; } class_t;
+/* `companion`: a class whose members are stepped whenever those of this one are (or the class
+ * itself); the tiles that it counts tell operations in flight apart. */
+typedef struct { word period, threshold, parameter, companion; } class_t;
 
 typedef struct {
     int32_t agents, roles, barriers, named, cells, pools, parameters, queues, classes;
@@ -93,6 +95,7 @@ typedef struct {
     const word *cell_ancient;          /* classes x cells: tiles below are never expected again */
     const word *barrier_shift;         /* classes x barriers: phase shift in one period */
     const word *first_values;          /* roles x variables */
+    const word *tagged;                /* cells: whether some class shifts the tiles of the cell */
 } titan_program;
 
 /* Words of one mbarrier, named barrier and cell among the fixed words. */

@@ -249,9 +249,10 @@ static int do_issue(search_t *s, word *w, int agent, const node_t *node)
     flight[F_CHUNKS] = node->chunks;
     for (int e = 0; e < node->effects; e++) {
         flight[F_VALUES + 2 * e] = places[e].piece;
-        /* What a read meant has been checked; only what a write leaves behind is still needed. */
+        /* What a read meant has been checked; it is kept where it tells the age of the flight. */
+        int kept = effects[e].write || s->program->tagged[places[e].first];
         flight[F_VALUES + 2 * e + 1] =
-            effects[e].write ? kept_tile(s, places[e].first, places[e].tile) : TILE_ANY;
+            kept ? kept_tile(s, places[e].first, places[e].tile) : TILE_ANY;
     }
     memcpy(flight + F_VALUES + 2 * node->effects, ends, sizeof(word) * 2 * node->completions);
     return DONE;

@@ -211,23 +211,92 @@ static word shift_instance(search_t *s, word *w, int number, word instance, word
     return 1;
 }
 
-/* Shift every class as far as it goes; returns whether anything moved. */
+/* Whether the tile of an operation in flight says how old it is, counted by the class. */
+static int tells_age(const search_t *s, const word *flight, int class)
+{
+    const node_t *node = node_at(s, flight[F_NODE]);
+    const word *shift = s->program->cell_shift + class * s->program->cells;
+    for (int e = 0; e < node->effects; e++) {
+        word first, end, tile = flight[F_VALUES + 2 * e + 1];
+        flight_place(s, flight, e, &first, &end);
+        if (shift[first] && !(tile >= TILE_UNDEFINED && tile <= TILE_ANCIENT))
+            return 1;
+    }
+    return 0;
+}
+
+/* In an ordered queue one that tells its age speaks for all: none passes another. */
+static int ages(const search_t *s, const word *region, int class)
+{
+    for (int f = 0; f < region[A_FLIGHTS]; f++) {
+        const word *flight = flight_at(s, region, f);
+        word queue = node_at(s, flight[F_NODE])->x;
+        int told = tells_age(s, flight, class);
+        int ordered = queue < s->program->queues && queue_info(s, queue)->ordered;
+        for (int e = 0; e < region[A_FLIGHTS] && !told && ordered; e++) {
+            const word *other = flight_at(s, region, e);
+            told = node_at(s, other[F_NODE])->x == queue && tells_age(s, other, class);
+        }
+        if (!told)
+            return 0;
+    }
+    return 1;
+}
+
+static int lives_in(const search_t *s, const word *region, int agent, int class)
+{
+    word live = node_at(s, region[A_NODE])->live;
+    for (int v = 0; v < s->program->variables; v++)
+        if ((live >> v & 1) && class_of(s, agent, v) == class)
+            return 1;
+    return 0;
+}
+
+/* Whether shifting the class again and again means that every agent goes on and every operation
+ * in flight finishes: each running agent has members of the class, and each flight gets older by
+ * the count of the class or of its companion. Then no step is put off for ever (closure.c). */
+static int fair(const search_t *s, const word *w, int number)
+{
+    const class_t *class = (const class_t *)s->program->classes_table + number;
+    word instance = -1;
+    for (int a = 0; a < s->program->agents; a++) {
+        const word *region = agent_region(s, w, a);
+        if (!ages(s, region, (int)class->companion))
+            return 0;
+        if (node_at(s, region[A_NODE])->kind == N_END)
+            continue;
+        if (!lives_in(s, region, a, number) || !lives_in(s, region, a, (int)class->companion))
+            return 0;
+        if (class->parameter < 0)
+            continue;
+        word here = instance_of(s, region, a, (int)class->parameter);
+        if (instance >= 0 && here != instance)
+            return 0;
+        instance = here;
+    }
+    return 1;
+}
+
+/* Shift every class as far as it goes: whether something moved, and whether fairly. */
 static word shift_classes(search_t *s, word *w)
 {
     const titan_program *p = s->program;
-    word moved = 0;
+    word moved = SHIFT_NONE;
     if (!p->classes)
-        return 0;
+        return moved;
     slide_windows(s, w, 0);
     for (int c = 0; c < p->classes; c++) {
         const class_t *class = (const class_t *)p->classes_table + c;
+        word here = 0;
         if (class->parameter < 0) {
-            moved |= shift_class(s, w, c);
-            continue;
+            here = shift_class(s, w, c);
+        } else {
+            const parameter_t *size = (const parameter_t *)p->parameter + class->parameter;
+            for (word r = 0; r < p->window; r++)
+                here |= shift_instance(s, w, c, w[size->base] + r, w + size->base + 1 + 2 * r);
         }
-        const parameter_t *size = (const parameter_t *)p->parameter + class->parameter;
-        for (word r = 0; r < p->window; r++)
-            moved |= shift_instance(s, w, c, w[size->base] + r, w + size->base + 1 + 2 * r);
+        if (here && moved != SHIFT_FAIR)
+            moved = fair(s, w, c) ? SHIFT_FAIR : SHIFT_UNFAIR;
     }
     return moved;
 }

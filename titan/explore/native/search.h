@@ -1,5 +1,7 @@
 /* The state of one search; included after core.h. */
 
+enum { SHIFT_NONE, SHIFT_UNFAIR, SHIFT_FAIR };
+
 #define CHUNK_BYTES ((size_t)1 << 20)
 
 typedef struct {
@@ -15,7 +17,7 @@ typedef struct {
     word *base, *next, *root;  /* working states */
     uint8_t *packed, *segments;
     int32_t *segment_end, *segment_body, *order;
-    word shifted;              /* whether the last canonical form moved a shift class */
+    word shifted;              /* SHIFT_*: what the last canonical form moved */
     /* the store of states */
     uint8_t **chunks;
     size_t chunk_count, chunk_room, chunk_used, chunk_bytes, bytes, bytes_max;
