@@ -51,6 +51,12 @@ def test_unexpected_verdict_is_exit_1(tmp_path: Path) -> None:
     assert "Expected Allowed, UNEXPECTED" in result.output
 
 
+def test_a_second_solver_confirms() -> None:
+    result = call("check", "--confirm", "--format", "concise", str(root("litmus") / "tensormap"))
+    assert result.return_value == 0
+    assert len(result.output.splitlines()) == 18  # 17 tests and the summary
+
+
 def test_graphs_are_written(tmp_path: Path) -> None:
     call("check", "--graph", str(tmp_path), str(ASYNC / "gw-bulkstore+under-fenced.litmus"))
     written = {path.suffix for path in tmp_path.iterdir()}

@@ -99,6 +99,15 @@ def test_forms_mean_what_they_say() -> None:
             assert entry.expected.verdict == wanted[form], entry.path.name
 
 
+def test_laxer_readings_only_forbid_more() -> None:
+    """The writer rule orders less than the path rule, fences asked for order less than not."""
+    for entry in ENTRIES:
+        assert entry.expected is not None
+        strict = entry.expected.under(ModelOptions(FenceRule.WRITER, WarPolicy.FENCE))
+        for reading in (ModelOptions(FenceRule.PATH), ModelOptions(war=WarPolicy.SYNC)):
+            assert strict == "Allowed" or entry.expected.under(reading) == "Forbidden"
+
+
 def test_the_public_sample_is_decided_fast() -> None:
     """The bounds of the task; benchmarks/litmus.py prints the measured figures."""
     seconds = [decide(read_test(e.path), recheck=False).seconds for e in of(root("litmus") / "ptx")]

@@ -65,6 +65,7 @@ def litmus() -> None:
     help="Write each witness to this folder as .dot and .svg.",
 )
 @click.option("--solver", type=click.Choice(["z3", "cvc5"]), default="z3", show_default=True)
+@click.option("--confirm", is_flag=True, help="Decide each test with the other solver, too.")
 @click.option(
     "--unroll", type=click.IntRange(0, 8), default=2, show_default=True, help="Extra loop rounds."
 )
@@ -83,6 +84,7 @@ def check(
     execution: bool,
     graph: Path | None,
     solver: str,
+    confirm: bool,
     unroll: int,
     timeout: int | None,
 ) -> int:
@@ -99,6 +101,9 @@ def check(
     count = unexpected = 0
     for entry in _entries(paths):
         decision = _decide(entry, options, solver, unroll, timeout)
+        if confirm:
+            other = "cvc5" if solver == "z3" else "z3"
+            _compare(decision, _decide(entry, options, other, unroll, timeout))
         expected = entry.expected.under(options) if entry.expected is not None else None
         code = _judge(decision, expected)
         worst = max(worst, code)
@@ -164,6 +169,18 @@ def _decide(
         )
     except UnsupportedTest as error:
         raise click.ClickException(f"{entry.path}: {error}") from None
+
+
+def _compare(first: Decision, second: Decision) -> None:
+    """Two solvers must not contradict each other; one that gave up contradicts nothing."""
+    from titan.memory.decide import EnginesDisagree
+
+    verdicts = {first.allowed, second.allowed} - {None}
+    if len(verdicts) > 1:
+        raise EnginesDisagree(
+            f"{first.test.name}: {first.solver} says {first.verdict}, "
+            f"{second.solver} says {second.verdict}"
+        )
 
 
 def _located(error: Exception) -> str:
