@@ -54,3 +54,16 @@ def test_both_forms_say_what_they_model_and_where_it_is_from(bug: str) -> None:
         assert re.fullmatch(r"[\w.-]+/[\w.-]+[#@]\w+", found["source"])
         heads.append((found["kernel"], found["target"], found["source"]))
     assert heads[0] == heads[1]
+
+
+def test_the_page_of_bugs_lists_them_all() -> None:
+    page = (HERE.parents[1] / "docs" / "reference" / "bugs.md").read_text(encoding="utf-8")
+    rows = {}
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 4 and re.fullmatch(r"[A-Z]+-\d+", cells[0]):
+            text = (FOLDER / f"{cells[0]}.buggy.yaml").read_text(encoding="utf-8")
+            found = HEAD.match(text)
+            assert found is not None and f"[{found['source']}](" in cells[1]
+            rows[cells[0]] = re.findall(r"TTN\d+", cells[3])
+    assert rows == EXPECTED
