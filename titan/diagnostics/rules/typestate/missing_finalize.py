@@ -14,9 +14,9 @@ it has left.
 
     - for: t in 0..tiles
       do:
-        - acquire: operands[t]
-        - produce: operands[t]
-    # no `finalize` at the end
+        - wait: operands[t]
+        - issue: {mma: [A[t]], as: group}
+    # neither `drain: group` nor `finalize` at the end
 
 ## What to do
 
