@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from titan.explore.tables import TooLargeError
 from titan.sync.expression import (
     Binary,
     Constant,
@@ -49,11 +50,22 @@ class Scope:
 
 
 def compile_expression(expression: Expression, scope: Scope) -> list[int]:
-    """Bytecode with OP_END. Raises UnknownNameError."""
+    """Bytecode with OP_END. Raises UnknownNameError and TooLargeError."""
     folded = substitute(expression, dict(scope.sizes))
+    if _depth(folded) > STACK_MAX:
+        raise TooLargeError(f"an expression nested more than {STACK_MAX} deep")
     code: list[int] = []
     _emit(folded, scope, code)
     return [*code, END]
+
+
+def _depth(expression: Expression) -> int:
+    match expression:
+        case Not(operand):
+            return 1 + _depth(operand)
+        case Binary(_, left, right):
+            return 1 + max(_depth(left), _depth(right))
+    return 1
 
 
 def _emit(expression: Expression, scope: Scope, code: list[int]) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from titan.explore.expressions import Scope, compile_expression
 from titan.explore.tables import (
     AGENTS_MAX,
+    CTAS_MAX,
     EFFECTS_MAX,
     FENCES,
     FLAG_DROP,
@@ -24,6 +25,7 @@ from titan.explore.tables import (
     KINDS,
     LEVEL_LIMIT,
     NAMED_WORDS,
+    PIECES_MAX,
     PROXIES,
     VARIABLES_MAX,
     WINDOW,
@@ -43,14 +45,28 @@ def flatten(program: ir.SyncProgram, sizes: Sizes | None = None) -> Flat:
     """
     given = dict(sizes or {})
     flat = Flat(program, agents_of(program), program.parameters)
-    if len(flat.agents) > AGENTS_MAX:
-        raise TooLargeError(f"more than {AGENTS_MAX} agents")
+    _check_room(flat)
     for parameter in program.parameters:
         size = given.get(parameter.name, parameter.value)
         if size is not None:
             flat.sizes[parameter.name] = size
     _Compiler(flat).run()
     return flat
+
+
+def _check_room(flat: Flat) -> None:
+    program = flat.program
+    if len(flat.agents) > AGENTS_MAX:
+        raise TooLargeError(f"more than {AGENTS_MAX} agents")
+    ctas = [role.cta for role in program.roles] + [buffer.cta for buffer in program.buffers]
+    ctas += [barrier.cta for barrier in program.barriers]
+    if not all(0 <= cta < CTAS_MAX for cta in ctas):
+        raise TooLargeError(f"a CTA numbered beyond {CTAS_MAX - 1}")
+    pieces = sum(buffer.stages * buffer.parts for buffer in program.buffers)
+    barriers = sum(barrier.stages for barrier in program.barriers)
+    barriers += sum(barrier.stages for barrier in program.named_barriers)
+    if max(pieces, barriers) > PIECES_MAX:
+        raise TooLargeError(f"more than {PIECES_MAX} pieces of memory or barriers")
 
 
 def role_variables(role: ir.Role) -> dict[str, int]:

@@ -14,10 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from titan.explore.flatten import Flat, flatten
+from titan.explore.flatten import flatten
 from titan.explore.quotient import apply_quotient
 from titan.explore.reference import Outcome
 from titan.explore.replay import replay
+from titan.explore.tables import Flat, TooLargeError
 from titan.sync.fault import Actor, FaultKind, Step, Trace
 from titan.sync.interpreter import LocalLoopError, Sizes
 from titan.sync.program import SyncProgram
@@ -147,7 +148,10 @@ class _Run:
 
     def _words(self, numbers: Any) -> Any:
         flat_numbers = [n for row in numbers for n in row] if _nested(numbers) else list(numbers)
-        array = self.ffi.new("word[]", flat_numbers or [0])
+        try:
+            array = self.ffi.new("word[]", flat_numbers or [0])
+        except OverflowError:
+            raise TooLargeError("a number beyond 64 bits") from None
         self.keep.append(array)
         return array
 

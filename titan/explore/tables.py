@@ -9,6 +9,8 @@ from titan.sync.expression import Expression
 from titan.sync.interpreter import Agent
 
 AGENTS_MAX = 60
+CTAS_MAX = 60
+PIECES_MAX = 20_000
 EFFECTS_MAX = 32
 VARIABLES_MAX = 60
 FLIGHT_WORDS_MAX = 128
