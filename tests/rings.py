@@ -170,3 +170,43 @@ def token_ring(random: Random) -> ir.SyncProgram:
         barriers=[ir.Barrier("all", count)],
         buffers=[ir.Buffer("slot", count)],
     )
+
+
+def persistent_ring(random: Random) -> ir.SyncProgram:
+    """Output tiles with a number of k-tiles each, counted through; both numbers are open."""
+    depth, consumers = random.choice((1, 2, 2)), random.choice((1, 2))
+    meant = random.random() < 0.7
+    per_tile = random.random() < 0.7
+    epilogue = random.random() < 0.5
+    stage = f"n % {depth}"
+
+    def wait(name: str, offset: int) -> ir.Wait:
+        phase = f"n // {depth} + {offset}"
+        return ir.Wait(at(name, stage), e(f"({phase}) % 2"), e(phase) if meant else None)
+
+    count = ir.Assign("n", e("n + 1"))
+    full = at("full", stage)
+    transfer = ir.Asynchronous(
+        (write("tile", stage, "n", proxy=ASYNC),), None, (ir.Completion(full, e(64)),)
+    )
+    fill: Body = [wait("empty", -1), ir.Arrive(full, transaction=e(64)), transfer, count]
+    use: Body = [wait("full", 0), access(read("tile", stage, "n")), FENCE]
+    use += [ir.Arrive(at("empty", stage)), count]
+    after: Body = [ir.BarrierSync(at("done"), e(consumers))] if epilogue else []
+    work_use: Body = [loop("k", "k_tiles", use), *after]
+    number = (("n", 0),)
+    return program(
+        "persistent_ring",
+        [
+            ir.Role("producer", (loop("w", "work", [loop("k", "k_tiles", fill)]),), 1, 1,
+                    variables=number),
+            ir.Role("consumer", (loop("w", "work", work_use),), consumers, 1, variables=number),
+        ],
+        parameters=[
+            ir.Parameter("work"),
+            ir.Parameter("k_tiles", minimum=1, per="w" if per_tile else None),
+        ],
+        barriers=[ir.Barrier("full", 1, depth), ir.Barrier("empty", consumers, depth)],
+        named_barriers=[ir.NamedBarrier("done")],
+        buffers=[ir.Buffer("tile", depth)],
+    )  # fmt: skip

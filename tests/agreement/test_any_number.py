@@ -6,12 +6,16 @@ number must hold for each number that is tried, up to three turns of the ring an
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from random import Random
 
 import pytest
 
 from tests.agreement.engines import REFERENCE_STATES_MAX
+from tests.edits import perturb
+from tests.rings import persistent_ring
 from tests.strategies import random_program
 from titan.explore.reference import Outcome, explore_reference
 from titan.sync.program import Parameter, SyncProgram
@@ -77,6 +81,53 @@ def test_every_number_agrees_with_single_numbers():
     assert not wrong, "\n".join(wrong)
     assert tally[Outcome.VERIFIED] > 40 and tally[Outcome.REFUTED] > 25, tally
     assert tally["not applicable"] + tally[Outcome.UNDECIDED] < 40, tally
+
+
+def nested_sizes(program: SyncProgram) -> Iterator[dict[str, int | tuple[int, ...]]]:
+    """Up to three output tiles of one or two k-tiles each, and more tiles of one number."""
+    per = any(parameter.per for parameter in program.parameters)
+    for work in range(4):
+        if per and work:
+            for k_tiles in product((1, 2), repeat=work):
+                yield {"work": work, "k_tiles": k_tiles}
+        else:
+            yield from ({"work": work, "k_tiles": k_tiles} for k_tiles in range(1, 5))
+    yield from ({"work": work, "k_tiles": 1} for work in range(4, 8))
+
+
+def compare_nested(seeds: range) -> tuple[list[str], Counter[str]]:
+    wrong, tally = [], Counter[str]()
+    for seed in seeds:
+        random = Random(seed)
+        program = perturb(persistent_ring(random), random, random.choice((0, 1, 1, 2)))
+        if any(parameter.value is not None for parameter in program.parameters):
+            continue
+        try:
+            every = explore(program, None, BUDGET)
+        except NotApplicableError:
+            tally["not applicable"] += 1
+            continue
+        tally[every.outcome] += 1
+        if every.outcome is not Outcome.VERIFIED:  # a trace has been confirmed already
+            continue
+        for sizes in nested_sizes(program):
+            if explore(program, sizes, BUDGET).outcome is Outcome.REFUTED:
+                wrong.append(f"seed {seed}: verified for all numbers, refuted for {sizes}")
+                break
+    return wrong, tally
+
+
+def test_two_open_numbers_agree_with_single_ones():
+    wrong, tally = compare_nested(range(100))
+    assert not wrong, "\n".join(wrong)
+    assert tally[Outcome.VERIFIED] > 15 and tally[Outcome.REFUTED] > 15, tally
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(3600)
+def test_two_open_numbers_agree_on_many_rings():
+    wrong, _ = compare_nested(range(1_000, 2_500))
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.heavy
