@@ -1,4 +1,4 @@
-"""Mutants of the kernels in protocols/: none survives, and the page of the reference says the same."""
+"""Mutants of the kernels in protocols/: none survives, and the reference page says the same."""
 
 import json
 import re
