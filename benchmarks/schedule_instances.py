@@ -33,7 +33,7 @@ def pairs(folder: Path) -> list[tuple[Path, Path]]:
 
 
 def exact(loop: Loop, ii: int, bound: int, seconds: float) -> tuple[int, bool]:
-    """The best proven lower bound, by refuting intervals with CP-SAT, and whether it is the optimum."""
+    """The best bound that CP-SAT proves by refuting intervals, and whether it is the optimum."""
     from ortools.sat.python import cp_model
 
     for candidate in range(bound, ii):
@@ -99,7 +99,8 @@ def main() -> None:
     at_bound = sum(o.schedule is not None and o.proved for _, o, _, _ in done)
     print(
         f"{len(done)} instances ({min(sizes)} to {max(sizes)} operations), {refused} refused, "
-        f"{infeasible} without any interval; scheduled {len(ratios)}; at the lower bound {at_bound}; "
+        f"{infeasible} without any interval; scheduled {len(ratios)}; "
+        f"at the lower bound {at_bound}; "
         f"mean interval over the proven optimum or bound {sum(ratios) / len(ratios):.5f}, "
         f"worst {max(ratios):.3f}; optimum not proved for {sum(not p for *_, p in done)}; "
         f"seconds in Rau {spent:.2f}"

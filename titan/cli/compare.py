@@ -14,7 +14,9 @@ SOLVERS = ("rau", "joint", "auto", "gauss")
 @click.command()
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
-@click.option("--loop", "path", type=click.Path(dir_okay=False), help="The loop, to compare solvers.")
+@click.option(
+    "--loop", "path", type=click.Path(dir_okay=False), help="The loop, to compare solvers."
+)
 @click.option("--budget", type=click.FloatRange(0.01, 1e6), default=60.0, show_default=True)
 @colour_option
 def compare(first: str, second: str, path: str | None, budget: float, colour: str) -> int:

@@ -1,4 +1,4 @@
-"""`titan schedule`: schedule the operations of a loop, or check a schedule that was made elsewhere."""
+"""`titan schedule`: schedule the operations of a loop, or check a schedule made elsewhere."""
 
 from __future__ import annotations
 
@@ -62,7 +62,11 @@ if TYPE_CHECKING:
 @click.option("--trace", "trace_path", type=click.Path(dir_okay=False), help="Write a timeline.")
 @click.option("--cache", type=click.Path(dir_okay=False), help="Look results up in this database.")
 @click.option(
-    "--format", "format_name", type=click.Choice(["text", "json"]), default="text", show_default=True
+    "--format",
+    "format_name",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
 )
 @colour_option
 def schedule(
@@ -85,7 +89,7 @@ def schedule(
 ) -> int:
     """Schedule a loop: initiation interval with its proof, stages, warps, prologue and epilogue.
 
-    LOOP is a loop-level file, or the GraphML of a public instance with its resource model beside it.
+    LOOP is a loop-level file, or the GraphML of a public instance, its resource model beside it.
     """
     from titan.loop.bounds import Unschedulable
     from titan.schedule.run import Request

@@ -176,7 +176,10 @@ def dependency_bound(loop: Loop, stages_max: int | None) -> Bound:
     """Depth of one iteration over the permitted stages; 1 when stages are not limited."""
     earliest = longest_paths(loop)
     depth, last = max(
-        ((t + op.cycles, v) for v, (t, op) in enumerate(zip(earliest, loop.operations, strict=True))),
+        (
+            (t + op.cycles, v)
+            for v, (t, op) in enumerate(zip(earliest, loop.operations, strict=True))
+        ),
         default=(0, 0),
     )
     if stages_max is None or not loop.operations:

@@ -12,7 +12,7 @@ def small_loop(seed: int, with_groups: bool = True) -> Loop:
     """2 to 4 operations, costs of 1 to 3 cycles, every kind of constraint now and then."""
     rng = random.Random(seed)
     units = {name: Unit(name, rng.choice((1, 1, 1, 2))) for name in ("A", "B")}
-    pools = ()
+    pools: tuple[Pool, ...] = ()
     if rng.random() < 0.2:
         window = rng.choice((1, 1, 2, 3))
         amount = rng.choice((1, 2))
@@ -101,9 +101,7 @@ def large_loop(n: int, seed: int, units: int = 6, back: float = 0.05) -> Loop:
         latency = rng.choice((1, 1, 2, 3, 5))
         operations.append(Operation(f"o{i}", (Use(names[unit], cycles),), max(cycles, latency)))
     target_ii = max(8, round(n**0.5))
-    table = {
-        name: Unit(name, max(1, -(-total[i] // target_ii))) for i, name in enumerate(names)
-    }
+    table = {name: Unit(name, max(1, -(-total[i] // target_ii))) for i, name in enumerate(names)}
     found = []
     for v in range(1, n):
         for _ in range(rng.choice((1, 1, 2, 3))):

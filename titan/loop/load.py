@@ -19,9 +19,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from titan.diagnostics.model import diagnostic
 from titan.diagnostics.wording import listed, suggestion
-from titan.loop.bounds import Unschedulable, density_bound, longest_paths, resource_bound
-from titan.loop.bounds import storage_bound
+from titan.loop.bounds import (
+    Unschedulable,
+    density_bound,
+    longest_paths,
+    resource_bound,
+    storage_bound,
+)
 from titan.loop.model import DATA, ORDER, Dependence, Loop, Operation, Use
 from titan.machine.load import (
     Refused,
@@ -32,18 +38,18 @@ from titan.machine.load import (
     read_units,
 )
 from titan.machine.model import Machine, WarpGroup
-from titan.source.reader import Fields, Reader
 from titan.source.loading import load_file
-from titan.source.span import Source, Span
+from titan.source.reader import Fields, Reader
+from titan.source.span import Source, Span, whole_file
 from titan.source.tree import Mapping, Node
 from titan.source.yaml import parse
 
 CYCLES_MAX = 10_000_000
 AMOUNT_MAX = 1 << 40
 DISTANCE_MAX = 10_000
-OPERATIONS_MAX = 50_000
-BYTES_MAX = 16 << 20
-NODES_MAX = 2_000_000
+OPERATIONS_MAX = 10_000
+BYTES_MAX = 4 << 20
+NODES_MAX = 300_000
 TOP = ("target", "machine", "note", "warps", "memories", "units", "dependences")
 OPERATION_KEYS = (
     "uses",
@@ -73,6 +79,9 @@ def parse_loop(text: str, path: str = "<loop>") -> Loop:
 
 
 def read_loop(source: Source, folder: Path) -> Loop:
+    if len(source.text) > BYTES_MAX:
+        text = f"the file is larger than {BYTES_MAX} bytes"
+        raise Refused([diagnostic("TTN003", text, whole_file(source.path))])
     root, errors = parse(source, nodes_max=NODES_MAX)
     reader = Reader(errors)
     found = _Decoder(reader, folder).loop(root) if root is not None else None
@@ -102,9 +111,10 @@ class _Decoder:
         if top is None:
             return None
         if top.has("titan"):
-            text = reader.string(top["titan"], "the format version")
-            if text is not None and text != "1":
-                reader.error("TTN016", f"format version {text} is not known", top["titan"].span)
+            version = reader.string(top["titan"], "the format version")
+            if version is not None and version != "1":
+                text = f"format version {version} is not known"
+                reader.error("TTN016", text, top["titan"].span)
         name = reader.identifier(top["loop"], "the loop's name") if top.has("loop") else ""
         target = self.machine(top)
         if target is None:
@@ -140,11 +150,11 @@ class _Decoder:
             text = "a loop has either a `target` or a `machine`"
             return reader.error("TTN007", text, top.key_span("loop"))
         if top.has("machine"):
-            text = reader.string(top["machine"], "the machine file")
-            if text is None:
+            file_name = reader.string(top["machine"], "the machine file")
+            if file_name is None:
                 return None
             try:
-                return load_machine(self.folder / text)
+                return load_machine(self.folder / file_name)
             except Refused as refused:
                 reader.errors.extend(refused.diagnostics)
                 return None
@@ -240,14 +250,16 @@ class _Decoder:
         return fields.has(key) and bool(self.reader.boolean(fields[key], f"`{key}`"))
 
     def uses(self, name: str, fields: Fields, units: set[str] | None) -> tuple[Use, ...]:
-        inner = self.reader.names(fields["uses"], f"`uses` of {name}") if fields.has("uses") else None
+        inner = (
+            self.reader.names(fields["uses"], f"`uses` of {name}") if fields.has("uses") else None
+        )
         found: list[Use] = []
         for unit in inner or ():
-            node = inner[unit]  # type: ignore[index]
+            block_node = inner[unit]  # type: ignore[index]
             if units is not None and unit not in units:
                 span = inner.key_span(unit)  # type: ignore[union-attr]
                 self.reader.undeclared(unit, span, units, "unit")
-            for block in getattr(node, "items", None) or (node,):
+            for block in getattr(block_node, "items", None) or (block_node,):
                 use = self.use(name, unit, block)
                 if use is not None:
                     found.append(use)

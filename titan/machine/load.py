@@ -45,7 +45,7 @@ def known_machines() -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def machine(name: str) -> Machine:
-    """The machine `name` of TITAN. Raises KeyError when there is none, Refused when it is faulty."""
+    """The machine `name` of TITAN. Raises KeyError when there is none, Refused for a faulty one."""
     if name not in known_machines():
         raise KeyError(name)
     return load_machine(root("backends") / name / "machine.yaml")
@@ -215,7 +215,7 @@ def _pools(reader: Reader, top: Fields, units: dict[str, Unit]) -> tuple[Pool, .
 def read_groups(reader: Reader, node: Node) -> tuple[WarpGroup, ...]:
     """Warp groups by name, in the order of the file."""
     fields = reader.names(node, "the warp groups")
-    found = []
+    found: list[WarpGroup] = []
     for name in fields or ():
         inner = reader.mapping(
             fields[name],  # type: ignore[index]

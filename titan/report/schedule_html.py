@@ -134,7 +134,7 @@ def _block(
 
 
 def page(result: Result) -> str:
-    """The interactive page: hover for details, click an operation to follow it, double click back."""
+    """The interactive page: hover for details, click an operation to follow it."""
     loop, schedule = result.loop, result.schedule
     title = escape(f"Schedule of {loop.name}")
     body = [f"<h1>{title}</h1>", "<pre>"]
@@ -147,7 +147,8 @@ def page(result: Result) -> str:
         body.append("</pre>")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{STYLE}</style></head>\n<body>\n" + "\n".join(body)
+        f"<style>{STYLE}</style></head>\n<body>\n"
+        + "\n".join(body)
         + f"\n<script>{SCRIPT}</script></body></html>\n"
     )
 

@@ -79,7 +79,9 @@ def table(loop: Loop, schedule: Schedule) -> list[str]:
     """Operations in the order of issue: cycle, stage, row, group, units."""
     width = max([len(op.name) for op in loop.operations] + [9])
     group = max(len(team.name) for team in loop.teams)
-    head = f"{'operation':{width}}  {'cycle':>7}  {'stage':>5}  {'row':>6}  {'group':{group}}  units"
+    head = (
+        f"{'operation':{width}}  {'cycle':>7}  {'stage':>5}  {'row':>6}  {'group':{group}}  units"
+    )
     lines = [head]
     order = sorted(range(len(schedule.starts)), key=lambda v: (schedule.starts[v], v))
     for v in order[:ROWS_MAX]:

@@ -1,5 +1,6 @@
-"""A schedule as a timeline in the Chrome trace format, which Perfetto reads: one cycle a microsecond.
+"""A schedule as a timeline in the Chrome trace format, which Perfetto reads.
 
+One cycle is shown as a microsecond.
 Process 1 shows the units, process 2 the warp groups.
 """
 

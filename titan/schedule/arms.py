@@ -102,8 +102,12 @@ class Placement:
     def record(self, v: int, seats: range, conflict: Conflict | None) -> None:
         problem = self.problem
         rows = tuple(
-            (problem.units[unit], (seats.start + first + k) % self.ii,
-             self.table.rows[unit][(seats.start + first + k) % self.ii], problem.capacity[unit])
+            (
+                problem.units[unit],
+                (seats.start + first + k) % self.ii,
+                self.table.rows[unit][(seats.start + first + k) % self.ii],
+                problem.capacity[unit],
+            )
             for unit, first, cycles, _ in problem.blocks[v]
             for k in range(min(cycles, self.ii, 8))
         )
@@ -212,7 +216,9 @@ def fuse(state: Placement, group: list[int], placed: list[list[int]]) -> bool:
             continue
         before = {v: state.starts[v] for v in other}
         state.unseat(other)
-        merged = sorted(group + other, key=lambda v: (-widest(state.problem, v), -state.priority[v], v))
+        merged = sorted(
+            group + other, key=lambda v: (-widest(state.problem, v), -state.priority[v], v)
+        )
         if state.place_in_order(merged, state.earliest):
             return True
         for v, t in before.items():

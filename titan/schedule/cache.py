@@ -81,9 +81,7 @@ class Cache:
             return None
         try:
             content = json.loads(row[0])
-            schedule = Schedule(
-                content["ii"], tuple(content["starts"]), tuple(content["teams"])
-            )
+            schedule = Schedule(content["ii"], tuple(content["starts"]), tuple(content["teams"]))
             evidence = Evidence(**content["evidence"])
             produced_by = str(content["produced_by"])
         except (ValueError, KeyError, TypeError):

@@ -127,7 +127,8 @@ def _teams(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
     for operation, team in zip(loop.operations, schedule.teams, strict=True):
         group = loop.groups[team]
         if group.warps < operation.warps:
-            text = f"`{operation.name}` needs {operation.warps} warps, `{group.name}` has {group.warps}"
+            text = f"`{operation.name}` needs {operation.warps} warps, "
+            text += f"`{group.name}` has {group.warps}"
             yield Fault("warps", text, (operation.name,))
         if producer is not None and operation.variable_latency != (team == producer):
             what = "has" if operation.variable_latency else "has no"
@@ -270,7 +271,9 @@ def _storage(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
         peak, row = profile.peak()
         if limit is not None and peak > limit:
             text = f"warp group `{loop.teams[team].name}` holds {peak} register words at cycle "
-            yield Fault("registers", f"{text}{row} of the steady state, limit {limit}", profile.at(row))
+            yield Fault(
+                "registers", f"{text}{row} of the steady state, limit {limit}", profile.at(row)
+            )
 
 
 def _ring(operation: Operation, ii: int, begin: int, end: int) -> Iterator[Fault]:

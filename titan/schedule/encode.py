@@ -25,7 +25,7 @@ from titan.schedule.cnf import Cnf, Literal, negate
 
 
 class Infeasible(Exception):
-    """No schedule exists at this interval within this horizon, and no solver is needed to see it."""
+    """No schedule exists at this interval within this horizon; no solver is needed to see it."""
 
 
 class Encoding:
@@ -152,7 +152,9 @@ class Encoding:
             self._busy.update(self._new_busy(v, first, cycles))
         return self._busy[key]
 
-    def _new_busy(self, v: int, first: int, cycles: int) -> dict[tuple[int, int, int, int], Literal]:
+    def _new_busy(
+        self, v: int, first: int, cycles: int
+    ) -> dict[tuple[int, int, int, int], Literal]:
         """Rows of a block shorter than an interval."""
         rows: dict[tuple[int, int, int, int], Literal] = {
             (v, first, cycles, row): False for row in range(self.ii)

@@ -142,9 +142,7 @@ def strategies(loop: Loop, schedule: Schedule) -> tuple[str, ...]:
 
 
 def users(loop: Loop, units: tuple[str, ...]) -> list[int]:
-    return [
-        v for v, op in enumerate(loop.operations) if any(use.unit in units for use in op.uses)
-    ]
+    return [v for v, op in enumerate(loop.operations) if any(use.unit in units for use in op.uses)]
 
 
 def loads_on_producer(loop: Loop, schedule: Schedule) -> bool:

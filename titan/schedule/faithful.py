@@ -47,12 +47,8 @@ class Formulation:
         self.n = len(loop.operations)
         reach = max((e.distance * ii + e.hold_cycles for e in loop.dependences), default=0)
         self.end = length + reach + 1
-        self.op = [
-            [self.boolean(f"op_{v}_{t}") for t in range(length)] for v in range(self.n)
-        ]
-        self.warp_of = [
-            team for team, group in enumerate(loop.teams) for _ in range(group.warps)
-        ]
+        self.op = [[self.boolean(f"op_{v}_{t}") for t in range(length)] for v in range(self.n)]
+        self.warp_of = [team for team, group in enumerate(loop.teams) for _ in range(group.warps)]
         if not loop.has_teams:
             self.warp_of = [0]
         self.opw = [
@@ -149,7 +145,9 @@ class Formulation:
 
     def teams_apart(self, u: int, v: int) -> list[tuple[Any, Any]]:
         count = len(self.loop.teams)
-        return [(self.on(u, a), self.on(v, b)) for a in range(count) for b in range(count) if a != b]
+        return [
+            (self.on(u, a), self.on(v, b)) for a in range(count) for b in range(count) if a != b
+        ]
 
     def spills(self) -> None:
         for e in self.loop.dependences:
@@ -224,10 +222,7 @@ class Formulation:
         uses = [e for e in self.loop.dependences if e.source == v and e.kind == DATA]
         self.solver.add(z3.Not(live[-1]))
         for x in range(1, self.end):
-            users = [
-                self.at(e.sink, x - e.distance * self.ii - e.hold_cycles)
-                for e in uses
-            ]
+            users = [self.at(e.sink, x - e.distance * self.ii - e.hold_cycles) for e in uses]
             here = [user for user in users if user is not None]
             defined = self.at(v, x)
             no_definition = z3.Not(defined) if defined is not None else z3.BoolVal(True)
@@ -248,7 +243,7 @@ class Formulation:
             elif held:
                 self.solver.add(self.z3.PbLe(held, limit))
 
-    def solve(self, seconds: float) -> Schedule | None | bool:
+    def solve(self, seconds: float) -> Schedule | bool | None:
         """A schedule, False when there is none, None when the time did not do."""
         z3 = self.z3
         self.solver.set("timeout", max(1, int(seconds * 1000)))
@@ -264,9 +259,7 @@ class Formulation:
 
         starts = tuple(next(t for t, x in enumerate(row) if holds(x)) for row in self.op)
         count = len(self.loop.teams)
-        teams = tuple(
-            next(k for k in range(count) if holds(self.on(v, k))) for v in range(self.n)
-        )
+        teams = tuple(next(k for k in range(count) if holds(self.on(v, k))) for v in range(self.n))
         return Schedule(self.ii, starts, teams)
 
 
@@ -277,7 +270,7 @@ def solve(
     begin = time.monotonic()
     size = [0, 0]
 
-    def attempt(ii: int, length: int) -> Schedule | None | bool:
+    def attempt(ii: int, length: int) -> Schedule | bool | None:
         left = seconds - (time.monotonic() - begin)
         if left <= 0:
             return None

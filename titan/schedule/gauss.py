@@ -5,7 +5,7 @@ closed expressions of these, derived here:
 
 * dependence and recurrence: for an arc of weight w the expected violation E[max(0, X_u + w - X_v)],
   where X_u - X_v is normal, so that it is m Phi(m / s) + s phi(m / s) with m = mu_u + w - mu_v and
-  s the joint deviation. It is zero in the limit exactly when mu_v >= mu_u + w: equality is no fault.
+  s the joint deviation. It vanishes in the limit when mu_v >= mu_u + w: equality is no fault.
 * modulo resources: P(issue at cycle d) = Phi((d + 1/2 - mu) / sigma) - Phi((d - 1/2 - mu) / sigma),
   wrapped into the rows of the interval; the expected use of each row over the capacity.
 * resources as a smooth maximum: tau logsumexp(use / (capacity tau)).
@@ -59,7 +59,7 @@ class Options:
 
 
 def solve(loop: Loop, options: Options | None = None) -> Outcome:
-    """A schedule by gradient descent, or Rau's. Raises Unschedulable, and Missing without PyTorch."""
+    """A schedule by gradient descent, or Rau's. Raises Unschedulable; Missing without PyTorch."""
     options = options or Options()
     torch = load_torch()
     begin = time.monotonic()
@@ -83,7 +83,9 @@ def solve(loop: Loop, options: Options | None = None) -> Outcome:
     statistics = {**fallback.statistics, "steps": steps}
     spent = time.monotonic() - begin
     notes = ("the differentiable scheduler found nothing; this is Rau's schedule",)
-    return Outcome("rau (gauss fell back)", fallback.schedule, fallback.evidence, spent, statistics, notes)
+    return Outcome(
+        "rau (gauss fell back)", fallback.schedule, fallback.evidence, spent, statistics, notes
+    )
 
 
 def load_torch() -> Any:
@@ -155,7 +157,9 @@ class Model:
     def _values(self, make: dict[str, Any]) -> None:
         """Values that take registers, with their data dependences, for the memory loss."""
         loop, torch = self.loop, self.torch
-        edges = [e for e in loop.dependences if e.kind == DATA and loop.operations[e.source].registers]
+        edges = [
+            e for e in loop.dependences if e.kind == DATA and loop.operations[e.source].registers
+        ]
         self.value = self._index([e.source for e in edges])
         self.reader = self._index([e.sink for e in edges])
         self.carried = torch.tensor([float(e.distance * self.ii) for e in edges], **make)
@@ -274,10 +278,10 @@ class Model:
                 with torch.no_grad():
                     arc_price += max(options.rho, 0.02) * late.detach()
                     row_price += max(options.rho, 0.05) * over.detach()
-                    memory_price += 0.02 * float(memory.sum())
+                    memory_price += 0.02 * float(memory.detach().sum())
                     self.log_sigma.clamp_(min=-1.5)
-                self.last_loss = float(loss)
-                self.last_violation = float(late.max()) if len(late) else 0.0
+                self.last_loss = float(loss.detach())
+                self.last_violation = float(late.detach().max()) if len(late) else 0.0
                 bar.advance(20)
                 if time.monotonic() > deadline:
                     break

@@ -77,8 +77,8 @@ def complete_horizon(loop: Loop, ii: int) -> int:
     """A length within which a feasible interval has a schedule (see the text of the module).
 
     Between successive stages in use a gap larger than any stage distance that a dependence asks
-    for, and than any distance over which a value is carried, can be closed: residues and groups stay,
-    dependences still hold, no lifetime grows.
+    for, and than any distance over which a value is carried, can be closed: residues and groups
+    stay, dependences still hold, no lifetime grows.
     """
     n = len(loop.operations)
     gap = 1
@@ -121,9 +121,7 @@ def solve(loop: Loop, options: Options | None = None) -> Outcome:
 
 def _last_interval(loop: Loop, lower: Bounds) -> int:
     """One iteration after the other, with every transfer: nothing is feasible only beyond this."""
-    delays = sum(
-        e.delay_cycles + loop.operations[e.source].spill_cycles for e in loop.dependences
-    )
+    delays = sum(e.delay_cycles + loop.operations[e.source].spill_cycles for e in loop.dependences)
     return max(lower.ii, sum(op.cycles for op in loop.operations) + delays) + 1
 
 
@@ -266,10 +264,11 @@ class Attempt:
             if not broken and registers_max is not None:
                 over = excesses(loop, self.ii, starts, teams, registers_max)
                 broken = over
-                if over and limit_guard is None:
-                    limit_guard = encoding.cnf.variable()
-                for excess in over:
-                    encoding.forbid(excess.cover, None, limit_guard)
+                if over:
+                    guard = limit_guard or encoding.cnf.variable()
+                    limit_guard = guard
+                    for excess in over:
+                        encoding.forbid(excess.cover, None, guard)
             schedule = Schedule(self.ii, starts, teams)
             if self.separate(schedule) or broken:
                 continue
@@ -403,9 +402,7 @@ def _unfinished(
     return _outcome(search, begin, None, Evidence("none", bound, text, lengths_to, complete))
 
 
-def _outcome(
-    search: Search, begin: float, best: Schedule | None, evidence: Evidence
-) -> Outcome:
+def _outcome(search: Search, begin: float, best: Schedule | None, evidence: Evidence) -> Outcome:
     statistics: dict[str, object] = {
         "engine": search.engine,
         "variables": search.variables,

@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from titan.loop.recurrence import Arc, PositiveCycle
+from titan.loop.recurrence import Arc, PositiveCycle, unit_cycle
 from titan.loop.recurrence import recurrence as plain_recurrence
-from titan.loop.recurrence import unit_cycle
 from titan.schedule import iterative as plain
 from titan.schedule.problem import Problem
 
@@ -68,6 +67,7 @@ class Placer:
             self._load()
 
     def _load(self) -> None:
+        assert self.module is not None
         problem, ffi = self.problem, self.module.ffi
         begin, flat = [0], []
         for blocks in problem.blocks:

@@ -56,17 +56,13 @@ def normalise(costs: list[int], total_max: int) -> Normalisation:
         search.largest(scale)
     assert search.best is not None
     chosen = dict(zip(values, search.best, strict=True))
-    scale = Fraction(search.best[0], values[0])
+    ratio = Fraction(search.best[0], values[0])
     error = max(
-        (
-            abs(Fraction(chosen[a] * b, chosen[b] * a) - 1)
-            for a in values
-            for b in values
-        ),
+        (abs(Fraction(chosen[a] * b, chosen[b] * a) - 1) for a in values for b in values),
         default=Fraction(0),
     )
     total = sum(chosen[c] for c in costs)
-    return Normalisation(chosen, search.bound, error, scale, total, search.explored)
+    return Normalisation(chosen, search.bound, error, ratio, total, search.explored)
 
 
 class _Search:
@@ -95,12 +91,10 @@ class _Search:
         high = (value * scale + self.bound) // top
         room = self.total_max - total - self.rest[i + 1]
         high = min(high, room // self.counts[i], chosen[-1])
-        candidates = sorted(
-            range(low, high + 1), key=lambda x: (abs(top * x - value * scale), x)
-        )
+        candidates = sorted(range(low, high + 1), key=lambda x: (abs(top * x - value * scale), x))
         for x in candidates:
-            errors = (abs(self.values[j] * x - value * chosen[j]) for j in range(i))
-            now = max(worst, max(errors))
+            errors = [abs(self.values[j] * x - value * chosen[j]) for j in range(i)]
+            now = max(worst, *errors)
             if now > self.bound:
                 if abs(top * x - value * scale) > self.bound:
                     break
@@ -167,9 +161,7 @@ def normalise_loop(loop: Loop, total_max: int = 300) -> Normalised:
             ),
             latency_cycles=cycles(operation.latency_cycles),
             spill_cycles=cycles(operation.spill_cycles),
-            issue_cycles=None
-            if operation.issue_cycles is None
-            else cycles(operation.issue_cycles),
+            issue_cycles=None if operation.issue_cycles is None else cycles(operation.issue_cycles),
         )
         for operation in loop.operations
     )

@@ -29,8 +29,9 @@ class Phases:
 def phases(loop: Loop, schedule: Schedule) -> Phases:
     """The program for a loop that runs just long enough to have a steady state.
 
-    Iteration i of the prologue starts at i * ii. In the steady state an operation of stage s belongs
-    to the iteration s before the newest; in the epilogue iterations are counted back from the last.
+    Iteration i of the prologue starts at i * ii. In the steady state an operation of stage s
+    belongs to the iteration s before the newest; in the epilogue iterations are counted back from
+    the last.
     """
     stages, ii = schedule.stages(loop), schedule.ii
     prologue, steady, epilogue = [], [], []

@@ -26,6 +26,8 @@ from titan.schedule.problem import Problem, compile_problem
 from titan.schedule.storage import excesses
 from titan.schedule.swing import depths, pressure, swing
 
+SHAKES = 6
+SHAKEN_MAX = 5_000
 POLICIES = ("naive", "reject", "degrade")
 
 
@@ -242,6 +244,18 @@ def _priorities(problem: Problem, ii: int, heights: list[int]) -> Iterator[tuple
         path = max((h + d for h, d in zip(heights, depth, strict=True)), default=0)
         slack = [path - h - d for h, d in zip(heights, depth, strict=True)]
         yield "slack", [-s * scale + h for s, h in zip(slack, heights, strict=True)]
+    for turn in range(SHAKES if problem.n <= SHAKEN_MAX else 0):
+        yield f"shaken height {turn}", shaken(heights, turn)
+
+
+def shaken(heights: list[int], turn: int) -> list[int]:
+    """Heights with a fixed pseudo-random addition, larger with every turn (a plain congruential
+    generator, so that the order is the same everywhere)."""
+    state, found = turn + 1, []
+    for height in heights:
+        state = (state * 1103515245 + 12345) % (1 << 31)
+        found.append(height * 64 + (state >> 8) % (64 * (turn + 1)))
+    return found
 
 
 def _settle(

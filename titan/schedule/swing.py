@@ -1,4 +1,4 @@
-"""Swing placement: every operation next to neighbours that are placed already, to keep values short.
+"""Swing placement: every operation next to placed neighbours, to keep values short.
 
 The register-aware arm. The operation with the least slack comes first; then always one that touches
 what is placed. With producers placed it goes as early as it can, with consumers placed as late as

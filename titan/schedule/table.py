@@ -74,7 +74,9 @@ class ReservationTable:
 
     def _conflict(self, unit: int, row: int, skip: int) -> Conflict:
         problem = self.problem
-        return Conflict(problem.units[unit], row, self.rows[unit][row], problem.capacity[unit], skip)
+        return Conflict(
+            problem.units[unit], row, self.rows[unit][row], problem.capacity[unit], skip
+        )
 
     def _probe_warps(self, operation: int, start: int) -> Conflict | None:
         team = self.problem.teams[operation]
@@ -147,7 +149,8 @@ class ReservationTable:
     def _refresh(self, unit: int, touched: list[int]) -> None:
         """The masks of a unit after some of its rows have changed."""
         rows, capacity = self.rows[unit], self.problem.capacity[unit]
-        for amount, mask in self.full[unit].items():
+        for amount, old in self.full[unit].items():
+            mask = old
             for row in touched:
                 if rows[row] + amount > capacity:
                     mask |= 1 << row
