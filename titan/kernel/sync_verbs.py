@@ -243,6 +243,11 @@ class SyncVerbs:
                 self.reader.error("TTN007", f"{clause.what} touches nothing", clause.span)
             return []
         queue_name = queue if isinstance(queue, str) else None
+        if completes and queue_name and self.context.declared.queues[queue_name].grouped:
+            headline = f"{clause.what} completes on a barrier and gathers in a group"
+            helps = ("a copy is waited for by its barrier or by its group",)
+            self.reader.error("TTN017", headline, clause.option_spans["completes"], helps=helps)
+            return []
         return [
             ir.Asynchronous(
                 effects, queue_name, tuple(completes), pieces, span=clause.span, label=verb
