@@ -62,6 +62,12 @@ def test_scope_tree() -> None:
     assert placements == [Placement(0, 0, 0), Placement(0, 0, 1)]
 
 
+def test_a_cta_is_in_one_cluster() -> None:
+    text = MP.replace("P0@cta 0,gpu 0 ", "P0@cta 0,cluster 0,gpu 0").replace("P1@cta 1", "P1@cta 0")
+    with pytest.raises(LitmusError, match="cta 0 of gpu 0 is in two clusters"):
+        read_litmus("t", text)
+
+
 def test_mbarriers_are_no_data() -> None:
     text = "PTX t\n{ mbarrier b = 1 @ cta 0; }\n P0@cta 0,gpu 0 ;\n ld r0, b ;\nexists (P0:r0=0)\n"
     with pytest.raises(LitmusError, match="`b` is an mbarrier"):

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.memory.perturbed_tests import perturbed_tests
 from tests.memory.random_tests import litmus_tests, options
 from titan.memory.decide import decide
 from titan.memory.explicit import TooManyCandidates, admits, allowed
 from titan.memory.printing import format_litmus
 from titan.memory.terms import UnsupportedTest
 
-EXAMPLES = {"plain": 300, "proxy": 300, "barrier": 250, "async": 200}
+EXAMPLES = {"plain": 300, "proxy": 300, "barrier": 250, "async": 120, "perturbed": 300}
 BUDGET = 3_000
 
 
@@ -27,7 +28,8 @@ def test_engines_agree(family: str) -> None:
     )
     @given(st.data())
     def agree(data: st.DataObject) -> None:
-        test, reading = data.draw(litmus_tests(family)), data.draw(options())
+        tests = perturbed_tests() if family == "perturbed" else litmus_tests(family)
+        test, reading = data.draw(tests), data.draw(options())
         try:
             decision = decide(test, reading, recheck=False)
             expected = allowed(test, reading, budget=BUDGET)

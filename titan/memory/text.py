@@ -122,6 +122,7 @@ class _Reader:
         last = tails[-1]
         condition = self._condition(threads, last.end(), len(self.text))
         self._check_declared(threads)
+        self._check_clusters(threads)
         return LitmusTest(
             header.group(2),
             tuple(self._homed(threads)),
@@ -203,7 +204,8 @@ class _Reader:
                     for t in threads
                     if (t.placement.cta, t.placement.gpu) == (home.cta, home.gpu)
                 ]
-                home = same[0] if same else home
+                if same and home.cluster == 1000 + home.cta:
+                    home = same[0]
             result.append(replace(location, home=home))
         return result
 
@@ -313,6 +315,17 @@ class _Reader:
     def _condition(self, threads: list[Thread], start: int, end: int) -> Condition:
         registers = {thread.name: defined_registers(thread) for thread in threads}
         return ConditionReader(self.source, start, end, registers, self.locations).read()
+
+    def _check_clusters(self, threads: list[Thread]) -> None:
+        """A CTA is in one cluster, whoever names it."""
+        clusters: dict[tuple[int, int], int] = {}
+        places = [(t.placement, None) for t in threads]
+        homes = [(loc.home, loc.span) for loc in self._homed(threads) if loc.home is not None]
+        for place, span in [*places, *homes]:
+            known = clusters.setdefault((place.gpu, place.cta), place.cluster)
+            if known != place.cluster:
+                message = f"cta {place.cta} of gpu {place.gpu} is in two clusters"
+                raise LitmusError(message, span or self.source.span(0, 3))
 
     def _check_declared(self, threads: list[Thread]) -> None:
         for thread in threads:
