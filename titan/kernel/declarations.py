@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import TypeVar
 
 from titan.diagnostics.model import Annotation
 from titan.diagnostics.wording import quoted
+from titan.kernel.layout import Layouts
+from titan.kernel.model import Layout, MatrixInstruction, Placement, TensorMap
 from titan.kernel.scope import Scope, Terms
 from titan.kernel.table import (
     AGENTS_MAX,
@@ -85,8 +88,22 @@ class Declared:
     threads: dict[str, int] = field(default_factory=dict)
     queues: dict[str, Queue] = field(default_factory=dict)
     pools: dict[str, Pool] = field(default_factory=dict)
-    swizzles: dict[str, str] = field(default_factory=dict)
     roles: dict[str, RoleHead] = field(default_factory=dict)
+    layouts: dict[str, Layout] = field(default_factory=dict)
+    tensor_maps: dict[str, TensorMap] = field(default_factory=dict)
+    instructions: dict[str, MatrixInstruction] = field(default_factory=dict)
+    kind_of: dict[str, str] = field(default_factory=dict)
+    barrier_bases: dict[str, int] = field(default_factory=dict)
+
+    def placement(self) -> Placement:
+        """What was said of places and kinds."""
+        return Placement(
+            tuple(self.layouts.values()),
+            tuple(self.tensor_maps.values()),
+            tuple(self.instructions.values()),
+            tuple(self.kind_of.items()),
+            tuple(self.barrier_bases.items()),
+        )
 
     def of_kind(self, *kinds: str) -> set[str]:
         return {name for name, kind in self.kinds.items() if kind in kinds}
@@ -102,6 +119,7 @@ class Declarations:
         self.target = target
         self.ctas = ctas
         self.declared = Declared()
+        self.layouts = Layouts(reader, self.terms, scope)
 
     def read(self, top: Fields, sizes: dict[str, Span]) -> Declared:
         """All sections that are there, in the order in which they depend on each other."""
@@ -115,6 +133,8 @@ class Declarations:
             "queues": self._queue,
             "pools": self._pool,
             "roles": self._role,
+            "tensor_maps": self._tensor_map,
+            "matrix_instructions": self._matrix_instruction,
         }
         for section_name, read in readers.items():
             node = top.get(section_name)
@@ -236,7 +256,8 @@ class Declarations:
             self.reader.error("TTN003", headline, span)
             stages = parts = units = 1
         space = Space(self._word("buffers", fields, "space", "shared", what))
-        self.declared.swizzles[name] = self._word("buffers", fields, "swizzle", "none", what)
+        layout = self.layouts.layout(name, fields, span)
+        self.declared.layouts[name] = layout
         if fields.has("layout"):
             self.reader.string(fields["layout"], f"`layout` of {what}")
         storage = ""
@@ -251,29 +272,17 @@ class Declarations:
             offset,
             units,
             self._number(fields, "initial", None, what, -1),
-            self._bytes(fields, what),
+            self._bytes(fields, what, layout),
             0,
             span,
         )
         alone = space is Space.GLOBAL and not fields.has("cta")
         self.declared.places[name] = Place(self._cta(fields, what), shared=alone)
 
-    def _bytes(self, fields: Fields, what: str) -> int:
+    def _bytes(self, fields: Fields, what: str, layout: Layout) -> int:
         """Bytes of one stage, from `bytes` or from tile and dtype; 0 where nothing is said."""
-        elements = 0
-        if fields.has("tile"):
-
-            def one(node: Node) -> int | None:
-                return self.terms.constant(node, self.scope, f"`tile` of {what}", 1, 2**20)
-
-            shape = self.reader.list_of(
-                fields["tile"], one, what=f"`tile` of {what}", at_least=1, at_most=6, single=True
-            )
-            elements = 1
-            for extent in shape:
-                elements *= extent
-        dtype = self._word("buffers", fields, "dtype", "", what)
-        bits = elements * BITS_OF_DTYPE.get(dtype, 0)
+        elements = prod(layout.tile) if layout.tile else 0
+        bits = elements * BITS_OF_DTYPE.get(layout.dtype, 0)
         if bits % 8 or bits // 8 > BYTES_MAX:
             problem = "is no whole number of bytes" if bits % 8 else f"is over {BYTES_MAX} bytes"
             self.reader.error("TTN009", f"one stage of {what} {problem}", fields["tile"].span)
@@ -295,6 +304,9 @@ class Declarations:
             span,
         )
         self.declared.places[name] = Place(self._cta(fields, what))
+        base = self._number(fields, "base", None, what)
+        if base is not None:
+            self.declared.barrier_bases[name] = base
 
     def _named(self, name: str, fields: Fields, span: Span) -> None:
         what = f"named barrier {quoted(name)}"
@@ -307,6 +319,7 @@ class Declarations:
     def _queue(self, name: str, fields: Fields, span: Span) -> None:
         what = f"queue {quoted(name)}"
         word = self._word("queues", fields, "kind", "", what)
+        self.declared.kind_of[name] = word
         grouped, ordered, pipelined = QUEUE_KINDS.get(word, (True, True, False))
         self.declared.queues[name] = Queue(
             name,
@@ -320,6 +333,7 @@ class Declarations:
         what = f"pool {quoted(name)}"
         available = self._number(fields, "available", 0, what)
         self.declared.pools[name] = Pool(name, available, span)
+        self.declared.kind_of[name] = self._word("pools", fields, "kind", "", what)
         self.declared.places[name] = Place(self._cta(fields, what))
 
     def _role(self, name: str, fields: Fields, span: Span) -> None:
@@ -355,6 +369,17 @@ class Declarations:
             self._cta(fields, what),
             span,
         )
+
+    def _tensor_map(self, name: str, fields: Fields, span: Span) -> None:
+        found = self.layouts.tensor_map(name, fields, span, self.declared.layouts)
+        if found is not None:
+            self.declared.tensor_maps[name] = found
+
+    def _matrix_instruction(self, name: str, fields: Fields, span: Span) -> None:
+        roles = self.declared.roles
+        found = self.layouts.matrix_instruction(name, fields, span, set(roles))
+        if found is not None:
+            self.declared.instructions[name] = found
 
     def _counters(self, fields: Fields, what: str, index: str) -> tuple[tuple[str, int], ...]:
         node = fields.get("counters")

@@ -149,7 +149,7 @@ class _Decoder:
                 RoleShape(head.name, head.agents, head.threads, head.registers, head.span)
                 for head in declared.roles.values()
             ),
-            swizzles=tuple(declared.swizzles.items()),
+            placement=declared.placement(),
             note=note,
             source=source,
             ctas=ctas,

@@ -33,6 +33,11 @@ BITS_OF_DTYPE = {
     "i16": 16, "i8": 8, "u64": 64, "u32": 32, "u16": 16, "u8": 8, "i4": 4, "b1": 1,
 }  # fmt: skip
 
+SWIZZLES = ("none", "32B", "64B", "128B")
+# The packed types of tensor maps: 16 elements in 8, 16 (padded) or 16 (of 12) bytes.
+PACKED_DTYPES = ("16u4_align8b", "16u4_align16b", "16u6_align16b")
+TENSOR_DTYPES = (*BITS_OF_DTYPE, *PACKED_DTYPES)
+
 
 class Form(Enum):
     """What a value looks like."""
@@ -123,8 +128,12 @@ SECTIONS: tuple[Section, ...] = (
             Key("tile", Form.NUMBERS, "shape of one stage"),
             Key("dtype", Form.WORD, "element type", tuple(BITS_OF_DTYPE)),
             Key("bytes", Form.CONSTANT, "bytes of one stage"),
-            Key("swizzle", Form.WORD, "swizzle mode", ("none", "32B", "64B", "128B")),
+            Key("swizzle", Form.WORD, "swizzle mode", SWIZZLES),
             Key("layout", Form.TEXT, "a word for the layout"),
+            Key("alignment", Form.CONSTANT, "bytes that its address is a multiple of"),
+            Key("base", Form.CONSTANT, "byte offset of its first stage in shared memory"),
+            Key("stride", Form.CONSTANT, "bytes from one stage to the next, padding included"),
+            Key("lane_bytes", Form.CONSTANT, "bytes that a lane copies in one direct-to-LDS load"),
             Key("initial", Form.CONSTANT, "tile that is held before the program starts"),
             Key("storage", Form.IDENTIFIER, "memory that is shared with other buffers"),
             Key("offset", Form.CONSTANT, "first unit in the storage"),
@@ -165,6 +174,7 @@ SECTIONS: tuple[Section, ...] = (
             Key("count", Form.CONSTANT, "arrivals of one phase", required=True),
             _STAGES,
             Key("initialised", Form.BOOLEAN, "false: the program runs `init` and the fence"),
+            Key("base", Form.CONSTANT, "byte offset of the first one in shared memory"),
             _CTA,
         ),
         short="count",
@@ -196,7 +206,11 @@ SECTIONS: tuple[Section, ...] = (
         "pools",
         "pool",
         "counted resources that are taken and given back",
-        (Key("available", Form.CONSTANT, "amount at the start", required=True), _CTA),
+        (
+            Key("available", Form.CONSTANT, "amount at the start", required=True),
+            Key("kind", Form.WORD, "what is counted", ("registers", "tensor")),
+            _CTA,
+        ),
         short="available",
     ),
     Section(
@@ -212,6 +226,42 @@ SECTIONS: tuple[Section, ...] = (
             Key("index", Form.IDENTIFIER, "name of the agent's number"),
             Key("counters", Form.ASSIGNMENTS, "running counters with their first values"),
             _CTA,
+        ),
+    ),
+    Section(
+        "tensor_maps",
+        "tensor map",
+        "descriptors of bulk tensor copies; lists go from the innermost dimension outwards",
+        (
+            Key("buffer", Form.IDENTIFIER, "buffer that is copied", required=True),
+            Key("global_shape", Form.NUMBERS, "elements of the tensor", required=True),
+            Key("global_strides", Form.NUMBERS, "bytes between rows, planes, ..."),
+            Key("box", Form.NUMBERS, "elements that one copy moves; not for im2col"),
+            Key("element_strides", Form.NUMBERS, "distances of the elements that are moved"),
+            Key("dtype", Form.WORD, "element type, unless that of the buffer", TENSOR_DTYPES),
+            Key("interleave", Form.WORD, "interleaved layout", ("none", "16B", "32B")),
+            Key("swizzle", Form.WORD, "swizzle, unless that of the buffer", SWIZZLES),
+            Key("oob_fill", Form.WORD, "what lies outside of the tensor", ("zero", "nan")),
+            Key("mode", Form.WORD, "how the box is made", ("tile", "im2col")),
+            Key("channels", Form.CONSTANT, "im2col: channels of a pixel"),
+            Key("pixels", Form.CONSTANT, "im2col: pixels of a column"),
+            Key("lower_corner", Form.NUMBERS, "im2col: lower corner of the bounding box"),
+            Key("upper_corner", Form.NUMBERS, "im2col: upper corner of the bounding box"),
+            Key("global_alignment", Form.CONSTANT, "bytes that the tensor's address is aligned to"),
+        ),
+    ),
+    Section(
+        "matrix_instructions",
+        "matrix instruction",
+        "the matrix instructions that the kernel uses",
+        (
+            Key("kind", Form.WORD, "family", ("wgmma", "tcgen05"), required=True),
+            Key("shape", Form.NUMBERS, "M, N, and K of one instruction", required=True),
+            Key("a", Form.WORD, "type of A", tuple(BITS_OF_DTYPE), required=True),
+            Key("b", Form.WORD, "type of B, unless that of A", tuple(BITS_OF_DTYPE)),
+            Key("accumulator", Form.WORD, "type of D", tuple(BITS_OF_DTYPE), required=True),
+            Key("cta_group", Form.CONSTANT, "CTAs that work together, 1 or 2"),
+            Key("role", Form.IDENTIFIER, "role that issues it"),
         ),
     ),
 )

@@ -61,7 +61,7 @@ def _shared_memory(kernel: Kernel, program: SyncProgram) -> list[Diagnostic]:
 
 
 def _alignment(kernel: Kernel, program: SyncProgram) -> list[Diagnostic]:
-    swizzles = dict(kernel.swizzles)
+    swizzles = {item.name: item.swizzle for item in kernel.placement.layouts}
     rings = kernel.protocol.rings if kernel.protocol is not None else ()
     bulk = {name for ring in rings if ring.transport is Transport.BULK for name in ring.buffers}
     found: dict[str, Diagnostic] = {}
