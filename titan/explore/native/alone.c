@@ -51,6 +51,8 @@ static int enter_engine_step(search_t *s)
     const effect_t *effect = (const effect_t *)s->program->effects + c->node->effect;
     for (int e = 0; e < c->node->effects; e++, effect++) {
         word first, end;
+        if (is_over(effect, c->flight))
+            continue;
         flight_place(s, c->flight, e, &first, &end);
         stamp_cells(s, first, end, (int)effect->write, effect->proxy == PROXY_GENERIC);
     }
@@ -136,6 +138,21 @@ static int ends_a_cta(const search_t *s, const word *w)
             return 1;
     }
     return 0;
+}
+
+/* Whether the engine's step takes away what a CTA that ends would leak. */
+static int may_leak(const search_t *s)
+{
+    const struct closure *c = s->closure;
+    const effect_t *effect = (const effect_t *)s->program->effects + c->node->effect;
+    for (int e = 0; e < c->node->effects; e++, effect++) {
+        word first, end;
+        flight_place(s, c->flight, e, &first, &end);
+        if ((effect->write || c->flight[F_READING])
+            && ((const cell_t *)s->program->cell)[first].home >= 0)
+            return 1;
+    }
+    return c->node->completions > 0;
 }
 
 static int several_ctas(const search_t *s)
@@ -242,8 +259,8 @@ static int alone(search_t *s, word *w, const step_t *step)
         result = add_flights(s, w);
     if (result == DONE)
         result = run_closure(s, w);
-    if (result == DONE && s->program->refuse_exit && (c->flight || several_ctas(s))
-        && ends_a_cta(s, w))
+    if (result == DONE && s->program->refuse_exit
+        && (c->flight ? may_leak(s) : several_ctas(s)) && ends_a_cta(s, w))
         result = STAYS;
     if (result == DONE)
         result = c->flight ? engine_commutes(s, w) : agent_commutes(s, w);
@@ -265,7 +282,10 @@ static int is_old(const search_t *s, size_t length)
 /* Explore one step alone if some step allows it. STAYS: all steps have to be explored. */
 static int expand_one(search_t *s, uint32_t state, const step_t *steps, int count)
 {
-    for (int i = count - 1; i >= 0; i--) {
+    for (int turn = 2 * count - 1; turn >= 0; turn--) {
+        int i = turn % count;
+        if ((steps[i].actor == STEP_AGENT) == (turn >= count))
+            continue;
         int result = alone(s, s->base, steps + i);
         if (result == STAYS)
             continue;
