@@ -124,11 +124,11 @@ class Solver(Protocol):
 
     def solve(self, assumptions: Iterable[int], seconds: float) -> bool | None: ...
 
-    def model(self) -> list[bool]: ...
+    def value(self, variable: int) -> bool: ...
 
 
 class Z3Solver:
-    """Z3's finite-domain solver; clauses arrive as DIMACS text, later ones through the API."""
+    """Z3's finite-domain solver; clauses arrive as DIMACS text (far faster than through the API)."""
 
     def __init__(self) -> None:
         import z3
@@ -136,22 +136,15 @@ class Z3Solver:
         self.z3 = z3
         self.name = f"z3 {z3.get_version_string()}"
         self.solver = z3.SolverFor("QF_FD")
-        self.loaded = False
-        self._model: list[bool] = []
-        self.variables = 0
+        self._model: Any = None
 
     def load(self, cnf: Cnf) -> None:
+        """Each batch is a DIMACS text of its own; equal numbers are equal variables."""
         new = cnf.take()
-        self.variables = cnf.variables
-        if not self.loaded:
+        if new:
             lines = [f"p cnf {cnf.variables} {len(new)}"]
             lines.extend(" ".join(map(str, clause)) + " 0" for clause in new)
             self.solver.from_string("\n".join(lines) + "\n")
-            self.loaded = True
-            return
-        z3 = self.z3
-        for clause in new:
-            self.solver.add(z3.Or([self._literal(literal) for literal in clause]))
 
     def _literal(self, literal: int) -> Any:
         """DIMACS variables carry numbers, not strings, as their symbols."""
@@ -169,17 +162,13 @@ class Z3Solver:
             return None
         if answer == self.z3.unsat:
             return False
-        values = [False] * (self.variables + 1)
-        model = self.solver.model()
-        for declaration in model.decls():
-            name = declaration.name()
-            if name.startswith("k!"):
-                values[int(name[2:])] = self.z3.is_true(model[declaration])
-        self._model = values
+        self._model = self.solver.model()
         return True
 
-    def model(self) -> list[bool]:
-        return self._model
+    def value(self, variable: int) -> bool:
+        """What the last solution gives a variable; asked for one by one, since most are not."""
+        value = self._model.eval(self._literal(variable), model_completion=True)
+        return bool(self.z3.is_true(value))
 
 
 class SatSolver:
@@ -222,8 +211,8 @@ class SatSolver:
                 return answer
             conflicts = min(conflicts * 2, 100_000)
 
-    def model(self) -> list[bool]:
-        return self._model
+    def value(self, variable: int) -> bool:
+        return self._model[variable]
 
 
 def available() -> tuple[str, ...]:

@@ -18,7 +18,7 @@ so that refutations hold for the full problem and only what matters is encoded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from titan.loop.model import DATA, Dependence, Loop
 from titan.schedule.cnf import Cnf, Literal, negate
@@ -356,15 +356,22 @@ class Encoding:
 
     # Reading back
 
-    def decode(self, model: list[bool]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Issue cycles and groups of a solution."""
+    def decode(self, value: Callable[[int], bool]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Issue cycles and groups of a solution; the order variables of one are monotone."""
 
         def holds(literal: Literal) -> bool:
-            return literal if isinstance(literal, bool) else model[literal]
+            return literal if isinstance(literal, bool) else value(literal)
 
         starts = []
         for v, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
-            starts.append(next(t for t in range(low, high + 1) if holds(self.by(v, t))))
+            first, last = low, high
+            while first < last:
+                middle = (first + last) // 2
+                if holds(self.by(v, middle)):
+                    last = middle
+                else:
+                    first = middle + 1
+            starts.append(first)
         teams = [next(k for k, literal in enumerate(row) if holds(literal)) for row in self.on]
         return tuple(starts), tuple(teams)
 

@@ -257,7 +257,7 @@ class Attempt:
                 raise OutOfTime
             if not answer:
                 return None
-            starts, teams = encoding.decode(self.solver.model())
+            starts, teams = encoding.decode(self.solver.value)
             broken = excesses(loop, self.ii, starts, teams)
             for excess in broken:
                 self.forbid(excess)
