@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from pysmt.fnode import FNode
 
@@ -126,8 +127,8 @@ def add_event(
     key: tuple[str, int, int, str],
     guard: FNode,
     placement: Placement,
-    **rest: object,
+    **rest: Any,
 ) -> Event:
-    event = Event(len(graph.events), kind, thread, key, guard, placement, **rest)  # type: ignore[arg-type]
+    event = Event(len(graph.events), kind, thread, key, guard, placement, **rest)
     graph.events.append(event)
     return event

@@ -291,7 +291,7 @@ class Enumeration:
     def _schedules(self, acts: list[Act]) -> Iterator[Schedule]:
         found: set[Schedule] = set()
         meets = frozenset(self.guide.meets) if self.guide is not None else None
-        for schedule in Scheduler(self.test, acts, self.counts).schedules():
+        for schedule in Scheduler(self.test, acts, self.counts, meets).schedules():
             self._spend()
             if schedule not in found and meets in (None, schedule.meets):
                 found.add(schedule)

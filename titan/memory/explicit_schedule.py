@@ -47,10 +47,20 @@ class _Board:
 
 
 class Scheduler:
-    """All schedules of the rendezvous steps of one combination of runs."""
+    """All schedules of the rendezvous steps of one combination of runs.
 
-    def __init__(self, test: LitmusTest, acts: list[Act], counts: dict[str, int]) -> None:
+    With `wanted`, only those in which nobody meets but the wanted pairs.
+    """
+
+    def __init__(
+        self,
+        test: LitmusTest,
+        acts: list[Act],
+        counts: dict[str, int],
+        wanted: frozenset[tuple[Key, Key]] | None = None,
+    ) -> None:
         self.test = test
+        self.wanted = wanted
         self.acts = {act.key: act for act in acts}
         self.counts = counts
         threads = range(len(test.threads))
@@ -88,7 +98,8 @@ class Scheduler:
                 after = board.copy()
                 if self._step(after, act):
                     moved = True
-                    yield from self._extend(after)
+                    if self.wanted is None or after.meets <= self.wanted:
+                        yield from self._extend(after)
         for key in board.free:
             after = board.copy()
             after.free = tuple(k for k in board.free if k != key)

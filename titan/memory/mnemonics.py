@@ -280,7 +280,7 @@ def _fence(line: _Line) -> Instruction:
         return MbarrierInitFence()
     semantics = line.semantics(("acq_rel", "acquire", "release", "sc"), default="acq_rel")
     if any(q.startswith("sync_restrict") for q in line.qualifiers):
-        return Fence(semantics, Scope.CLUSTER)
+        raise InstructionError("memory fences restricted to one space are not modelled")
     return Fence(semantics, line.scope())
 
 

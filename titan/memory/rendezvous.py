@@ -16,6 +16,7 @@ from collections import defaultdict
 from pysmt.fnode import FNode
 from pysmt.shortcuts import INT, Int, Plus, Symbol
 
+from titan.memory.ast import Barrier, MbarrierWait
 from titan.memory.events import Event, EventGraph, Kind
 from titan.memory.terms import (
     NO,
@@ -67,7 +68,8 @@ class Rendezvous:
     def _bars(self) -> None:
         groups: dict[object, list[Event]] = defaultdict(list)
         for event in self.graph.of_kind(Kind.BARRIER):
-            groups[(event.placement, event.instruction.instance)].append(event)  # type: ignore[union-attr]
+            assert isinstance(event.instruction, Barrier)
+            groups[(event.placement, event.instruction.instance)].append(event)
         for members in groups.values():
             counted = [event for event in members if event.count is not None]
             if counted and len(counted) != len(members):
@@ -264,7 +266,8 @@ class Rendezvous:
             for a in arrivals
         )
         self._say(implied(both(wait.guard, compare(phase, "<", final)), open_phase))
-        parity = wait.instruction.parity  # type: ignore[union-attr]
+        assert isinstance(wait.instruction, MbarrierWait)
+        parity = wait.instruction.parity
         done = any_of(compare(phase, "==", Int(c)) for c in range(most + 1) if c % 2 != parity)
         self._say(implied(both(wait.guard, wait.passes), done))
         stuck = both(wait.guard, negation(wait.passes))
