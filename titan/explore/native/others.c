@@ -87,7 +87,10 @@ static int add_flights(search_t *s, word *w)
                 continue;
             for (int i = 0; i < node->completions; i++) {
                 const word *value = flight + F_VALUES + 2 * (node->effects + i);
-                add_completion(c, node, value[0], value[1]);
+                /* Chunks that have been completed are off the count already. */
+                word share = node->kind == N_ISSUE ? floor_div(value[1], node->chunks) : 0;
+                word done = share * (node->chunks - flight[F_CHUNKS]);
+                add_completion(c, node, value[0], value[1] - done);
             }
         }
     }
