@@ -57,6 +57,17 @@ def test_a_second_solver_confirms() -> None:
     assert len(result.output.splitlines()) == 18  # 17 tests and the summary
 
 
+def test_a_cut_loop_is_undecided(tmp_path: Path) -> None:
+    path = tmp_path / "loop.litmus"
+    path.write_text(
+        "PTX loop\n{ x = 0; }\n P0@cta 0,gpu 0 ;\n L: ;\n atom.relaxed.gpu.add r0, x, 1 ;\n"
+        " bne r0, 100, L ;\nexists (P0:r0 = 7)\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "kinds.txt").write_text("loop Forbidden\n", encoding="utf-8")
+    assert call("check", str(path)).return_value == 3
+
+
 def test_graphs_are_written(tmp_path: Path) -> None:
     call("check", "--graph", str(tmp_path), str(ASYNC / "gw-bulkstore+under-fenced.litmus"))
     written = {path.suffix for path in tmp_path.iterdir()}

@@ -102,6 +102,8 @@ def test_polling_loops_are_exact_and_others_bounded() -> None:
     assert (polling.verdict, polling.complete) == ("Forbidden", True)
     working = decide(read_litmus("spin", SPIN.format(extra="atom.relaxed.gpu.add r2, n, 1")))
     assert (working.verdict, working.complete) == ("Forbidden (bounded)", False)
+    assert working.holds is None
+    assert "Bounded: loops were cut off" in format_decision(working)
 
 
 def test_what_is_not_decided_is_refused() -> None:

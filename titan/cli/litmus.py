@@ -195,12 +195,10 @@ def _located(error: Exception) -> str:
 
 
 def _judge(decision: Decision, expected: str | None) -> ExitCode:
-    if decision.allowed is None:
+    if decision.holds is None:
         return ExitCode.UNDECIDED
     if expected is not None:
         return ExitCode.VERIFIED if decision.verdict == expected else ExitCode.REFUTED
-    if not decision.allowed and not decision.complete:
-        return ExitCode.UNDECIDED
     return ExitCode.VERIFIED if decision.holds else ExitCode.REFUTED
 
 

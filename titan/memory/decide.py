@@ -33,6 +33,7 @@ from titan.memory.terms import NO, all_of, any_of, both, choose, compare, negati
 from titan.memory.witness import Execution, extract
 
 SOLVER_LOGIC = "QF_LIA"
+STATES_MAX = 256
 
 
 class EnginesDisagree(RuntimeError):
@@ -69,8 +70,8 @@ class Decision:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the quantified condition of the file holds (herd's Ok or No)."""
-        if self.allowed is None:
+        """Whether the quantified condition holds (herd's Ok or No); None when that is open."""
+        if self.allowed is None or not (self.allowed or self.complete):
             return None
         return self.allowed == (self.test.quantifier.value == "exists")
 
@@ -207,7 +208,7 @@ def final_states(
     options: ModelOptions | None = None,
     *,
     unroll: int = 2,
-    limit: int = 256,
+    limit: int = STATES_MAX,
 ) -> list[dict[FinalRegister | FinalMemory, int]]:
     """Every reachable final state of what the condition mentions, sorted; at most `limit`."""
     question = Question(test, options or ModelOptions(), unroll)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from titan.memory.ast import FinalMemory, FinalRegister
 from titan.memory.condition import format_condition
-from titan.memory.decide import Decision
+from titan.memory.decide import STATES_MAX, Decision
 from titan.memory.witness import Execution
 
 State = dict[FinalRegister | FinalMemory, int]
@@ -25,10 +25,13 @@ def format_decision(
     test = decision.test
     lines = [f"Test {test.name} {decision.verdict}"]
     if states is not None:
-        lines += [f"States {len(states)}", *(format_state(state) for state in states)]
+        more = " or more" if len(states) == STATES_MAX else ""
+        lines += [f"States {len(states)}{more}", *(format_state(state) for state in states)]
     lines.append({True: "Ok", False: "No", None: "Undecided"}[decision.holds])
-    if states is not None and test.filter is None:
+    if states is not None and test.filter is None and decision.complete:
         lines += _witnesses(decision, states)
+    if not decision.complete:
+        lines.append("Bounded: loops were cut off, further states may exist")
     condition = format_condition(test.condition)
     lines.append(f"Condition {test.quantifier} ({condition})")
     if test.filter is not None:
