@@ -20,6 +20,7 @@ from titan.verify.engines import Budget
 from titan.verify.model import EngineReport, Finding, Options, Verdict
 from titan.verify.replay import ReplayError, replay
 from titan.verify.sizes import free_parameters
+from titan.verify.weak import may_be_weak
 
 SECOND_OPINION_SECONDS = 2.0
 ANY_SHARE = 4
@@ -104,7 +105,15 @@ def conclude(
 
 
 def _verified(finding: Finding, verifying: list[EngineReport], options: Options) -> Finding:
-    """VERIFIED for what the report with the widest scope covers."""
+    """VERIFIED for what the report with the widest scope covers.
+
+    Where synchronisation may carry no visibility, only happens-before has decided everything.
+    """
+    if finding.program is not None and may_be_weak(finding.program):
+        verifying = [report for report in verifying if report.engine == engines.ORDER]
+        if not verifying:
+            note = "whether relaxed or narrow synchronisation carries visibility is not decided"
+            return replace(finding, verdict=Verdict.UNDECIDED, notes=(*finding.notes, note))
     widest = next((report for report in verifying if _any(report)), verifying[0])
     known = dict(widest.sizes)
     parameters = tuple(
