@@ -2,8 +2,8 @@
 
 Where none does, an engine that knows execution order only decides everything. Where some may, rule
 TTN305 is open, and happens-before alone decides it. What an arrival of CTA scope makes visible
-comes to waiters of its own CTA only, and a wait of CTA scope takes it from its own CTA only. What an
-engine completes counts as made in the CTA of the barrier (PTX, mbarrier scopes).
+comes to waiters of its own CTA only, and a wait of CTA scope takes it from its own CTA only. What
+an engine completes counts as made in the CTA of the barrier (PTX, mbarrier scopes).
 """
 
 from __future__ import annotations
