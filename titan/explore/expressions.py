@@ -87,6 +87,10 @@ def _emit(expression: Expression, scope: Scope, code: list[int]) -> None:
             (names_of(left) | names_of(right)) & scope.parameters.keys()
         ):
             _emit_comparison(expression, scope, code)
+        case Binary("min" | "max", left, right) if (
+            names_of(left) | names_of(right)
+        ) & scope.parameters.keys():
+            _emit_extreme(expression, scope, code)
         case Binary(operator, left, right):
             _emit(left, scope, code)
             _emit(right, scope, code)
@@ -102,6 +106,24 @@ def _emit_name(name: str, scope: Scope, code: list[int]) -> None:
         code += [VARIABLE, scope.variables[name]]
     else:
         raise UnknownNameError(f"{name} is not in scope")
+
+
+def _emit_extreme(expression: Binary, scope: Scope, code: list[int]) -> None:
+    """`min(a, b)` as a where a <= b, plus b where b < a: only the side that counts is evaluated.
+
+    So `min(1, tiles - t - 1)` needs to know whether much is left, not the number of tiles.
+    """
+    strict = "<" if expression.operator == "min" else ">"
+    left, right = expression.left, expression.right
+    for test, value in (
+        (Binary(strict + "=", left, right), left),
+        (Binary(strict, right, left), right),
+    ):
+        _emit(test, scope, code)
+        inner: list[int] = []
+        _emit(value, scope, inner)
+        code += [AND, len(inner) + 2, *inner]  # without BOOL: 0, or the value
+    code.append(OPERATORS["+"])
 
 
 def _emit_comparison(expression: Binary, scope: Scope, code: list[int]) -> None:

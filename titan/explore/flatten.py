@@ -326,6 +326,7 @@ class _Compiler:
             case ir.Assign(variable=variable, value=value):
                 return self._assign(variables[variable], value, following)
         node = self._plain(operation)
+        node.operation = operation
         node.next = following
         node.uses = frozenset().union(*(names_of(e) for e in expressions_of(operation)))
         return self._node(node)

@@ -24,7 +24,9 @@ then s and s' are bisimilar, and steps lead to states that are related in the sa
   a comparison as well, since the bound is shifted with the size.
 - Tiles are compared with tiles meant, phases with phases meant, and all tiles meant of a memory
   cell, and all written to it, have one degree; so have all phases meant of a barrier. Parities
-  agree because P * degree of a phase is even.
+  agree because P * degree of a phase is even. An operation outside the loops that grow may name a
+  fixed tile or phase instead (a prologue fills stage s with tile s): while an agent can still come
+  to it, it blocks the shift like a variable that is yet to be set from a constant.
 - A tile below every one that a reader can still mean is never equal to a tile meant, whatever its
   number: all these are one value. `e` at the threshold is the least tile that a reader with members
   at or above K can mean, as far as e grows with its members; where it does not, tiles are kept.
@@ -249,7 +251,9 @@ class _Tables:
 
     def _restart_bit(self, node: Node) -> int:
         if node.kind != KINDS["assign"]:
-            return 0
+            fixed = self.analysis.fixed_ghosts.get(id(node.operation), set())
+            roots = {self.analysis.find(member): n for member, n in self.number.items()}
+            return sum(1 << roots[root] for root in fixed)
         group = self.flat.variable_class[node.role][node.x]
         if group < 0:
             return 0

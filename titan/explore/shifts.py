@@ -57,6 +57,7 @@ class _Use:
     kind: str  # "plain", "parity", "phase", "tile"
     target: str = ""
     write: bool = False
+    operation: ir.Operation | None = None
 
 
 class Analysis:
@@ -74,6 +75,9 @@ class Analysis:
         self.tile_degree: dict[str, Degree] = {}
         self.phase_degree: dict[str, Degree] = {}
         self.classes: list[ShiftClass] = []
+        # Operations that name a fixed tile or phase where others count, by identity: while one of
+        # them can still be executed, the classes given here cannot shift.
+        self.fixed_ghosts: dict[int, set[Member]] = {}
 
     def run(self) -> None:
         for name, size in self.flat.sizes.items():
@@ -93,6 +97,7 @@ class Analysis:
             self._check_assignments(number, role)
         for use in uses:
             self._check(use)
+        self._check_ghosts([use for use in uses if use.kind in ("tile", "phase")])
         self._collect()
 
     # ------------------------------------------------------------------------ what grows
@@ -177,14 +182,16 @@ class Analysis:
                 yield _Use(number, barrier.index, "plain")
                 yield _Use(number, parity, "parity")
                 if phase is not None:
-                    yield _Use(number, phase, "phase", barrier.name)
+                    yield _Use(number, phase, "phase", barrier.name, False, operation)
             case ir.Access(effects=effects) | ir.Asynchronous(effects=effects):
                 for effect in effects:
                     yield _Use(number, effect.stage, "plain")
                     if effect.part is not None:
                         yield _Use(number, effect.part, "plain")
                     if effect.tile is not None:
-                        yield _Use(number, effect.tile, "tile", effect.buffer, effect.write)
+                        yield _Use(
+                            number, effect.tile, "tile", effect.buffer, effect.write, operation
+                        )
                 if isinstance(operation, ir.Asynchronous):
                     for completion in operation.completes:
                         yield _Use(number, completion.barrier.index, "plain")
@@ -403,28 +410,48 @@ class Analysis:
             self._plain(use.role, Binary("%", expression, Constant(2)))
         elif use.kind == "plain":
             self._plain(use.role, expression)
-        else:
-            self._check_ghost(use, expression)
 
-    def _check_ghost(self, use: _Use, expression: Expression) -> None:
+    def _check_ghosts(self, uses: list[_Use]) -> None:
+        """All who count the tiles of a memory, or the phases of a barrier, count alike."""
+        groups: dict[tuple[str, str], list[tuple[_Use, Degree]]] = {}
+        for use in uses:
+            target = use.target if use.kind == "phase" else self.family(use.target)
+            degree = self._ghost_degree(use)
+            groups.setdefault((use.kind, target), []).append((use, degree))
+        for (kind, target), members in groups.items():
+            known: Degree = next((degree for _, degree in members if degree), {})
+            (self.phase_degree if kind == "phase" else self.tile_degree)[target] = known
+            for use, degree in members:
+                if degree == known:
+                    continue
+                if degree or self._repeats(use, known):
+                    raise self._stop(
+                        use.role,
+                        self.fold(use.expression),
+                        f"counts {kind}s of {use.target} unlike other operations",
+                    )
+                self.fixed_ghosts.setdefault(id(use.operation), set()).update(known)
+
+    def _repeats(self, use: _Use, degree: Degree) -> bool:
+        """Whether the operation is executed again and again while the classes grow."""
+        return any(
+            isinstance(loop, ir.Loop)
+            and (use.role, loop.variable) in self.growing
+            and any(inner is use.operation for inner in ir.walk(loop.body))
+            for loop in ir.walk(self.program.roles[use.role].body)
+        ) and bool(degree)
+
+    def _ghost_degree(self, use: _Use) -> Degree:
+        expression = self.fold(use.expression)
         degree = self.degree(use.role, expression)
         for representative in degree:
             if representative[0] < 0 and self.open[representative[1]].per is not None:
                 raise self._stop(use.role, expression, "depends on a loop that starts anew")
-        if use.kind == "phase":
-            known = self.phase_degree.setdefault(use.target, degree)
-            for representative, value in degree.items():
-                # Parities agree when phases shift by an even number.
-                self._need_period(use.role, expression, representative, value / 2)
-        else:
-            known = self.tile_degree.setdefault(self.family(use.target), degree)
-            for representative, value in degree.items():
-                self._need_period(use.role, expression, representative, value)
-        if known != degree:
-            what = "phases" if use.kind == "phase" else "tiles"
-            raise self._stop(
-                use.role, expression, f"counts {what} of {use.target} unlike other operations"
-            )
+        for representative, value in degree.items():
+            # Parities agree when phases shift by an even number.
+            need = value / 2 if use.kind == "phase" else value
+            self._need_period(use.role, expression, representative, need)
+        return degree
 
     def family(self, buffer: str) -> str:
         """Buffers of one storage may overlap: they count tiles alike."""

@@ -63,6 +63,7 @@ class Node:
     role: int = 0
     uses: frozenset[str] = frozenset()
     value: Expression | None = None  # of an assignment
+    operation: ir.Operation | None = None  # what it executes; none for tests and the end
 
     def words(self) -> list[int]:
         return [
