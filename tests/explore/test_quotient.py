@@ -152,3 +152,14 @@ def test_an_upper_end_below_the_size() -> None:
     refuted = explore(one_role(loop("t", "tiles", [guarded, late])))
     assert refuted.outcome is Outcome.REFUTED
     assert refuted.trace is not None and dict(refuted.trace.parameters) == {"tiles": 1}
+
+
+def test_a_minimum_with_an_open_size_is_decided_by_its_smaller_side() -> None:
+    issue = ir.Asynchronous((), "loads")
+    wait = ir.QueueWait("loads", e("min(1, tiles - t - 1)"))
+    given = replace(
+        one_role(loop("t", "tiles", [issue, wait])), queues=(ir.Queue("loads", grouped=False),)
+    )
+    for reductions in SETTINGS:
+        result = explore(given, reductions=reductions)
+        assert result.outcome is Outcome.VERIFIED
