@@ -133,11 +133,18 @@ def async_instructions(draw, register: str) -> list[ast.Instruction]:
     if kind == "tcgen05":
         return [ast.MatrixRead(register, "a", tensor_memory=True), ast.TensorCommit("b")]
     if kind == "fence":
-        space = draw(st.sampled_from([None, Space.GLOBAL, Space.SHARED]))
+        space = draw(st.sampled_from([None, *Space]))
         return [ast.ProxyFence(Proxy.ASYNC, space=space)]
     if kind == "halves":
         direction = draw(st.sampled_from([Direction.RELEASE, Direction.ACQUIRE]))
-        return [ast.ProxyFence(Proxy.ASYNC, direction, Scope.CLUSTER, Space.SHARED)]
+        return [
+            ast.ProxyFence(
+                Proxy.ASYNC,
+                direction,
+                Scope.CLUSTER,
+                draw(st.sampled_from([Space.SHARED, Space.OWN_SHARED])),
+            )
+        ]
     if kind == "map":
         direction = draw(st.sampled_from([Direction.RELEASE, Direction.ACQUIRE]))
         named = "y" if direction is Direction.ACQUIRE else None

@@ -54,8 +54,11 @@ class Scope(StrEnum):
 
 
 class Space(StrEnum):
+    """State spaces. A location is global or shared; a fence may mean its own CTA's part only."""
+
     GLOBAL = "global"
     SHARED = "shared"
+    OWN_SHARED = "shared::cta"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -177,7 +180,8 @@ class ProxyFence(Instruction):
 
     `BOTH` is the bi-directional per-thread form. A `RELEASE` or `ACQUIRE` form is one half of
     the generic-to-`proxy` direction and carries a scope; the tensormap acquire names its map.
-    `space` limits the effect to one state space, None is no limit.
+    `space` limits the effect: `OWN_SHARED` to the shared memory of the executing CTA, `SHARED` to
+    that of the cluster, None is no limit.
     """
 
     proxy: Proxy

@@ -302,12 +302,12 @@ class Causality:
         assert isinstance(form, ProxyFence)
         both_ways = form.direction is Direction.BOTH
         if at == 0 and both_ways and fence.proxy is a.proxy and fence.place == a.place:
-            if self._covers(form, a):
+            if self._covers(fence, a):
                 yield 1 if need_alias else 2
             return
         if b.proxy is Proxy.GENERIC or fence.proxy is not b.proxy:
             return
-        if both_ways and at in (2, 3) and self._covers(form, b):
+        if both_ways and at in (2, 3) and self._covers(fence, b):
             yield from self._bidirectional(fence, at, a, j)
         elif form.direction is Direction.RELEASE and at == 2:
             if c.options.fence_rule is FenceRule.PATH or fence.thread == a.thread:
@@ -331,9 +331,13 @@ class Causality:
         elif fence.thread == a.thread:
             yield 4 if local else 3
 
-    def _covers(self, form: ProxyFence, act: Act) -> bool:
-        assert act.spot is not None
-        return form.space is None or self.c.test.location(act.spot).space is form.space
+    def _covers(self, fence: Act, act: Act) -> bool:
+        assert act.spot is not None and isinstance(fence.code, ProxyFence)
+        spot = self.c.test.location(act.spot)
+        space = fence.code.space
+        if space is Space.OWN_SHARED:
+            return spot.home == fence.place
+        return space is None or spot.space is space
 
     def _pairs(self, release: int, acquire: int, j: int) -> bool:
         c = self.c
@@ -342,7 +346,8 @@ class Causality:
         if not c._scopes(first, last) or issue is None or b.spot is None:
             return False
         if b.proxy is Proxy.ASYNC:
-            return c.test.location(b.spot).space is Space.SHARED and last.thread == b.thread
+            covered = self._covers(first, b) and self._covers(last, b)
+            return covered and last.thread == b.thread
         return c.memory[acquire] == c.memory[j] and last.place == c.acts[issue].place
 
     def _joined(self, release: int) -> list[int]:

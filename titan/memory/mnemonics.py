@@ -307,7 +307,10 @@ def _proxy_fence(line: _Line) -> Instruction:
     semantics = line.semantics(("release", "acquire"))
     direction = Direction.RELEASE if semantics is Semantics.RELEASE else Direction.ACQUIRE
     if proxy is Proxy.ASYNC:
-        return ProxyFence(proxy, direction, Scope.CLUSTER, Space.SHARED)
+        own = direction is Direction.RELEASE
+        return ProxyFence(
+            proxy, direction, Scope.CLUSTER, Space.OWN_SHARED if own else Space.SHARED
+        )
     location = None
     if direction is Direction.ACQUIRE:
         location = _name(line.take(1, 2)[0])
@@ -317,9 +320,11 @@ def _proxy_fence(line: _Line) -> Instruction:
 def _fence_space(line: _Line) -> Space | None:
     if line.has("global"):
         return Space.GLOBAL
-    if any(q.startswith("shared") for q in line.qualifiers):
-        return Space.SHARED
-    return None
+    if line.has("shared"):
+        raise InstructionError("the fence needs .shared::cta or .shared::cluster")
+    if line.has("shared::cta"):
+        return Space.OWN_SHARED
+    return Space.SHARED if line.has("shared::cluster") else None
 
 
 def _barrier(line: _Line) -> Instruction:

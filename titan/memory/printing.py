@@ -110,7 +110,12 @@ def _order(semantics: Semantics, scope: ast.Scope | None) -> str:
 
 def _proxy_fence(fence: ast.ProxyFence) -> str:
     if fence.direction is Direction.BOTH:
-        spaces = {None: "", Space.GLOBAL: ".global", Space.SHARED: ".shared::cta"}
+        spaces = {
+            None: "",
+            Space.GLOBAL: ".global",
+            Space.SHARED: ".shared::cluster",
+            Space.OWN_SHARED: ".shared::cta",
+        }
         return f"fence.proxy.{fence.proxy}{spaces[fence.space]}"
     if fence.proxy is Proxy.ASYNC:
         reach = "cta" if fence.direction is Direction.RELEASE else "cluster"

@@ -115,11 +115,15 @@ class ProxyRules:
         return fence.instruction
 
     def _covers(self, fence: Event, access: Event) -> bool:
+        """The fence's state space contains the location of the access."""
         assert access.location is not None
         limit = self._form(fence).space
         if limit is None or self.model.weakened("fence_covers_every_space"):
             return True
-        return self.graph.test.location(access.location).space is limit
+        location = self.graph.test.location(access.location)
+        if limit is Space.OWN_SHARED:
+            return location.home == fence.placement
+        return location.space is limit
 
     def _left(self, first: Event, point: Event) -> FNode:
         """`first` has left its proxy and precedes `point`."""
@@ -237,8 +241,8 @@ class ProxyRules:
         if not self._scopes(release, acquire):
             return False
         if second.proxy is Proxy.ASYNC:
-            in_shared = self._location_space(second) is Space.SHARED
-            return in_shared and acquire.thread == second.thread
+            covered = self._covers(release, second) and self._covers(acquire, second)
+            return covered and acquire.thread == second.thread
         named = self._form(acquire).location
         assert named is not None and second.location is not None
         same_map = self.graph.test.memory(named) == self.graph.memory(second)
@@ -252,10 +256,6 @@ class ProxyRules:
         return release.placement.shares(
             release.scope, acquire.placement
         ) and acquire.placement.shares(acquire.scope, release.placement)
-
-    def _location_space(self, access: Event) -> Space:
-        assert access.location is not None
-        return self.graph.test.location(access.location).space
 
     def _joined(self, release: Event, acquire: Event) -> FNode:
         """The halves form patterns of their own around a strong write, even a relaxed one."""
