@@ -128,7 +128,7 @@ class Solver(Protocol):
 
 
 class Z3Solver:
-    """Z3's finite-domain solver; clauses arrive as DIMACS text (far faster than through the API)."""
+    """Z3's finite-domain solver; clauses arrive as DIMACS text, which is fast."""
 
     def __init__(self) -> None:
         import z3

@@ -43,7 +43,8 @@ class Formulation:
         self.z3: Any = z3
         self.loop, self.ii, self.length = loop, ii, length
         self.solver = z3.SolverFor("QF_FD")
-        self.booleans = 0
+        self.booleans = self.assertions = 0
+        self._forbidden: set[tuple[int, ...]] = set()
         self.n = len(loop.operations)
         reach = max((e.distance * ii + e.hold_cycles for e in loop.dependences), default=0)
         self.end = length + reach + 1
@@ -78,11 +79,17 @@ class Formulation:
         self.storage()
 
     def exactly_one(self, literals: list[Any]) -> None:
+        self.assertions += 1
         self.solver.add(self.z3.PbEq([(literal, 1) for literal in literals], 1))
 
     def never(self, *literals: Any) -> None:
         """Not all of them; None stands for false."""
-        if all(literal is not None for literal in literals):
+        if any(literal is None for literal in literals):
+            return
+        key = tuple(sorted({literal.get_id() for literal in literals}))
+        if key not in self._forbidden:
+            self._forbidden.add(key)
+            self.assertions += 1
             self.solver.add(self.z3.Or([self.z3.Not(literal) for literal in literals]))
 
     def uniqueness(self) -> None:
@@ -125,6 +132,7 @@ class Formulation:
                                 terms[(v, t)] = terms.get((v, t), 0) + more
             if terms:
                 held = [(self.op[v][t], weight) for (v, t), weight in sorted(terms.items())]
+                self.assertions += 1
                 self.solver.add(self.z3.PbLe(held, limit))
 
     def warps(self) -> None:
@@ -227,6 +235,7 @@ class Formulation:
             defined = self.at(v, x)
             no_definition = z3.Not(defined) if defined is not None else z3.BoolVal(True)
             used = z3.Or(here) if here else z3.BoolVal(False)
+            self.assertions += 1
             self.solver.add(live[x - 1] == z3.And(z3.Or(live[x], used), no_definition))
         return live
 
@@ -241,6 +250,7 @@ class Formulation:
             if limit < 0:
                 self.solver.add(False)
             elif held:
+                self.assertions += 1
                 self.solver.add(self.z3.PbLe(held, limit))
 
     def solve(self, seconds: float) -> Schedule | bool | None:
@@ -277,7 +287,7 @@ def solve(
         formulation = Formulation(loop, ii, length)
         formulation.build()
         size[0] = max(size[0], formulation.booleans)
-        size[1] = max(size[1], len(formulation.solver.assertions()))
+        size[1] = max(size[1], formulation.assertions)
         return formulation.solve(left)
 
     def result(status: str, schedule: Schedule | None, refuted: int) -> FaithfulResult:

@@ -44,7 +44,11 @@ class Missing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The defaults of lr, rho, tau and kappa are the seed's."""
+    """The defaults of lr, rho, tau and kappa are the seed's.
+
+    Every `look_every` iterations the means are made legal on trial, and the descent ends when that
+    holds. `threads` of 1 is fastest for the small tensors of a loop.
+    """
 
     iterations: int = 2000
     learning_rate: float = 0.01
@@ -56,12 +60,15 @@ class Options:
     intervals_max: int = 6
     device: str = "auto"
     progress: bool = False
+    look_every: int = 100
+    threads: int = 1
 
 
 def solve(loop: Loop, options: Options | None = None) -> Outcome:
     """A schedule by gradient descent, or Rau's. Raises Unschedulable; Missing without PyTorch."""
     options = options or Options()
     torch = load_torch()
+    torch.set_num_threads(options.threads)
     begin = time.monotonic()
     lower = bounds(loop, recurrence=recurrence)
     teams = assign(loop)
@@ -75,7 +82,9 @@ def solve(loop: Loop, options: Options | None = None) -> Outcome:
             if not model.feasible:
                 continue
             steps += model.descend(begin + options.seconds)
-            found, how = legalise(loop, problem, ii, model.means())
+            found, how = model.legal, "gauss"
+            if found is None:
+                found, how = legalise(loop, problem, ii, model.means())
             if found is not None:
                 schedule = Schedule(ii, tuple(found), teams)
                 return _outcome(how, schedule, lower.ii, lower.best.detail, begin, steps, model)
@@ -118,6 +127,7 @@ class Model:
         self.torch, self.loop, self.problem, self.ii = torch, loop, problem, ii
         self.options = options
         self.last_loss = self.last_violation = 0.0
+        self.legal: list[int] | None = None
         wish = "cuda" if torch.cuda.is_available() else "cpu"
         self.device = torch.device(wish if options.device == "auto" else options.device)
         torch.manual_seed(options.seed)
@@ -285,8 +295,18 @@ class Model:
                 bar.advance(20)
                 if time.monotonic() > deadline:
                     break
+            if step % self.options.look_every == 0 and self.look():
+                break
         bar.close()
         return step
+
+    def look(self) -> bool:
+        """Do the means already give a schedule that holds, without help by Rau?"""
+        wish = wishes(self.means())
+        starts = fixed_point(self.problem, self.ii, wish)
+        if starts is not None and holds(self.loop, self.problem, self.ii, starts):
+            self.legal = starts
+        return self.legal is not None
 
     def means(self) -> list[float]:
         return [float(x) for x in self.mean.detach().cpu()]
@@ -318,8 +338,7 @@ def legalise(
     loop: Loop, problem: Problem, ii: int, means: list[float]
 ) -> tuple[list[int] | None, str]:
     """Issue cycles that hold, near the means; and who produced them."""
-    shift = min(means, default=0.0)
-    wish = [max(0, round(m - shift)) for m in means]
+    wish = wishes(means)
     starts = fixed_point(problem, ii, wish)
     if starts is not None and holds(loop, problem, ii, starts):
         return starts, "gauss"
@@ -329,6 +348,12 @@ def legalise(
         if refined is not None and holds(loop, problem, ii, refined):
             return refined, "gauss refined by rau"
     return None, ""
+
+
+def wishes(means: list[float]) -> list[int]:
+    """Means as cycles from 0."""
+    shift = min(means, default=0.0)
+    return [max(0, round(m - shift)) for m in means]
 
 
 def holds(loop: Loop, problem: Problem, ii: int, starts: list[int]) -> bool:
