@@ -21,7 +21,15 @@ from titan.verify.pipeline import verify_kernel
 LIBRARY = Path(__file__).parents[2] / "protocols"
 NAMES = sorted(path.stem for path in LIBRARY.glob("*.yaml"))
 # Verified for every number of tiles; the others up to the bound that their verdict names.
-ANY_SIZE = {"hopper_gemm", "hopper_gemm_multicast"}
+ANY_SIZE = {
+    "ampere_gemm_multistage",
+    "fa3_forward",
+    "fa4_forward",
+    "hopper_gemm",
+    "hopper_gemm_multicast",
+    "mi300_gemm",
+    "mi300_pingpong",
+}
 SECONDS = {"blackwell_gemm": 16.0}
 CLASSES = [
     frozenset({"TTN201", "TTN202", "TTN203", "TTN204"}),
