@@ -26,7 +26,7 @@ OPERATORS = {
     "<": 12, "<=": 13, "==": 14, "!=": 15, ">=": 16, ">": 17,
 }  # fmt: skip
 END, CONSTANT, VARIABLE, SELF, PARAMETER = range(5)
-NOT, AND, OR, BOOL, TEST, CHOOSE, JUMP = 18, 19, 20, 21, 22, 23, 24
+NOT, AND, OR, BOOL, TEST = 18, 19, 20, 21, 22
 COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")
 STACK_MAX = 90
 
@@ -91,26 +91,10 @@ def _emit(expression: Expression, scope: Scope, code: list[int]) -> None:
             names_of(left) | names_of(right)
         ) & scope.parameters.keys():
             _emit_extreme(expression, scope, code)
-        case Binary("min" | "max" as operator, left, right) if (
-            names_of(left) | names_of(right)
-        ) & scope.parameters.keys():
-            _emit_extreme(operator, left, right, scope, code)
         case Binary(operator, left, right):
             _emit(left, scope, code)
             _emit(right, scope, code)
             code.append(OPERATORS[operator])
-
-
-def _emit_extreme(
-    operator: str, left: Expression, right: Expression, scope: Scope, code: list[int]
-) -> None:
-    """Only the side that is chosen is evaluated: `min(2, tiles - t)` often needs no size."""
-    _emit(Binary("<=" if operator == "min" else ">=", left, right), scope, code)
-    first: list[int] = []
-    second: list[int] = []
-    _emit(left, scope, first)
-    _emit(right, scope, second)
-    code += [CHOOSE, len(first) + 4, *first, JUMP, len(second) + 2, *second]
 
 
 def _emit_name(name: str, scope: Scope, code: list[int]) -> None:

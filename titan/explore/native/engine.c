@@ -260,12 +260,44 @@ static int finish_completions(search_t *s, word *w, const node_t *node, const wo
     return DONE;
 }
 
+/* Whether nothing is left to do for the flight: it only reads, and has read. */
+static int is_over(const search_t *s, const word *flight)
+{
+    const node_t *node = node_at(s, flight[F_NODE]);
+    const effect_t *effect = (const effect_t *)s->program->effects + node->effect;
+    if (flight[F_READING] || node->kind != N_ISSUE || node->completions > 0)
+        return 0;
+    for (int e = 0; e < node->effects; e++)
+        if (effect[e].write || effect[e].proxy == PROXY_GENERIC)
+            return 0;
+    return 1;
+}
+
+/* Operations of the queue that are over retire, in an ordered queue from the oldest on. */
+static void retire(const search_t *s, word *region, word queue)
+{
+    for (int f = 0; f < region[A_FLIGHTS];) {
+        const word *flight = flight_at(s, region, f);
+        if (node_at(s, flight[F_NODE])->x != queue || flight[F_GROUP] == GROUP_OPEN) {
+            f++;
+        } else if (is_over(s, flight)) {
+            remove_flight(s, region, f);
+        } else if (queue_info(s, queue)->ordered) {
+            return;
+        } else {
+            f++;
+        }
+    }
+}
+
 static int engine(search_t *s, word *w, int agent, int f, int actor)
 {
     word *region = agent_region(s, w, agent), *flight = flight_at(s, region, f);
     const node_t *node = node_at(s, flight[F_NODE]);
+    word queue = node->x;
     if (actor == STEP_READS) {
         flight[F_READING] = 0;
+        retire(s, region, queue);
         return DONE;
     }
     if (flight[F_CHUNKS] == 1)
@@ -275,6 +307,8 @@ static int engine(search_t *s, word *w, int agent, int f, int actor)
         flight[F_CHUNKS] -= 1;
     else
         remove_flight(s, region, f);
+    if (queue < s->program->queues)
+        retire(s, region, queue);
     return result;
 }
 

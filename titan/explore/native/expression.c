@@ -150,8 +150,6 @@ static int evaluate(search_t *s, const word *fixed, const word *variables, word 
                 return result;
             c += 5;
             break;
-        case OP_CHOOSE: c += stack[top--] ? 2 : c[1]; break;
-        case OP_JUMP: c += c[1]; break;
         case OP_NOT: stack[top] = !stack[top]; c += 1; break;
         case OP_BOOL: stack[top] = stack[top] != 0; c += 1; break;
         case OP_AND:
