@@ -109,6 +109,21 @@ TTN405 named-barrier-id-out-of-range error
 TTN406 register-pool-oversubscribed error
 TTN407 shared-memory-budget error
 TTN408 misaligned-stage error
+TTN409 tensor-map-rank error
+TTN410 tensor-map-global error
+TTN411 tensor-map-box error
+TTN412 tensor-map-mode error
+TTN413 overlapping-memory error
+TTN414 misaligned-barrier error
+TTN415 named-barrier-threads error
+TTN416 misaligned-warpgroup error
+TTN417 unsupported-matrix-instruction error
+TTN418 tensor-memory-budget error
+TTN419 cluster-size error
+TTN420 thread-budget error
+TTN421 register-file-budget error
+TTN422 lds-dma-form error
+TTN423 non-portable warning
 TTN901 internal-error error
 TTN902 engines-disagree error
 """)

@@ -15,13 +15,13 @@ from pathlib import Path
 from titan.diagnostics.model import Diagnostic, diagnostic
 from titan.kernel.decode import decode, size_names
 from titan.kernel.model import Family, Kernel
+from titan.legality.check import examine
 from titan.source.span import Span
 from titan.source.tree import Node
 from titan.source.yaml import parse_file
 from titan.sync.control import LocalLoopError
 from titan.sync.program import Policies, SyncProgram
 from titan.verify.judge import judge
-from titan.verify.legality import illegal
 from titan.verify.lowering import Refusal, sync_program
 from titan.verify.model import Coverage, EngineReport, Finding, Options, Verdict
 from titan.verify.tracefile import SavedTrace, save
@@ -78,10 +78,10 @@ def verify_kernel(kernel: Kernel, options: Options) -> Finding:
         lowered = sync_program(kernel, typestate=options.engine == "auto")
     except Refusal as refusal:
         return _refused(finding, refusal, started)
-    finding = replace(finding, notes=lowered.notes)
-    broken = illegal(kernel, lowered.program)
-    if broken:
-        finding = replace(_with(finding, *broken), verdict=Verdict.REFUTED)
+    legality = examine(kernel, lowered.program)
+    finding = replace(finding, notes=lowered.notes + legality.notes)
+    if legality.errors:
+        finding = replace(_with(finding, *legality.errors), verdict=Verdict.REFUTED)
         return replace(finding, seconds=time.monotonic() - started)
     try:
         finding = judge(finding, kernel, lowered.program, options)
@@ -89,7 +89,7 @@ def verify_kernel(kernel: Kernel, options: Options) -> Finding:
         finding = replace(finding, verdict=Verdict.REFUSED, trace=None)
         finding = _with(finding, _cannot_run(kernel, error))
     if finding.verdict is Verdict.VERIFIED:
-        finding = _with(finding, *_warnings(kernel, lowered.program))
+        finding = _with(finding, *_warnings(kernel, lowered.program, legality.warnings))
     if lowered.report is not None:
         finding = _with_typestate(finding, lowered.report)
     if finding.trace is not None and options.save_traces is not None:
@@ -167,10 +167,13 @@ def policies_text(policies: Policies) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _warnings(kernel: Kernel, program: SyncProgram) -> list[Diagnostic]:
+def _warnings(
+    kernel: Kernel, program: SyncProgram, found: tuple[Diagnostic, ...]
+) -> list[Diagnostic]:
     """What weakens a VERIFIED without refuting it; allowed rules are left out."""
     allowed = {allowance.rule for allowance in kernel.allowances}
-    return [item for item in vacuous(program, kernel.span) if item.code not in allowed]
+    told = (*found, *vacuous(program, kernel.span))
+    return [item for item in told if item.code not in allowed]
 
 
 def _saved(finding: Finding, kernel: Kernel, options: Options, folder: str) -> Finding:

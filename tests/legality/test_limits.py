@@ -6,7 +6,7 @@ import pytest
 
 from tests.kernel.examples import library
 from titan.kernel.decode import decode_text
-from titan.verify.legality import illegal
+from titan.legality.check import examine
 from titan.verify.lowering import sync_program
 
 KERNEL = """\
@@ -23,6 +23,7 @@ roles:
   b: {warpgroups: 2, registers: REGISTERS}
 program: {a: [], b: []}
 """
+GFX = {"TARGET": "gfx942", "IDS": "1", "REGISTERS": "128"}
 VALUES = {
     "TARGET": "sm_90a", "BYTES": "1024", "SWIZZLE": "128B", "IDS": "16", "REGISTERS": "232",
 }  # fmt: skip
@@ -35,7 +36,7 @@ def codes(**changed: str) -> list[str]:
     family, errors = decode_text(text)
     assert family is not None, errors
     kernel = family.kernels[0]
-    return [item.code for item in illegal(kernel, sync_program(kernel).program)]
+    return [item.code for item in examine(kernel, sync_program(kernel).program).errors]
 
 
 @pytest.mark.parametrize(
@@ -44,13 +45,14 @@ def codes(**changed: str) -> list[str]:
         ({}, []),
         ({"BYTES": "116216", "SWIZZLE": "none"}, []),  # 2 * 116216 + 16 = 227 KiB
         ({"BYTES": "116217", "SWIZZLE": "none"}, ["TTN407"]),
-        ({"TARGET": "gfx942", "BYTES": "65536"}, ["TTN407"]),
-        ({"TARGET": "gfx950", "BYTES": "65536"}, []),
+        (GFX | {"BYTES": "65536"}, ["TTN407"]),
+        (GFX | {"TARGET": "gfx950", "BYTES": "65536"}, []),
         ({"BYTES": "1280"}, ["TTN408"]),
         ({"BYTES": "1280", "SWIZZLE": "32B"}, []),
         ({"IDS": "17"}, ["TTN405"]),
-        ({"IDS": "17", "TARGET": "gfx942"}, []),
-        ({"REGISTERS": "248"}, []),
+        (GFX, []),
+        (GFX | {"IDS": "2"}, ["TTN405"]),
+        ({"REGISTERS": "240"}, ["TTN406"]),  # 40 + 2 * 240 = 520 > 3 * 168
         ({"REGISTERS": "256"}, ["TTN406"]),
         ({"REGISTERS": "100"}, ["TTN406"]),
         ({"REGISTERS": "16"}, ["TTN406"]),
@@ -75,7 +77,7 @@ program:
     family, _ = decode_text(text)
     assert family is not None
     kernel = family.kernels[0]
-    found = illegal(kernel, sync_program(kernel).program)
+    found = examine(kernel, sync_program(kernel).program).errors
     assert [item.code for item in found] == ["TTN408"]
     assert found[0].span is not None and found[0].span.start_line == 4
 
@@ -85,4 +87,5 @@ def test_the_library_is_legal(text: str):
     family, _ = decode_text(text)
     assert family is not None
     for kernel in family.kernels:
-        assert illegal(kernel, sync_program(kernel).program) == []
+        found = examine(kernel, sync_program(kernel).program)
+        assert (found.errors, found.warnings) == ((), ())

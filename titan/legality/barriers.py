@@ -1,0 +1,127 @@
+"""mbarriers and named barriers: places, counts, bytes, ids, threads.
+
+Source: PTX ISA, mbarrier ("Contents of the mbarrier object") and bar. ptxas takes any count for
+`mbarrier.init` and `expect_tx`, so nobody else tells.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from titan.diagnostics.model import Diagnostic
+from titan.diagnostics.wording import quoted
+from titan.legality.case import Case, plain
+from titan.legality.rule import rule
+from titan.sync.expression import Constant
+from titan.sync.program import (
+    Arrive,
+    BarrierArrive,
+    BarrierSync,
+    ExpectTransaction,
+    Init,
+    Scope,
+)
+
+
+@rule("TTN414", "barrier_alignment")
+def barrier_address(case: Case) -> Iterator[Diagnostic]:
+    """An mbarrier lies at a multiple of 8 bytes."""
+    asked = case.limits.number("barrier_alignment")
+    spans = {plain(item.name): item.span for item in case.program.barriers}
+    for name, base in case.kernel.placement.barrier_bases:
+        if asked and base % asked:
+            headline = f"the mbarrier {quoted(name)} lies at byte {base}, no multiple of {asked}"
+            yield case.fault("TTN414", headline, spans.get(name), source="barrier_alignment")
+    if asked and len(case.kernel.placement.barrier_bases) < len(spans):
+        case.assume(f"mbarriers lie at multiples of {asked} bytes")
+
+
+@rule("TTN404", "barrier_count_max")
+def barrier_counts(case: Case) -> Iterator[Diagnostic]:
+    """An mbarrier expects 1 to 2^20 - 1 arrivals."""
+    most = case.limits.number("barrier_count_max")
+    given = [(item.count, item.span) for item in case.program.barriers]
+    for _, operation in case.operations:
+        if isinstance(operation, Init) and isinstance(operation.count, Constant):
+            given.append((operation.count.value, operation.span))
+    for count, span in given if most else ():
+        if not 1 <= count <= (most or 0):
+            headline = f"an mbarrier is to expect {count} arrivals; 1 to {most} are taken"
+            yield case.fault("TTN404", headline, span, source="barrier_count_max")
+
+
+@rule("TTN404", "transaction_max")
+def transaction_bytes(case: Case) -> Iterator[Diagnostic]:
+    """No phase can expect more than 2^20 - 1 bytes: not one operation, not one ring stage."""
+    most = case.limits.number("transaction_max")
+    if most is None:
+        return
+    for _, operation in case.operations:
+        count = None
+        if isinstance(operation, Arrive):
+            count = operation.transaction
+        elif isinstance(operation, ExpectTransaction):
+            count = operation.bytes
+        if isinstance(count, Constant) and not 0 <= count.value <= most:
+            headline = f"a phase is to expect {count.value} bytes; up to {most} are counted"
+            yield case.fault("TTN404", headline, operation.span, source="transaction_max")
+    for ring in case.kernel.protocol.rings if case.kernel.protocol is not None else ():
+        if ring.transport.value == "bulk" and ring.bytes > most:
+            headline = (
+                f"a stage of the ring {quoted(plain(ring.name))} has {ring.bytes} bytes; a phase "
+                f"counts up to {most}"
+            )
+            helps = ("split the ring, so that a stage's bytes are counted on two mbarriers",)
+            yield case.fault("TTN404", headline, ring.span, source="transaction_max", helps=helps)
+
+
+@rule("TTN405", "named_barriers")
+def named_barrier_ids(case: Case) -> Iterator[Diagnostic]:
+    """A CTA has 16 named barriers, a work-group of CDNA one barrier."""
+    number = case.limits.number("named_barriers")
+    ids: Counter[str] = Counter()
+    first: dict[str, object] = {}
+    for barrier in case.program.named_barriers:
+        if barrier.scope is Scope.CTA:
+            home = barrier.name.partition("@")[2]
+            ids[home] += barrier.stages
+            if number is not None and ids[home] > number:
+                first.setdefault(home, barrier.span)
+    for home, span in list(first.items())[:1]:
+        has = f"{number}, with ids 0 to {(number or 0) - 1}" if number != 1 else "1"
+        headline = f"{ids[home]} named barriers in one CTA; {case.kernel.target} has {has}"
+        yield case.fault("TTN405", headline, span, source="named_barriers")
+
+
+@rule("TTN415", "named_barrier_multiple", "threads_max")
+def named_barrier_threads(case: Case) -> Iterator[Diagnostic]:
+    """Threads at a named barrier are whole warps, and no more than the CTA has.
+
+    An agent of less than a warp may stand for one, so its numbers are not those of the instruction.
+    """
+    multiple = case.limits.number("named_barrier_multiple")
+    if multiple is None:
+        return
+    scopes = {item.name: item.scope for item in case.program.named_barriers}
+    told = set()
+    for role, operation in case.operations:
+        if not isinstance(operation, BarrierSync | BarrierArrive):
+            continue
+        name, threads = operation.barrier.name, operation.threads
+        if scopes.get(name) is not Scope.CTA or not isinstance(threads, Constant):
+            continue
+        if role.threads % multiple:
+            continue
+        most = case.threads(role.cta)
+        if threads.value % multiple:
+            headline = f"{threads.value} threads meet at {quoted(plain(name))}, no multiple of "
+            headline += str(multiple)
+        elif threads.value > most:
+            headline = f"{threads.value} threads are to meet at {quoted(plain(name))}; the CTA has "
+            headline += str(most)
+        else:
+            continue
+        if headline not in told:
+            told.add(headline)
+            yield case.fault("TTN415", headline, operation.span, source="named_barrier_multiple")
