@@ -1,0 +1,1 @@
+"""Is every access through another proxy justified? The proxy-effect graph and the fewest fences."""

@@ -1,0 +1,355 @@
+"""From a kernel file to its fences: what each is for, which are missing, and the cheapest set.
+
+A marker fence is written at every place of the text where a fence may stand, and the kernel is
+decoded, lowered and run once for each of several sizes; a pair of accesses that needs a fence then
+has the markers between the two as its alternatives. `titan/proxy` picks the cheapest set; the
+kernel with just these fences is verified by the engines, which know nothing of markers, and sizes
+at which they refute it join the others. Costs count executions at the largest of the sizes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from titan.diagnostics.model import Diagnostic
+from titan.kernel.decode import decode
+from titan.kernel.model import Kernel
+from titan.proxy.cost import FenceCosts, costs, table_of
+from titan.proxy.demands import Choice, Demand, Demands
+from titan.proxy.graph import EffectGraph
+from titan.proxy.recording import Recording, record
+from titan.proxy.synthesis import Solution, Weighed, cheapest
+from titan.source.span import Span
+from titan.source.tree import Node
+from titan.source.yaml import parse_text
+from titan.sync import program as ir
+from titan.sync.fault import FaultKind
+from titan.verify.fence_text import Edited, Insertion, Place, Written, edit, places
+from titan.verify.lowering import Refusal, sync_program
+from titan.verify.model import Finding, Options, Verdict
+from titan.verify.pipeline import verify_kernel, with_policies
+from titan.verify.sizes import Values, free_parameters, size_sets
+
+SECONDS_OF_SIZES = 3.0
+ROUNDS_MAX = 4
+FENCE_FAULTS = {
+    FaultKind.MISSING_FENCE,
+    FaultKind.MISSING_FENCE_WAR,
+    FaultKind.UNPUBLISHED_INIT,
+    FaultKind.MISSING_TENSORMAP_FENCE,
+}
+_VARIANTS: tuple[tuple[ir.Space, ...], ...] = ((ir.Space.SHARED,), (ir.Space.GLOBAL,), ())
+
+
+class BadInput(Exception):
+    """The file is no kernel, or a kernel without a form on its target."""
+
+    def __init__(self, diagnostics: list[Diagnostic]) -> None:
+        super().__init__("; ".join(item.headline for item in diagnostics))
+        self.diagnostics = diagnostics
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The kernels of a text, lowered."""
+
+    root: Node
+    text: str
+    kernels: tuple[Kernel, ...]
+    programs: tuple[ir.SyncProgram, ...]
+
+
+@dataclass(slots=True)
+class Runs:
+    """The recordings of all kernels of a file; `largest` prices executions."""
+
+    recordings: list[tuple[int, Recording]] = field(default_factory=list)
+    largest: list[Recording] = field(default_factory=list)
+    reason: str = ""
+
+
+def load(text: str, path: str, options: Options) -> Loaded:
+    """Decode and lower. Raises BadInput."""
+    root, errors = parse_text(text, path)
+    family, diagnostics = decode(root, errors, path, dict(options.overrides))
+    if family is None or root is None:
+        raise BadInput(diagnostics)
+    kernels = tuple(with_policies(kernel, options.policies) for kernel in family.kernels)
+    try:
+        programs = tuple(sync_program(kernel).program for kernel in kernels)
+    except Refusal as refusal:
+        raise BadInput(list(refusal.diagnostics)) from None
+    return Loaded(root, text, kernels, programs)
+
+
+def run_all(loaded: Loaded, extra: tuple[Values, ...] = ()) -> Runs:
+    """Record every kernel for sizes up to the bound, as far as the time goes, and the largest."""
+    runs = Runs()
+    for number, program in enumerate(loaded.programs):
+        sets = list(size_sets(program)) if free_parameters(program) else [{}]
+        priced = None
+        while sets and priced is None:
+            recording = record(program, sets.pop())
+            if recording.layout is not None:
+                priced = recording
+            else:
+                runs.reason = runs.reason or recording.reason
+        if priced is None:
+            continue
+        runs.reason = "" if not priced.reason else priced.reason
+        runs.largest.append(priced)
+        runs.recordings.append((number, priced))
+        started = time.monotonic()
+        names = set(free_parameters(program))
+        wanted = [values for values in extra if set(values) >= names]
+        for values in [*wanted, *sets]:
+            if values not in wanted and time.monotonic() - started > SECONDS_OF_SIZES:
+                break
+            recording = record(program, values)
+            runs.reason = runs.reason or recording.reason
+            if recording.layout is not None:
+                runs.recordings.append((number, recording))
+    return runs
+
+
+def kinds_of(programs: tuple[ir.SyncProgram, ...]) -> tuple[ir.FenceKind, ...]:
+    """The kinds of fences that the programs can have a use for."""
+    proxies: set[ir.Proxy] = set()
+    inits = False
+    for program in programs:
+        for role in program.roles:
+            for operation in ir.walk(role.body):
+                if isinstance(operation, ir.Access | ir.Asynchronous):
+                    proxies |= {effect.proxy for effect in operation.effects}
+                inits = inits or (
+                    isinstance(operation, ir.Init) and program.policies.barrier_init == "fence"
+                )
+    kinds = [ir.FenceKind.ASYNC] if ir.Proxy.ASYNC in proxies else []
+    if ir.Proxy.TENSORMAP in proxies:
+        kinds += [ir.FenceKind.TENSORMAP_RELEASE, ir.FenceKind.TENSORMAP_ACQUIRE]
+    return (*kinds, *((ir.FenceKind.BARRIER_INIT,) if inits else ()))
+
+
+def line_of(fence: ir.Fence) -> int:
+    """The line that a fence was read from; 0 where a tool made it."""
+    return fence.span.start_line if isinstance(fence.span, Span) else 0
+
+
+# ------------------------------------------------------------------------------- pricing
+
+
+@dataclass(slots=True)
+class Pricing:
+    """How often each fence line runs, and at what price: by (far or not) of the agent."""
+
+    table: FenceCosts
+    executed: dict[Choice, int] = field(default_factory=dict)
+    cost: dict[Choice, int] = field(default_factory=dict)
+
+
+def far_agents(recording: Recording) -> set[int]:
+    """Agents with generic accesses to the shared memory of another CTA."""
+    assert recording.layout is not None
+    return {
+        agent.number
+        for agent in recording.layout.agents
+        if any(item.far and isinstance(item.operation, ir.Access) for item in agent.instances)
+    }
+
+
+def fences_in(graph: EffectGraph, numbers: list[int]) -> Iterator[tuple[int, ir.Fence]]:
+    """The agent and the operation of each executed fence."""
+    for number in numbers:
+        node = graph.nodes[number]
+        assert node.instance is not None and isinstance(node.instance.operation, ir.Fence)
+        yield node.agent, node.instance.operation
+
+
+# ----------------------------------------------------------------------------- synthesis
+
+
+@dataclass(slots=True)
+class Markers:
+    """The text with a marker at every place, and what each marker line may become."""
+
+    loaded: Loaded
+    edited: Edited
+    standing: list[Written]
+
+    def choices(self, fence: ir.Fence) -> tuple[Choice, ...]:
+        insertion = self.edited.insertions.get(line_of(fence))
+        if insertion is None:
+            return (fixed_choice(fence),)
+        point = (insertion.place.number, insertion.when)
+        if insertion.kind is not ir.FenceKind.ASYNC:
+            return (Choice(point, insertion.kind, ()),)
+        return tuple(Choice(point, insertion.kind, spaces) for spaces in _VARIANTS)
+
+
+def fixed_choice(fence: ir.Fence) -> Choice:
+    """A fence that no edit takes away: lowering makes it, or it stands in a list in brackets."""
+    return Choice(("fixed", line_of(fence), id(fence)), fence.kind, fence.spaces)
+
+
+def mark(original: Loaded, options: Options) -> Markers:
+    """Markers of all kinds that the kernel can use, at all places. Raises BadInput."""
+    spots = places(original.root, original.text)
+    standing = [place.fence for place in spots if place.fence is not None]
+    kinds = kinds_of(original.programs)
+    insertions = [
+        Insertion(place, kind, (), when)
+        for place in spots
+        for when in ("", *place.whens)
+        for kind in kinds
+    ]
+    edited = edit(original.text, standing, insertions)
+    loaded = load(edited.text, original.kernels[0].path, options)
+    return Markers(loaded, edited, standing)
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesis:
+    """The cheapest set; `text` is the kernel with it, `cost` includes fences that stay."""
+
+    solution: Solution
+    chosen: tuple[Insertion, ...]
+    text: str
+    cost: int
+    reason: str
+    demands: int
+
+
+def synthesise(
+    original: Loaded, options: Options, extra: tuple[Values, ...] = (), keep: bool = False
+) -> Synthesis:
+    """Choose the fences. With `keep` those that stand are there already and cost nothing.
+
+    Raises Unsatisfiable and GaveUp (titan/proxy/synthesis), BadInput.
+    """
+    markers = mark(original, options)
+    runs = run_all(markers.loaded, extra)
+    demands: list[Demand] = []
+    for _, recording in runs.recordings:
+        demands += Demands(recording, markers.choices).all()
+    weights, fixed, spent = _weights(markers, runs, original.kernels[0].target, keep)
+    solution = cheapest(demands, weights, fixed)
+    spaces_of = {(choice.point, choice.kind): choice.spaces for choice in solution.chosen}
+    chosen = []
+    for _, insertion in sorted(markers.edited.insertions.items()):  # in the order of their lines
+        key = (insertion.place.number, insertion.when), insertion.kind
+        if key in spaces_of:
+            chosen.append(replace(insertion, spaces=spaces_of[key]))
+    text = _final(original, markers.standing, chosen, keep)
+    cost = solution.cost + spent
+    return Synthesis(solution, tuple(chosen), text, cost, runs.reason, len(demands))
+
+
+def _weights(
+    markers: Markers, runs: Runs, target: str, keep: bool
+) -> tuple[dict[Choice, Weighed], frozenset[Choice], int]:
+    """The price of every choice; the fixed ones; what the fixed ones cost."""
+    table = costs(target)
+    price: dict[Choice, int] = {}
+    fixed: set[Choice] = set()
+    spent = 0
+    for recording in runs.largest:
+        far = far_agents(recording)
+        for agent, fence in fences_in(recording.graph, recording.fences):
+            for choice in markers.choices(fence):
+                weight = table.form(choice.kind, choice.spaces, agent in far).weight
+                if choice.point == fixed_choice(fence).point:
+                    spent += weight
+                    fixed.add(choice)
+                price[choice] = price.get(choice, 0) + weight
+    weights: dict[Choice, Weighed] = {}
+    standing: set[Choice] = set()
+    for insertion in markers.edited.insertions.values():
+        written = insertion.place.fence
+        for spaces in _VARIANTS if insertion.kind is ir.FenceKind.ASYNC else ((),):
+            choice = Choice((insertion.place.number, insertion.when), insertion.kind, spaces)
+            change = 2
+            if written is not None and (written.kind, written.when) == (
+                insertion.kind,
+                insertion.when,
+            ):
+                change = 0 if written.spaces == spaces else 1
+            if change == 0 and keep:
+                standing.add(choice)
+            # A line that the largest run does not execute is not free: it is a line.
+            cost = max(1, price.get(choice, 0))
+            weights[choice] = Weighed(cost, change, insertion.place.number)
+    for _, recording in runs.recordings:
+        for _, fence in fences_in(recording.graph, recording.fences):
+            fixed |= {c for c in markers.choices(fence) if c not in weights}
+    return weights, frozenset(fixed | standing), spent
+
+
+def _final(original: Loaded, standing: list[Written], chosen: list[Insertion], keep: bool) -> str:
+    """The text with the chosen fences; one that stands there as it is chosen is left alone."""
+    removed = {} if keep else {fence.first: fence for fence in standing}
+    added = []
+    for insertion in chosen:
+        written = insertion.place.fence
+        same = written is not None and (written.kind, written.spaces, written.when) == (
+            insertion.kind,
+            insertion.spaces,
+            insertion.when,
+        )
+        if same and written is not None:
+            removed.pop(written.first, None)
+        else:
+            added.append(insertion)
+    return edit(original.text, removed.values(), added).text
+
+
+# --------------------------------------------------------------------------- the way out
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A synthesis with what the engines say of it, kernel by kernel."""
+
+    synthesis: Synthesis
+    loaded: Loaded
+    findings: tuple[Finding, ...]
+
+    @property
+    def verified(self) -> bool:
+        return all(finding.verdict is Verdict.VERIFIED for finding in self.findings)
+
+
+def fix(original: Loaded, options: Options, keep: bool = False) -> Fixed:
+    """The kernel with the cheapest fences, verified; refuting sizes are taken in and tried again.
+
+    Raises Unsatisfiable, GaveUp, BadInput.
+    """
+    extra: tuple[Values, ...] = ()
+    for _ in range(ROUNDS_MAX):
+        made = synthesise(original, options, extra, keep)
+        loaded = load(made.text, original.kernels[0].path, options)
+        findings = tuple(verify_kernel(kernel, options) for kernel in loaded.kernels)
+        more = _refuting_sizes(findings)
+        if not more or set(map(repr, more)) <= set(map(repr, extra)):
+            break
+        extra += more
+    return Fixed(made, loaded, findings)
+
+
+def _refuting_sizes(findings: tuple[Finding, ...]) -> tuple[Values, ...]:
+    return tuple(
+        dict(finding.trace.parameters)
+        for finding in findings
+        if finding.trace is not None and finding.trace.fault.kind in FENCE_FAULTS
+    )
+
+
+def has_fences(target: str) -> bool:
+    """Whether the target has proxies that need fences."""
+    return table_of(target) is not None
+
+
+def place_text(place: Place) -> str:
+    """Where a fence goes, in words."""
+    return f"after line {place.line - 1}"
