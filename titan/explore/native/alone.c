@@ -51,7 +51,7 @@ static int enter_engine_step(search_t *s)
     const effect_t *effect = (const effect_t *)s->program->effects + c->node->effect;
     for (int e = 0; e < c->node->effects; e++, effect++) {
         word first, end;
-        if (is_over(effect, c->flight))
+        if (read_is_over(effect, c->flight))
             continue;
         flight_place(s, c->flight, e, &first, &end);
         stamp_cells(s, first, end, (int)effect->write, effect->proxy == PROXY_GENERIC);

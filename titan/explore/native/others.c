@@ -45,7 +45,7 @@ static int held_back(const search_t *s, int agent, word queue)
 }
 
 /* A read that is over, and leaves no marks when its operation finishes, concerns nobody. */
-static int is_over(const effect_t *effect, const word *flight)
+static int read_is_over(const effect_t *effect, const word *flight)
 {
     return !effect->write && !flight[F_READING] && effect->proxy != PROXY_GENERIC;
 }
@@ -76,7 +76,7 @@ static int add_flights(search_t *s, word *w)
             for (int e = 0; e < node->effects; e++, effect++) {
                 word first, end;
                 flight_place(s, flight, e, &first, &end);
-                if (is_over(effect, flight) || (ordered && effect->proxy != PROXY_GENERIC))
+                if (read_is_over(effect, flight) || (ordered && effect->proxy != PROXY_GENERIC))
                     continue;
                 if (meets(s, first, end, (int)effect->write)
                     || (effect->proxy == PROXY_GENERIC
