@@ -310,8 +310,20 @@ class Machine(BarrierRules):
     def _retired(
         self, name: str, groups: list[tuple[Flight, ...]]
     ) -> tuple[tuple[Flight, ...], ...]:
-        """Drop what has retired: finished groups with none unfinished before them."""
-        if not self._queues[name].ordered:
+        """Drop what has retired: finished groups with none unfinished before them.
+
+        An operation that only reads, through another proxy, is over once it has read; in an
+        ordered queue, once everything before it is.
+        """
+        ordered, waiting = self._queues[name].ordered, False
+        for number, group in enumerate(groups):
+            left = []
+            for flight in group:
+                if waiting or not _is_over(flight):
+                    waiting = waiting or ordered
+                    left.append(flight)
+            groups[number] = tuple(left)
+        if not ordered:
             return tuple(group for group in groups if group)
         first = next((number for number, group in enumerate(groups) if group), len(groups))
         return tuple(groups[first:])
@@ -422,3 +434,14 @@ class Machine(BarrierRules):
 def _engine_step(flight: Flight, split: bool) -> Step:
     actor = Actor.READS if split and flight.reading else Actor.FINISH
     return Step(actor, flight.agent, flight.ordinal)
+
+
+def _is_over(flight: Flight) -> bool:
+    """Whether nothing is left to do: it only reads, has read, and leaves no mark on memory."""
+    return (
+        not flight.reading
+        and not flight.completes
+        and all(
+            not write and proxy is not ir.Proxy.GENERIC for _, write, _, proxy in flight.accesses
+        )
+    )

@@ -261,7 +261,7 @@ static int finish_completions(search_t *s, word *w, const node_t *node, const wo
 }
 
 /* Whether nothing is left to do for the flight: it only reads, and has read. */
-static int is_over(const search_t *s, const word *flight)
+static int is_spent(const search_t *s, const word *flight)
 {
     const node_t *node = node_at(s, flight[F_NODE]);
     const effect_t *effect = (const effect_t *)s->program->effects + node->effect;
@@ -280,7 +280,7 @@ static void retire(const search_t *s, word *region, word queue)
         const word *flight = flight_at(s, region, f);
         if (node_at(s, flight[F_NODE])->x != queue || flight[F_GROUP] == GROUP_OPEN) {
             f++;
-        } else if (is_over(s, flight)) {
+        } else if (is_spent(s, flight)) {
             remove_flight(s, region, f);
         } else if (queue_info(s, queue)->ordered) {
             return;
