@@ -195,3 +195,41 @@ def test_broken_instances_are_diagnosed(tmp_path: Path, old: str, new: str, word
         load_instance(tmp_path / "g.graphml")
     assert word in caught.value.diagnostics[0].headline
     assert caught.value.diagnostics[0].span is not None
+
+
+SPOILERS = ("", "-", "0", "{", "}", ":", "[", "99999999999", "\t", "&a ", "*a")
+
+
+def test_spoiled_files_are_read_or_diagnosed_never_more() -> None:
+    """Random edits of every file of the library: a loop, or diagnostics with places."""
+    import random
+
+    rng = random.Random(7)
+    refused = 0
+    for path in sorted((root("protocols") / "loops").glob("*.yaml")):
+        text = path.read_text(encoding="utf-8")
+        for _ in range(25):
+            spoiled = text
+            for _ in range(rng.randint(1, 3)):
+                at = rng.randrange(len(spoiled))
+                cut = rng.choice((0, 1, 1, 5, 40))
+                word = rng.choice(
+                    ("", "-", "0", "{", "}", ":", "[", "99999999999", "\t", "&a ", "*a")
+                )
+                spoiled = spoiled[:at] + word + spoiled[at + cut :]
+            try:
+                loop = parse_loop(spoiled, "spoiled.yaml")
+            except Refused as error:
+                refused += 1
+                assert error.diagnostics
+                assert all(d.span is not None for d in error.diagnostics), spoiled
+            else:
+                assert loop.operations
+    assert refused > 100
+
+
+def test_the_example_of_the_reference_is_read() -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "schedule.md"
+    block = page.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
+    loop = parse_loop(block)
+    assert loop.index.keys() == {"LK", "S", "P"}

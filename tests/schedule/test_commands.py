@@ -146,3 +146,25 @@ def test_a_file_that_was_written_is_read_back(tmp_path: Path) -> None:
     found, claim = read(tmp_path / "a.json", result.loop)
     assert found == result.schedule
     assert certify(result.loop, found, claim) == []
+
+
+def test_gauss_without_pytorch_is_bad_usage() -> None:
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        result = CliRunner().invoke(
+            schedule, [str(LOOPS / "toy_gemm.yaml"), "--solver", "gauss"], standalone_mode=True
+        )
+        assert result.exit_code == 2
+        assert "PyTorch" in result.output + result.stderr
+    else:
+        pytest.skip("PyTorch is installed")
+
+
+def test_no_interval_is_refuted_and_no_time_is_undecided() -> None:
+    slow = str(LOOPS / "gemm_epilogue.yaml")
+    result = CliRunner().invoke(
+        schedule, [slow, "--solver", "joint", "--budget", "0.05"], standalone_mode=False
+    )
+    assert result.return_value == 3
+    assert "no schedule found" in result.output

@@ -92,6 +92,8 @@ def schedule(
     LOOP is a loop-level file, or the GraphML of a public instance, its resource model beside it.
     """
     from titan.loop.bounds import Unschedulable
+    from titan.schedule.gauss import Missing
+    from titan.schedule.joint import Disagreement
     from titan.schedule.run import Request
 
     loop = load(path, colour)
@@ -99,12 +101,20 @@ def schedule(
         return ExitCode.BAD_INPUT
     if checked is not None:
         return check_file(loop, checked, colour)
-    request = Request(solver, objective, budget, resolution, registers, seed=seed)
+    progress = sys.stderr.isatty() and format_name == "text"
+    request = Request(
+        solver, objective, budget, resolution, registers, seed=seed, progress=progress
+    )
     try:
         result = search(loop, request, cache)
     except Unschedulable as error:
         click.echo(f"{path}: no initiation interval exists: {error}", err=True)
         return ExitCode.REFUTED
+    except Missing as error:
+        raise click.UsageError(str(error)) from None
+    except Disagreement as error:
+        click.echo(f"{path}: internal error: {error}", err=True)
+        return ExitCode.INTERNAL
     _show(result, format_name)
     outputs = {
         "save": save,

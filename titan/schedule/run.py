@@ -35,10 +35,11 @@ class Request:
     engine: str = "auto"
     stages_max: int = 4
     seed: int = 0
+    progress: bool = False
 
     def key(self) -> str:
-        """All of it as text, for the cache."""
-        return repr(self)
+        """All that decides the result, as text, for the cache."""
+        return repr(replace(self, progress=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,10 @@ def _gauss(
 ) -> None:
     from titan.schedule import gauss
 
-    outcome = gauss.solve(loop, gauss.Options(seed=request.seed, seconds=request.budget_seconds))
+    options = gauss.Options(
+        seed=request.seed, seconds=request.budget_seconds, progress=request.progress
+    )
+    outcome = gauss.solve(loop, options)
     _keep(outcome, outcomes, candidates)
     notes.extend(outcome.notes)
 
