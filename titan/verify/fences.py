@@ -26,7 +26,8 @@ from titan.source.tree import Node
 from titan.source.yaml import parse_text
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
-from titan.verify.fence_text import Edited, Insertion, Place, Written, edit, places
+from titan.verify.fence_text import Edited, Insertion, Written, edit, places
+from titan.verify.judge import judge
 from titan.verify.lowering import Refusal, sync_program
 from titan.verify.model import Finding, Options, Verdict
 from titan.verify.pipeline import verify_kernel, with_policies
@@ -183,9 +184,16 @@ class Markers:
         if insertion is None:
             return (fixed_choice(fence),)
         point = (insertion.place.number, insertion.when)
-        if insertion.kind is not ir.FenceKind.ASYNC:
-            return (Choice(point, insertion.kind, ()),)
-        return tuple(Choice(point, insertion.kind, spaces) for spaces in _VARIANTS)
+        return tuple(Choice(point, insertion.kind, spaces) for spaces in variants(insertion))
+
+
+def variants(insertion: Insertion) -> tuple[tuple[ir.Space, ...], ...]:
+    """The spaces that a marker may name; also those of the fence in whose place it stands."""
+    if insertion.kind is not ir.FenceKind.ASYNC:
+        return ((),)
+    written = insertion.place.fence
+    own = (written.spaces,) if written is not None and written.kind is insertion.kind else ()
+    return (*_VARIANTS, *(spaces for spaces in own if spaces not in _VARIANTS))
 
 
 def fixed_choice(fence: ir.Fence) -> Choice:
@@ -267,7 +275,7 @@ def _weights(
     standing: set[Choice] = set()
     for insertion in markers.edited.insertions.values():
         written = insertion.place.fence
-        for spaces in _VARIANTS if insertion.kind is ir.FenceKind.ASYNC else ((),):
+        for spaces in variants(insertion):
             choice = Choice((insertion.place.number, insertion.when), insertion.kind, spaces)
             change = 2
             if written is not None and (written.kind, written.when) == (
@@ -309,11 +317,15 @@ def _final(original: Loaded, standing: list[Written], chosen: list[Insertion], k
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A synthesis with what the engines say of it, kernel by kernel."""
+    """A synthesis with what the engines say of it, kernel by kernel.
+
+    `kept`: the fences that stood were kept, and those chosen come on top.
+    """
 
     synthesis: Synthesis
     loaded: Loaded
     findings: tuple[Finding, ...]
+    kept: bool = False
 
     @property
     def verified(self) -> bool:
@@ -334,7 +346,7 @@ def fix(original: Loaded, options: Options, keep: bool = False) -> Fixed:
         if not more or set(map(repr, more)) <= set(map(repr, extra)):
             break
         extra += more
-    return Fixed(made, loaded, findings)
+    return Fixed(made, loaded, findings, keep)
 
 
 def _refuting_sizes(findings: tuple[Finding, ...]) -> tuple[Values, ...]:
@@ -345,11 +357,50 @@ def _refuting_sizes(findings: tuple[Finding, ...]) -> tuple[Values, ...]:
     )
 
 
+def without_line(program: ir.SyncProgram, line: int) -> ir.SyncProgram:
+    """The lowered program without the fences that one line of the text stands for."""
+
+    def kept(operation: ir.Operation) -> ir.Operation:
+        if isinstance(operation, ir.Loop):
+            return replace(operation, body=block(operation.body))
+        if isinstance(operation, ir.Branch):
+            then, otherwise = block(operation.then), block(operation.otherwise)
+            return replace(operation, then=then, otherwise=otherwise)
+        return operation
+
+    def block(body: ir.Block) -> ir.Block:
+        return tuple(
+            kept(item)
+            for item in body
+            if not (isinstance(item, ir.Fence) and line_of(item) == line)
+        )
+
+    roles = tuple(replace(role, body=block(role.body)) for role in program.roles)
+    return replace(program, roles=roles)
+
+
+def refuted_without(fixed: Fixed, line: int, options: Options) -> bool:
+    """Whether the engines refute some kernel of the family without the fence of a line."""
+    for kernel, program in zip(fixed.loaded.kernels, fixed.loaded.programs, strict=True):
+        blank = Finding(kernel.path, kernel.name, kernel.target, Verdict.UNDECIDED)
+        finding = judge(blank, kernel, without_line(program, line), options)
+        if finding.verdict is Verdict.REFUTED:
+            return True
+    return False
+
+
+def lines_of_fences(program: ir.SyncProgram) -> list[int]:
+    """The lines of the text that stand for fences, each once."""
+    return sorted(
+        {
+            line_of(operation)
+            for role in program.roles
+            for operation in ir.walk(role.body)
+            if isinstance(operation, ir.Fence)
+        }
+    )
+
+
 def has_fences(target: str) -> bool:
     """Whether the target has proxies that need fences."""
     return table_of(target) is not None
-
-
-def place_text(place: Place) -> str:
-    """Where a fence goes, in words."""
-    return f"after line {place.line - 1}"

@@ -1,0 +1,133 @@
+"""`titan fences`: what each proxy fence is for, which are missing, and the fewest that do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from titan.cli.exit_code import ExitCode
+from titan.cli.output import colour_option, show, write
+
+if TYPE_CHECKING:
+    from titan.report.fences import FenceReport
+    from titan.verify.model import Options
+
+
+@click.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How to show what was found.",
+)
+@colour_option
+@click.option("--fix", "fixing", is_flag=True, help="Write the kernel with the fewest fences.")
+@click.option(
+    "--output",
+    metavar="FILE",
+    default=None,
+    help="With --fix: write there and leave the kernel's own file alone.",
+)
+@click.option(
+    "--budget-seconds",
+    type=click.FloatRange(0.01, 1e6),
+    default=20.0,
+    show_default=True,
+    help="Seconds that an engine may take to verify a new set of fences.",
+)
+def fences(
+    files: tuple[str, ...],
+    format_name: str,
+    colour: str,
+    fixing: bool,
+    output: str | None,
+    budget_seconds: float,
+) -> int:
+    """Show what each proxy fence is for, and where fences are missing or wasted.
+
+    Exit codes: 0 every pair of accesses is justified (with --fix: the new kernel is verified),
+    1 fences are missing, 2 bad input, 3 undecided.
+    """
+    import sys
+
+    from titan.diagnostics.render.colour import wanted
+    from titan.report import fences as report
+    from titan.verify.fences import BadInput
+    from titan.verify.model import Options
+
+    if output is not None and not fixing:
+        raise click.UsageError("--output goes with --fix")
+    if output is not None and len(files) > 1:
+        raise click.UsageError("--output takes the kernel of one file")
+    options = Options(seconds_max=budget_seconds, save_traces=None)
+    done: list[FenceReport] = []
+    codes: list[int] = []
+    for path in files:
+        try:
+            item = _one(path, options, fixing, output)
+        except BadInput as error:
+            show(error.diagnostics, format_name, colour)
+            codes.append(int(ExitCode.BAD_INPUT))
+            continue
+        done.append(item)
+        codes.append(_code(item, fixing))
+        if format_name == "text":
+            write(report.text(item, colour=wanted(sys.stdout, colour)))
+            sys.stdout.flush()
+    if format_name == "json" and done:
+        write(report.as_json(done))
+    worst_first = (2, 1, 3, 0)
+    return next(code for code in worst_first if code in codes)
+
+
+def _one(path: str, options: Options, fixing: bool, output: str | None) -> FenceReport:
+    """Review a file and find its cheapest fences. Raises BadInput."""
+    from titan.proxy.synthesis import GaveUp, Unsatisfiable
+    from titan.report.fences import FenceReport
+    from titan.source.loading import load_file
+    from titan.verify import fences as flow
+    from titan.verify.fence_review import review
+    from titan.verify.fence_text import write_file
+
+    source, errors = load_file(path)
+    if source is None:
+        raise flow.BadInput(errors)
+    loaded = flow.load(source.text, path, options)
+    name = loaded.kernels[0].name
+    if not flow.has_fences(loaded.kernels[0].target):
+        return FenceReport(path, name, None)
+    found = review(loaded)
+    if not (found.missing or found.wasted or fixing):
+        return FenceReport(path, name, found)
+    try:
+        # What is missing is added to what stands; only --fix moves the fences that stand.
+        fixed = flow.fix(loaded, options, keep=bool(found.missing) and not fixing)
+    except (Unsatisfiable, GaveUp) as error:
+        return FenceReport(path, name, found, problem=f"no set of fences was found: {error}")
+    written = ""
+    if fixing and fixed.verified:
+        target = output or path
+        if output is not None or fixed.synthesis.text != source.text:
+            try:
+                write_file(target, fixed.synthesis.text)
+            except OSError as error:
+                raise click.FileError(target, (error.strerror or str(error)).lower()) from None
+            written = target
+    return FenceReport(path, name, found, fixed, written=written)
+
+
+def _code(item: FenceReport, fixing: bool) -> int:
+    if item.review is None:
+        return int(ExitCode.VERIFIED)
+    if fixing and item.fixed is not None:
+        if item.fixed.verified:
+            return int(ExitCode.VERIFIED)
+        refuted = any(finding.exit_code == 1 for finding in item.fixed.findings)
+        return int(ExitCode.REFUTED if refuted else ExitCode.UNDECIDED)
+    if item.review.missing:
+        return int(ExitCode.REFUTED)
+    return int(ExitCode.UNDECIDED if item.review.reason or item.problem else ExitCode.VERIFIED)
