@@ -46,7 +46,20 @@ class Execution(RunState):
             flight.reading = False
         else:
             self._finish_chunk(flight)
+        if flight.queue is not None:
+            self._retire(flight.queue)
         self._after_step()
+
+    def _retire(self, queue: QueueTable) -> None:
+        """What only reads through another proxy is over once it has read; in order, if there is."""
+        for flight in list(queue.closed):
+            touches = flight.instance.touches
+            generic = any(touch.write or touch.proxy is ir.Proxy.GENERIC for touch in touches)
+            if not (flight.reading or flight.instance.completes or generic):
+                flight.chunks = 1
+                self._finish_chunk(flight)
+            elif queue.declaration.ordered:
+                return
 
     def _after_step(self) -> None:
         if not all(self._running.values()) and (
