@@ -10,6 +10,7 @@ and the instances where Rau is not at its bound.
 from __future__ import annotations
 
 import argparse
+import random
 import time
 from pathlib import Path
 
@@ -65,12 +66,42 @@ def exact(loop: Loop, ii: int, bound: int, seconds: float) -> tuple[int, bool]:
     return ii, True
 
 
+def by_gauss(folder: Path, count: int) -> None:
+    """The differentiable scheduler on a fixed sample of instances of up to 400 operations."""
+    from titan.schedule import gauss
+
+    found = pairs(folder)
+    random.Random(1).shuffle(found)
+    ratios: list[float] = []
+    names: dict[str, int] = {}
+    begin = time.perf_counter()
+    for graph, model in found:
+        try:
+            loop = load_instance(graph, model)
+        except Refused:
+            continue
+        if len(loop.operations) > 400 or len(ratios) == count:
+            continue
+        outcome = gauss.solve(loop, gauss.Options(iterations=600, seconds=10))
+        if outcome.schedule is not None:
+            ratios.append(outcome.schedule.ii / outcome.evidence.lower_bound)
+            names[outcome.solver] = names.get(outcome.solver, 0) + 1
+    print(
+        f"{len(ratios)} instances: mean interval over the bound {sum(ratios) / len(ratios):.5f}, "
+        f"worst {max(ratios):.3f}; found by {names}; {time.perf_counter() - begin:.1f} s"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--limit", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=20.0, help="for one refutation")
+    parser.add_argument("--gauss", type=int, help="sample so many for the differentiable scheduler")
     options = parser.parse_args()
+    if options.gauss:
+        by_gauss(options.folder, options.gauss)
+        return
     done: list[tuple[str, Outcome, int, bool]] = []
     refused = infeasible = 0
     sizes, spent = [], 0.0
