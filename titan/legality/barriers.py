@@ -53,7 +53,7 @@ def barrier_counts(case: Case) -> Iterator[Diagnostic]:
 
 @rule("TTN404", "transaction_max")
 def transaction_bytes(case: Case) -> Iterator[Diagnostic]:
-    """No phase can expect more than 2^20 - 1 bytes: not one operation, not one ring stage."""
+    """No operation expects more than 2^20 - 1 bytes; of ring stages lowering tells the same."""
     most = case.limits.number("transaction_max")
     if most is None:
         return
@@ -66,14 +66,6 @@ def transaction_bytes(case: Case) -> Iterator[Diagnostic]:
         if isinstance(count, Constant) and not 0 <= count.value <= most:
             headline = f"a phase is to expect {count.value} bytes; up to {most} are counted"
             yield case.fault("TTN404", headline, operation.span, source="transaction_max")
-    for ring in case.kernel.protocol.rings if case.kernel.protocol is not None else ():
-        if ring.transport.value == "bulk" and ring.bytes > most:
-            headline = (
-                f"a stage of the ring {quoted(plain(ring.name))} has {ring.bytes} bytes; a phase "
-                f"counts up to {most}"
-            )
-            helps = ("split the ring, so that a stage's bytes are counted on two mbarriers",)
-            yield case.fault("TTN404", headline, ring.span, source="transaction_max", helps=helps)
 
 
 @rule("TTN405", "named_barriers")

@@ -193,12 +193,14 @@ def shared_memory(case: Case) -> Iterator[Diagnostic]:
 
 @rule("TTN408", "tensor_alignment")
 def several_boxes_a_stage(case: Case) -> Iterator[Diagnostic]:
-    """A stage that several boxes fill is a whole number of them, each at a legal address."""
+    """Where several boxes of one map fill a stage, each begins at a legal address."""
     asked = case.limits.number("tensor_alignment")
     for item in case.kernel.placement.tensor_maps:
         memory, size = case.memories.get(item.buffer), box_bytes(item)
         if memory is None or not size or not asked or size >= memory.bytes_per_stage:
             continue
+        if memory.bytes_per_stage % size or len(case.maps_of[item.buffer]) > 1:
+            continue  # what else fills the stage, and where, is not said
         if size % asked:
             headline = (
                 f"the second box of a stage of {quoted(memory.name)} begins at byte {size}, no "

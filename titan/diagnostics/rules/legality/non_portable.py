@@ -2,9 +2,9 @@
 
 ## What it means
 
-Two texts of the vendor disagree and the looser one is kept to, or the kernel needs an attribute
-that not every device grants: a swizzled tensor that is aligned to 16 but not to 128 bytes, a
-cluster of more than 8 CTAs.
+Texts of the vendor disagree with each other or with what works, and the looser reading is kept to;
+or the kernel needs an attribute that not every device grants. A swizzled tensor that is aligned to
+16 but not to 128 bytes, strides of a tensor map that do not nest, a cluster of more than 8 CTAs.
 
 ## Why it is a fault
 
@@ -20,8 +20,8 @@ Keep to the stricter text, or allow the rule with a reason.
 
 ## Source
 
-CUDA programming guide against CUDA driver API (alignment of tensors); CUDA programming guide
-(cluster size).
+CUDA programming guide against CUDA driver API (alignment of tensors); CUDA driver API, example of
+globalStrides; CUDA programming guide (cluster size).
 """
 
 CODE = "TTN423"

@@ -4,11 +4,11 @@
 
 The address, an extent, or a stride of the tensor in global memory breaks a rule of tensor maps: 16
 bytes for the address and the strides (32 with 32-byte interleave or padded packed types), extents
-up to 2^32, strides below 2^40 that cover what they step over.
+up to 2^32, strides below 2^40.
 
 ## Why it is a fault
 
-The driver refuses to encode it; where strides do not nest, rows share bytes.
+The driver refuses to encode it.
 
 ## Example
 
