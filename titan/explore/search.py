@@ -42,6 +42,7 @@ class Budget:
 
 
 SHORTENING = Budget(states_max=200_000, seconds_max=2.0)
+FIRST_STATES_MAX = 50_000  # of a search for any number with partial order, before it is given up
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +82,44 @@ def explore(
 ) -> ExplorationResult:
     """Search. `progress` is called with states and seconds several times a second.
 
+    Without `reductions`, both are used. Partial order can keep a search for any number from closing
+    (two roles that drift apart are followed one after the other), so such a search gives up early
+    and begins again with symmetry alone.
+
     Raises CoreMissingError, quotient.NotApplicableError (open sizes that have no quotient),
     LocalLoopError, ExplorationError, flatten.TooLargeError, replay.ReplayError.
     """
     flat = flatten(program, sizes)
     apply_quotient(flat)
-    run = _Run(flat, budget or Budget(), reductions or Reductions())
+    whole = budget or Budget()
+    if reductions is not None or not flat.classes:
+        result = _search(flat, whole, reductions or Reductions(), progress)
+    else:
+        started = time.monotonic()
+        first = replace(
+            whole,
+            states_max=min(whole.states_max, FIRST_STATES_MAX),
+            seconds_max=whole.seconds_max / 4,
+        )
+        result = _search(flat, first, Reductions(), progress)
+        if result.outcome is Outcome.UNDECIDED:
+            left = max(whole.seconds_max - (time.monotonic() - started), 0.0)
+            plain = Reductions(partial_order=False)
+            result = _search(flat, replace(whole, seconds_max=left), plain, progress)
+    return result if result.trace is None else _shortened(program, result)
+
+
+def _search(
+    flat: Flat,
+    budget: Budget,
+    reductions: Reductions,
+    progress: Callable[[int, float], None] | None,
+) -> ExplorationResult:
+    run = _Run(flat, budget, reductions)
     try:
-        result = run.search(progress)
+        return run.search(progress)
     finally:
         run.close()
-    return result if result.trace is None else _shortened(program, result)
 
 
 def _shortened(program: SyncProgram, result: ExplorationResult) -> ExplorationResult:
