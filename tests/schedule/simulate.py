@@ -63,6 +63,19 @@ def violations(loop: Loop, ii: int, starts: tuple[int, ...], teams: tuple[int, .
             for o, _ in issuing[at[(v, i)]]:
                 if o != v and teams[o] == teams[v]:
                     broken.add("concurrency")
+    broken |= storage(loop, at, last_use, teams)
+    broken |= assignment(loop, teams)
+    return broken
+
+
+def storage(
+    loop: Loop,
+    at: dict[tuple[int, int], int],
+    last_use: dict[tuple[int, int], int],
+    teams: tuple[int, ...],
+) -> set[str]:
+    """Limits of registers, rings and memories that the played program passes."""
+    ops, broken = loop.operations, set()
     # Values of the last iterations have no consumer in the played program: they are not counted,
     # and the middle of the program has every overlap.
     alive: dict[tuple[str, object, int], int] = defaultdict(int)
@@ -89,6 +102,12 @@ def violations(loop: Loop, ii: int, starts: tuple[int, ...], teams: tuple[int, .
             limit = loop.limits[what] - fixed[what]  # type: ignore[index]
         if limit is not None and amount > limit:
             broken.add(kind)
+    return broken
+
+
+def assignment(loop: Loop, teams: tuple[int, ...]) -> set[str]:
+    """Groups that may not run what they were given."""
+    ops, broken = loop.operations, set()
     for v, team in enumerate(teams):
         if not loop.groups:
             break

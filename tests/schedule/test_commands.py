@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -79,7 +81,9 @@ def test_all_outputs_are_well_formed(tmp_path: Path) -> None:
         (lambda d: d.pop("ii"), 2, "lacks"),
     ],
 )
-def test_check_refuses_what_is_wrong(tmp_path: Path, change, code: int, word: str) -> None:  # type: ignore[no-untyped-def]
+def test_check_refuses_what_is_wrong(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], code: int, word: str
+) -> None:
     path = LOOPS / "toy_fa_hopper.yaml"
     result = run(load_loop(path), Request())
     assert result.schedule is not None

@@ -187,18 +187,7 @@ def _pools(reader: Reader, top: Fields, units: dict[str, Unit]) -> tuple[Pool, .
         if inner is None or not inner.has("members") or not inner.has("amount"):
             continue
         members = reader.names(inner["members"], f"the members of {name}")
-        weights = []
-        for unit in members or ():
-            value = reader.integer(
-                members[unit],  # type: ignore[index]
-                minimum=1,
-                maximum=CAPACITY_MAX,
-                what=f"the weight of {unit}",
-            )
-            if unit not in units:
-                reader.undeclared(unit, members.key_span(unit), units, "unit")  # type: ignore[union-attr]
-            elif value is not None:
-                weights.append((unit, value))
+        weights = _weights(reader, members, units) if members is not None else []
         amount = reader.integer(
             inner["amount"], minimum=1, maximum=CAPACITY_MAX, what=f"the amount of {name}"
         )
@@ -210,6 +199,20 @@ def _pools(reader: Reader, top: Fields, units: dict[str, Unit]) -> tuple[Pool, .
         if amount is not None and window is not None:
             found.append(Pool(name, tuple(weights), amount, window))
     return tuple(found)
+
+
+def _weights(reader: Reader, members: Fields, units: dict[str, Unit]) -> list[tuple[str, int]]:
+    """Units of a pool and how much of it each use takes."""
+    found = []
+    for unit in members:
+        value = reader.integer(
+            members[unit], minimum=1, maximum=CAPACITY_MAX, what=f"the weight of {unit}"
+        )
+        if unit not in units:
+            reader.undeclared(unit, members.key_span(unit), units, "unit")
+        elif value is not None:
+            found.append((unit, value))
+    return found
 
 
 def read_groups(reader: Reader, node: Node) -> tuple[WarpGroup, ...]:

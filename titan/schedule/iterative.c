@@ -15,18 +15,21 @@ typedef struct {
     const int *use_begin;               /* n + 1 offsets into the use arrays */
     const int *use_unit, *use_first, *use_cycles, *use_amount;
     const int *capacity;                /* a unit */
-    const int *team, *window, *waits;   /* an operation: group or -1, issue window, waits at start */
+    const int *team, *window, *waits;   /* an operation: group or -1, issue window, waits */
 } problem;
 
 typedef struct {
     int *out_begin, *out_arc, *in_begin, *in_arc;
 } adjacency;
 
+/* Room for `count` integers and one more, so that none is of size 0. */
+static int *integers(int count) { return malloc(sizeof(int) * ((size_t)count + 1)); }
+
 static void index_arcs(const problem *p, adjacency *a) {
     a->out_begin = calloc((size_t)p->n + 2, sizeof(int));
     a->in_begin = calloc((size_t)p->n + 2, sizeof(int));
-    a->out_arc = malloc(sizeof(int) * (size_t)(p->m + 1));
-    a->in_arc = malloc(sizeof(int) * (size_t)(p->m + 1));
+    a->out_arc = integers(p->m);
+    a->in_arc = integers(p->m);
     for (int e = 0; e < p->m; e++) {
         a->out_begin[p->source[e] + 2]++;
         a->in_begin[p->sink[e] + 2]++;
@@ -51,9 +54,9 @@ static void free_index(adjacency *a) {
 /* Component number of every operation (Tarjan, iterative). */
 static void strong_components(const problem *p, const adjacency *a, int *component) {
     int n = p->n, counter = 0, found = 0, top = 0, depth = 0;
-    int *order = malloc(sizeof(int) * (size_t)(n + 1)), *low = malloc(sizeof(int) * (size_t)(n + 1));
-    int *stack = malloc(sizeof(int) * (size_t)(n + 1)), *work = malloc(sizeof(int) * (size_t)(n + 1));
-    int *next = malloc(sizeof(int) * (size_t)(n + 1));
+    int *order = integers(n), *low = integers(n);
+    int *stack = integers(n), *work = integers(n);
+    int *next = integers(n);
     for (int v = 0; v < n; v++) {
         order[v] = -1;
         component[v] = -1;
@@ -124,20 +127,21 @@ int64_t titan_recurrence(const problem *p, int *cycle, int *cycle_length) {
     int64_t ii = 1;
     index_arcs(p, &a);
     int n = p->n;
-    int *component = malloc(sizeof(int) * (size_t)(n + 1));
-    int *arcs = malloc(sizeof(int) * (size_t)(p->m + 1)), *begin = calloc((size_t)n + 2, sizeof(int));
-    int *nodes = malloc(sizeof(int) * (size_t)(n + 1)), *parent = malloc(sizeof(int) * (size_t)(n + 1));
-    int *mark = malloc(sizeof(int) * (size_t)(n + 1));
+    int *component = integers(n);
+    int *arcs = integers(p->m), *begin = calloc((size_t)n + 2, sizeof(int));
+    int *nodes = integers(n), *parent = integers(n);
+    int *mark = integers(n);
     int64_t *value = malloc(sizeof(int64_t) * (size_t)(n + 1));
     *cycle_length = 0;
     strong_components(p, &a, component);
     for (int e = 0; e < p->m; e++)
         if (component[p->source[e]] == component[p->sink[e]]) begin[component[p->source[e]] + 1]++;
     for (int c = 0; c < n; c++) begin[c + 1] += begin[c];
-    int *fill = malloc(sizeof(int) * (size_t)(n + 1));
+    int *fill = integers(n);
     memcpy(fill, begin, sizeof(int) * (size_t)(n + 1));
     for (int e = 0; e < p->m; e++)
-        if (component[p->source[e]] == component[p->sink[e]]) arcs[fill[component[p->source[e]]]++] = e;
+        if (component[p->source[e]] == component[p->sink[e]])
+            arcs[fill[component[p->source[e]]]++] = e;
     for (int c = 0; c < n && ii > 0; c++) {
         int count = 0, first = begin[c], last = begin[c + 1];
         if (first == last) continue;
@@ -229,7 +233,8 @@ static int conflict(const state *s, int v, int64_t t) {
     }
     int team = p->team[v];
     if (team >= 0) {
-        const int *waiting = s->waiting + (size_t)team * ii, *issuing = s->issuing + (size_t)team * ii;
+        const int *waiting = s->waiting + (size_t)team * ii;
+        const int *issuing = s->issuing + (size_t)team * ii;
         int base = (int)(t % ii), window = p->window[v];
         if (p->waits[v] && issuing[base]) return 1;
         if (window > ii) window = ii;
@@ -287,7 +292,7 @@ int titan_heights(const problem *p, int ii, int64_t *height) {
     adjacency a;
     index_arcs(p, &a);
     int n = p->n, settled = 1, head = 0, count = n;
-    int *queue = malloc(sizeof(int) * (size_t)(n + 1)), *rounds = calloc((size_t)n + 1, sizeof(int));
+    int *queue = integers(n), *rounds = calloc((size_t)n + 1, sizeof(int));
     char *queued = malloc((size_t)n + 1);
     /* Reverse topological order of the distance-0 arcs first makes one pass nearly enough. */
     int *left = calloc((size_t)n + 1, sizeof(int)), filled = 0;
@@ -373,21 +378,23 @@ int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t 
     s.table = calloc((size_t)p->units * ii + 1, sizeof(int));
     s.issuing = calloc((size_t)p->teams * ii + 1, sizeof(int));
     s.waiting = calloc((size_t)p->teams * ii + 1, sizeof(int));
-    int *heap = malloc(sizeof(int) * (size_t)(n + 1));
+    int *heap = integers(n);
     int64_t *last = malloc(sizeof(int64_t) * (size_t)(n + 1));
     /* Operations by unit or group, for eviction: chained through every unit they use. */
     int *user_begin = calloc((size_t)p->units + p->teams + 2, sizeof(int));
     int lists = p->units + p->teams, total = 0;
     for (int v = 0; v < n; v++) {
-        for (int i = p->use_begin[v]; i < p->use_begin[v + 1]; i++) user_begin[p->use_unit[i] + 1]++;
+        for (int i = p->use_begin[v]; i < p->use_begin[v + 1]; i++)
+            user_begin[p->use_unit[i] + 1]++;
         if (p->team[v] >= 0) user_begin[p->units + p->team[v] + 1]++;
     }
     for (int u = 0; u < lists; u++) user_begin[u + 1] += user_begin[u];
     total = user_begin[lists];
-    int *user = malloc(sizeof(int) * (size_t)(total + 1)), *fill = malloc(sizeof(int) * (size_t)(lists + 1));
+    int *user = integers(total), *fill = integers(lists);
     memcpy(fill, user_begin, sizeof(int) * (size_t)(lists + 1));
     for (int v = 0; v < n; v++) {
-        for (int i = p->use_begin[v]; i < p->use_begin[v + 1]; i++) user[fill[p->use_unit[i]]++] = v;
+        for (int i = p->use_begin[v]; i < p->use_begin[v + 1]; i++)
+            user[fill[p->use_unit[i]]++] = v;
         if (p->team[v] >= 0) user[fill[p->units + p->team[v]]++] = v;
     }
     for (int v = 0; v < n; v++) {

@@ -8,6 +8,7 @@ is the same algorithm, seat for seat; `native.py` chooses.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from heapq import heappop, heappush
 
 from titan.schedule.problem import Problem
@@ -87,7 +88,9 @@ def iterative(
     return start, steps
 
 
-def _clear(table: ReservationTable, start: list[int], v: int, t: int, evict) -> bool:  # type: ignore[no-untyped-def]
+def _clear(
+    table: ReservationTable, start: list[int], v: int, t: int, evict: Callable[[int], None]
+) -> bool:
     """Evict, list by list, what collides with v at t, until it fits; False when it never does."""
     problem = table.problem
     lists: list[set[int]] = []

@@ -104,9 +104,10 @@ def _decode(reader: Reader, tree: Any, loop: Loop) -> tuple[Schedule, dict[str, 
     starts: list[int] = []
     teams: list[int] = []
     names = [group.name for group in loop.teams]
-    for name in rows or ():
-        if name not in loop.index:
-            reader.undeclared(name, rows.key_span(name), loop.index, "operation")  # type: ignore[union-attr]
+    if rows is not None:
+        for name in rows:
+            if name not in loop.index:
+                reader.undeclared(name, rows.key_span(name), loop.index, "operation")
     for operation in loop.operations:
         if rows is None or not rows.has(operation.name):
             text = f"the schedule lacks operation `{operation.name}`"
