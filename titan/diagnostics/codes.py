@@ -124,6 +124,8 @@ TTN420 thread-budget error
 TTN421 register-file-budget error
 TTN422 lds-dma-form error
 TTN423 non-portable warning
+TTN424 accumulator-budget error
+TTN425 barrier-out-of-reach error
 TTN901 internal-error error
 TTN902 engines-disagree error
 """)

@@ -20,7 +20,12 @@ from titan.sync.program import (
     BarrierSync,
     ExpectTransaction,
     Init,
+    Invalidate,
+    Operation,
     Scope,
+    Space,
+    TokenWait,
+    Wait,
 )
 
 
@@ -117,3 +122,79 @@ def named_barrier_threads(case: Case) -> Iterator[Diagnostic]:
         if headline not in told:
             told.add(headline)
             yield case.fault("TTN415", headline, operation.span, source="named_barrier_multiple")
+
+
+@rule("TTN415", "named_barriers", "threads_per_warp")
+def workgroup_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
+    """The one barrier of a work-group of CDNA has no count: it waits for every wave."""
+    if case.nvidia or case.limits.number("named_barriers") != 1:
+        return
+    scopes = {item.name: item.scope for item in case.program.named_barriers}
+    told = set()
+    for role, operation in case.operations:
+        if not isinstance(operation, BarrierSync | BarrierArrive):
+            continue
+        name, threads, most = operation.barrier.name, operation.threads, case.threads(role.cta)
+        if scopes.get(name) is not Scope.CTA or not isinstance(threads, Constant):
+            continue
+        if threads.value != most and name not in told:
+            told.add(name)
+            headline = f"{threads.value} threads are to meet at {quoted(plain(name))}; the barrier "
+            headline += f"waits for all {most} of the work-group"
+            yield case.fault("TTN415", headline, operation.span, source="named_barriers")
+
+
+def _acts_at_home(operation: Operation) -> str:
+    """What an operation does that only the barrier's own CTA can; empty for others."""
+    if isinstance(operation, Wait | TokenWait):
+        return "waits on"
+    if isinstance(operation, Init | Invalidate):
+        return "initialises" if isinstance(operation, Init) else "invalidates"
+    if isinstance(operation, Arrive) and operation.token:
+        return "keeps a token of"
+    return ""
+
+
+@rule("TTN425", "barrier_bytes")
+def remote_barrier(case: Case) -> Iterator[Diagnostic]:
+    """Another CTA's mbarrier takes arrivals and bytes; waits, tokens and its life stay at home."""
+    homes = {item.name: item.cta for item in case.program.barriers}
+    source = "PTX, mbarrier: support with shared memory; ptxas refuses each"
+    for role, operation in case.operations if case.nvidia else ():
+        does = _acts_at_home(operation)
+        if not does:
+            continue
+        assert isinstance(operation, Wait | TokenWait | Init | Invalidate | Arrive)
+        name = operation.barrier.name
+        if homes.get(name, role.cta) != role.cta:
+            headline = f"CTA {role.cta} {does} {quoted(plain(name))} of CTA {homes[name]}"
+            yield case.fault("TTN425", headline, operation.span, source=source)
+
+
+@rule("TTN425", "tensor_alignment")
+def barrier_is_with_its_data(case: Case) -> Iterator[Diagnostic]:
+    """A bulk copy completes on an mbarrier of the CTA that it writes to.
+
+    CTA pairs of tcgen05 may keep it with the peer, so targets that have them are not judged.
+    """
+    if any(row.cta_group > 1 for row in case.limits.matrix):
+        return
+    homes = {item.name: item.cta for item in case.program.barriers}
+    places = {item.name: item for item in case.program.buffers}
+    source = "PTX, cp.async.bulk: the mbarrier is in the CTA of the destination"
+    for item in case.bulk_copies():
+        written = {
+            places[effect.buffer].cta
+            for effect in item.effects
+            if effect.write
+            and effect.buffer in places
+            and places[effect.buffer].space is Space.SHARED
+        }
+        for completion in item.completes:
+            home = homes.get(completion.barrier.name)
+            if written and home is not None and home not in written:
+                headline = (
+                    f"a bulk copy into CTA {min(written)} completes on "
+                    f"{quoted(plain(completion.barrier.name))} of CTA {home}"
+                )
+                yield case.fault("TTN425", headline, item.span, source=source)

@@ -15,15 +15,18 @@ from titan.kernel.model import Kernel, Layout, RoleShape, TensorMap
 from titan.kernel.table import QUEUE_KINDS
 from titan.legality.limits import Limits
 from titan.source.span import Span
+from titan.sync.expression import Constant
 from titan.sync.program import (
     Asynchronous,
+    Block,
+    Branch,
     Buffer,
+    Loop,
     Operation,
     Proxy,
     Role,
     Space,
     SyncProgram,
-    walk,
 )
 
 
@@ -130,7 +133,7 @@ class Case:
 
     @cached_property
     def operations(self) -> tuple[tuple[Role, Operation], ...]:
-        return tuple((role, item) for role in self.program.roles for item in walk(role.body))
+        return tuple((role, item) for role in self.program.roles for item in live(role.body))
 
     def queue_kind(self, queue: str | None) -> str:
         """The kind of a queue; the queues that lowering makes are named for theirs."""
@@ -179,6 +182,21 @@ class Case:
     @property
     def ctas(self) -> range:
         return range(self.kernel.ctas)
+
+
+def live(block: Block) -> Iterator[Operation]:
+    """Every operation that can be reached: arms whose condition is a number are decided."""
+    for item in block:
+        yield item
+        if isinstance(item, Loop):
+            if not (isinstance(item.start, Constant) and item.stop == item.start):
+                yield from live(item.body)
+        elif isinstance(item, Branch):
+            known = item.condition.value if isinstance(item.condition, Constant) else None
+            if known is None or known:
+                yield from live(item.then)
+            if not known:
+                yield from live(item.otherwise)
 
 
 def plain(name: str) -> str:

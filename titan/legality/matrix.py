@@ -103,3 +103,43 @@ def tensor_allocation(case: Case) -> Iterator[Diagnostic]:
             headline = f"{amount} columns of tensor memory are asked for; powers of two from "
             headline += f"{bounds[0]} to {bounds[1]} are given"
             yield case.fault("TTN418", headline, operation.span, source="tensor_alloc")
+
+
+@rule("TTN417", "matrix")
+def one_cta_group(case: Case) -> Iterator[Diagnostic]:
+    """A kernel uses one CTA group throughout, and a pair needs a cluster of pairs."""
+    items = [item for item in case.kernel.placement.instructions if item.kind == "tcgen05"]
+    source = "PTX, tcgen05: one .cta_group in a kernel; ptxas refuses to mix them"
+    for item in items:
+        if item.cta_group != items[0].cta_group:
+            headline = (
+                f"matrix instruction {quoted(item.name)} has CTA group {item.cta_group}, "
+                f"{quoted(items[0].name)} has {items[0].cta_group}"
+            )
+            yield case.fault("TTN417", headline, item.span, source=source)
+        elif item.cta_group > 1 and case.kernel.ctas % item.cta_group:
+            headline = (
+                f"matrix instruction {quoted(item.name)} works on pairs of CTAs; the cluster has "
+                f"{case.kernel.ctas}"
+            )
+            yield case.fault("TTN417", headline, item.span, source=source)
+
+
+@rule("TTN424", "warps_per_warpgroup", "registers_entry_max")
+def accumulators_fit(case: Case) -> Iterator[Diagnostic]:
+    """The accumulators of one wgmma are registers of its warpgroup: M N / 128 of 32 bits each."""
+    width, warps = case.limits.number("threads_per_warp"), case.limits.number("warps_per_warpgroup")
+    most = case.limits.number("registers_entry_max")
+    for item in case.kernel.placement.instructions:
+        bits, role = BITS_OF_DTYPE.get(item.accumulator), case.shapes.get(item.role)
+        if item.kind != "wgmma" or not bits or role is None or not (width and warps and most):
+            continue
+        needed = -(-item.shape[0] * item.shape[1] * bits // (32 * width * warps))
+        has = role.registers or most
+        if needed >= has:
+            headline = (
+                f"matrix instruction {quoted(item.name)} accumulates in {needed} registers a "
+                f"thread; role {quoted(role.name)} has {has} for everything"
+            )
+            source = "PTX, wgmma.mma_async: accumulator fragments"
+            yield case.fault("TTN424", headline, item.span, source=source)
