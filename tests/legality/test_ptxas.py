@@ -13,20 +13,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.legality.kernels import examined, text
+from tests.legality.kernels import case_of, examined, text
+from titan.legality.case import round_up
+from titan.legality.roles import registers_at_entry
 
 PTXAS = shutil.which("ptxas")
 needs_ptxas = pytest.mark.skipif(PTXAS is None, reason="no ptxas")
 
 
-def assembles(tmp_path: Path, target: str, version: str, body: str) -> bool:
+def assembles(
+    tmp_path: Path, target: str, version: str, body: str, threads: int = 128, rest: str = ""
+) -> bool:
     """Whether ptxas takes an entry with this body; faults of ours (syntax) are not opinions."""
     source = f"""
 .version {version}
 .target {target}
 .address_size 64
 .shared .align 1024 .b8 memory[4096];
-.visible .entry k(.param .u64 p) .maxntid 128 .minnctapersm 1
+.visible .entry k(.param .u64 p) .maxntid {threads} .minnctapersm 1 {rest}
 {{
   .reg .pred q; .reg .b64 a, d<4>; .reg .b32 r, x, y; .reg .f32 f<256>; .reg .b32 h<256>;
   ld.param.u64 a, [p];
@@ -201,3 +205,72 @@ def test_targets_of_tensor_copies(tmp_path: Path, target: str):
 def test_it_has_no_opinion_on_counts(tmp_path: Path, count: int):
     """This is why the rule is needed: any count assembles."""
     assert assembles(tmp_path, "sm_90a", "8.0", f"  mbarrier.init.shared.b64 [r], {count};")
+
+
+@needs_ptxas
+@pytest.mark.parametrize("groups", [1, 2, 3, 4, 5, 6, 8])
+def test_registers_at_entry(tmp_path: Path, groups: int):
+    """A decrease from more than there are at entry is refused; from as many it is not.
+
+    A launch with 255 holds 256, since registers are given out in eights.
+    """
+    entry = registers_at_entry(case_of(text()), groups)
+    assert entry is not None
+    held = round_up(entry, 8)
+    for number in (held, held + 8):
+        body = f"  setmaxnreg.dec.sync.aligned.u32 {number};"
+        assert assembles(tmp_path, "sm_90a", "8.0", body, groups * 128) == (number == held)
+
+
+REMOTE = {
+    "init": ("initialised: false", "{init: 'b[0]@0'}", "mbarrier.init.SPACE.b64 [r], 1;"),
+    "wait": (
+        "initialised: true",
+        "{wait: 'b[0]@0', parity: 0, scope: cluster}",
+        "mbarrier.test_wait.parity.SPACE.b64 q, [r], 0;",
+    ),
+    "arrive": (
+        "initialised: true",
+        "{arrive: 'b[0]@0', scope: cluster}",
+        "mbarrier.arrive.SPACE.b64 _, [r];",
+    ),
+}
+
+
+@needs_ptxas
+@pytest.mark.parametrize("space", ["shared::cta", "shared::cluster"])
+@pytest.mark.parametrize("name", REMOTE)
+def test_mbarriers_of_another_cta(tmp_path: Path, name: str, space: str):
+    state, operation, instruction = REMOTE[name]
+    ctas = 2 if space == "shared::cluster" else 1
+    kernel = text(
+        ctas=ctas, barriers=f"{{b: {{count: 1, {state}}}}}", program=f"{{w: [{operation}]}}"
+    )
+    legal = "TTN425" not in [item.code for item in examined(kernel).errors]
+    body = "  " + instruction.replace("SPACE", space)
+    assert assembles(tmp_path, "sm_90a", "8.0", body) == legal
+
+
+@needs_ptxas
+@pytest.mark.parametrize("groups", [(1, 1), (2, 2), (1, 2)])
+def test_cta_groups(tmp_path: Path, groups: tuple[int, int]):
+    rows = [
+        f"{name}: {{kind: tcgen05, shape: [128, 64, 16], a: f16, accumulator: f32, "
+        f"cta_group: {group}}}"
+        for name, group in zip("ij", groups, strict=True)
+    ]
+    kernel = text(target="sm_100a", ctas=2, matrix_instructions="{" + ", ".join(rows) + "}")
+    body = "  setp.eq.u32 q, x, 0;\n" + "\n".join(
+        f"  tcgen05.mma.cta_group::{group}.kind::f16 [x], d0, d1, y, "
+        f"{{{', '.join(['x'] * 4 * group)}}}, q;"
+        for group in groups
+    )
+    assert assembles(tmp_path, "sm_100a", "8.7", body) == (examined(kernel).errors == ())
+
+
+@needs_ptxas
+@pytest.mark.parametrize(("target", "ctas"), [("sm_80", 2), ("sm_90", 2), ("sm_90", 8)])
+def test_clusters(tmp_path: Path, target: str, ctas: int):
+    kernel = text(target=target, ctas=ctas)
+    taken = assembles(tmp_path, target, "8.0", "", rest=f".reqnctapercluster {ctas}, 1, 1")
+    assert taken == (examined(kernel).errors == ())
