@@ -111,6 +111,12 @@ def test_a_million_operations_are_refused_quickly() -> None:
     assert found[0][0] == "TTN003"
 
 
+def test_loops_of_too_many_cycles_are_refused() -> None:
+    long = GOOD.replace("{TC: 1}", "{TC: 1000000}").replace("{SFU: 1}", "{SFU: 999999}")
+    found = faults(long.replace("to: P}", "to: P, delay: 1000000, hold: 1000000}"))
+    assert [code for code, *_ in found] == ["TTN003"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

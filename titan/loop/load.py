@@ -44,7 +44,8 @@ from titan.source.span import Source, Span, whole_file
 from titan.source.tree import Mapping, Node
 from titan.source.yaml import parse
 
-CYCLES_MAX = 10_000_000
+CYCLES_MAX = 1_000_000
+TOTAL_CYCLES_MAX = 4_000_000
 AMOUNT_MAX = 1 << 40
 DISTANCE_MAX = 10_000
 OPERATIONS_MAX = 10_000
@@ -331,6 +332,13 @@ class _Decoder:
     def meaning(self, loop: Loop, top: Fields) -> None:
         """Faults of a well-formed file: what no initiation interval can satisfy."""
         reader = self.reader
+        total = sum(op.cycles + op.spill_cycles for op in loop.operations)
+        total += sum(e.delay_cycles + e.hold_cycles for e in loop.dependences)
+        if total > TOTAL_CYCLES_MAX:
+            text = f"the cycles of the loop sum to {total}, at most {TOTAL_CYCLES_MAX} are accepted"
+            helps = ("give all numbers in a coarser unit of time",)
+            reader.error("TTN003", text, top["operations"].span, helps=helps)
+            return
         try:
             longest_paths(loop)
         except Unschedulable as error:
