@@ -177,7 +177,7 @@ class Markers:
 
     loaded: Loaded
     edited: Edited
-    standing: list[Written]
+    standing: dict[int, Written]
 
     def choices(self, fence: ir.Fence) -> tuple[Choice, ...]:
         insertion = self.edited.insertions.get(line_of(fence))
@@ -204,7 +204,7 @@ def fixed_choice(fence: ir.Fence) -> Choice:
 def mark(original: Loaded, options: Options) -> Markers:
     """Markers of all kinds that the kernel can use, at all places. Raises BadInput."""
     spots = places(original.root, original.text)
-    standing = [place.fence for place in spots if place.fence is not None]
+    standing = {place.number: place.fence for place in spots if place.fence is not None}
     kinds = kinds_of(original.programs)
     insertions = [
         Insertion(place, kind, (), when)
@@ -212,7 +212,7 @@ def mark(original: Loaded, options: Options) -> Markers:
         for when in ("", *place.whens)
         for kind in kinds
     ]
-    edited = edit(original.text, standing, insertions)
+    edited = edit(original.text, standing.values(), insertions)
     loaded = load(edited.text, original.kernels[0].path, options)
     return Markers(loaded, edited, standing)
 
@@ -249,7 +249,7 @@ def synthesise(
         key = (insertion.place.number, insertion.when), insertion.kind
         if key in spaces_of:
             chosen.append(replace(insertion, spaces=spaces_of[key]))
-    text = _final(original, markers.standing, chosen, keep)
+    text = _final(original, markers, chosen, keep)
     cost = solution.cost + spent
     return Synthesis(solution, tuple(chosen), text, cost, runs.reason, len(demands))
 
@@ -294,22 +294,49 @@ def _weights(
     return weights, frozenset(fixed | standing), spent
 
 
-def _final(original: Loaded, standing: list[Written], chosen: list[Insertion], keep: bool) -> str:
-    """The text with the chosen fences; one that stands there as it is chosen is left alone."""
-    removed = {} if keep else {fence.first: fence for fence in standing}
+def _final(original: Loaded, markers: Markers, chosen: list[Insertion], keep: bool) -> str:
+    """The text with the chosen fences; one that stands there as it is chosen is left alone.
+
+    At one place the order is that of the markers, whether a fence stands or is new.
+    """
+    staying = {
+        insertion.place.number
+        for insertion in chosen
+        if _stands(insertion) and insertion.spaces == _written(insertion).spaces
+    }
+    if keep:
+        staying |= set(markers.standing)
+    position = {
+        (item.place.number, item.kind, item.when): line
+        for line, item in markers.edited.insertions.items()
+    }
     added = []
     for insertion in chosen:
-        written = insertion.place.fence
-        same = written is not None and (written.kind, written.spaces, written.when) == (
-            insertion.kind,
-            insertion.spaces,
-            insertion.when,
-        )
-        if same and written is not None:
-            removed.pop(written.first, None)
+        place = insertion.place
+        if place.number not in staying:
+            added.append(insertion)
+            continue
+        written = _written(insertion)
+        stands_at = position.get((place.number, written.kind, written.when), 0)
+        if _stands(insertion) and not keep:
+            continue
+        if position[(place.number, insertion.kind, insertion.when)] > stands_at:
+            added.append(replace(insertion, place=replace(place, line=written.last + 1)))
         else:
             added.append(insertion)
-    return edit(original.text, removed.values(), added).text
+    removed = [fence for number, fence in markers.standing.items() if number not in staying]
+    return edit(original.text, removed, added).text
+
+
+def _written(insertion: Insertion) -> Written:
+    assert insertion.place.fence is not None
+    return insertion.place.fence
+
+
+def _stands(insertion: Insertion) -> bool:
+    """Whether the marker stands for the fence that is written at its place."""
+    written = insertion.place.fence
+    return written is not None and (written.kind, written.when) == (insertion.kind, insertion.when)
 
 
 # --------------------------------------------------------------------------- the way out
