@@ -97,7 +97,9 @@ class Words:
         label = operation.label
         if not label or (isinstance(operation, ir.Access | ir.Asynchronous) and " " not in label):
             return plain
-        return f"{self.label(label, environment)}: {plain}"
+        # What follows the first colon of a label is what `plain` says with values.
+        statement = self.label(label, environment).partition(":")[0]
+        return f"{statement}: {plain}"
 
     def _plain(self, operation: ir.Operation, environment: Environment) -> str:
         def number(expression: Expression) -> str:
