@@ -63,8 +63,9 @@ def test_real_loops_are_proved_in_real_cycles(name: str, ii: int) -> None:
 def test_one_sub_tile_needs_more_than_its_bound_with_agreement() -> None:
     coarse = normalise_loop(library("fa3_forward_one"), 60)
     outcome = solve(coarse.loop, Options(budget_seconds=60))
-    assert outcome.schedule is not None and outcome.proved
+    assert outcome.schedule is not None
     assert outcome.schedule.ii > bounds(coarse.loop).ii
+    assert not outcome.evidence.complete and not outcome.proved, "four stages are not all lengths"
     wanted = "agreement" if len(cnf.available()) > 1 else "refutation"
     assert outcome.evidence.kind == wanted
     assert outcome.evidence.lengths_to is not None

@@ -42,6 +42,11 @@ def headline(result: Result) -> list[str]:
     )
     if result.proved:
         proof = f"  optimal interval: {evidence_text(result)}"
+    elif result.evidence.kind != "none" and result.evidence.lower_bound == schedule.ii:
+        proof = (
+            f"  optimal among schedules of up to {result.evidence.lengths_to} cycles: "
+            f"{result.evidence.detail}; the bound for all is {result.bounds.ii}"
+        )
     else:
         proof = (
             f"  not proved optimal: the best lower bound is {result.evidence.lower_bound} "
@@ -55,10 +60,7 @@ def evidence_text(result: Result) -> str:
     evidence = result.evidence
     if evidence.kind == "bound":
         return f"it equals the {evidence.detail}"
-    limit = ""
-    if not evidence.complete and evidence.lengths_to is not None:
-        limit = f" (schedules up to {evidence.lengths_to} cycles)"
-    return f"{evidence.detail}{limit}"
+    return evidence.detail
 
 
 def why(result: Result, story: Explanation) -> list[str]:

@@ -48,7 +48,8 @@ class Evidence:
 
     @property
     def proves(self) -> bool:
-        return self.kind != "none"
+        """For schedules of every length; a refutation up to some length only does not."""
+        return self.kind != "none" and self.complete
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,11 @@ class Result:
 
     @property
     def gap(self) -> int | None:
-        """Cycles between the interval and the best lower bound."""
-        return None if self.schedule is None else self.schedule.ii - self.evidence.lower_bound
+        """Cycles between the interval and the best bound that holds for schedules of any length."""
+        if self.schedule is None:
+            return None
+        known = self.evidence.lower_bound if self.evidence.complete else self.bounds.ii
+        return self.schedule.ii - known
 
 
 def run(loop: Loop, request: Request) -> Result:
