@@ -474,3 +474,36 @@ def test_shared_storage_is_counted_once_and_may_overlap():
     assert examined(text(buffers="{" + one + "}")).errors == ()
     two = one.replace(", storage: s, base: 0", "")
     assert [item.code for item in examined(text(buffers="{" + two + "}")).errors] == ["TTN407"]
+
+
+RING = """\
+titan: 1
+kernel: k
+target: sm_90a
+buffers: {A: {bytes: 1280, swizzle: 128B}}
+rings: {r: {buffers: A, depth: 2, transport: TRANSPORT}}
+roles: {a: {warps: 1}, b: {warpgroups: 1}}
+program:
+  a: [acquire: r[0], produce: r[0]]
+  b: [wait: r[0], READ, release: r[0]]
+"""
+GENERIC = "read: r[0]"
+MATRIX_READ = "{issue: {mma: 'A[0]', as: g}}, drain: g"
+
+
+@pytest.mark.parametrize(
+    ("transport", "read", "legal"),
+    [
+        ("bulk", GENERIC, False),
+        ("bulk", MATRIX_READ, False),
+        ("async_copy", GENERIC, True),
+        ("async_copy", MATRIX_READ, False),
+    ],
+)
+def test_a_swizzle_of_threads_alone_is_their_own(transport: str, read: str, legal: bool):
+    source = RING.replace("TRANSPORT", transport).replace("READ", read)
+    codes = [item.code for item in examined(source).errors]
+    assert codes == ([] if legal else ["TTN408"])
+    if not legal:
+        plain = source.replace(", swizzle: 128B", "").replace("bulk", "async_copy")
+        assert examined(plain).errors == (), "the way out that the help names"

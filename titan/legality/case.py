@@ -17,6 +17,7 @@ from titan.legality.limits import Limits
 from titan.source.span import Span
 from titan.sync.expression import Constant
 from titan.sync.program import (
+    Access,
     Asynchronous,
     Block,
     Branch,
@@ -125,8 +126,20 @@ class Case:
         modes = (item.swizzle for item in self.maps_of.get(memory.name, ()))
         return next((mode for mode in modes if mode != "none"), "none")
 
+    @cached_property
+    def by_threads(self) -> frozenset[str]:
+        """Buffers that the program touches by generic accesses only: their swizzle is software."""
+        proxies: dict[str, set[Proxy]] = {}
+        for _, item in self.operations:
+            for effect in item.effects if isinstance(item, Access | Asynchronous) else ():
+                proxies.setdefault(plain(effect.buffer), set()).add(effect.proxy)
+        found = {name for name, seen in proxies.items() if seen == {Proxy.GENERIC}}
+        return frozenset(found - set(self.maps_of))
+
     def repeat(self, memory: Memory) -> int:
-        """Bytes after which the swizzle of a buffer repeats; 1 without one."""
+        """Bytes after which the hardware's swizzle of a buffer repeats; 1 without one."""
+        if memory.name in self.by_threads:
+            return 1
         return self.limits.table("swizzle_repeat").get(self.swizzle(memory), 1)
 
     # Program

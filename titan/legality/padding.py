@@ -1,7 +1,7 @@
 """Padding: how far the stages of a buffer must be apart, and what that costs.
 
 Where a CTA has no room for it, the way out is another transport: copies of the threads
-(cp.async) need 16 bytes and no pattern of the swizzle unit.
+(cp.async) need 16 bytes, and a swizzle of their own is software's affair.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def offer(case: Case, memory: Memory) -> str:
         room = case.limits.number("shared_bytes")
         return (
             f"padding costs {found.cost} bytes, and {case.kernel.target} has {room}: use fewer "
-            "stages, or fill the stages by threads (`transport: async_copy`)"
+            "stages, or fill them by threads (`transport: async_copy`), without the hardware's "
+            "swizzle"
         )
     said = []
     if found.stride != memory.stride:

@@ -33,6 +33,8 @@ def stage_stride(case: Case) -> Iterator[Diagnostic]:
     """Each stage begins where its copy and its swizzle pattern begin."""
     for memory in case.shared():
         asked = alignment_of(case, memory)
+        if memory.buffer.stages > 1 and not memory.stride and asked > 1:
+            case.assume("stages of buffers without a size are a legal distance apart")
         if memory.buffer.stages < 2 or not memory.stride or memory.stride % asked == 0:
             continue
         if memory.layout.stride is None and asked == case.limits.number("bulk_alignment"):
