@@ -406,6 +406,8 @@ def test_matrix_instructions(rest: str, target: str, legal: bool):
         ("{p: {warps: 2, registers: 24}, q: {warps: 2, registers: 32}, w: {warpgroups: 2, "
          "registers: 240}}", False),  # they ask for different amounts: two warpgroups
         ("{p: {warpgroups: 1}, w: {warpgroups: 2, registers: 168}}", True),
+        ("{p: {warpgroups: 1, registers: 40}, e: {threads: 1}, w: {warpgroups: 2, registers: 232}}",
+         True),  # the thread may be one of a warp that is counted
         ("{p: {warpgroups: 1}, w: {warpgroups: 2, registers: 176}}", False),  # p keeps its 168
         ("{p: {warps: 1}, q: {warps: 1, registers: 24}, w: {warpgroups: 2, registers: 240}}", True),
     ],

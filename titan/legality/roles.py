@@ -83,7 +83,8 @@ def warpgroups(case: Case) -> tuple[Counter[int], int] | None:
     """Warpgroups by the registers that they ask for, and the fewest that the CTA has in all.
 
     All warps of a warpgroup execute the same setmaxnreg, so roles of single warps share one where
-    they ask for the same, and fill one up otherwise.
+    they ask for the same, and fill one up otherwise. Roles of less than a warp that ask for nothing
+    may be lanes of another role's warps, and are not counted.
     """
     width, warps = case.limits.number("threads_per_warp"), case.limits.number("warps_per_warpgroup")
     if width is None or warps is None:
@@ -91,6 +92,8 @@ def warpgroups(case: Case) -> tuple[Counter[int], int] | None:
     threads: Counter[int] = Counter()
     total = 0
     for role in case.kernel.roles:
+        if role.threads % width and not role.registers:
+            continue
         each = role.agents * role.threads
         total += round_up(each, width)
         if role.registers:
