@@ -88,7 +88,7 @@ def price(loaded: flow.Loaded) -> tuple[int, int]:
     table = costs(loaded.kernels[0].target)
     lines = {line for item in loaded.programs for line in flow.lines_of_fences(item)}
     cost = 0
-    for recording in flow.run_all(loaded).largest:
+    for recording in flow.run_all(loaded.programs).largest:
         far = flow.far_agents(recording)
         for agent, fence in flow.fences_in(recording.graph, recording.fences):
             cost += table.form(fence.kind, fence.spaces, agent in far).weight

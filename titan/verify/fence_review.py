@@ -15,10 +15,19 @@ from titan.proxy.justify import Unjustified, describe, satisfied
 from titan.source.span import Span
 from titan.sync import program as ir
 from titan.verify.fence_text import WORD_OF
-from titan.verify.fences import Loaded, Runs, far_agents, fences_in, line_of, run_all
+from titan.verify.fences import (
+    Loaded,
+    Runs,
+    far_agents,
+    fences_in,
+    has_fences,
+    line_of,
+    run_all,
+)
 
 NARROWER: tuple[tuple[ir.Space, ...], ...] = ((ir.Space.GLOBAL,), (ir.Space.SHARED,))
 PURPOSES_MAX = 4
+WARNING_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -70,14 +79,35 @@ class Review:
 
 def review(loaded: Loaded) -> Review:
     """Judge the fences of a kernel as it stands."""
-    return _Reviewer(loaded, run_all(loaded)).review()
+    first = loaded.kernels[0]
+    runs = run_all(loaded.programs)
+    return _Reviewer(loaded.programs, first.target, first.path, runs).review()
+
+
+def redundant_fences(target: str, path: str, program: ir.SyncProgram) -> list[Diagnostic]:
+    """Warnings on fences of the text that a verified program does not need (`TTN306`).
+
+    Nothing is said where one run does not stand for all, or where the time is too short.
+    """
+    if not has_fences(target) or not any(
+        isinstance(item, ir.Fence) and isinstance(item.span, Span)
+        for role in program.roles
+        for item in ir.walk(role.body)
+    ):
+        return []
+    runs = run_all((program,), seconds=WARNING_SECONDS)
+    found = _Reviewer((program,), target, path, runs).review()
+    return [] if found.reason or found.missing else found.diagnostics(strong=False)
 
 
 class _Reviewer:
-    def __init__(self, loaded: Loaded, runs: Runs) -> None:
-        self._loaded = loaded
+    def __init__(
+        self, programs: tuple[ir.SyncProgram, ...], target: str, path: str, runs: Runs
+    ) -> None:
+        self._programs = programs
+        self._path = path
         self._runs = runs
-        self._table = costs(loaded.kernels[0].target)
+        self._table = costs(target)
         self._lines: dict[Choice, FenceLine] = {}
         self._narrow_cost: dict[Choice, int] = {}
         self._pairs: list[tuple[Demand, int]] = []
@@ -104,8 +134,8 @@ class _Reviewer:
         self._wasted(existing)
         fences = sorted(self._lines.values(), key=lambda item: (item.line, item.kind.value))
         cost = sum(item.cost for item in fences)
-        path = self._loaded.kernels[0].path
-        return Review(fences, missing, cost, len(self._pairs), self._runs.reason, path)
+        pairs, reason = len(self._pairs), self._runs.reason
+        return Review(fences, missing, cost, pairs, reason, self._path)
 
     def _price(self) -> None:
         for _, recording in self._runs.recordings:
@@ -129,7 +159,7 @@ class _Reviewer:
             if satisfied(demand, existing):
                 continue
             kernel, recording = self._runs.recordings[number]
-            policies = self._loaded.programs[kernel].policies
+            policies = self._programs[kernel].policies
             item = describe(recording.graph, demand, policies)
             spans = [getattr(operation, "span", None) for operation in item.operations]
             found.setdefault((item.kind, item.place[0], *map(str, spans)), item)

@@ -10,7 +10,7 @@ at which they refute it join the others. Costs count executions at the largest o
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from titan.diagnostics.model import Diagnostic
@@ -85,10 +85,14 @@ def load(text: str, path: str, options: Options) -> Loaded:
     return Loaded(root, text, kernels, programs)
 
 
-def run_all(loaded: Loaded, extra: tuple[Values, ...] = ()) -> Runs:
-    """Record every kernel for sizes up to the bound, as far as the time goes, and the largest."""
+def run_all(
+    programs: Sequence[ir.SyncProgram],
+    extra: tuple[Values, ...] = (),
+    seconds: float = SECONDS_OF_SIZES,
+) -> Runs:
+    """Record every program for sizes up to the bound, as far as the time goes, and the largest."""
     runs = Runs()
-    for number, program in enumerate(loaded.programs):
+    for number, program in enumerate(programs):
         sets = list(size_sets(program)) if free_parameters(program) else [{}]
         priced = None
         while sets and priced is None:
@@ -106,7 +110,7 @@ def run_all(loaded: Loaded, extra: tuple[Values, ...] = ()) -> Runs:
         names = set(free_parameters(program))
         wanted = [values for values in extra if set(values) >= names]
         for values in [*wanted, *sets]:
-            if values not in wanted and time.monotonic() - started > SECONDS_OF_SIZES:
+            if values not in wanted and time.monotonic() - started > seconds:
                 break
             recording = record(program, values)
             runs.reason = runs.reason or recording.reason
@@ -237,7 +241,7 @@ def synthesise(
     Raises Unsatisfiable and GaveUp (titan/proxy/synthesis), BadInput.
     """
     markers = mark(original, options)
-    runs = run_all(markers.loaded, extra)
+    runs = run_all(markers.loaded.programs, extra)
     demands: list[Demand] = []
     for _, recording in runs.recordings:
         demands += Demands(recording, markers.choices).all()

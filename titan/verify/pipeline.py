@@ -75,7 +75,9 @@ def verify_kernel(kernel: Kernel, options: Options) -> Finding:
     finding = Finding(kernel.path, kernel.name, kernel.target, Verdict.UNDECIDED)
     finding = replace(finding, coverage=coverage_of(kernel))
     try:
-        lowered = sync_program(kernel, typestate=options.engine == "auto")
+        lowered = sync_program(
+            kernel, typestate=options.engine == "auto", rewrites=options.rewrites
+        )
     except Refusal as refusal:
         return _refused(finding, refusal, started)
     legality = examine(kernel, lowered.program)
@@ -172,7 +174,10 @@ def _warnings(
 ) -> list[Diagnostic]:
     """What weakens a VERIFIED without refuting it; allowed rules are left out."""
     allowed = {allowance.rule for allowance in kernel.allowances}
+    from titan.verify.fence_review import redundant_fences  # which verifies kernels itself
+
     told = (*found, *vacuous(program, kernel.span))
+    told += tuple(redundant_fences(kernel.target, kernel.path, program))
     return [item for item in told if item.code not in allowed]
 
 
@@ -182,7 +187,10 @@ def _saved(finding: Finding, kernel: Kernel, options: Options, folder: str) -> F
     text = span.source.text if isinstance(span, Span) and span.source is not None else ""
     sizes = tuple(kernel.sizes)
     policies = tuple(options.policies)
-    saved = SavedTrace(str(Path(kernel.path)), kernel.name, text, sizes, policies, finding.trace)
+    saved = SavedTrace(
+        str(Path(kernel.path)), kernel.name, text, sizes, policies, finding.trace,
+        tuple(sorted(options.rewrites)),
+    )  # fmt: skip
     try:
         return replace(finding, trace_path=save(saved, folder))
     except OSError as error:
