@@ -22,6 +22,10 @@ _POLICY_VALUES = {
 }
 
 
+# In the order in which lowering tries them (titan/lower).
+REWRITES = ("transport", "group", "depth", "unspecialise", "drain_all")
+
+
 @click.command()
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @format_option
@@ -86,6 +90,13 @@ _POLICY_VALUES = {
     show_default=True,
     help="Where counterexamples are saved.",
 )
+@click.option(
+    "--rewrite",
+    "rewrites",
+    multiple=True,
+    type=click.Choice(REWRITES),
+    help="What lowering may change where the target cannot say the protocol as it is; it says so.",
+)
 def verify(
     paths: tuple[str, ...],
     format_name: str,
@@ -100,6 +111,7 @@ def verify(
     budget_seconds: float,
     jobs: int,
     folder: str,
+    rewrites: tuple[str, ...],
 ) -> int:
     """Verify kernels: files, and folders with all kernel files in them."""
     from titan.verify.files import find_kernels
@@ -116,6 +128,7 @@ def verify(
         budget_states,
         budget_seconds,
         folder,
+        frozenset(rewrites),
     )
     found = find_kernels(paths)
     _check(found, options)

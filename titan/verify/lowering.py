@@ -33,8 +33,13 @@ class Refusal(Exception):
         self.illegal = all(item.code.startswith("TTN4") for item in diagnostics)
 
 
-def sync_program(kernel: Kernel, *, typestate: bool = False) -> LoweredKernel:
-    """Lower the kernel, its protocol checked before where that is asked for. Raises Refusal."""
+def sync_program(
+    kernel: Kernel, *, typestate: bool = False, rewrites: frozenset[str] = frozenset()
+) -> LoweredKernel:
+    """Lower the kernel, its protocol checked before where that is asked for. Raises Refusal.
+
+    `rewrites` names what lowering may change where the target cannot say the protocol as it is.
+    """
     if kernel.program is not None:
         return LoweredKernel(kernel.program)
     assert kernel.protocol is not None
@@ -42,7 +47,7 @@ def sync_program(kernel: Kernel, *, typestate: bool = False) -> LoweredKernel:
 
     report = check_protocol(kernel.protocol) if typestate else None
     try:
-        lowered = lower_with_notes(kernel.protocol)
+        lowered = lower_with_notes(kernel.protocol, rewrites=rewrites)
     except LoweringRefused as refused:
         raise Refusal(refused.diagnostics, report) from None
     notes = tuple(dict.fromkeys(note.text for note in lowered.notes))

@@ -46,6 +46,7 @@ class Options:
     states_max: int = 20_000_000
     seconds_max: float = 60.0
     save_traces: str | None = ".titan/traces"
+    rewrites: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def _reopened(saved: SavedTrace, path: str, started: float) -> Finding:
     if family is None:
         raise Refused(tuple(errors))
     kernel = with_policies(family.kernels[0], saved.policies)
-    program = sync_program(kernel).program
+    program = sync_program(kernel, rewrites=frozenset(saved.rewrites)).program
     replay(program, saved.trace)
     trace = _confirmed(program, saved.trace)
     return Finding(

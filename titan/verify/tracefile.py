@@ -38,6 +38,7 @@ class SavedTrace:
     sizes: tuple[tuple[str, int], ...]
     policies: tuple[tuple[str, str], ...]
     trace: Trace
+    rewrites: tuple[str, ...] = ()
 
 
 def save(saved: SavedTrace, folder: str) -> str:
@@ -68,6 +69,7 @@ def _content(saved: SavedTrace) -> dict[str, Any]:
         "kernel": saved.kernel,
         "sizes": {name: value for name, value in saved.sizes},
         "policies": {name: value for name, value in saved.policies},
+        "rewrites": list(saved.rewrites),
         "parameters": {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in trace.parameters
@@ -129,6 +131,7 @@ def _decoded(content: dict[str, Any]) -> SavedTrace:
         tuple((str(name), _integer(value)) for name, value in content["sizes"].items()),
         tuple((str(name), str(value)) for name, value in content["policies"].items()),
         trace,
+        tuple(str(name) for name in content["rewrites"]),
     )
 
 
