@@ -1,0 +1,191 @@
+"""Each deliberate difference between the graph and the memory model, shown on one program.
+
+The table stands in docs/explanation/proxies.md. If one of these tests fails, the two have moved
+towards each other, and the table is to be changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.proxy.small_programs import BYTES, PLACE, Script, litmus_test, options, sync_program
+from titan.memory import ast
+from titan.memory.decide import decide
+from titan.memory.options import InitRule, ModelOptions
+from titan.proxy.justify import judge
+from titan.sync import program as ir
+from titan.sync.expression import Constant
+from titan.sync.fault import FaultKind
+
+LENIENT = ir.Policies(exit_in_flight="allow")
+ASYNC_FENCE = ir.Fence(ir.FenceKind.ASYNC, (ir.Space.SHARED,))
+ASYNC_INSTRUCTION = ast.ProxyFence(ast.Proxy.ASYNC, space=ast.Space.SHARED)
+OTHER_CTA = ast.Placement(0, 0, 1)
+
+
+def _access(cell: str, write: bool, proxy: ir.Proxy = ir.Proxy.GENERIC) -> ir.Effect:
+    return ir.Effect(cell, write=write, proxy=proxy)
+
+
+def _write(script: Script, agent: int, cell: str) -> None:
+    script.add(agent, ir.Access((_access(cell, True),)), ast.Store(cell, 1))
+
+
+def _hand_over(script: Script, scope: ir.Scope = ir.Scope.CTA) -> None:
+    """Agent 0 arrives and agent 1 waits."""
+    barrier = script.mbarrier(1)
+    litmus_scope = ast.Scope(scope.value)
+    arrive = ir.Arrive(ir.Reference(barrier), scope=scope)
+    wait = ir.Wait(ir.Reference(barrier), Constant(0), Constant(0), scope=scope)
+    script.add(0, arrive, ast.MbarrierArrive(barrier, scope=litmus_scope))
+    script.add(1, wait, ast.MbarrierWait(barrier, 0, scope=litmus_scope))
+
+
+def _store(script: Script, agent: int, cell: str) -> None:
+    """A bulk store that reads the cell."""
+    script.targets += 1
+    effects = (_access(cell, False, ir.Proxy.ASYNC),)
+    made = ast.BulkCopy((f"h{script.targets}",), cell, size=BYTES)
+    script.add(agent, ir.Asynchronous(effects, "bulk"), made)
+    script.add(agent, ir.Commit("bulk"), ast.CommitGroup(ast.GroupKind.BULK))
+
+
+def _answers(script: Script, policies: ir.Policies = LENIENT) -> tuple[set[FaultKind], bool]:
+    """What the graph finds, and whether the memory model allows a race."""
+    judged = judge(sync_program(script, policies))
+    assert judged.reason == ""
+    return judged.kinds, bool(decide(litmus_test(script), options(policies)).allowed)
+
+
+def test_a_write_that_a_read_has_observed() -> None:
+    script = Script(1)
+    _write(script, 0, "a")
+    script.add(0, ir.Access((_access("a", False),)), ast.Load("r0", "a"))
+    barrier = script.mbarrier(1)
+    arrive = ir.Arrive(ir.Reference(barrier), transaction=Constant(BYTES))
+    script.add(0, arrive, ast.MbarrierArrive(barrier, expect=BYTES))
+    done = (ir.Completion(ir.Reference(barrier), Constant(BYTES)),)
+    load = ir.Asynchronous((_access("a", True, ir.Proxy.ASYNC),), completes=done)
+    script.add(0, load, ast.BulkCopy(("a",), "g", (barrier,), size=BYTES))
+    relaxed = replace(LENIENT, war_fence=False)
+    assert _answers(script, relaxed) == ({FaultKind.MISSING_FENCE}, False)
+    assert _answers(script)[1] is True  # with the fence asked for, both refuse
+
+
+def test_a_second_fence_in_the_other_cta() -> None:
+    script = Script(2)
+    _write(script, 0, "a")
+    script.add(0, ASYNC_FENCE, ASYNC_INSTRUCTION)
+    _hand_over(script, ir.Scope.CLUSTER)
+    _store(script, 1, "a")
+    program = sync_program(script, LENIENT)
+    roles = (program.roles[0], replace(program.roles[1], cta=1))
+    buffers = tuple(
+        replace(item, cta=1) if item.name in ("a", "c") else item for item in program.buffers
+    )
+    barriers = tuple(replace(item, cta=1) for item in program.barriers)
+    judged = judge(replace(program, roles=roles, buffers=buffers, barriers=barriers))
+    assert judged.reason == "" and judged.unjustified == []
+
+    def placed(second: tuple[ast.Instruction, ...]) -> bool:
+        test = litmus_test(script)
+        homes = tuple(
+            item if item.home is None else replace(item, home=OTHER_CTA) for item in test.locations
+        )
+        first, other = test.threads
+        moved = replace(other, placement=OTHER_CTA, instructions=second)
+        # The writer's own fence has to reach the shared memory of the other CTA.
+        test = replace(test, locations=homes, threads=(first, moved))
+        return bool(decide(test, options(LENIENT)).allowed)
+
+    body = tuple(script.litmus[1])
+    assert placed(body) is True
+    assert placed((body[0], ASYNC_INSTRUCTION, *body[1:])) is False
+
+
+def test_a_copy_through_the_generic_proxy_is_fenced_by_anyone() -> None:
+    script = Script(2)
+    copy = ir.Asynchronous((_access("a", True),), "copy")
+    script.add(0, copy, ast.AsyncCopy("a", "g"))
+    script.add(0, ir.Commit("copy"), ast.CommitGroup(ast.GroupKind.COPY))
+    script.add(0, ir.QueueWait("copy"), ast.WaitGroup(ast.GroupKind.COPY))
+    _hand_over(script)
+    script.add(1, ASYNC_FENCE, ASYNC_INSTRUCTION)
+    _store(script, 1, "a")
+    program = sync_program(script, LENIENT)
+    program = replace(program, queues=(*program.queues, ir.Queue("copy")))
+    assert judge(program).unjustified == []
+    assert decide(litmus_test(script), options(LENIENT)).allowed
+    path = replace(LENIENT, fence_rule="path")
+    assert not decide(litmus_test(script), options(path)).allowed
+
+
+def test_an_async_fence_before_the_release_of_a_map() -> None:
+    script = Script(1)
+    script.maps = True
+    _write(script, 0, "m")
+    every = ir.Fence(ir.FenceKind.ASYNC)
+    script.add(0, every, ast.ProxyFence(ast.Proxy.ASYNC))
+    release = ast.ProxyFence(ast.Proxy.TENSORMAP, ast.Direction.RELEASE, ast.Scope.GPU)
+    script.add(0, ir.Fence(ir.FenceKind.TENSORMAP_RELEASE), release)
+    acquire = ast.ProxyFence(
+        ast.Proxy.TENSORMAP, ast.Direction.ACQUIRE, ast.Scope.GPU, location="m"
+    )
+    script.add(0, ir.Fence(ir.FenceKind.TENSORMAP_ACQUIRE), acquire)
+    barrier = script.mbarrier(1)
+    arrive = ir.Arrive(ir.Reference(barrier), transaction=Constant(BYTES))
+    script.add(0, arrive, ast.MbarrierArrive(barrier, expect=BYTES))
+    done = (ir.Completion(ir.Reference(barrier), Constant(BYTES)),)
+    effects = (_access("a", True, ir.Proxy.ASYNC), _access("m", False, ir.Proxy.TENSORMAP))
+    load = ir.Asynchronous(effects, completes=done)
+    script.add(0, load, ast.BulkCopy(("a",), None, (barrier,), "m", BYTES))
+    assert _answers(script) == ({FaultKind.MISSING_TENSORMAP_FENCE}, False)
+
+
+def test_the_initialisation_of_an_mbarrier() -> None:
+    """The defaults differ; with the same reading both ask for the fence."""
+    program = ir.SyncProgram(
+        "init",
+        "sm_90a",
+        (
+            ir.Role(
+                "p0",
+                (
+                    ir.Init(ir.Reference("b"), Constant(1)),
+                    ir.Arrive(ir.Reference("b"), transaction=Constant(BYTES)),
+                    ir.Asynchronous(
+                        (_access("a", True, ir.Proxy.ASYNC),),
+                        completes=(ir.Completion(ir.Reference("b"), Constant(BYTES)),),
+                    ),
+                ),
+            ),
+        ),
+        barriers=(ir.Barrier("b", 1, initialised=False),),
+        buffers=(ir.Buffer("a", initial=0),),
+        policies=LENIENT,
+    )
+    assert judge(program).kinds == {FaultKind.UNPUBLISHED_INIT}
+    shared = ast.Space.SHARED
+    test = ast.LitmusTest(
+        "init",
+        (
+            ast.Location("a", space=shared, home=PLACE),
+            ast.Location("b", space=shared, home=PLACE, count=0),
+            ast.Location("g", 9),
+        ),
+        (
+            ast.Thread(
+                "P0",
+                PLACE,
+                (
+                    ast.MbarrierInit("b", 1),
+                    ast.MbarrierArrive("b", expect=BYTES),
+                    ast.BulkCopy(("a",), "g", ("b",), size=BYTES),
+                ),
+            ),
+        ),
+        ast.Quantifier.EXISTS,
+        ast.Undefined("b"),
+    )
+    assert decide(test, ModelOptions()).allowed is False
+    assert decide(test, ModelOptions(init=InitRule.FENCE)).allowed is True
