@@ -78,9 +78,25 @@ def test_targets_without_proxies(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no proxy fences" in capsys.readouterr().out
 
 
-def test_bad_input(tmp_path: Path) -> None:
+def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fences", str(tmp_path / "none.yaml")]) == 2
     bad = tmp_path / "bad.yaml"
     bad.write_text("titan: 1\n", encoding="utf-8")
     assert run(["fences", str(bad)]) == 2
     assert run(["fences", "--output", "x", str(bad)]) == 2
+    capsys.readouterr()
+    assert run(["fences", "--format", "json", str(bad), str(PROTOCOLS / "hopper_gemm.yaml")]) == 2
+    content = json.loads(capsys.readouterr().out)
+    assert content["errors"] and [row["kernel"] for row in content["files"]] == ["hopper_gemm"]
+
+
+def test_fix_of_a_kernel_that_is_broken_otherwise(
+    stripped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fences cannot repair a missing wait; nothing is written."""
+    text = stripped.read_text(encoding="utf-8").replace("        - sync: gradient[1]\n", "", 1)
+    stripped.write_text(text, encoding="utf-8")
+    assert run(["fences", "--fix", str(stripped)]) == 1
+    out = capsys.readouterr().out
+    assert "one run does not stand for all" in out or "nothing is written" in out
+    assert stripped.read_text(encoding="utf-8") == text

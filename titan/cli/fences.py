@@ -10,6 +10,7 @@ from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, show, write
 
 if TYPE_CHECKING:
+    from titan.diagnostics.model import Diagnostic
     from titan.report.fences import FenceReport
     from titan.verify.model import Options
 
@@ -66,11 +67,14 @@ def fences(
     options = Options(seconds_max=budget_seconds, save_traces=None)
     done: list[FenceReport] = []
     codes: list[int] = []
+    errors: list[Diagnostic] = []
     for path in files:
         try:
             item = _one(path, options, fixing, output)
         except BadInput as error:
-            show(error.diagnostics, format_name, colour)
+            errors += error.diagnostics
+            if format_name == "text":
+                show(error.diagnostics, format_name, colour)
             codes.append(int(ExitCode.BAD_INPUT))
             continue
         done.append(item)
@@ -78,8 +82,8 @@ def fences(
         if format_name == "text":
             write(report.text(item, colour=wanted(sys.stdout, colour)))
             sys.stdout.flush()
-    if format_name == "json" and done:
-        write(report.as_json(done))
+    if format_name == "json":
+        write(report.as_json(done, errors))
     worst_first = (2, 1, 3, 0)
     return next(code for code in worst_first if code in codes)
 
@@ -117,7 +121,7 @@ def _one(path: str, options: Options, fixing: bool, output: str | None) -> Fence
             except OSError as error:
                 raise click.FileError(target, (error.strerror or str(error)).lower()) from None
             written = target
-    return FenceReport(path, name, found, fixed, written=written)
+    return FenceReport(path, name, found, fixed, written=written, fixing=fixing)
 
 
 def _code(item: FenceReport, fixing: bool) -> int:

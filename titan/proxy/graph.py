@@ -102,7 +102,7 @@ class EffectGraph:
             if edge.visible:
                 seen |= self._seen[edge.source] | 1 << edge.source
         self._before.append(before)
-        self._seen.append(seen)
+        self._seen.append(before if seen == before else seen)  # shared where nothing is weak
         return number
 
     def before(self, first: int, second: int, visible: bool = False) -> bool:

@@ -21,7 +21,7 @@ from titan.order.unfolding import BudgetSpentError, Instance, Key, NoValueError,
 from titan.proxy.graph import Edge, EdgeKind, EffectGraph, MemoryEffect, NodeKind
 from titan.sync import program as ir
 
-OPERATIONS_MAX = 20_000
+OPERATIONS_MAX = 8_000  # reach is kept as one bit for each pair of nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ class FenceReport:
     fixed: Fixed | None = None
     problem: str = ""
     written: str = ""
+    fixing: bool = False
 
     @property
     def diagnostics(self) -> list[Diagnostic]:
@@ -80,13 +81,18 @@ def _fixed_rows(report: FenceReport) -> list[str]:
         rows.append(f"    {where}: {' '.join(line.strip(' -') for line in item.lines())}")
     if report.written:
         rows.append(f"  written to {clean(report.written)}")
+    elif report.fixing:
+        why = "the file has these fences already" if fixed.verified else "it is not verified"
+        rows.append(f"  nothing is written: {why}")
     return rows
 
 
-def as_json(reports: Sequence[FenceReport]) -> str:
-    """The reports for programs."""
+def as_json(reports: Sequence[FenceReport], errors: Sequence[Diagnostic] = ()) -> str:
+    """The reports for programs; `errors` are what is wrong with files that are no kernels."""
     rows = [_row(report) for report in reports]
-    return json.dumps({"format": FORMAT_VERSION, "files": rows}, indent=2) + "\n"
+    found = json.loads(json_render.render(errors))
+    content = {"format": FORMAT_VERSION, "files": rows, "errors": found}
+    return json.dumps(content, indent=2) + "\n"
 
 
 def _row(report: FenceReport) -> dict[str, Any]:

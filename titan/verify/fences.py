@@ -94,16 +94,12 @@ def run_all(
     runs = Runs()
     for number, program in enumerate(programs):
         sets = list(size_sets(program)) if free_parameters(program) else [{}]
-        priced = None
-        while sets and priced is None:
-            recording = record(program, sets.pop())
-            if recording.layout is not None:
-                priced = recording
-            else:
-                runs.reason = runs.reason or recording.reason
-        if priced is None:
+        priced = record(program, sets.pop())
+        while sets and priced.layout is None:
+            priced = record(program, sets.pop())
+        runs.reason = runs.reason or priced.reason
+        if priced.layout is None:
             continue
-        runs.reason = "" if not priced.reason else priced.reason
         runs.largest.append(priced)
         runs.recordings.append((number, priced))
         started = time.monotonic()
