@@ -5,6 +5,7 @@ import json
 import pytest
 
 from titan.cli.main import run
+from titan.mutate import judge
 
 RING = """\
 titan: 1
@@ -84,3 +85,26 @@ def test_bad_input_is_told(ring, capsys):
     ring.write_text("titan: 1\nkernel: [\n")
     assert run(["mutants", str(ring)]) == 2
     assert run(["mutants", str(ring.parent / "none.yaml")]) == 2
+
+
+def test_the_budget_is_told(ring, capsys):
+    assert run(["mutants", str(ring), "--budget-seconds", "5"]) == 0
+    told = capsys.readouterr().err
+    assert told == "kernels: 1, budget: 1,000,000 states a search and 5 s a mutant\n"
+
+
+@pytest.mark.parametrize("format_name", ["text", "markdown", "json"])
+def test_an_interruption_shows_what_was_done(ring, capsys, monkeypatch, format_name):
+    judged = judge.judge_all
+
+    def interrupted(program, *rest):
+        if any(barrier.stages == 3 for barrier in program.barriers):
+            raise KeyboardInterrupt
+        return judged(program, *rest)
+
+    monkeypatch.setattr(judge, "judge_all", interrupted)
+    command = ["mutants", str(ring), "--depth", "2,3", "--format", format_name]
+    assert run(command) == 130
+    told = capsys.readouterr()
+    assert "depth 2" in told.out and "depth 3" not in told.out
+    assert "interrupted" in told.err

@@ -95,7 +95,7 @@ def test_accesses_and_meant_phases_are_never_mutated():
 def test_no_mutant_of_a_tight_ring_survives(ring_score):
     assert ring_score.baseline.outcome is Outcome.VERIFIED
     counts = ring_score.counts()
-    assert counts[Fate.SURVIVING] == counts[Fate.UNDECIDED] == 0, to_text([ring_score])
+    assert counts[Fate.SURVIVING] == counts[Fate.UNDECIDED] == 0, to_text(ring_score)
     assert counts[Fate.KILLED] > 30
 
 
@@ -170,7 +170,7 @@ def test_a_refuted_program_has_no_score():
     score = judge_all(broken)
     assert score.baseline.outcome is Outcome.REFUTED
     assert not score.judgements
-    assert "not mutated" in to_text([score])
+    assert "not mutated" in to_text(score)
 
 
 def test_a_shift_that_verifies_without_reason_is_told_as_surviving():
@@ -191,7 +191,7 @@ def test_a_shift_that_verifies_without_reason_is_told_as_surviving():
 
 def test_relaxed_order_stays_undecided_without_the_order_engine():
     def unordered(candidate: ir.SyncProgram) -> Decision:
-        return Decision(Outcome.VERIFIED, ("explorer",), "tiles 2", ordered=False)
+        return Decision(Outcome.VERIFIED, ("explorer",), "tiles 2", ordered=None)
 
     score = judge_all(bulk_ring(tiles=2), unordered)
     relaxed = [j for j in score.judgements if j.mutant.what == "relaxed"]

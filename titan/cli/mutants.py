@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -10,8 +11,12 @@ from titan.cli.exit_code import ExitCode
 from titan.cli.output import show, write
 
 if TYPE_CHECKING:
-    from titan.kernel.model import Kernel
+    from collections.abc import Iterator
+
+    from titan.mutate.decide import Budget
     from titan.mutate.judge import Score
+    from titan.sync.program import SyncProgram
+    from titan.verify.model import Options
 
 
 @click.command()
@@ -39,14 +44,14 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 10**9),
     default=1_000_000,
     show_default=True,
-    help="States that one run of an engine may visit.",
+    help="States that one search may visit.",
 )
 @click.option(
     "--budget-seconds",
     type=click.FloatRange(0.01, 1e6),
     default=10.0,
     show_default=True,
-    help="Seconds that one run of an engine may take.",
+    help="Seconds that the searches of one mutant may take together.",
 )
 def mutants(
     paths: tuple[str, ...],
@@ -60,16 +65,13 @@ def mutants(
 ) -> int:
     """Break verified kernels on purpose: files, and folders with all kernel files in them.
 
-    The exit code is 1 when a mutant survives without an argument or a kernel is refuted itself, and
-    3 when something stays undecided.
+    Text comes kernel by kernel; an interruption shows what was done until then. The exit code is 1
+    when a mutant survives without an argument or a kernel is refuted itself, and 3 when something
+    stays undecided.
     """
-    from dataclasses import replace
-
     from titan.cli.verify import setting
-    from titan.mutate.decide import Budget, Decider
-    from titan.mutate.judge import judge_all
-    from titan.mutate.table import to_json, to_markdown, to_text
-    from titan.verify.lowering import Refusal, sync_program
+    from titan.mutate.decide import Budget
+    from titan.mutate.table import to_json, to_markdown, to_text, totals
     from titan.verify.model import Options
 
     wanted = [*settings]
@@ -78,35 +80,54 @@ def mutants(
     kernels = _kernels(paths, Options(tuple(setting(text) for text in wanted)))
     if kernels is None:
         return ExitCode.BAD_INPUT
-    budget = Budget(budget_states, budget_seconds)
+    each = f"{budget_states:,} states a search and {budget_seconds:g} s a mutant"
+    click.echo(f"kernels: {len(kernels)}, budget: {each}", err=True)
     scores: list[Score] = []
-    for name, kernel in kernels:
-        try:
-            program = sync_program(kernel).program
-        except Refusal as refusal:
-            show(refusal.diagnostics)
-            return ExitCode.BAD_INPUT
-        scores.append(replace(judge_all(program, Decider(budget)), name=name))
-    if format_name == "json":
-        write(to_json(scores))
-    elif format_name == "markdown":
-        write(to_markdown(scores))
-    else:
-        write(to_text(scores, everything))
+    try:
+        for score in _scores(kernels, Budget(budget_states, budget_seconds)):
+            scores.append(score)
+            if format_name == "text":
+                write(to_text(score, everything))
+                sys.stdout.flush()
+    finally:
+        if format_name == "json":
+            write(to_json(scores))
+        elif format_name == "markdown":
+            write(to_markdown(scores))
+        elif len(scores) > 1:
+            write(totals(scores))
     return _exit_code(scores)
 
 
-def _kernels(paths: tuple[str, ...], options: object) -> list[tuple[str, Kernel]] | None:
-    """All kernels of the paths, named; None, after what is wrong was shown, if one is faulty."""
+def _scores(kernels: list[tuple[str, SyncProgram]], budget: Budget) -> Iterator[Score]:
+    """The judgement on each program, as soon as it is there; a terminal sees how far it is."""
+    from dataclasses import replace
+
+    from titan.mutate.decide import Decider
+    from titan.mutate.judge import judge_all
+
+    for number, (name, program) in enumerate(kernels):
+        head = f"{name} ({number + 1} of {len(kernels)})"
+
+        def progress(done: int, mutants: int, head: str = head) -> None:
+            if sys.stderr.isatty():
+                sys.stderr.write(f"\r\x1b[K{head}: {done} of {mutants} mutants")
+                sys.stderr.write("\r\x1b[K" if done == mutants else "")
+                sys.stderr.flush()
+
+        yield replace(judge_all(program, Decider(budget), progress), name=name)
+
+
+def _kernels(paths: tuple[str, ...], options: Options) -> list[tuple[str, SyncProgram]] | None:
+    """The programs of all kernels, named; None, after what is wrong was shown, if one is faulty."""
     from titan.verify.files import find_kernels
-    from titan.verify.model import Options
+    from titan.verify.lowering import Refusal, sync_program
     from titan.verify.pipeline import read_family
 
-    assert isinstance(options, Options)
     found = find_kernels(paths)
     if found.empty:
         raise click.UsageError(f"no kernel files in {found.empty[0]!r}")
-    kernels: list[tuple[str, Kernel]] = []
+    kernels: list[tuple[str, SyncProgram]] = []
     for path in found.kernels:
         family, errors, _ = read_family(path, options)
         if family is None:
@@ -115,7 +136,12 @@ def _kernels(paths: tuple[str, ...], options: object) -> list[tuple[str, Kernel]
         for kernel in family.kernels:
             sizes = ", ".join(f"{name} {value}" for name, value in kernel.sizes)
             alone = len(family.kernels) == 1
-            kernels.append((kernel.name if alone else f"{kernel.name}, {sizes}", kernel))
+            try:
+                program = sync_program(kernel).program
+            except Refusal as refusal:
+                show(refusal.diagnostics)
+                return None
+            kernels.append((kernel.name if alone else f"{kernel.name}, {sizes}", program))
     return kernels
 
 

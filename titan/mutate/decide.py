@@ -1,12 +1,14 @@
 """The verdict on one program by all engines that apply, with the scope in words.
 
-A program with open sizes is first run at one size, where most faults show, and then for every
-number where the explorer's quotient applies, or else for all sizes up to a bound. The
-happens-before engine runs besides at some sizes: only it sees relaxed synchronisation.
+A program with open sizes is first run at one size, where most faults show, by the happens-before
+engine and by the explorer; then it is searched for every number where the explorer's quotient
+applies, or else for all sizes up to a bound. The happens-before engine runs besides at some sizes:
+only it sees relaxed synchronisation.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -22,7 +24,7 @@ SIZE_SETS_MAX = 40
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """For one run of one engine."""
+    """`states` for one search, `seconds` for all searches of one program together."""
 
     states: int = 1_000_000
     seconds: float = 10.0
@@ -32,7 +34,8 @@ class Budget:
 class Decision:
     """`rule` and `message` of the fault; `scope` what VERIFIED covers, or why it is undecided.
 
-    `ordered`: the happens-before engine has verified the program too.
+    `ordered`: the sizes at which the happens-before engine has verified the program too, in words;
+    None where it did not at one of them.
     """
 
     outcome: Outcome
@@ -40,7 +43,7 @@ class Decision:
     scope: str = ""
     rule: str = ""
     message: str = ""
-    ordered: bool = False
+    ordered: str | None = None
 
 
 DEFAULT_BUDGET = Budget()
@@ -49,30 +52,31 @@ DEFAULT_BUDGET = Budget()
 class Decider:
     """Decides programs that differ little from one another.
 
-    Once a search for every number has failed on one of them, as the explorer's quotient does not
-    apply or finds no end, only bounded searches are made of the next ones.
+    The first of them tells whether a search for every number ends: if it fails there, as the
+    quotient does not apply or the budget is spent, only bounded searches are made of the others.
+    Where it ends for the first, each of the others is given half of its time for it.
     """
 
     def __init__(self, budget: Budget = DEFAULT_BUDGET) -> None:
         self.budget = budget
-        self._any_number = True
+        self._any_number: bool | None = None  # not known before the first program
 
     def __call__(self, program: ir.SyncProgram) -> Decision:
         """Refuted as soon as one engine refutes; verified when nothing is left open."""
         try:
-            return self._decide(program)
+            return self._decide(program, time.monotonic() + self.budget.seconds)
         except ZeroDivisionError:
             return Decision(Outcome.UNDECIDED, (), "an expression divides by zero")
         except LocalLoopError as error:
             return Decision(Outcome.UNDECIDED, (), str(error))
 
-    def _decide(self, program: ir.SyncProgram) -> Decision:
+    def _decide(self, program: ir.SyncProgram, deadline: float) -> Decision:
         typical = typical_sizes(program)
-        for engine in (_explore, _order):
-            decision = engine(program, typical, self.budget)
+        for engine in (_order, _explore):
+            decision = engine(program, typical, self._left(deadline))
             if decision.outcome is Outcome.REFUTED:
                 return decision
-        whole = self._whole(program)
+        whole = self._whole(program, deadline)
         if whole.outcome is not Outcome.VERIFIED:
             return whole
         ordered = True
@@ -81,19 +85,41 @@ class Decider:
             if decision.outcome is Outcome.REFUTED:
                 return decision
             ordered = ordered and decision.outcome is Outcome.VERIFIED
-        engines = (*whole.engines, "happens-before") if ordered else whole.engines
-        return Decision(Outcome.VERIFIED, engines, whole.scope, ordered=ordered)
+        if not ordered:
+            return whole
+        engines = (*whole.engines, "happens-before")
+        return Decision(Outcome.VERIFIED, engines, whole.scope, ordered=_in_words(program))
 
-    def _whole(self, program: ir.SyncProgram) -> Decision:
+    def _left(self, deadline: float, share: float = 1.0) -> Budget:
+        """What is left of the budget; never nothing, so that a search can say what it lacks."""
+        return Budget(self.budget.states, max(share * (deadline - time.monotonic()), 0.01))
+
+    def _whole(self, program: ir.SyncProgram, deadline: float) -> Decision:
         """All sizes, or as many as a bound allows."""
         if all(parameter.value is not None for parameter in program.parameters):
-            return _explore(program, {}, self.budget)
-        if self._any_number:
-            decision = _every_number(program, self.budget)
-            if decision is not None and decision.outcome is not Outcome.UNDECIDED:
+            return _explore(program, {}, self._left(deadline))
+        if self._any_number is not False:
+            decision = _every_number(program, self._left(deadline, 0.5))
+            decided = decision is not None and decision.outcome is not Outcome.UNDECIDED
+            if self._any_number is None:
+                self._any_number = decided
+            if decided:
+                assert decision is not None
                 return decision
-            self._any_number = False
-        return _all_sizes(program, self.budget)
+        return self._all_sizes(program, deadline)
+
+    def _all_sizes(self, program: ir.SyncProgram, deadline: float) -> Decision:
+        """All sizes up to a bound, the fewest first; the bound is in the scope."""
+        engines: tuple[str, ...] = ()
+        sets = list(_size_sets(program))
+        for sizes in sets:
+            decision = _explore(program, sizes, self._left(deadline))
+            if decision.outcome is not Outcome.VERIFIED:
+                return decision
+            engines = decision.engines
+        names = ", ".join(p.name for p in program.parameters if p.value is None)
+        last = max(value for sizes in sets for value in sizes.values() if isinstance(value, int))
+        return Decision(Outcome.VERIFIED, engines, f"{names} up to {last} (a bound)")
 
 
 def decide(program: ir.SyncProgram, budget: Budget = DEFAULT_BUDGET) -> Decision:
@@ -126,16 +152,23 @@ def _some_sizes(program: ir.SyncProgram) -> list[Values]:
     return unique
 
 
+def _in_words(program: ir.SyncProgram) -> str:
+    """The values of `_some_sizes`: `tiles = 0, 1, 4`; nothing where no size is open."""
+    sets = _some_sizes(program)
+    return "; ".join(f"{n} = {', '.join(str(values[n]) for values in sets)}" for n in sets[0])
+
+
 def _explore(program: ir.SyncProgram, sizes: Values | None, budget: Budget) -> Decision:
     """The explorer, or the reference search where the explorer was not built."""
     from titan.explore import search
+    from titan.explore.flatten import TooLargeError
 
     try:
         limits = search.Budget(budget.states, budget.seconds)
         result = search.explore(program, sizes, limits)
     except search.CoreMissingError:
         return _reference(program, sizes, budget)
-    except search.ExplorationError as error:
+    except (search.ExplorationError, TooLargeError) as error:
         return Decision(Outcome.UNDECIDED, ("explorer",), str(error))
     if result.trace is not None:
         fault = result.trace.fault
@@ -168,20 +201,6 @@ def _every_number(program: ir.SyncProgram, budget: Budget) -> Decision | None:
         return _explore(program, None, budget)
     except NotApplicableError:
         return None
-
-
-def _all_sizes(program: ir.SyncProgram, budget: Budget) -> Decision:
-    """All sizes up to a bound, the fewest first; the bound is in the scope."""
-    engines: tuple[str, ...] = ()
-    sets = list(_size_sets(program))
-    for sizes in sets:
-        decision = _explore(program, sizes, budget)
-        if decision.outcome is not Outcome.VERIFIED:
-            return decision
-        engines = decision.engines
-    names = ", ".join(p.name for p in program.parameters if p.value is None)
-    last = max(value for sizes in sets for value in sizes.values() if isinstance(value, int))
-    return Decision(Outcome.VERIFIED, engines, f"{names} up to {last} (a bound)")
 
 
 def _size_sets(program: ir.SyncProgram) -> Iterator[Values]:

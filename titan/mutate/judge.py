@@ -9,7 +9,7 @@ of these arguments holds. UNDECIDED: an engine ran out of its budget, or none ca
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -55,24 +55,30 @@ class Score:
 def judge_all(
     program: ir.SyncProgram,
     decider: Decide | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Score:
-    """Judge every mutant. A program that is not verified itself has no mutants to speak of."""
+    """Judge every mutant. A program that is not verified itself has no mutants to speak of.
+
+    `progress` is called with the mutants that are judged and with how many there are.
+    """
     decider = decider or Decider()
     baseline = decider(program)
     if baseline.outcome is not Outcome.VERIFIED:
         return Score(program.name, baseline)
+    mutants = list(mutants_of(program))
     judgements = []
-    for number, judgement in enumerate(_judgements(program, decider)):
+    for number, judgement in enumerate(_judgements(program, mutants, decider)):
         judgements.append(judgement)
         if progress is not None:
-            progress(number + 1)
+            progress(number + 1, len(mutants))
     return Score(program.name, baseline, tuple(judgements))
 
 
-def _judgements(program: ir.SyncProgram, decider: Decide) -> Iterator[Judgement]:
+def _judgements(
+    program: ir.SyncProgram, mutants: Iterable[Mutant], decider: Decide
+) -> Iterator[Judgement]:
     redundant: dict[Site, Decision] = {}
-    for mutant in mutants_of(program):
+    for mutant in mutants:
         argument = _equivalent(program, mutant)
         if argument is not None:
             yield Judgement(mutant, Fate.EQUIVALENT, argument)
@@ -93,10 +99,13 @@ def _judged(
         return Judgement(mutant, Fate.KILLED, text, decision.rule)
     if decision.outcome is Outcome.UNDECIDED:
         return Judgement(mutant, Fate.UNDECIDED, decision.scope or "the budget is spent")
-    if mutant.what == "relaxed" and not decision.ordered:
+    relaxed = mutant.what == "relaxed"
+    if relaxed and decision.ordered is None:
         text = "only the happens-before engine judges relaxed order, and it does not apply"
         return Judgement(mutant, Fate.UNDECIDED, text)
     how = f"{' and '.join(decision.engines)}, {decision.scope}".rstrip(", ")
+    if relaxed:
+        how = f"happens-before, {decision.ordered}".rstrip(", ")
     argument = _less_is_enough(mutant, redundant) or _shift_means_no_harm(program, mutant)
     if argument is None:
         return Judgement(mutant, Fate.SURVIVING, f"verified all the same ({how})")

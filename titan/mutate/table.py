@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from titan.explore.reference import Outcome
 from titan.mutate.judge import Fate, Judgement, Score
@@ -12,21 +12,22 @@ from titan.mutate.judge import Fate, Judgement, Score
 COLUMNS = (Fate.KILLED, Fate.EQUIVALENT, Fate.OVER_SYNCHRONISED, Fate.SURVIVING, Fate.UNDECIDED)
 
 
-def to_text(scores: Sequence[Score], everything: bool = False) -> str:
-    """A summary of each program, every mutant that was not killed with its argument, and totals."""
-    lines: list[str] = []
-    for score in scores:
-        lines.append(f"{score.name}: {_summary(score)}")
-        lines += [
-            f"  {line}"
-            for judgement in score.judgements
-            if everything or judgement.fate is not Fate.KILLED
-            for line in _told(judgement)
-        ]
-    if len(scores) > 1:
-        total = sum((score.counts() for score in scores), Counter[Fate]())
-        lines.append(f"all: {_counted(total)}")
+def to_text(score: Score, everything: bool = False) -> str:
+    """A summary of one program, and every mutant that was not killed with its argument."""
+    lines = [f"{score.name}: {_summary(score)}"]
+    lines += [
+        f"  {line}"
+        for judgement in score.judgements
+        if everything or judgement.fate is not Fate.KILLED
+        for line in _told(judgement)
+    ]
     return "\n".join(lines) + "\n"
+
+
+def totals(scores: Iterable[Score]) -> str:
+    """The counts of all programs together, in a line."""
+    total = sum((score.counts() for score in scores), Counter[Fate]())
+    return f"all: {_counted(total)}\n"
 
 
 def _summary(score: Score) -> str:
