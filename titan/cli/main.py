@@ -50,7 +50,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "export": Entry("titan.cli.export:export", "Translate a sync program for another checker."),
     "mutants": Entry("titan.cli.mutants:mutants", "Break a verified kernel on purpose, and check."),
-    "fences": Entry("titan.cli.fences:fences", "Justify the proxy fences of a kernel; find the fewest."),
+    "fences": Entry("titan.cli.fences:fences", "Justify proxy fences; find the fewest."),
     "schedule": Entry("titan.cli.schedule:schedule", "Schedule the operations of a loop."),
     "compare": Entry("titan.cli.compare:compare", "Compare the schedules of several methods."),
     "litmus": Entry("titan.cli.litmus:litmus", "Run litmus tests of the memory model."),
