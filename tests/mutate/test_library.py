@@ -46,3 +46,7 @@ def test_no_kernel_is_missing_on_the_page():
     ]
     named = {name.split(",")[0] for name in table()}
     assert {found.group(1) for found in kernels if found} == named
+
+
+def test_the_page_has_no_survivor_and_nothing_undecided():
+    assert all(counts[3:] == [0, 0] for counts in table().values())
