@@ -1,4 +1,4 @@
-"""The program of benchmarks/ring.py and its Promela twin mean the same, and stay small."""
+"""The program of benchmarks/bench_ring.py and its Promela twin mean the same, and stay small."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from titan.explore.reference import Outcome
 from titan.explore.search import explore
 
-PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "ring.py"
+PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "bench_ring.py"
 
 
 @pytest.fixture(scope="module")

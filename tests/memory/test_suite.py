@@ -109,7 +109,7 @@ def test_laxer_readings_only_forbid_more() -> None:
 
 
 def test_the_public_sample_is_decided_fast() -> None:
-    """The bounds of the task; benchmarks/litmus.py prints the measured figures."""
+    """The bounds of the task; benchmarks/bench_litmus.py prints the measured figures."""
     seconds = [decide(read_test(e.path), recheck=False).seconds for e in of(root("litmus") / "ptx")]
     assert len(seconds) == 166
     assert statistics.median(seconds) < 0.3

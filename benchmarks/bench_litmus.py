@@ -1,6 +1,6 @@
 """Time to decide the litmus suite: count, total, median, 95th percentile and slowest, by folder.
 
-    python benchmarks/litmus.py [--repeat N] [--cvc5] [FOLDER...]
+    python benchmarks/bench_litmus.py [--repeat N] [--cvc5] [FOLDER...]
 
 Times are of `decide` alone (unrolling, encoding, solving, extracting the witness), the best of N
 runs a test; reading the file and the second engine's re-check of witnesses are not included.

@@ -6,7 +6,7 @@ one group in flight, and release the stage before. The verdict covers every numb
 peer is Spin 6.5.2 (`gcc -O3 -DSAFETY`) on the equivalent model (`ring_promela`), run on the same
 machine in the same call. From the root of the repository:
 
-    python benchmarks/ring.py [--spin] [--out benchmarks/results/ring.json]
+    python benchmarks/bench_ring.py [--spin] [--out benchmarks/results/ring.json]
 """
 
 from __future__ import annotations
