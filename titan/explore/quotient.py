@@ -38,8 +38,9 @@ followed again without shifts, so that it names real ones.
 A size with a number of its own for every value of an outer variable w has a window of records, one
 a value of w between the slowest and the fastest reader. Its class is shifted record by record:
 members are the variables of the agents whose w is that of the record; an agent that has yet to
-come to this w, or to start the loop in it, blocks the shift. Tiles and phases must not depend on
-such a class (kernels count tiles with a counter of their own).
+come to this w, or to start the loop in it, blocks the shift. No member may be kept from one w to
+the next. Tiles and phases must not depend on such a class (kernels count tiles with a counter of
+their own).
 
 Where a check fails the quotient does not apply and `NotApplicableError` says which expression of
 which role stands in the way. Nothing here is assumed of a program that is not checked.
@@ -236,6 +237,8 @@ class _Tables:
             for node in flat.nodes
         ]
         cuts = [self._cut_classes(node, windows) for node in flat.nodes]
+        for node, cut, rewound in zip(flat.nodes, cuts, own_rewind, strict=True):
+            self._check_carried(node, cut, rewound)
         changed = True
         while changed:
             changed = False
@@ -267,6 +270,25 @@ class _Tables:
         if node.kind != KINDS["assign"] or outer not in names or names[outer] != node.x:
             return False
         return outer not in node.uses
+
+    def _check_carried(self, node: Node, cut: int, rewound: int) -> None:
+        """No member of a window may be carried from one value of the outer variable to another.
+
+        It would have been made relative with the size of the one, and be compared with the other's.
+        """
+        for group, entry in enumerate(self.analysis.classes):
+            parameter = self.flat.classes[group][2]
+            if parameter < 0 or not (cut >> group & 1 or rewound >> parameter & 1):
+                continue
+            after = [self.flat.nodes[number] for number in _successors(node)]
+            for name, place in self.flat.variables[node.role].items():
+                carried = any(following.live >> place & 1 for following in after)
+                if carried and (node.role, name) in entry.members:
+                    role = self.flat.program.roles[node.role].name
+                    raise NotApplicableError(
+                        f"role {role}: {name} counts up to {entry.parameter} and is kept where "
+                        f"{self.flat.parameters[parameter].per} changes"
+                    )
 
     def _cut_classes(self, node: Node, windows: Iterable[tuple[int, ir.Parameter]]) -> int:
         """Classes of windows whose outer variable the node steps."""

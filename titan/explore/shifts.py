@@ -15,6 +15,7 @@ from titan.explore.flatten import expressions_of
 from titan.explore.tables import Flat
 from titan.sync import program as ir
 from titan.sync.expression import (
+    ZERO,
     Binary,
     Constant,
     Expression,
@@ -54,7 +55,7 @@ class _Use:
 
     role: int
     expression: Expression
-    kind: str  # "plain", "parity", "phase", "tile"
+    kind: str  # "plain", "parity", "phase", "tile", "init"
     target: str = ""
     write: bool = False
     operation: ir.Operation | None = None
@@ -98,6 +99,7 @@ class Analysis:
         for use in uses:
             self._check(use)
         self._check_ghosts([use for use in uses if use.kind in ("tile", "phase")])
+        self._check_initialisations([use for use in uses if use.kind == "init"])
         self._collect()
 
     # ------------------------------------------------------------------------ what grows
@@ -132,8 +134,9 @@ class Analysis:
             bounds = [self._constant_bounds(loop) for loop in entries]
             known = [b for b in bounds if b is not None]
             if len(known) == len(bounds) and name not in assigned:
-                low, high = min(b[0] for b in known), max(b[1] for b in known)
-                self.bounds[(number, name)] = (min(0, low), max(0, low, high))
+                first = dict(role.variables).get(name, 0)
+                ends = [first, *(bound for pair in known for bound in pair)]
+                self.bounds[(number, name)] = (min(ends), max(ends))
             else:
                 self._add((number, name))
         for name, values in assigned.items():
@@ -178,6 +181,10 @@ class Analysis:
                 yield _Use(number, Binary("<", Name(variable), stop), "plain")
             case ir.Assign():
                 return
+            case ir.Init(barrier=barrier, count=count):
+                yield _Use(number, barrier.index, "plain")
+                yield _Use(number, count, "plain")
+                yield _Use(number, ZERO, "init", barrier.name, False, operation)
             case ir.Wait(barrier=barrier, parity=parity, phase=phase):
                 yield _Use(number, barrier.index, "plain")
                 yield _Use(number, parity, "parity")
@@ -430,6 +437,18 @@ class Analysis:
                         self.fold(use.expression),
                         f"counts {kind}s of {use.target} unlike other operations",
                     )
+                self.fixed_ghosts.setdefault(id(use.operation), set()).update(known)
+
+    def _check_initialisations(self, uses: list[_Use]) -> None:
+        """An initialisation sets the phase to 0, a fixed one where phases are counted."""
+        for use in uses:
+            known = self.phase_degree.get(use.target, {})
+            if self._repeats(use, known):
+                role = self.program.roles[use.role].name
+                raise NotApplicableError(
+                    f"role {role}: initialises {use.target}, whose phases are counted, in a loop"
+                )
+            if known:
                 self.fixed_ghosts.setdefault(id(use.operation), set()).update(known)
 
     def _repeats(self, use: _Use, degree: Degree) -> bool:
