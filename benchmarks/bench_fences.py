@@ -19,6 +19,7 @@ from pathlib import Path
 from titan.proxy.cost import costs
 from titan.resources import root
 from titan.sync import program as ir
+from titan.verify import fence_runs
 from titan.verify import fences as flow
 from titan.verify.fence_review import review
 from titan.verify.fence_text import without_fences
@@ -83,14 +84,14 @@ def always(program: ir.SyncProgram) -> ir.SyncProgram:
     return replace(program, roles=roles)
 
 
-def price(loaded: flow.Loaded) -> tuple[int, int]:
+def price(loaded: fence_runs.Loaded) -> tuple[int, int]:
     """Fence instructions of the text, and the cost of their executions at the largest size."""
     table = costs(loaded.kernels[0].target)
     lines = {line for item in loaded.programs for line in flow.lines_of_fences(item)}
     cost = 0
-    for recording in flow.run_all(loaded.programs).largest:
-        far = flow.far_agents(recording)
-        for agent, fence in flow.fences_in(recording.graph, recording.fences):
+    for recording in fence_runs.run_all(loaded.programs).largest:
+        far = fence_runs.far_agents(recording)
+        for agent, fence in fence_runs.fences_in(recording.graph, recording.fences):
             cost += table.form(fence.kind, fence.spaces, agent in far).weight
     return len(lines), cost
 
@@ -99,7 +100,7 @@ def measure(path: Path) -> Row | None:
     """The row of one kernel; None where the target has no proxy fences."""
     text = path.read_text(encoding="utf-8")
     original = flow.load(text, path.name, OPTIONS)
-    if not flow.has_fences(original.kernels[0].target):
+    if not fence_runs.has_fences(original.kernels[0].target):
         return None
     hand_fences, hand_cost = price(original)
     judged = review(original)

@@ -17,6 +17,7 @@ from titan.proxy.recording import record
 from titan.proxy.synthesis import Unsatisfiable, Weighed, cheapest
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
+from titan.verify import fence_runs
 from titan.verify import fences as flow
 from titan.verify.fence_review import review
 from titan.verify.fence_text import places, without_fences
@@ -34,7 +35,7 @@ ALL = tuple(
 )
 
 
-def load(text: str) -> flow.Loaded:
+def load(text: str) -> fence_runs.Loaded:
     return flow.load(text, "kernel.yaml", OPTIONS)
 
 
@@ -136,10 +137,10 @@ def test_markers_can_stand_at_every_place(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     loaded = load(text)
     assert len(places(loaded.root, text)) >= 3
-    if flow.has_fences(loaded.kernels[0].target):
+    if fence_runs.has_fences(loaded.kernels[0].target):
         marked = flow.mark(loaded, OPTIONS)
         made = {
-            flow.line_of(item)
+            fence_runs.line_of(item)
             for program in marked.loaded.programs
             for role in program.roles
             for item in ir.walk(role.body)

@@ -95,6 +95,7 @@ def _one(path: str, options: Options, fixing: bool, output: str | None) -> Fence
     from titan.source.loading import load_file
     from titan.verify import fences as flow
     from titan.verify.fence_review import review
+    from titan.verify.fence_runs import has_fences
     from titan.verify.fence_text import write_file
 
     source, errors = load_file(path)
@@ -102,7 +103,7 @@ def _one(path: str, options: Options, fixing: bool, output: str | None) -> Fence
         raise flow.BadInput(errors)
     loaded = flow.load(source.text, path, options)
     name = loaded.kernels[0].name
-    if not flow.has_fences(loaded.kernels[0].target):
+    if not has_fences(loaded.kernels[0].target):
         return FenceReport(path, name, None)
     found = review(loaded)
     if not (found.missing or found.wasted or fixing):

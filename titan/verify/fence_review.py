@@ -14,8 +14,7 @@ from titan.proxy.demands import Choice, Demand, Demands
 from titan.proxy.justify import Unjustified, describe, satisfied
 from titan.source.span import Span
 from titan.sync import program as ir
-from titan.verify.fence_text import WORD_OF
-from titan.verify.fences import (
+from titan.verify.fence_runs import (
     Loaded,
     Runs,
     far_agents,
@@ -24,6 +23,7 @@ from titan.verify.fences import (
     line_of,
     run_all,
 )
+from titan.verify.fence_text import WORD_OF
 
 NARROWER: tuple[tuple[ir.Space, ...], ...] = ((ir.Space.GLOBAL,), (ir.Space.SHARED,))
 PURPOSES_MAX = 4

@@ -9,31 +9,31 @@ at which they refute it join the others. Costs count executions at the largest o
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from titan.diagnostics.model import Diagnostic
 from titan.kernel.decode import decode
-from titan.kernel.model import Kernel
-from titan.proxy.cost import FenceCosts, costs, table_of
+from titan.proxy.cost import FenceCosts, costs
 from titan.proxy.demands import Choice, Demand, Demands
-from titan.proxy.graph import EffectGraph
-from titan.proxy.recording import Recording, record
 from titan.proxy.synthesis import Solution, Weighed, cheapest
-from titan.source.span import Span
-from titan.source.tree import Node
 from titan.source.yaml import parse_text
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
+from titan.verify.fence_runs import (
+    Loaded,
+    Runs,
+    far_agents,
+    fences_in,
+    line_of,
+    run_all,
+)
 from titan.verify.fence_text import Edited, Insertion, Written, edit, places
 from titan.verify.judge import judge
 from titan.verify.lowering import Refusal, sync_program
 from titan.verify.model import Finding, Options, Verdict
 from titan.verify.pipeline import verify_kernel, with_policies
-from titan.verify.sizes import Values, free_parameters, size_sets
+from titan.verify.sizes import Values
 
-SECONDS_OF_SIZES = 3.0
 ROUNDS_MAX = 4
 FENCE_FAULTS = {
     FaultKind.MISSING_FENCE,
@@ -52,25 +52,6 @@ class BadInput(Exception):
         self.diagnostics = diagnostics
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """The kernels of a text, lowered."""
-
-    root: Node
-    text: str
-    kernels: tuple[Kernel, ...]
-    programs: tuple[ir.SyncProgram, ...]
-
-
-@dataclass(slots=True)
-class Runs:
-    """The recordings of all kernels of a file; `largest` prices executions."""
-
-    recordings: list[tuple[int, Recording]] = field(default_factory=list)
-    largest: list[Recording] = field(default_factory=list)
-    reason: str = ""
-
-
 def load(text: str, path: str, options: Options) -> Loaded:
     """Decode and lower. Raises BadInput."""
     root, errors = parse_text(text, path)
@@ -83,36 +64,6 @@ def load(text: str, path: str, options: Options) -> Loaded:
     except Refusal as refusal:
         raise BadInput(list(refusal.diagnostics)) from None
     return Loaded(root, text, kernels, programs)
-
-
-def run_all(
-    programs: Sequence[ir.SyncProgram],
-    extra: tuple[Values, ...] = (),
-    seconds: float = SECONDS_OF_SIZES,
-) -> Runs:
-    """Record every program for sizes up to the bound, as far as the time goes, and the largest."""
-    runs = Runs()
-    for number, program in enumerate(programs):
-        sets = list(size_sets(program)) if free_parameters(program) else [{}]
-        priced = record(program, sets.pop())
-        while sets and priced.layout is None:
-            priced = record(program, sets.pop())
-        runs.reason = runs.reason or priced.reason
-        if priced.layout is None:
-            continue
-        runs.largest.append(priced)
-        runs.recordings.append((number, priced))
-        started = time.monotonic()
-        names = set(free_parameters(program))
-        wanted = [values for values in extra if set(values) >= names]
-        for values in [*wanted, *sets]:
-            if values not in wanted and time.monotonic() - started > seconds:
-                break
-            recording = record(program, values)
-            runs.reason = runs.reason or recording.reason
-            if recording.layout is not None:
-                runs.recordings.append((number, recording))
-    return runs
 
 
 def kinds_of(programs: tuple[ir.SyncProgram, ...]) -> tuple[ir.FenceKind, ...]:
@@ -133,11 +84,6 @@ def kinds_of(programs: tuple[ir.SyncProgram, ...]) -> tuple[ir.FenceKind, ...]:
     return (*kinds, *((ir.FenceKind.BARRIER_INIT,) if inits else ()))
 
 
-def line_of(fence: ir.Fence) -> int:
-    """The line that a fence was read from; 0 where a tool made it."""
-    return fence.span.start_line if isinstance(fence.span, Span) else 0
-
-
 # ------------------------------------------------------------------------------- pricing
 
 
@@ -148,24 +94,6 @@ class Pricing:
     table: FenceCosts
     executed: dict[Choice, int] = field(default_factory=dict)
     cost: dict[Choice, int] = field(default_factory=dict)
-
-
-def far_agents(recording: Recording) -> set[int]:
-    """Agents with generic accesses to the shared memory of another CTA."""
-    assert recording.layout is not None
-    return {
-        agent.number
-        for agent in recording.layout.agents
-        if any(item.far and isinstance(item.operation, ir.Access) for item in agent.instances)
-    }
-
-
-def fences_in(graph: EffectGraph, numbers: list[int]) -> Iterator[tuple[int, ir.Fence]]:
-    """The agent and the operation of each executed fence."""
-    for number in numbers:
-        node = graph.nodes[number]
-        assert node.instance is not None and isinstance(node.instance.operation, ir.Fence)
-        yield node.agent, node.instance.operation
 
 
 # ----------------------------------------------------------------------------- synthesis
@@ -426,8 +354,3 @@ def lines_of_fences(program: ir.SyncProgram) -> list[int]:
             if isinstance(operation, ir.Fence)
         }
     )
-
-
-def has_fences(target: str) -> bool:
-    """Whether the target has proxies that need fences."""
-    return table_of(target) is not None
