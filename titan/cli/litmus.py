@@ -1,4 +1,4 @@
-"""`titan litmus`: what the PTX memory model with proxies allows of a litmus test."""
+"""`titan litmus`: what the PTX memory model allows of a litmus test; tests as kernels."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from titan.memory.suite import SuiteEntry
     from titan.source.span import Span
 
-_PATHS = click.argument(
-    "paths", metavar="[FILE|DIR]...", nargs=-1, type=click.Path(exists=True, path_type=Path)
-)
+_FOUND = click.Path(exists=True, path_type=Path)
+_PATHS = click.argument("paths", metavar="[FILE|DIR]...", nargs=-1, type=_FOUND)
 
 
 @click.group()
@@ -131,6 +130,43 @@ def list_(paths: tuple[Path, ...]) -> None:
             for reading, other in others
         ]
         click.echo(" ".join([f"{verdict:<9}", _shown(entry.path), *notes]))
+
+
+@litmus.command()
+@click.argument("paths", metavar="FILE|DIR...", nargs=-1, required=True, type=_FOUND)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder for the .cu and .json files; made if it is not there.",
+)
+def render(paths: tuple[Path, ...], output: Path) -> int:
+    """Write tests as CUDA kernels for sm_90a with a manifest each; nothing is launched.
+
+    Tests below a folder that have no rendering are named on stderr with the reason; a test that is
+    named itself and has none is an error, and then nothing is written. Exit code 2 if so.
+    """
+    from titan.memory.condition import LitmusError
+    from titan.memory.render.files import render_all, write_all
+
+    named = {path for path in paths if not path.is_dir()}
+    try:
+        rendered, refused = render_all([entry.path for entry in _entries(paths)])
+    except LitmusError as error:
+        raise click.ClickException(_located(error)) from None
+    for path, refusal in refused:
+        if path in named:
+            raise click.ClickException(_located(refusal))
+        click.echo(f"{_shown(path)}: not rendered: {refusal.message}", err=True)
+    if not rendered:
+        raise click.ClickException("none of the tests has a rendering")
+    try:
+        write_all(output, rendered)
+    except OSError as error:
+        raise click.ClickException(f"cannot write to {output}: {error.strerror}") from None
+    click.echo(f"{len(rendered) // 2} rendered, {len(refused)} not")
+    return ExitCode.VERIFIED
 
 
 def _entries(paths: tuple[Path, ...]) -> list[SuiteEntry]:

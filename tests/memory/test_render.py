@@ -1,0 +1,351 @@
+"""Litmus tests as CUDA kernels: what the source says, and that it compiles. Nothing is launched."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shutil
+import subprocess
+from collections import Counter
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from jinja2 import UndefinedError
+
+from titan.cli.litmus import litmus
+from titan.memory import ast
+from titan.memory.ast import LitmusTest
+from titan.memory.printing import format_instruction
+from titan.memory.render import kernel
+from titan.memory.render.files import write_all
+from titan.memory.render.kernel import Rendering, render
+from titan.memory.render.refusal import NotRenderable
+from titan.memory.suite import find_tests, read_test
+from titan.memory.text import read_litmus
+from titan.resources import root
+
+SUITE = root("litmus")
+MARK = re.compile(r"^(.*?) *// titan (\d+) (\d+)$")
+SAMPLE = (
+    "classic/MP+fence.acq_rel",
+    "async/gr-bulkload+issuer-fence",
+    "async/gw-wgmma+under-fenced",
+    "async/bulkload-gr+test-wait-false",
+    "cluster/multicast+minimal",
+    "cluster/remote-arrive+fence+relaxed",
+)
+NVCC = shutil.which("nvcc")
+needs_nvcc = pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
+
+
+@cache
+def suite() -> dict[Path, Rendering | NotRenderable]:
+    found: dict[Path, Rendering | NotRenderable] = {}
+    for entry in find_tests((SUITE,)):
+        try:
+            found[entry.path] = render(read_test(entry.path))
+        except NotRenderable as error:
+            found[entry.path] = error
+    return found
+
+
+def rendered() -> dict[Path, Rendering]:
+    return {path: r for path, r in suite().items() if isinstance(r, Rendering)}
+
+
+def parse(text: str) -> LitmusTest:
+    return read_litmus("test.litmus", text)
+
+
+def refusal(text: str) -> NotRenderable:
+    with pytest.raises(NotRenderable) as caught:
+        render(parse(text))
+    return caught.value
+
+
+def marked(source: str) -> list[tuple[int, int, str]]:
+    """Thread, index and PTX of each marked instruction of the source, in its order."""
+    strings = re.findall(r'asm volatile\("((?:[^"\\]|\\.)*)"', source)
+    found = [MARK.match(text.removesuffix("\\n")) for text in strings]
+    return [(int(m[2]), int(m[3]), m[1]) for m in found if m is not None]
+
+
+def check_instructions(test: LitmusTest, found: list[tuple[int, int, str]]) -> None:
+    """Every thread has exactly its instructions, in order, with all qualifiers and numbers."""
+    assert {thread for thread, _, _ in found} == {
+        number for number, thread in enumerate(test.threads) if thread.instructions
+    }
+    for number, thread in enumerate(test.threads):
+        mine = [(index, ptx) for owner, index, ptx in found if owner == number]
+        assert [index for index, _ in mine] == list(range(len(thread.instructions)))
+        for (_, ptx), step in zip(mine, thread.instructions, strict=True):
+            head, _, operands = format_instruction(step).partition(" ")
+            words = re.split(r"[. ,;]+", ptx.replace("mbarrier::complete_tx::bytes", "mbarrier"))
+            missing = [q for q in head.split(".") if q not in words]
+            assert not missing, (ptx, head)
+            orders = set(words) & {"relaxed", "acquire", "release", "acq_rel", "sc", "weak"}
+            allowed = {"relaxed"} if isinstance(step, ast.MbarrierExpect) else set()
+            assert orders <= set(head.split(".")) | allowed, (ptx, head)
+            if isinstance(step, ast.Store) and isinstance(step.value, int):
+                assert ptx.endswith(f", {step.value};"), (ptx, operands)
+            if isinstance(step, ast.MbarrierWait):
+                assert f"], {step.parity};" in ptx
+
+
+def test_most_of_what_a_launch_can_do_is_rendered() -> None:
+    kinds = Counter(r.kind for r in suite().values() if isinstance(r, NotRenderable))
+    assert len(suite()) >= 452
+    assert len(rendered()) >= 256
+    assert set(kinds) == {
+        "surface proxy",
+        "texture proxy",
+        "constant proxy",
+        "virtual alias",
+        "loop",
+        "several gpus",
+        "not observable",
+        "barrier instance",
+        "tensor copy",
+        "tcgen05",
+    }
+
+
+def test_every_refusal_says_why_and_where() -> None:
+    for error in suite().values():
+        if isinstance(error, NotRenderable):
+            assert error.message and error.span is not None
+
+
+def test_the_source_holds_exactly_the_instructions_of_the_test() -> None:
+    for path, rendering in rendered().items():
+        check_instructions(read_test(path), marked(rendering.source))
+
+
+def test_the_check_of_instructions_sees_a_change() -> None:
+    path = SUITE / "classic" / "MP+fence.acq_rel.litmus"
+    test, found = read_test(path), marked(rendered()[path].source)
+    check_instructions(test, found)
+    weaker = [(t, i, ptx.replace("acq_rel", "relaxed")) for t, i, ptx in found]
+    for wrong in (found[:-1], [found[1], found[0], *found[2:]], weaker):
+        with pytest.raises(AssertionError):
+            check_instructions(test, wrong)
+
+
+HOSTILE = '"); asm("trap;"); /* \\ %0 {{ 7 * 7 }} */\n#error // ${x}'
+
+
+def renamed(test: LitmusTest) -> LitmusTest:
+    """The test with a hostile text in the place of every name that the AST carries."""
+
+    def rename(value: object) -> object:
+        if isinstance(value, ast.FinalRegister):
+            return ast.FinalRegister(HOSTILE + value.thread, HOSTILE + value.register)
+        if isinstance(value, ast.Register | ast.FinalMemory):
+            (name,) = dataclasses.astuple(value)
+            return type(value)(HOSTILE + name)
+        if isinstance(value, tuple):
+            return tuple(rename(part) for part in value)
+        if not dataclasses.is_dataclass(value) or isinstance(value, ast.Placement):
+            return value
+        names = {"name", "location", "destination", "source", "alias_of", "comment"}
+        changes: dict[str, object] = {}
+        for field in dataclasses.fields(value):
+            old = getattr(value, field.name)
+            if field.name in names and isinstance(old, str):
+                changes[field.name] = HOSTILE + old
+            elif field.name in ("destinations", "barriers"):
+                changes[field.name] = tuple(HOSTILE + name for name in old)
+            elif field.name == "registers":
+                changes[field.name] = tuple((HOSTILE + name, number) for name, number in old)
+            elif field.name != "span":
+                changes[field.name] = rename(old)
+        return dataclasses.replace(value, **changes)  # type: ignore[type-var]
+
+    result = rename(test)
+    assert isinstance(result, LitmusTest)
+    return result
+
+
+def test_no_name_reaches_the_source() -> None:
+    for path, rendering in rendered().items():
+        hostile = render(renamed(read_test(path)))
+        assert hostile.source == rendering.source, path
+        manifest = json.loads(json.dumps(hostile.manifest))
+        assert HOSTILE in manifest["test"]
+
+
+def test_threads_stand_where_the_scope_tree_says() -> None:
+    for path, rendering in rendered().items():
+        test = read_test(path)
+        launch = rendering.manifest["launch"]
+        width = launch["cluster_ctas"]
+        seats = [(t["cta"], t["first_warp"]) for t in rendering.manifest["threads"]]
+        assert len(set(seats)) == len(seats)
+        assert max(cta for cta, _ in seats) < launch["ctas_per_instance"]
+        for i, first in enumerate(test.threads):
+            for j, second in enumerate(test.threads):
+                one, other = first.placement, second.placement
+                assert (seats[i][0] == seats[j][0]) == one.shares(ast.Scope.CTA, other)
+                same = seats[i][0] // width == seats[j][0] // width
+                assert same == one.shares(ast.Scope.CLUSTER, other)
+
+
+def test_locations_do_not_overlap_and_multicast_shares_offsets() -> None:
+    for path, rendering in rendered().items():
+        places = {p["name"]: p for p in rendering.manifest["locations"]}
+        spans = sorted(
+            (p["cta"] if p["cta"] is not None else -1, p["offset_bytes"], p["size_bytes"])
+            for p in places.values()
+        )
+        for (cta, offset, size), (next_cta, next_offset, _) in pairwise(spans):
+            assert cta != next_cta or offset + size <= next_offset, path
+        for thread in read_test(path).threads:
+            for step in thread.instructions:
+                if isinstance(step, ast.BulkCopy):
+                    for names in (step.destinations, step.barriers):
+                        assert len({places[name]["offset_bytes"] for name in names}) <= 1
+
+
+def test_the_manifest_says_the_condition_over_words() -> None:
+    test = parse(
+        "PTX t\n{\nx = 3;\n}\n P0@cta 0,gpu 0 ;\n ld.weak r0, x ;\nexists (P0:r0=3 /\\ x=3)"
+    )
+    manifest = render(test).manifest
+    words = {o["means"]: o["word"] for o in manifest["outcomes"]}
+    assert words == {"threads at their end": 0, "P0:r0": 1, "x": 2}
+    assert manifest["condition"] == {
+        "connective": "and",
+        "parts": [
+            {"relation": "==", "left": {"word": 1}, "right": 3},
+            {"relation": "==", "left": {"word": 2}, "right": 3},
+        ],
+    }
+
+
+TWO = "PTX t\n{{\nx = 0;\n}}\n P0@cta 0,gpu 0 | P1@cta {cta},gpu 0 ;\n{rows}\nexists (x=1)"
+
+
+@pytest.mark.parametrize(
+    ("cta", "rows"),
+    [
+        (0, " bar.sync 1, 2 | st.weak x, 1 ;"),
+        (1, " bar.sync 1, 2 | bar.sync 1, 2 ;"),
+        (0, " bar.sync 1, 2 | bar.sync 2, 2 ;\n bar.sync 2, 2 | bar.sync 1, 2 ;"),
+        (0, " bar.sync 1 | bar.sync 1 ;\n bar.sync 1 | st.weak x, 1 ;"),
+        (0, " barrier.cluster.arrive | st.weak x, 1 ;\n barrier.cluster.wait | st.weak x, 1 ;"),
+        (
+            0,
+            " bar.sync 1, 2          | barrier.cluster.arrive ;\n"
+            " barrier.cluster.arrive | barrier.cluster.wait ;\n"
+            " barrier.cluster.wait   | bar.sync 1, 2 ;",
+        ),
+    ],
+)
+def test_a_barrier_that_would_hang_is_refused(cta: int, rows: str) -> None:
+    assert refusal(TWO.format(cta=cta, rows=rows)).kind == "barrier"
+
+
+def test_barriers_that_complete_are_counted_in_warps() -> None:
+    rows = " bar.arrive 1, 2 | bar.sync 1, 2 ;\n bar.sync 2 | bar.sync 2 ;"
+    texts = [ptx for _, _, ptx in marked(render(parse(TWO.format(cta=0, rows=rows))).source)]
+    assert texts == ["bar.arrive 1, 64;", "bar.sync 2, 64;", "bar.sync 1, 64;", "bar.sync 2, 64;"]
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        ("atom.relaxed.gpu.sub r0, x, 1", "no such form"),
+        ("red.acquire.gpu.add x, 1", "no such form"),
+        ("st.weak x, 4294967296", "size"),
+    ],
+)
+def test_what_ptx_does_not_have_is_refused(row: str, kind: str) -> None:
+    assert refusal(f"PTX t\n{{\nx = 0;\n}}\n P0@cta 0,gpu 0 ;\n {row} ;\nexists (x=1)").kind == kind
+
+
+def test_a_value_that_the_template_lacks_is_an_error() -> None:
+    with pytest.raises(UndefinedError):
+        kernel._fill({"layout": None})
+
+
+def compiles(source: Path, folder: Path) -> None:
+    assert NVCC is not None
+    command = [NVCC, "-arch=sm_90a", "-cubin", "-Werror", "all-warnings"]
+    done = subprocess.run(
+        [*command, "-o", str(folder / "out.cubin"), str(source)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, f"{source.name}: {done.stderr[:2000]}"
+
+
+def ptx_of(rendering: Rendering, folder: Path) -> list[tuple[int, int, str]]:
+    """The marked instructions of nvcc's PTX, which keeps the comments of inline assembly."""
+    assert NVCC is not None
+    source, output = folder / "test.cu", folder / "test.ptx"
+    source.write_text(rendering.source, encoding="utf-8")
+    command = [NVCC, "-arch=sm_90a", "-ptx", "-o", str(output), str(source)]
+    subprocess.run(command, capture_output=True, check=True, timeout=120)
+    lines = [MARK.match(line.strip()) for line in output.read_text(encoding="utf-8").split("\n")]
+    return [(int(m[2]), int(m[3]), m[1]) for m in lines if m is not None]
+
+
+@needs_nvcc
+@pytest.mark.parametrize("name", SAMPLE)
+def test_a_kernel_compiles_and_keeps_the_instructions(name: str, tmp_path: Path) -> None:
+    path = SUITE / f"{name}.litmus"
+    check_instructions(read_test(path), ptx_of(rendered()[path], tmp_path))
+    compiles(tmp_path / "test.cu", tmp_path)
+
+
+@needs_nvcc
+@pytest.mark.heavy
+@pytest.mark.timeout(3600)
+def test_every_kernel_compiles_and_keeps_the_instructions(tmp_path: Path) -> None:
+    for path, rendering in rendered().items():
+        check_instructions(read_test(path), ptx_of(rendering, tmp_path))
+        compiles(tmp_path / "test.cu", tmp_path)
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(litmus, ["render", *arguments], standalone_mode=False)
+
+
+def test_the_command_writes_source_and_manifest(tmp_path: Path) -> None:
+    result = call(str(SUITE / "cluster"), "-o", str(tmp_path / "out"))
+    assert result.return_value == 0
+    files = {path.name for path in (tmp_path / "out").iterdir()}
+    sources = {name for name in files if name.endswith(".cu")}
+    assert files == sources | {name.removesuffix(".cu") + ".json" for name in sources}
+    assert f"{len(sources)} rendered" in result.output
+    manifest = json.loads((tmp_path / "out" / "cluster-multicast+minimal.json").read_text())
+    assert manifest["source"] == "cluster-multicast+minimal.cu"
+    assert manifest["launch"]["cluster_ctas"] >= 2
+
+
+def test_a_named_test_without_rendering_writes_nothing(tmp_path: Path) -> None:
+    good, bad = SUITE / "classic" / "MP+bar.litmus", SUITE / "classic" / "IRIW.litmus"
+    result = call(str(good), str(bad), "-o", str(tmp_path / "out"))
+    assert "needs 2 gpus" in str(result.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_file_names_are_made_safe_and_kept_apart(tmp_path: Path) -> None:
+    text = "PTX ../../up\n{\nx = 0;\n}\n P0@cta 0,gpu 0 ;\n st.weak x, 1 ;\nexists (x=1)"
+    for name in ("a b.litmus", "a;b.litmus", "..$(x).litmus"):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert call(str(tmp_path), "-o", str(tmp_path / "out")).return_value == 0
+    names = sorted(path.name for path in (tmp_path / "out").glob("*.cu"))
+    assert len(names) == 3 and all(re.fullmatch(r"[\w+-]+\.cu", name) for name in names)
+
+
+def test_files_are_whole_or_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        write_all(tmp_path, {"a.cu": "whole", "b.cu": "\ud800"})
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,63 @@
+"""Writes rendered tests as files: all of them, each one whole, or none.
+
+Names of files are made from those of the tests' files and their folders, with every character that
+is not plainly safe replaced; two tests that would get the same name are told apart by a number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from titan.memory.render.kernel import render
+from titan.memory.render.refusal import NotRenderable
+from titan.memory.suite import read_test
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_+-]")
+_NAME_CHARACTERS_MAX = 100
+
+
+def render_all(
+    paths: Iterable[Path],
+) -> tuple[dict[str, str], list[tuple[Path, NotRenderable]]]:
+    """Name of a file -> its text, for each test a source and a manifest; and who was refused."""
+    texts: dict[str, str] = {}
+    refused: list[tuple[Path, NotRenderable]] = []
+    for path in paths:
+        try:
+            rendering = render(read_test(path))
+        except NotRenderable as error:
+            refused.append((path, error))
+            continue
+        name = _free_name(path, texts)
+        manifest = {**rendering.manifest, "source": f"{name}.cu"}
+        texts[f"{name}.cu"] = rendering.source
+        texts[f"{name}.json"] = json.dumps(manifest, indent=2) + "\n"
+    return texts, refused
+
+
+def _free_name(path: Path, taken: Mapping[str, str]) -> str:
+    folder = _UNSAFE.sub("_", path.resolve().parent.name)
+    plain = f"{folder}-{_UNSAFE.sub('_', path.stem)}"[:_NAME_CHARACTERS_MAX].lstrip("-")
+    name, number = plain, 1
+    while f"{name}.cu" in taken:
+        number += 1
+        name = f"{plain}-{number}"
+    return name
+
+
+def write_all(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write every file beside its place first, and move them only when all are whole.
+
+    Raises OSError; then no file has been put into place unless moving itself failed midway.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".titan-", dir=folder) as draft:
+        for name, text in texts.items():
+            (Path(draft) / name).write_text(text, encoding="utf-8")
+        for name in texts:
+            os.replace(Path(draft) / name, folder / name)

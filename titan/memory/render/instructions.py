@@ -1,0 +1,349 @@
+"""Writes one instruction of a litmus test as inline PTX, with exactly its qualifiers.
+
+Names never reach the text: locations and registers are numbered by their position in the test.
+Sizes in bytes. The spellings follow the PTX ISA, data movement, parallel synchronisation and
+asynchronous warpgroup chapters; what those do not have is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from titan.memory import ast
+from titan.memory.ast import Direction, GroupKind, Proxy, Register, Scope, Space
+from titan.memory.render.layout import WARP_THREADS, Cell, Layout, Seat
+from titan.memory.render.refusal import NotRenderable
+
+Constraint = tuple[str, str]  # GCC-style constraint, C expression
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """One `asm volatile`: text with %0.., outputs and inputs. `poll` names the flag of a wait."""
+
+    text: str
+    outputs: tuple[Constraint, ...] = ()
+    inputs: tuple[Constraint, ...] = ()
+    poll: str | None = None
+
+
+@dataclass(slots=True)
+class Writer:
+    """Writes the instructions of one thread; collects the registers and addresses they use.
+
+    `addresses` maps a C variable to the cell and the state space its address is for.
+    """
+
+    layout: Layout
+    seat: Seat
+    registers: dict[str, int] = field(default_factory=dict)
+    addresses: dict[str, tuple[Cell, str]] = field(default_factory=dict)
+    accumulators: set[str] = field(default_factory=set)
+
+    def register(self, name: str) -> str:
+        return f"r{self.registers.setdefault(name, len(self.registers))}"
+
+    def place(self, name: str, step: ast.Instruction) -> tuple[str, Constraint]:
+        """The state space to write in an instruction, and the operand that holds the address."""
+        cell = self.layout.cells[name]
+        if cell.cta is None:
+            self.addresses[f"g{cell.index}"] = (cell, "global")
+            return "global", ("l", f"g{cell.index}")
+        if cell.cta == self.seat.cta:
+            self.addresses[f"s{cell.index}"] = (cell, "shared::cta")
+            return "shared::cta", ("r", f"s{cell.index}")
+        if self.layout.cluster(cell.cta) != self.layout.cluster(self.seat.cta):
+            raise NotRenderable(
+                "reach", "shared memory of another cluster cannot be addressed", step.span
+            )
+        self.addresses[f"d{cell.index}"] = (cell, "shared::cluster")
+        return "shared::cluster", ("r", f"d{cell.index}")
+
+    def own(self, name: str, step: ast.Instruction) -> Constraint:
+        """The address of a location that has to be in the shared memory of the own CTA."""
+        space, operand = self.place(name, step)
+        if space != "shared::cta":
+            raise NotRenderable(
+                "reach", "the instruction reaches shared memory of its own cta only", step.span
+            )
+        return operand
+
+    def write(self, step: ast.Instruction, participants: int = 0) -> Assembly:
+        """The instruction as PTX; raises `NotRenderable` where PTX has no such form."""
+        match step:
+            case ast.Load() | ast.Store():
+                return self._access(step)
+            case ast.Atomic():
+                return self._atomic(step)
+            case ast.Fence(semantics, scope):
+                return Assembly(f"fence.{semantics}.{scope};")
+            case ast.MbarrierInitFence():
+                return Assembly("fence.mbarrier_init.release.cluster;")
+            case ast.AliasFence():
+                return Assembly("fence.proxy.alias;")
+            case ast.ProxyFence():
+                return self._proxy_fence(step)
+            case ast.Barrier(identifier, waits):
+                form = "sync" if waits else "arrive"
+                return Assembly(f"bar.{form} {identifier:d}, {participants * WARP_THREADS};")
+            case ast.ClusterBarrier(waits, semantics):
+                form = "wait" if waits else "arrive"
+                return Assembly(f"barrier.cluster.{form}.{semantics}.aligned;")
+            case ast.Assign(destination, operation, operands):
+                spelled = _ARITHMETIC[operation]
+                return self._valued(f"{spelled} %0", [], operands, destination, step)
+            case ast.Label() | ast.Branch():
+                raise NotRenderable("loop", "loops and branches are not rendered", step.span)
+            case ast.MatrixRead() | ast.TensorCommit() | ast.NoEffect():
+                return self._matrix(step)
+            case ast.CommitGroup() | ast.WaitGroup():
+                return self._group(step)
+        return self._asynchronous(step)
+
+    def _valued(
+        self,
+        head: str,
+        inputs: list[Constraint],
+        values: tuple[ast.Operand, ...],
+        destination: str | None,
+        step: ast.Instruction,
+    ) -> Assembly:
+        """`head` and then the values: numbers stand in the text, registers become operands."""
+        outputs = (("=r", self.register(destination)),) if destination is not None else ()
+        text = head
+        for value in values:
+            if isinstance(value, Register):
+                text += f", %{len(outputs) + len(inputs)}"
+                inputs = [*inputs, ("r", self.register(value.name))]
+            elif -(2**31) <= value < 2**31:
+                text += f", {value:d}"
+            else:
+                raise NotRenderable("size", f"{value} does not fit 32 bits", step.span)
+        return Assembly(text + ";", outputs, tuple(inputs))
+
+    def _access(self, step: ast.Load | ast.Store) -> Assembly:
+        if step.proxy is not Proxy.GENERIC:
+            raise NotRenderable(
+                f"{step.proxy} proxy", f"the {step.proxy} proxy is not rendered", step.span
+            )
+        space, address = self.place(step.location, step)
+        order = f"{step.semantics}" + (f".{step.scope}" if step.scope is not None else "")
+        if isinstance(step, ast.Load):
+            output = ("=r", self.register(step.destination))
+            return Assembly(f"ld.{order}.{space}.s32 %0, [%1];", (output,), (address,))
+        return self._valued(f"st.{order}.{space}.s32 [%0]", [address], (step.value,), None, step)
+
+    def _atomic(self, step: ast.Atomic) -> Assembly:
+        if step.operation == "sub":
+            raise NotRenderable("no such form", "ptx has no atomic subtraction", step.span)
+        reduction = step.destination is None
+        if reduction and (step.semantics.acquires or step.operation in ("exch", "cas")):
+            raise NotRenderable(
+                "no such form",
+                f"ptx has no `red` with {step.semantics} and {step.operation}",
+                step.span,
+            )
+        space, address = self.place(step.location, step)
+        kind = "s32" if step.operation in ("add", "min", "max") else "b32"
+        qualifiers = f"{step.semantics}.{step.scope}.{space}.{step.operation}.{kind}"
+        head = f"red.{qualifiers} [%0]" if reduction else f"atom.{qualifiers} %0, [%1]"
+        return self._valued(head, [address], step.operands, step.destination, step)
+
+    def _proxy_fence(self, step: ast.ProxyFence) -> Assembly:
+        if step.proxy is Proxy.ASYNC and step.direction is Direction.BOTH:
+            spaces = {
+                None: "",
+                Space.GLOBAL: ".global",
+                Space.SHARED: ".shared::cluster",
+                Space.OWN_SHARED: ".shared::cta",
+            }
+            return Assembly(f"fence.proxy.async{spaces[step.space]};")
+        if step.proxy is Proxy.ASYNC:
+            reach = "cta" if step.direction is Direction.RELEASE else "cluster"
+            return Assembly(
+                f"fence.proxy.async::generic.{step.direction}"
+                f".sync_restrict::shared::{reach}.cluster;"
+            )
+        if step.proxy is not Proxy.TENSORMAP:
+            raise NotRenderable(
+                f"{step.proxy} proxy", f"ptx has no fence for the {step.proxy} proxy", step.span
+            )
+        text = f"fence.proxy.tensormap::generic.{step.direction}.{step.scope}"
+        if step.location is None:
+            return Assembly(text + ";")
+        cell = self.layout.cells[step.location]
+        if cell.shared:
+            raise NotRenderable("reach", "a tensor map is fenced in global memory", step.span)
+        self.addresses[f"p{cell.index}"] = (cell, "generic")
+        return Assembly(text + " [%0], 128;", (), (("l", f"p{cell.index}"),))
+
+    def _matrix(self, step: ast.Instruction) -> Assembly:
+        if isinstance(step, ast.NoEffect) and step.spelling.startswith("wgmma.fence"):
+            return Assembly("wgmma.fence.sync.aligned;", self._accumulators())
+        if not isinstance(step, ast.MatrixRead) or step.tensor_memory:
+            raise NotRenderable("tcgen05", "tcgen05 instructions do not exist on sm_90a", step.span)
+        self.own(step.location, step)
+        name = self.register(step.destination)
+        self.accumulators.add(name)
+        cell = self.layout.cells[step.location]
+        parts = ", ".join(f"%{n}" for n in range(4))
+        return Assembly(
+            "{ .reg .pred p; setp.ne.s32 p, 0, 0; wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 "
+            f"{{{parts}}}, {{%4, %5, %5, %5}}, %6, p; }}",
+            tuple(("+r", part) for part in _parts(name)),
+            (("r", "selector"), ("r", "0"), ("l", f"tile(s{cell.index})")),
+        )
+
+    def _accumulators(self) -> tuple[Constraint, ...]:
+        """All results of the matrix unit, so that the compiler keeps them where they are."""
+        return tuple(("+r", part) for name in sorted(self.accumulators) for part in _parts(name))
+
+    def _group(self, step: ast.CommitGroup | ast.WaitGroup) -> Assembly:
+        aligned = ".sync.aligned" if step.kind is GroupKind.WGMMA else ""
+        outputs = self._accumulators() if step.kind is GroupKind.WGMMA else ()
+        if isinstance(step, ast.CommitGroup):
+            return Assembly(f"{step.kind}.commit_group{aligned};", outputs)
+        read = ".read" if step.read else ""
+        return Assembly(f"{step.kind}.wait_group{read}{aligned} {step.pending:d};", outputs)
+
+    def _asynchronous(self, step: ast.Instruction) -> Assembly:
+        match step:
+            case ast.MbarrierInit(location, count):
+                address = self.own(location, step)
+                return Assembly(f"mbarrier.init.shared::cta.b64 [%0], {count:d};", (), (address,))
+            case ast.MbarrierArrive():
+                return self._arrive(step)
+            case ast.MbarrierExpect(location, expect):
+                space, address = self.place(location, step)
+                scope = "cta" if space == "shared::cta" else "cluster"
+                return Assembly(
+                    f"mbarrier.expect_tx.relaxed.{scope}.{space}.b64 [%0], {expect:d};",
+                    (),
+                    (address,),
+                )
+            case ast.MbarrierWait():
+                return self._wait(step)
+            case ast.BulkCopy():
+                return self._bulk(step)
+            case ast.AsyncCopy(destination, source):
+                target = self.own(destination, step)
+                space, origin = self.place(source, step)
+                if space != "global":
+                    raise NotRenderable("reach", "`cp.async` reads global memory", step.span)
+                return Assembly("cp.async.ca.shared.global [%0], [%1], 4;", (), (target, origin))
+            case ast.AsyncCopyArrive(location, noinc):
+                form = ".noinc" if noinc else ""
+                address = self.own(location, step)
+                return Assembly(
+                    f"cp.async.mbarrier.arrive{form}.shared::cta.b64 [%0];", (), (address,)
+                )
+        raise TypeError(step)
+
+    def _arrive(self, step: ast.MbarrierArrive) -> Assembly:
+        _barrier_scope(step.scope, step)
+        space, address = self.place(step.location, step)
+        form = "arrive.expect_tx" if step.expect else "arrive"
+        number = f", {step.expect:d}" if step.expect else ""
+        if not step.expect and step.count != 1:
+            number = f", {step.count:d}"
+        head = f"mbarrier.{form}.{step.semantics}.{step.scope}.{space}.b64"
+        if space == "shared::cta":
+            return Assembly(f"{head} %0, [%1]{number};", (("=l", "token"),), (address,))
+        return Assembly(f"{head} _, [%0]{number};", (), (address,))
+
+    def _wait(self, step: ast.MbarrierWait) -> Assembly:
+        _barrier_scope(step.scope, step)
+        address = self.own(step.location, step)
+        tests = step.destination is not None
+        form = "test_wait" if tests else "try_wait"
+        output = self.register(step.destination) if step.destination is not None else "passed"
+        return Assembly(
+            f"{{ .reg .pred p; mbarrier.{form}.parity.{step.semantics}.{step.scope}"
+            f".shared::cta.b64 p, [%1], {step.parity:d}; selp.s32 %0, 1, 0, p; }}",
+            (("=r", output),),
+            (address,),
+            None if tests else output,
+        )
+
+    def _bulk(self, step: ast.BulkCopy) -> Assembly:
+        if step.tensormap is not None or step.source is None:
+            raise NotRenderable(
+                "tensor copy", "a tensor copy needs a descriptor encoded by the host", step.span
+            )
+        if step.size <= 0 or step.size % 16:
+            raise NotRenderable("size", "bulk copies move multiples of 16 bytes", step.span)
+        space, source = self.place(step.source, step)
+        if space == "shared::cluster":
+            raise NotRenderable("reach", "a bulk copy reads its own cta only", step.span)
+        if len(step.destinations) > 1:
+            return self._multicast(step, space, source)
+        target, destination = self.place(step.destinations[0], step)
+        if not step.barriers:
+            if (target, space) != ("global", "shared::cta"):
+                raise NotRenderable(
+                    "no such form", "a bulk group tracks copies from shared to global", step.span
+                )
+            return Assembly(
+                f"cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], {step.size:d};",
+                (),
+                (destination, source),
+            )
+        _, barrier = self.place(step.barriers[0], step)
+        homes = {self.layout.cells[n].cta for n in (step.destinations[0], step.barriers[0])}
+        if target == "global" or len(homes) != 1:
+            raise NotRenderable(
+                "no such form", "an mbarrier tracks copies into its own cta", step.span
+            )
+        return Assembly(
+            f"cp.async.bulk.shared::cluster.{space}.mbarrier::complete_tx::bytes "
+            f"[%0], [%1], {step.size:d}, [%2];",
+            (),
+            (destination, source, barrier),
+        )
+
+    def _multicast(self, step: ast.BulkCopy, space: str, source: Constraint) -> Assembly:
+        """Offsets are equal in all destinations; the own CTA's addresses stand for them."""
+        cells = [self.layout.cells[name] for name in step.destinations]
+        barriers = [self.layout.cells[name] for name in step.barriers]
+        if space != "global" or not barriers:
+            raise NotRenderable("no such form", "a multicast reads global memory", step.span)
+        for name in (*step.destinations, *step.barriers):
+            if self.place(name, step)[0] == "global":
+                raise NotRenderable("no such form", "a multicast writes shared memory", step.span)
+        if [cell.cta for cell in cells] != [cell.cta for cell in barriers]:
+            raise NotRenderable(
+                "no such form", "an mbarrier tracks copies into its own cta", step.span
+            )
+        mask = sum(1 << self.layout.rank(cell.cta) for cell in cells if cell.cta is not None)
+        return Assembly(
+            "{ .reg .b16 m; mov.b16 m, "
+            f"{mask}; cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+            f".multicast::cluster [%0], [%1], {step.size:d}, [%2], m; }}",
+            (),
+            (("r", f"base + {cells[0].offset}u"), source, ("r", f"base + {barriers[0].offset}u")),
+        )
+
+
+def _barrier_scope(scope: Scope, step: ast.Instruction) -> None:
+    if scope not in (Scope.CTA, Scope.CLUSTER):
+        raise NotRenderable(
+            "no such form", f"mbarrier operations have no scope {scope} in ptx", step.span
+        )
+
+
+def _parts(name: str) -> list[str]:
+    """The four result registers of one `wgmma`; the first is the register of the test."""
+    return [name, f"{name}b", f"{name}c", f"{name}d"]
+
+
+_ARITHMETIC = {
+    "mov": "mov.b32",
+    "add": "add.s32",
+    "sub": "sub.s32",
+    "mul": "mul.lo.s32",
+    "and": "and.b32",
+    "or": "or.b32",
+    "xor": "xor.b32",
+    "min": "min.s32",
+    "max": "max.s32",
+}
