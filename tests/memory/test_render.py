@@ -125,6 +125,54 @@ def test_the_source_holds_exactly_the_instructions_of_the_test() -> None:
         check_instructions(read_test(path), marked(rendering.source))
 
 
+HARNESS = {
+    "red.relaxed.gpu.global.add.u32",
+    "ld.relaxed.gpu.global.u32",
+    "mapa.shared::cluster.u32",
+    "mbarrier.init.shared::cta.b64",
+    "barrier.cluster.arrive.release.aligned",
+    "barrier.cluster.arrive.relaxed.aligned",
+    "barrier.cluster.wait.acquire.aligned",
+    "fence.mbarrier_init.release.cluster",
+    "fence.proxy.async",
+    "cp.async.bulk.commit_group",
+    "cp.async.bulk.wait_group",
+    "cp.async.wait_all",
+    "wgmma.commit_group.sync.aligned",
+    "wgmma.wait_group.sync.aligned",
+}
+
+
+def test_the_harness_adds_nothing_between_the_instructions() -> None:
+    for path, rendering in rendered().items():
+        threads = rendering.source.split("if (lane) meet(meeting, patience);")[1:]
+        assert len(threads) == len(read_test(path).threads)
+        unmarked = [
+            text
+            for text in re.findall(r'asm volatile\("((?:[^"\\]|\\.)*)"', rendering.source)
+            if "// titan" not in text
+        ]
+        assert {re.split(r"[ ;]", text)[0] for text in unmarked} <= HARNESS
+        for thread in threads:
+            body = thread[: thread.rindex("// titan")] if "// titan" in thread else ""
+            strings = re.findall(r'asm volatile\("((?:[^"\\]|\\.)*)', body)
+            assert all("// titan" in text for text in strings[:-1]), path
+
+
+def test_an_operation_that_is_in_no_table_is_refused() -> None:
+    test = parse(
+        "PTX t\n{\nx = 0;\n}\n P0@cta 0,gpu 0 ;\n red.relaxed.gpu.add x, 1 ;\nexists (x=1)"
+    )
+    (thread,) = test.threads
+    for step in (
+        dataclasses.replace(thread.instructions[0], operation=HOSTILE),  # type: ignore[call-arg]
+        ast.Assign("r0", HOSTILE, (1,)),
+    ):
+        changed = dataclasses.replace(thread, instructions=(step,))
+        with pytest.raises(NotRenderable):
+            render(dataclasses.replace(test, threads=(changed,)))
+
+
 def test_the_check_of_instructions_sees_a_change() -> None:
     path = SUITE / "classic" / "MP+fence.acq_rel.litmus"
     test, found = read_test(path), marked(rendered()[path].source)
