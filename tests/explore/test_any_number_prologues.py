@@ -166,3 +166,16 @@ def test_a_loop_variable_with_a_first_value():
     result = explore(given)
     assert result.outcome is Outcome.REFUTED
     assert "from 22 on" in result.scope
+
+
+def test_a_trace_past_sizes_that_were_given_up():
+    # Without k-tiles the loop over work has no operation: each number of work is a state of its
+    # own, and the search gives up on them. The fault of the other sizes has its trace still.
+    given = one_role(STORE, loop("w", "work", [ir.Branch(e("k_tiles > 0"), (STALE,))]))
+    waits = one_role(loop("w", "work", [ir.Branch(e("k_tiles > 0"), (STALE,))]))
+    open_sizes = (ir.Parameter("work"), ir.Parameter("k_tiles"))
+    for example in (given, waits):
+        result = explore(replace(example, parameters=open_sizes))
+        assert result.outcome is Outcome.REFUTED
+        assert result.trace is not None
+        assert dict(result.trace.parameters) == {"work": 1, "k_tiles": 1}

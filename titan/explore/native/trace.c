@@ -91,8 +91,10 @@ static int match_root(search_t *s, word *w, uint32_t target, int depth)
         s->error = 0; /* beyond a limit: no state was stored for these sizes */
         return STAYS;
     }
-    if (result != NEED || depth > ROOT_SPLITS_MAX)
+    if (result != NEED)
         return broken(s, ERROR_TRACE);
+    if (depth > ROOT_SPLITS_MAX) /* given up there too: no state was stored */
+        return STAYS;
     const parameter_t *p = (const parameter_t *)s->program->parameter + s->need_parameter;
     word place = p->base + (p->per ? 1 + 2 * s->need_record : 0), level = s->need_level;
     word before[2] = {w[place], w[place + 1]};
