@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from titan.kernel.decode import decode_text
@@ -51,9 +53,9 @@ def at(name: str, index: str = "0") -> ir.Reference:
     return ir.Reference(name, parse_expression(index))
 
 
-def effect(name: str, stage: str, tile: str | None = None, **more: object) -> ir.Effect:
+def effect(name: str, stage: str, tile: str | None = None, **more: Any) -> ir.Effect:
     tile_expression = parse_expression(tile) if tile is not None else None
-    return ir.Effect(name, parse_expression(stage), tile=tile_expression, **more)  # type: ignore[arg-type]
+    return ir.Effect(name, parse_expression(stage), tile=tile_expression, **more)
 
 
 ASYNC = {"proxy": ir.Proxy.ASYNC}

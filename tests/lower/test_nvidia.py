@@ -268,7 +268,9 @@ def test_tcgen05_cannot_leave_groups_unless_asked() -> None:
 
 def test_spans_and_labels_go_with_the_operations() -> None:
     place = whole_file("kernel.yaml")
-    body = (loop("tiles", m.Acquire("operands", e("t"), span=place), PRODUCER.body[0].body[1]),)  # type: ignore[attr-defined]
+    first = PRODUCER.body[0]
+    assert isinstance(first, m.For)
+    body = (loop("tiles", m.Acquire("operands", e("t"), span=place), first.body[1]),)
     program = lower(replaced(hopper_gemm(), "producer", body))
     waits = [op for op in ir.walk(program.roles[0].body) if isinstance(op, ir.Wait)]
     assert waits[0].span == place
