@@ -196,7 +196,8 @@ static void remove_flight(const search_t *s, word *region, int f)
     word queue = node_at(s, flight_at(s, region, f)[F_NODE])->x;
     size_t size = (size_t)s->program->flight_words;
     int rest = (int)region[A_FLIGHTS] - f - 1;
-    memmove(flight_at(s, region, f), flight_at(s, region, f + 1), (size_t)rest * size * sizeof(word));
+    word *gone = flight_at(s, region, f);
+    memmove(gone, flight_at(s, region, f + 1), (size_t)rest * size * sizeof(word));
     region[A_FLIGHTS] -= 1;
     if (queue >= s->program->queues)
         return;

@@ -145,7 +145,8 @@ static int segment_compare(const search_t *s, int left, int right)
 {
     const uint8_t *a = s->segments + (left ? s->segment_end[left - 1] : 0);
     const uint8_t *b = s->segments + (right ? s->segment_end[right - 1] : 0);
-    long more = s->segments + s->segment_end[left] - a, other = s->segments + s->segment_end[right] - b;
+    long more = s->segments + s->segment_end[left] - a;
+    long other = s->segments + s->segment_end[right] - b;
     int order = memcmp(a, b, (size_t)(more < other ? more : other));
     return order ? order : (more > other) - (more < other);
 }
@@ -314,7 +315,8 @@ static uint8_t *allocate(search_t *s, size_t length)
             s->chunks = chunks;
             s->chunk_room = room;
         }
-        s->chunks[s->chunk_count] = calloc(1, CHUNK_BYTES + s->pack_room); /* room: compared past the end */
+        /* room: compared past the end */
+        s->chunks[s->chunk_count] = calloc(1, CHUNK_BYTES + s->pack_room);
         if (!s->chunks[s->chunk_count])
             return NULL;
         s->chunk_count += 1;
