@@ -19,6 +19,7 @@ from titan.schedule.explain import explain, strategies
 from titan.schedule.joint import Options, complete_horizon, solve
 from titan.schedule.normalise import TooSmall, normalise, normalise_loop
 from titan.schedule.refine import refine
+from titan.schedule.run import REAL as REAL_CYCLES
 from titan.schedule.run import Request, run
 
 
@@ -65,9 +66,29 @@ def test_one_sub_tile_needs_more_than_its_bound_with_agreement() -> None:
     outcome = solve(coarse.loop, Options(budget_seconds=60))
     assert outcome.schedule is not None
     assert outcome.schedule.ii > bounds(coarse.loop).ii
-    assert not outcome.evidence.complete and not outcome.proved, "four stages are not all lengths"
+    assert outcome.evidence.complete and outcome.proved
+    assert "every length" in outcome.evidence.detail and outcome.evidence.lengths_to is None
     wanted = "agreement" if len(cnf.available()) > 1 else "refutation"
     assert outcome.evidence.kind == wanted
+
+
+def test_one_sub_tile_is_proved_in_real_cycles_and_not_before() -> None:
+    """1024 is the bound of the tensor core; 1024 and 1025 are refuted in real cycles."""
+    result = run(library("fa3_forward_one"), Request(solver="joint"))
+    assert result.schedule is not None and result.bounds.ii == 1024
+    assert result.proved and result.schedule.ii == result.evidence.lower_bound == 1026
+    assert [outcome.solver for outcome in result.outcomes] == ["joint", REAL_CYCLES]
+    short = run(library("fa3_forward_one"), Request(solver="joint", budget_seconds=1e-3))
+    assert not short.proved
+
+
+def test_without_distances_a_refutation_reaches_to_its_horizon_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("titan.schedule.joint.reach", lambda loop, ii: None)
+    coarse = normalise_loop(library("fa3_forward_one"), 60)
+    outcome = solve(coarse.loop, Options(budget_seconds=60))
+    assert not outcome.evidence.complete and not outcome.proved, "four stages are not all lengths"
     assert outcome.evidence.lengths_to is not None
 
 

@@ -31,13 +31,23 @@ class Infeasible(Exception):
 class Encoding:
     """The clauses of one (interval, horizon)."""
 
-    def __init__(self, loop: Loop, ii: int, horizon: int) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        ii: int,
+        horizon: int,
+        span: tuple[Sequence[int], Sequence[int]] | None = None,
+    ) -> None:
+        """`span`: first and last issue cycles (perhaps negative), instead of the horizon's."""
         self.loop = loop
         self.ii = ii
         self.horizon = horizon
         self.cnf = Cnf()
         self.arcs = precedence(loop, ii)
-        self.low, self.high = windows(loop, self.arcs, horizon)
+        if span is None:
+            self.low, self.high = windows(loop, self.arcs, horizon)
+        else:
+            self.low, self.high = list(span[0]), list(span[1])
         self._live: dict[tuple[int, int], Literal] = {}
         self._copies: dict[tuple[int, int, int], Literal] = {}
         self._pairs: set[tuple[int, int]] = set()

@@ -1,10 +1,12 @@
 """The joint optimum: initiation interval, length, registers and cross-warp values, with evidence.
 
-Intervals are tried from the best lower bound up. For each, a near horizon comes first, then the
-last one; within it the length is bisected. The horizon ends where no longer schedule can help: from
-any feasible schedule, empty stages between operations can be removed without lengthening a
-lifetime, so schedules of `complete_horizon` cycles are enough. Where that is too far, the search
-stops at the stated number of stages and says so; a refutation then holds up to that length only.
+Intervals are tried from the best lower bound up. For each, a near horizon comes first; within it
+the length is bisected. Where it is refuted, every length is asked for at once, in the distances
+that limits leave between operations (`reach.py`): a refutation there holds without a horizon.
+Where limits bound nothing, the horizon ends where no longer schedule can help: from any feasible
+schedule, empty stages between operations can be removed without lengthening a lifetime, so
+schedules of `complete_horizon` cycles are enough. Where that is too far, the search stops at the
+stated number of stages and says so; a refutation then holds up to that length only.
 
 Ties are broken in a fixed order: interval, length, peak of register words alive, values that cross
 warp groups. Every schedule that leaves this module has passed the checker.
@@ -13,7 +15,7 @@ warp groups. Every schedule that leaves this module has passed the checker.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from titan.loop.bounds import Bounds, Unschedulable, bounds, ring_footprint
 from titan.loop.model import DATA, Loop
@@ -22,6 +24,7 @@ from titan.schedule.check import check
 from titan.schedule.encode import Encoding, Infeasible, precedence, shortest
 from titan.schedule.model import Evidence, Outcome, Schedule
 from titan.schedule.native import recurrence
+from titan.schedule.reach import Reach, reach
 from titan.schedule.storage import Excess, excesses, peak_registers
 
 COVERS_MAX = 6
@@ -108,14 +111,17 @@ def solve(loop: Loop, options: Options | None = None) -> Outcome:
             if best is None:
                 search.refuted.append(ii)
                 complete = complete and whole
-                lengths_to = horizon
+                lengths_to = lengths_to if whole else horizon
                 ii += 1
     except OutOfTime:
         return _unfinished(search, begin, lower, ii, complete, lengths_to)
     evidence = _evidence(search, lower, ii, complete, lengths_to)
     if best is None:
         text = f"every interval up to {ii_max} is refuted"
-        evidence = Evidence("none", lower.ii if not complete else ii, text, lengths_to, complete)
+        kind = evidence.kind if complete and ii > lower.ii else "none"
+        detail = evidence.detail if kind != "none" else text
+        known = ii if complete else lower.ii
+        evidence = Evidence(kind, known, detail, evidence.lengths_to, complete)
     return _outcome(search, begin, best, evidence)
 
 
@@ -130,6 +136,7 @@ def _interval(search: Search, ii: int) -> tuple[Schedule | None, bool, int]:
     loop = search.loop
     try:
         least = shortest(loop, ii)
+        within = reach(loop, ii)
     except Infeasible:
         return None, True, 0
     full = complete_horizon(loop, ii)
@@ -138,26 +145,51 @@ def _interval(search: Search, ii: int) -> tuple[Schedule | None, bool, int]:
         last = search.options.length_max
         if last < least:
             return None, last >= full, last
-    for horizon in sorted({min(least + ii, last), last}):
-        try:
-            attempt = Attempt(search, ii, horizon)
-            found = attempt.best(least, final=horizon == last)
-        except Infeasible:
-            found = None
-        if found is not None:
-            return found, True, horizon
-    return None, last >= full, last
+    near = min(least + ii, last)
+    found = _within_horizon(search, ii, near, least, near == last)
+    if found is None and within is not None and search.options.length_max is None:
+        any_length = _of_any_length(search, ii, within)
+        if any_length is None:
+            return None, True, 0
+        last = max(last, any_length.length(loop))
+    if found is not None or near == last:
+        return found, found is not None or last >= full, near
+    found = _within_horizon(search, ii, last, least, final=True)
+    return found, found is not None or last >= full, last
+
+
+def _within_horizon(
+    search: Search, ii: int, horizon: int, least: int, final: bool
+) -> Schedule | None:
+    try:
+        return Attempt(search, ii, horizon).best(least, final)
+    except Infeasible:
+        return None
+
+
+def _of_any_length(search: Search, ii: int, within: Reach) -> Schedule | None:
+    """A schedule of whatever length, or None: there is none."""
+    try:
+        attempt = Attempt(search, ii, within.cycles, within)
+        found = attempt.find(None)
+        if found is None:
+            attempt.confirm()
+        attempt.count()
+    except Infeasible:
+        return None
+    return found
 
 
 class Attempt:
     """One encoding with its solver; bisects the length, then the further objectives."""
 
-    def __init__(self, search: Search, ii: int, horizon: int) -> None:
+    def __init__(self, search: Search, ii: int, horizon: int, within: Reach | None = None) -> None:
         self.search = search
         self.ii = ii
         self.horizon = horizon
         begin = time.monotonic()
-        self.encoding = Encoding(search.loop, ii, horizon)
+        span = (within.low, within.high) if within is not None else None
+        self.encoding = Encoding(search.loop, ii, horizon, span)
         self.solver = cnf.solver(search.engine)
         self.solver.load(self.encoding.cnf)
         self.covers: dict[tuple[str, int | None], int] = {}
@@ -239,11 +271,11 @@ class Attempt:
         return [(self.encoding.crosses(u, v), count) for (u, v), count in sorted(pairs.items())]
 
     def find(
-        self, length: int, registers_max: int | None = None, also: tuple[int, ...] = ()
+        self, length: int | None, registers_max: int | None = None, also: tuple[int, ...] = ()
     ) -> Schedule | None:
         """A schedule no longer than `length`, with storage and waits added as they are broken."""
         search, loop, encoding = self.search, self.search.loop, self.encoding
-        assumptions = encoding.ends_by(length)
+        assumptions = encoding.ends_by(length) if length is not None else []
         if assumptions is None:
             return None
         guards: list[int] = list(also)
@@ -272,7 +304,10 @@ class Attempt:
             schedule = Schedule(self.ii, starts, teams)
             if self.separate(schedule) or broken:
                 continue
-            self.confirm_schedule(schedule)
+            if length is None:
+                first = min(starts, default=0)
+                schedule = replace(schedule, starts=tuple(t - first for t in starts))
+            self.confirm_schedule(schedule, self.horizon if length is not None else None)
             return schedule
 
     def forbid(self, excess: Excess) -> None:
@@ -322,8 +357,8 @@ class Attempt:
             found = True
         return found
 
-    def confirm_schedule(self, schedule: Schedule) -> None:
-        faults = check(self.search.loop, schedule, self.horizon)
+    def confirm_schedule(self, schedule: Schedule, length_max: int | None) -> None:
+        faults = check(self.search.loop, schedule, length_max)
         if faults:
             raise Disagreement(f"the checker refuses a solution: {faults[0].text}")
 
@@ -383,10 +418,12 @@ def _evidence(
     agreed = len(search.agreements) >= 1
     by = f"{search.engine} and {search.agreements[0]}" if agreed else search.engine
     text = f"intervals {lower.ii} to {ii - 1} refuted by {by}"
-    if not complete:
+    if complete:
+        text += ", for schedules of every length"
+    else:
         text += f", for schedules of at most {search.options.stages_max} stages"
     kind = "agreement" if agreed else "refutation"
-    return Evidence(kind, ii, text, lengths_to, complete)
+    return Evidence(kind, ii, text, None if complete else lengths_to, complete)
 
 
 def _unfinished(

@@ -3,7 +3,9 @@
 `rau` and `gauss` work on the loop as it is. `joint` works on the normalised loop and brings the
 order it finds back to real cycles (`refine.py`). `auto` takes Rau's schedule where a bound proves
 it, and asks the joint solver otherwise. Two claims are kept apart: the optimum of the normalised
-loop, and the interval of the real one against its own bounds.
+loop, and the interval of the real one against its own bounds. Normalisation rounds delays up, so a
+refutation of the normalised loop refutes nothing of the real one. Where the best real interval lies
+above the bound by few cycles, every smaller interval is therefore asked for in real cycles.
 """
 
 from __future__ import annotations
@@ -21,6 +23,11 @@ from titan.schedule.normalise import Normalised, TooSmall, normalise_loop
 from titan.schedule.refine import refine
 
 SOLVERS = ("auto", "rau", "joint", "gauss")
+REAL_INTERVALS_MAX = 32
+REAL_CYCLES_MAX = 8192
+REAL = "joint, real cycles"
+JOINT_OPERATIONS = 64
+RAU_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +86,19 @@ def run(loop: Loop, request: Request) -> Result:
     normalised: Normalised | None = None
     notes: list[str] = []
     if request.solver in ("auto", "rau"):
-        options = rau.Options(registers=request.registers, seconds=request.budget_seconds)
+        seconds = request.budget_seconds
+        if request.solver == "auto" and len(loop.operations) <= JOINT_OPERATIONS:
+            seconds = min(seconds, RAU_SECONDS)  # the joint solver follows
+        options = rau.Options(registers=request.registers, seconds=seconds)
         _keep(rau.solve(loop, options), outcomes, candidates)
     if request.solver == "gauss":
         _gauss(loop, request, outcomes, candidates, notes)
     proved = any(schedule.ii == lower.ii for _, schedule in candidates)
     if request.solver == "joint" or (request.solver == "auto" and not proved):
         normalised = _joint(loop, request, lower, outcomes, candidates, notes)
+        if normalised is not None and normalised.normalisation.scale != 1 and candidates:
+            left = request.budget_seconds - (time.monotonic() - begin)
+            _real_cycles(loop, request, lower, left, outcomes, candidates)
     return _result(loop, lower, begin, outcomes, candidates, normalised, notes)
 
 
@@ -149,6 +162,33 @@ def _joint(
     return coarse
 
 
+def _real_cycles(
+    loop: Loop,
+    request: Request,
+    lower: Bounds,
+    seconds: float,
+    outcomes: list[Outcome],
+    candidates: list[tuple[str, Schedule]],
+) -> None:
+    """Find or refute every interval between the bound and the best candidate, in real cycles."""
+    best = min(schedule.ii for _, schedule in candidates)
+    if not lower.ii < best <= lower.ii + REAL_INTERVALS_MAX or best > REAL_CYCLES_MAX:
+        return
+    options = joint.Options(
+        engine=request.engine,
+        objective="ii",
+        budget_seconds=seconds,
+        stages_max=request.stages_max,
+        ii_max=best - 1,
+    )
+    if seconds <= 0:
+        return
+    outcome = replace(joint.solve(loop, options), solver=REAL)
+    outcomes.append(outcome)
+    if outcome.schedule is not None:
+        candidates.append((REAL, outcome.schedule))
+
+
 def _result(
     loop: Loop,
     lower: Bounds,
@@ -171,6 +211,8 @@ def _result(
             evidence = Evidence("bound", lower.ii, text)
         elif normalised is not None and normalised.normalisation.scale == 1:
             evidence = next(o.evidence for o in outcomes if o.solver == "joint")
+        elif real := [o.evidence for o in outcomes if o.solver == REAL]:
+            evidence = real[0]
     return Result(
         loop,
         schedule,

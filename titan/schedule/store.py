@@ -65,8 +65,16 @@ def as_data(loop: Loop, schedule: Schedule, evidence: Evidence | None = None) ->
             "detail": evidence.detail,
             "lengths_to": evidence.lengths_to,
             "complete": evidence.complete,
+            "horizon": _horizon(evidence),
         }
     return data
+
+
+def _horizon(evidence: Evidence) -> str:
+    """Which schedules the evidence speaks of."""
+    if evidence.complete:
+        return "every length"
+    return f"up to {evidence.lengths_to} cycles" if evidence.lengths_to else "not known"
 
 
 def write(path: str | Path, data: dict[str, Any]) -> None:
