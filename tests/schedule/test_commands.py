@@ -172,3 +172,12 @@ def test_no_interval_is_refuted_and_no_time_is_undecided() -> None:
     )
     assert result.return_value == 3
     assert "no schedule found" in result.output
+
+
+def test_every_kind_of_fault_has_a_rule() -> None:
+    from titan.cli.schedule import RULES
+    from titan.diagnostics.codes import CODES
+    from titan.schedule.check import KINDS
+
+    assert set(RULES) == {*KINDS, "claim"}
+    assert all(CODES[code].family == "schedules" for code in RULES.values())

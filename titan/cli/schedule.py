@@ -142,6 +142,25 @@ def load(path: str, colour: str) -> Loop | None:
         return None
 
 
+# The rule of every kind of fault that the checker names.
+RULES = {
+    "dependence": "TTN501",
+    "capacity": "TTN502",
+    "pool": "TTN502",
+    "registers": "TTN503",
+    "memory": "TTN504",
+    "ring": "TTN504",
+    "warps": "TTN505",
+    "variable-latency": "TTN505",
+    "concurrency": "TTN506",
+    "spill": "TTN507",
+    "shape": "TTN508",
+    "start": "TTN508",
+    "completion": "TTN508",
+    "claim": "TTN509",
+}
+
+
 def check_file(loop: Loop, path: str, colour: str) -> int:
     """0 when the schedule holds, 1 with the violated constraints, 2 when it cannot be read."""
     from titan.diagnostics.render.colour import wanted
@@ -156,7 +175,7 @@ def check_file(loop: Loop, path: str, colour: str) -> int:
         return ExitCode.BAD_INPUT
     faults = certify(loop, found, claim)
     for fault in faults:
-        click.echo(f"{path}: {fault.kind}: {fault.text}")
+        click.echo(f"{path}: {RULES[fault.kind]} {fault.kind}: {fault.text}")
     if faults:
         return ExitCode.REFUTED
     claimed = f"; the claim of kind {claim['kind']} " if "kind" in claim else ""

@@ -126,6 +126,15 @@ TTN422 lds-dma-form error
 TTN423 non-portable warning
 TTN424 accumulator-budget error
 TTN425 barrier-out-of-reach error
+TTN501 dependence-violated error
+TTN502 unit-oversubscribed error
+TTN503 register-limit-exceeded error
+TTN504 memory-exceeded error
+TTN505 warp-assignment error
+TTN506 blocking-overlap error
+TTN507 transfer-too-short error
+TTN508 schedule-malformed error
+TTN509 bound-not-derived error
 TTN901 internal-error error
 TTN902 engines-disagree error
 """)

@@ -1,0 +1,1 @@
+"""Rules on schedules (TTN5xx): one module a rule."""
