@@ -1,11 +1,11 @@
 """Measurements of the schedulers; prints the tables of docs/reference/schedule.md as Markdown.
 
-python benchmarks/schedule.py proofs      proofs of optimality on the real loops
-python benchmarks/schedule.py faithful    the faithful formulation beside it
-python benchmarks/schedule.py scale       random loops of 100 to 100,000 operations, with a plot
-python benchmarks/schedule.py gauss       the differentiable scheduler
-python benchmarks/schedule.py ablation    warps specialised or not; registers aware or naive
-python benchmarks/schedule.py robust      the interval when every cost moves by 10 %
+python benchmarks/bench_schedule.py proofs      proofs of optimality on the real loops
+python benchmarks/bench_schedule.py faithful    the faithful formulation beside it
+python benchmarks/bench_schedule.py scale       random loops of 100 to 100,000 operations
+python benchmarks/bench_schedule.py gauss       the differentiable scheduler
+python benchmarks/bench_schedule.py ablation    warps specialised or not; registers aware or naive
+python benchmarks/bench_schedule.py robust      the interval when every cost moves by 10 %
 """
 
 from __future__ import annotations
@@ -116,16 +116,18 @@ def faithful_table(seconds: float) -> None:
 
 def scale(sizes: list[int], solve: Callable[[Loop], joint.Outcome], seeds: int) -> None:
     heading(
-        "operations", "loops", "mean ii over bound", "at the bound", "median s", "Python heap, MiB"
-    )
+        "operations", "loops", "mean ii over bound", "at the bound", "median s", "median CPU s",
+        "Python heap, MiB",
+    )  # fmt: skip
     points = []
     for n in sizes:
-        ratios, spent, peaks, at = [], [], [], 0
+        ratios, spent, busy, peaks, at = [], [], [], [], 0
         for seed in range(1, seeds + 1):
             loop = large_loop(n, seed)
-            begin = time.perf_counter()
+            begin, begin_busy = time.perf_counter(), time.process_time()
             outcome = solve(loop)
             spent.append(time.perf_counter() - begin)
+            busy.append(time.process_time() - begin_busy)
             assert outcome.schedule is not None and not check(loop, outcome.schedule)
             ratios.append(outcome.schedule.ii / outcome.evidence.lower_bound)
             at += outcome.schedule.ii == outcome.evidence.lower_bound
@@ -135,7 +137,10 @@ def scale(sizes: list[int], solve: Callable[[Loop], joint.Outcome], seeds: int) 
         tracemalloc.stop()
         middle = statistics.median(spent)
         points.append((n, middle))
-        row(n, seeds, f"{statistics.mean(ratios):.4f}", at, f"{middle:.3f}", f"{max(peaks):.1f}")
+        row(
+            n, seeds, f"{statistics.mean(ratios):.4f}", at, f"{middle:.3f}",
+            f"{statistics.median(busy):.3f}", f"{max(peaks):.1f}",
+        )  # fmt: skip
     plot(points)
 
 
@@ -149,7 +154,7 @@ def plot(points: list[tuple[int, float]]) -> None:
         print(f"    {n:>7} {'#' * (1 + round(8 * math.log10(seconds / least)))} {seconds:.3f} s")
 
 
-def ablation() -> None:
+def ablation(seconds: float) -> None:
     """B2 and B3 on the model: who specialises, and who knows about registers."""
     print(
         "Specialisation (B2): interval with warps always, heuristically, and never specialised.\n"
@@ -159,8 +164,8 @@ def ablation() -> None:
         loop = library(name)
         found = []
         for styles in (("specialised",), ("specialised", "joined"), ("joined",)):
-            options = rau.Options(styles=styles, seconds=20)
-            outcome = rau.solve(loop, options)
+            options = rau.Options(styles=styles)
+            outcome = rau.solve(loop, replace(options, seconds=seconds))
             found.append(outcome.schedule.ii if outcome.schedule else None)
         ratio = f"{found[2] / found[1]:.3f}" if found[1] and found[2] else "-"
         row(name, bounds(loop, recurrence=recurrence).ii, *(x or "none" for x in found), ratio)
@@ -228,7 +233,10 @@ def shaken(loop: Loop, rng: random.Random) -> Loop:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument(
-        "table", choices=["proofs", "faithful", "scale", "gauss", "ablation", "robust"]
+        "table",
+        nargs="?",
+        default="proofs",
+        choices=["proofs", "faithful", "scale", "gauss", "ablation", "robust"],
     )
     parser.add_argument("--seconds", type=float, default=120.0, help="for one faithful formula")
     parser.add_argument("--sizes", type=int, nargs="*")
@@ -244,7 +252,12 @@ def main() -> None:
     elif options.table == "faithful":
         faithful_table(options.seconds)
     else:
-        {"proofs": proofs, "ablation": ablation, "robust": robust}[options.table]()
+        tables = {
+            "proofs": proofs,
+            "ablation": lambda: ablation(min(options.seconds, 20.0)),
+            "robust": robust,
+        }
+        tables[options.table]()
 
 
 if __name__ == "__main__":
