@@ -66,7 +66,9 @@ class Operation:
         """Cycles from the issue to the last cycle that occupies a unit, at least 1."""
         most = 1
         for use in self.uses:
-            most = max(most, use.first_cycle + use.cycles)
+            end = use.first_cycle + use.cycles
+            if end > most:  # noqa: PLR1730 - a call of max costs more, and this is hot
+                most = end
         return most
 
     @property

@@ -29,7 +29,7 @@ def core() -> Any:
 
 def _fits(*numbers: list[int]) -> bool:
     """Do all numbers fit the C types with room for sums?"""
-    return all(not group or (-_LIMIT < min(group) and max(group) < _LIMIT) for group in numbers)
+    return all(not group or (min(group) > -_LIMIT and max(group) < _LIMIT) for group in numbers)
 
 
 def recurrence(n: int, arcs: list[Arc]) -> tuple[int, tuple[int, ...]]:
