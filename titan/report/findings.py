@@ -109,7 +109,7 @@ def agents_text(coverage: Coverage) -> str:
         size = words.get(threads, f"{threads} threads")
         parts.append(f"{agents} × {name} ({size})")
     text = ", ".join(parts)
-    return f"{text}; in each of {coverage.ctas} CTAs" if coverage.ctas > 1 else text
+    return f"{text}, in {coverage.ctas} CTAs" if coverage.ctas > 1 else text
 
 
 def engine_text(report: EngineReport) -> str:

@@ -124,7 +124,7 @@ def _verified(finding: Finding, verifying: list[EngineReport], options: Options)
     if not _any(widest) and finding.program is not None:
         for item in finding.program.parameters:
             if item.per is not None and item.value is None:
-                note = f"{item.name}: one value for every {item.per}, and two values in turn"
+                note = f"{item.name}: one value for every {item.per}, and two or three in turn"
                 finding = replace(finding, notes=(*finding.notes, note))
     if options.require == "any" and not _any(widest):
         note = "every value of the parameters is required, but only some are covered"

@@ -8,6 +8,7 @@ verdict of their own.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -149,6 +150,9 @@ def coverage_of(kernel: Kernel) -> Coverage:
     """What a verdict on the kernel covers; parameters are narrowed to what engines have done."""
     level = kernel.protocol if kernel.protocol is not None else kernel.program
     assert level is not None
+    agents: Counter[str] = Counter()
+    for role in level.roles:  # one for each CTA that has it: `producer@1`
+        agents[role.name.partition("@")[0]] += role.agents
     return Coverage(
         kernel.sizes,
         tuple(
@@ -156,7 +160,7 @@ def coverage_of(kernel: Kernel) -> Coverage:
             for parameter in level.parameters
         ),
         tuple((parameter.name, parameter.minimum) for parameter in level.parameters),
-        tuple((role.name, role.agents, role.threads) for role in kernel.roles),
+        tuple((role.name, agents[role.name] or role.agents, role.threads) for role in kernel.roles),
         kernel.ctas,
         policies_text(level.policies),
     )

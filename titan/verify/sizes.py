@@ -55,8 +55,8 @@ def free_parameters(program: SyncProgram) -> list[str]:
 def size_sets(program: SyncProgram) -> Iterator[Values]:
     """All values of the free parameters up to the bound, small sums first.
 
-    A parameter with `per` is tried with one value for all and with two values in turn. Several
-    parameters are combined, each up to two more than the depth.
+    A parameter with `per` is tried with one value for all, with two, and with three in turn.
+    Several parameters are combined, each up to two more than the depth.
     """
     bound = bound_of(program)
     several = max(BOUND_MIN + 1, depth_of(program) + 2)
@@ -74,6 +74,7 @@ def size_sets(program: SyncProgram) -> Iterator[Values]:
         if parameter.per is not None:
             small = range(first, min(last, first + 2) + 1)
             values += [(a, b) for a in small for b in small if a != b]
+            values += [(a, b, c) for a in small for b in small for c in small if b != c]
         ranges.append(values)
     sets = [dict(zip(names, values, strict=True)) for values in itertools.product(*ranges)]
     yield from sorted(sets, key=_weight)
