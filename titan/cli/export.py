@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from titan.cli.exit_code import ExitCode
+from titan.cli.settings import overrides, settings_options
 
 
 @click.command()
@@ -17,11 +18,7 @@ from titan.cli.exit_code import ExitCode
     show_default=True,
     help="The language to translate to.",
 )
-@click.option("--depth", metavar="VALUE", help="The same as --set depth=VALUE.")
-@click.option("--tiles", metavar="VALUE", help="The same as --set tiles=VALUE.")
-@click.option(
-    "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Give a size another value."
-)
+@settings_options("Give a size another value.", "VALUE")
 @click.option("-o", "--output", metavar="FILE", help="Write to a file instead of stdout.")
 def export(
     path: str,
@@ -33,7 +30,6 @@ def export(
 ) -> int:
     """Translate a kernel for another checker; every parameter needs a value."""
     from titan.cli.output import show, write
-    from titan.cli.verify import setting
     from titan.export.names import ExportError
     from titan.export.promela import to_promela
     from titan.verify.lowering import Refusal, sync_program
@@ -41,10 +37,7 @@ def export(
     from titan.verify.pipeline import read_family
 
     del target
-    wanted = [*settings]
-    wanted += [f"depth={depth}"] if depth is not None else []
-    wanted += [f"tiles={tiles}"] if tiles is not None else []
-    family, errors, _ = read_family(path, Options(tuple(setting(text) for text in wanted)))
+    family, errors, _ = read_family(path, Options(overrides(settings, depth, tiles)))
     if family is None:
         show(errors)
         return ExitCode.BAD_INPUT

@@ -9,6 +9,7 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import show, write
+from titan.cli.settings import overrides, settings_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,15 +31,7 @@ if TYPE_CHECKING:
     help="How to show what became of the mutants.",
 )
 @click.option("--all", "everything", is_flag=True, help="List the killed ones too.")
-@click.option("--depth", metavar="VALUES", help="The same as --set depth=VALUES.")
-@click.option("--tiles", metavar="VALUES", help="The same as --set tiles=VALUES.")
-@click.option(
-    "--set",
-    "settings",
-    metavar="NAME=VALUES",
-    multiple=True,
-    help="Give a size other values: 4, or 2,3,4, or 2..5.",
-)
+@settings_options("Give a size other values: 4, or 2,3,4, or 2..5.")
 @click.option(
     "--budget-states",
     type=click.IntRange(1, 10**9),
@@ -69,15 +62,11 @@ def mutants(
     when a mutant survives without an argument or a kernel is refuted itself, and 3 when something
     stays undecided.
     """
-    from titan.cli.verify import setting
     from titan.mutate.decide import Budget
     from titan.mutate.table import to_json, to_markdown, to_text, totals
     from titan.verify.model import Options
 
-    wanted = [*settings]
-    wanted += [f"depth={depth}"] if depth is not None else []
-    wanted += [f"tiles={tiles}"] if tiles is not None else []
-    kernels = _kernels(paths, Options(tuple(setting(text) for text in wanted)))
+    kernels = _kernels(paths, Options(overrides(settings, depth, tiles)))
     if kernels is None:
         return ExitCode.BAD_INPUT
     each = f"{budget_states:,} states a search and {budget_seconds:g} s a mutant"

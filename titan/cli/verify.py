@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from titan.cli.output import colour_option, format_option, write
+from titan.cli.settings import overrides, settings_options
 
 if TYPE_CHECKING:
     from titan.verify.files import Found
@@ -30,15 +31,7 @@ REWRITES = ("transport", "group", "depth", "unspecialise", "drain_all")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @format_option
 @colour_option
-@click.option("--depth", metavar="VALUES", help="The same as --set depth=VALUES.")
-@click.option("--tiles", metavar="VALUES", help="The same as --set tiles=VALUES.")
-@click.option(
-    "--set",
-    "settings",
-    metavar="NAME=VALUES",
-    multiple=True,
-    help="Give a size other values: 4, or 2,3,4, or 2..5; one verdict for each.",
-)
+@settings_options("Give a size other values: 4, or 2,3,4, or 2..5; one verdict for each.")
 @click.option(
     "--policy",
     "policies",
@@ -117,11 +110,8 @@ def verify(
     from titan.verify.files import find_kernels
     from titan.verify.model import Options, worst
 
-    wanted = [*settings]
-    wanted += [f"depth={depth}"] if depth is not None else []
-    wanted += [f"tiles={tiles}"] if tiles is not None else []
     options = Options(
-        tuple(setting(text) for text in wanted),
+        overrides(settings, depth, tiles),
         tuple(_policy(text) for text in policies),
         engine,
         require,
@@ -136,17 +126,6 @@ def verify(
         click.echo(f"note: {path} is a loop; `titan schedule` takes it", err=True)
     findings = _shown(_run(found.kernels, options, jobs), format_name, colour)
     return worst([item.exit_code for item in findings])
-
-
-def setting(text: str) -> tuple[str, tuple[int, ...]]:
-    """The name and values of `NAME=VALUES`. Raises click.UsageError."""
-    from titan.kernel.sizes import parse_values
-
-    name, equals, values = text.partition("=")
-    numbers = parse_values(values)
-    if not equals or not name.strip() or not numbers:
-        raise click.UsageError(f"not a setting of the form NAME=4, NAME=2,3 or NAME=2..5: {text}")
-    return name.strip(), numbers
 
 
 def _policy(text: str) -> tuple[str, str]:

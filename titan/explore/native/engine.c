@@ -261,6 +261,12 @@ static int finish_completions(search_t *s, word *w, const node_t *node, const wo
     return DONE;
 }
 
+/* A read that is over, and leaves no marks when its operation finishes, concerns nobody. */
+static int read_is_over(const effect_t *effect, const word *flight)
+{
+    return !effect->write && !flight[F_READING] && effect->proxy != PROXY_GENERIC;
+}
+
 /* Whether nothing is left to do for the flight: it only reads, and has read. */
 static int is_spent(const search_t *s, const word *flight)
 {
@@ -269,7 +275,7 @@ static int is_spent(const search_t *s, const word *flight)
     if (flight[F_READING] || node->kind != N_ISSUE || node->completions > 0)
         return 0;
     for (int e = 0; e < node->effects; e++)
-        if (effect[e].write || effect[e].proxy == PROXY_GENERIC)
+        if (!read_is_over(effect + e, flight))
             return 0;
     return 1;
 }

@@ -44,12 +44,6 @@ static int held_back(const search_t *s, int agent, word queue)
            && queue < s->program->queues && queue_info(s, queue)->ordered;
 }
 
-/* A read that is over, and leaves no marks when its operation finishes, concerns nobody. */
-static int read_is_over(const effect_t *effect, const word *flight)
-{
-    return !effect->write && !flight[F_READING] && effect->proxy != PROXY_GENERIC;
-}
-
 /* Flights of the state itself, but t, and what an ordered queue keeps behind t. */
 static int add_flights(search_t *s, word *w)
 {
