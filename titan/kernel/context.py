@@ -15,7 +15,10 @@ from titan.sync.expression import ZERO, Constant, Expression
 
 @dataclass(slots=True)
 class Context:
-    """`groups` are the names that `issue ... as` gives in this role."""
+    """`groups` are the names that `issue ... as` gives in this role.
+
+    `computations`: statements that only name a computation are kept.
+    """
 
     reader: Reader
     terms: Terms
@@ -26,6 +29,7 @@ class Context:
     groups: frozenset[str] = frozenset()
     statements: int = 0
     counters: frozenset[str] = field(default_factory=frozenset)
+    computations: bool = False
 
     # Values of options
 

@@ -47,11 +47,14 @@ def decode_file(
 
 
 def decode_text(
-    text: str, path: str = "<text>", overrides: Overrides | None = None
+    text: str,
+    path: str = "<text>",
+    overrides: Overrides | None = None,
+    computations: bool = False,
 ) -> tuple[Family | None, list[Diagnostic]]:
     """The kernels of a text, or None and what is wrong with it."""
     root, errors = parse_text(text, path)
-    return decode(root, errors, path, overrides or {})
+    return decode(root, errors, path, overrides or {}, computations=computations)
 
 
 def decode(
@@ -60,10 +63,12 @@ def decode(
     path: str,
     overrides: Overrides,
     only: int | None = None,
+    computations: bool = False,
 ) -> tuple[Family | None, list[Diagnostic]]:
     """The kernels of a tree: one for every combination of its sizes, or the one numbered `only`.
 
     `overrides` that name no size of the file are ignored; the caller knows which were meant.
+    `computations`: `compute` statements are kept, for emission; no engine takes such a program.
     """
     reader = Reader(errors)
     if root is None:
@@ -76,7 +81,7 @@ def decode(
     for number, chosen in enumerate(sizes.combinations()):
         if only not in (None, number):
             continue
-        found = _Decoder(reader, top, path, sizes, chosen).kernel()
+        found = _Decoder(reader, top, path, sizes, chosen, computations).kernel()
         if not reader.ok or found is None:
             return None, _told(reader)
         kernels.append(found)
@@ -110,13 +115,20 @@ class _Decoder:
     """Reads a file for one choice of its sizes."""
 
     def __init__(
-        self, reader: Reader, top: Fields, path: str, sizes: Sizes, chosen: dict[str, int]
+        self,
+        reader: Reader,
+        top: Fields,
+        path: str,
+        sizes: Sizes,
+        chosen: dict[str, int],
+        computations: bool,
     ) -> None:
         self.reader = reader
         self.top = top
         self.path = path
         self.sizes = sizes
         self.chosen = chosen
+        self.computations = computations
         self.terms = Terms(reader)
         self.statements = 0
 
@@ -229,7 +241,7 @@ class _Decoder:
             inner.names[name] = Name(name)
         context = Context(
             self.reader, self.terms, declared, head, cta, ctas, groups_of(node),
-            self.statements, counters,
+            self.statements, counters, self.computations,
         )  # fmt: skip
         body = Statements(context).block(node, inner, 0)
         self.statements = context.statements

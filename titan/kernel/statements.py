@@ -60,6 +60,7 @@ class Statements:
             "if": self._if,
             "count": self._count,
             "let": self._let,
+            "compute": self._compute,
             "acquire": self._acquire,
             "produce": self._produce,
             "read": self._read,
@@ -187,6 +188,18 @@ class Statements:
             value = self.context.terms.expression(names[name], scope, f"the name {quoted(name)}")
             scope.names[name] = value if value is not None else Constant(0)
         return []
+
+    def _compute(self, clause: Clause, scope: Scope, depth: int) -> Made:
+        """Nothing that a verdict depends on; kept only for emission."""
+        name = self.reader.identifier(clause.objects[0], "the computation")
+        index = self.context.expression(clause, "tile", scope, Constant(0))
+        if clause.get("when") is not None:
+            span = clause.option_spans["when"]
+            self.reader.error("TTN017", "`compute` takes no condition", span)
+        if not self.context.computations or name is None or index is None:
+            return []
+        operation = ir.Compute(name, index, span=clause.span)
+        return [model.Primitive(operation, span=clause.span)]
 
     # Protocol statements
 

@@ -318,6 +318,12 @@ VERBS: tuple[Verb, ...] = (
     Verb("if", "branch", Form.CONDITION, (_THEN, _ELSE)),
     Verb("count", "counters take new values", Form.ASSIGNMENTS),
     Verb("let", "names for expressions", Form.ASSIGNMENTS),
+    Verb(
+        "compute",
+        "names what the role computes on values of its own",
+        Form.IDENTIFIER,
+        (Key("tile", Form.EXPRESSION, "iteration that it belongs to"),),
+    ),
     Verb("acquire", "wait until a stage is free", Form.REFERENCES),
     Verb(
         "produce",

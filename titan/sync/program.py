@@ -12,7 +12,7 @@ object; None where a program was made by a tool) and take no part in equality.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from titan.sync.expression import ONE, ZERO, Expression
@@ -351,6 +351,18 @@ class Assign(Operation):
 
 
 @dataclass(frozen=True, slots=True)
+class Compute(Operation):
+    """What the agent computes here on values of its own; nothing that another agent could see.
+
+    Only programs that are to be emitted hold it (`decode` with `computations`); no engine does.
+    `index` is the iteration of the loop that the computation belongs to.
+    """
+
+    what: str
+    index: Expression = ZERO
+
+
+@dataclass(frozen=True, slots=True)
 class Loop(Operation):
     """`variable` runs from `start` while it is below `stop`; `stop` is read anew at every test."""
 
@@ -432,3 +444,19 @@ def walk(block: Block) -> Iterator[Operation]:
         elif isinstance(operation, Branch):
             yield from walk(operation.then)
             yield from walk(operation.otherwise)
+
+
+def without_computations(block: Block) -> Block:
+    """The block as the engines see it."""
+    return tuple(
+        _seen_by_engines(operation) for operation in block if not isinstance(operation, Compute)
+    )
+
+
+def _seen_by_engines(operation: Operation) -> Operation:
+    if isinstance(operation, Loop):
+        return replace(operation, body=without_computations(operation.body))
+    if isinstance(operation, Branch):
+        then, otherwise = map(without_computations, (operation.then, operation.otherwise))
+        return replace(operation, then=then, otherwise=otherwise)
+    return operation

@@ -1,0 +1,1 @@
+"""What the toolchains made of an emitted kernel: compiled, disassembled, compared."""

@@ -1,0 +1,1 @@
+"""From a verified sync program and its tile operations to source text of one target."""

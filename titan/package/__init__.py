@@ -1,0 +1,1 @@
+"""Packages of emitted kernels: written whole, certified, and checked without searching."""
