@@ -17,18 +17,20 @@ from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 
 SEEDS = 1500
+BYTES = 16
 Event = tuple[int, int]
 
 
 @dataclass
 class Rounds:
-    """A program in rounds, a barrier each: some agents arrive, some wait; accesses in between."""
+    """A program in rounds, a barrier each: some agents arrive, some wait, some issue copies."""
 
     bodies: list[list[ir.Operation]]
     ctas: list[int]
     counts: list[int] = field(default_factory=list)
     arrivals: list[list[Event]] = field(default_factory=list)
     waits: list[list[Event]] = field(default_factory=list)
+    issues: list[list[Event]] = field(default_factory=list)
 
     def add(self, agent: int, operation: ir.Operation) -> Event:
         self.bodies[agent].append(operation)
@@ -43,7 +45,11 @@ class Rounds:
             "rounds",
             roles,
             barriers=[ir.Barrier(f"b{number}", n) for number, n in enumerate(self.counts)],
-            buffers=[ir.Buffer("x", initial=0), ir.Buffer("y", initial=0)],
+            buffers=[
+                ir.Buffer("x", initial=0),
+                ir.Buffer("y", initial=0),
+                ir.Buffer("landing", stages=len(self.counts), parts=4),
+            ],
             policies=ir.Policies(exit_in_flight="allow"),
         )
 
@@ -69,13 +75,33 @@ def draw(random: Random) -> Rounds:
         waiters = random.sample(range(agents), random.randint((agents + 1) // 2, agents))
         barrier = at(f"b{number}")
         made.counts.append(len(arrivers))
+        issuers = random.sample(range(agents), random.choice((0, 0, 1, 1, 2)))
+        early = [agent for agent in issuers if random.random() < 0.5]
+        copies = [made.add(agent, copy(number, agent)) for agent in early]
+        sizes = [BYTES * len(issuers)] + [0] * (len(arrivers) - 1)
         made.arrivals.append(
-            [made.add(a, ir.Arrive(barrier, order=order(), scope=scope())) for a in arrivers]
+            [
+                made.add(a, ir.Arrive(barrier, transaction=e(n), order=order(), scope=scope()))
+                for a, n in zip(arrivers, sizes, strict=True)
+            ]
         )
+        for agent in issuers:
+            if agent not in early:
+                if random.random() < 0.4:
+                    made.add(agent, access(write(random.choice("xy"))))
+                copies.append(made.add(agent, copy(number, agent)))
+        made.issues.append(copies)
         made.waits.append(
             [made.add(a, ir.Wait(barrier, e(0), order=order(), scope=scope())) for a in waiters]
         )
     return made
+
+
+def copy(number: int, agent: int) -> ir.Asynchronous:
+    """A bulk load to a place of its own, which completes on the barrier of the round."""
+    landing = write("landing", number, part=agent, proxy=ir.Proxy.ASYNC)
+    done = ir.Completion(at(f"b{number}"), e(BYTES))
+    return ir.Asynchronous((landing,), completes=(done,))
 
 
 def carries(made: Rounds, arrival: Event, wait: Event) -> bool:
@@ -96,9 +122,11 @@ def reachable(made: Rounds, start: Event, visible: bool) -> set[Event]:
         following: list[Event] = []
         if place + 1 < len(made.bodies[agent]):
             following.append((agent, place + 1))
-        for arrivals, waits in zip(made.arrivals, made.waits, strict=True):
+        for arrivals, waits, issues in zip(made.arrivals, made.waits, made.issues, strict=True):
             if event in arrivals:
                 following += [w for w in waits if not visible or carries(made, event, w)]
+            if event in issues and not visible:
+                following += waits  # completed bytes tell of nothing but themselves
         for other in following:
             if other not in found:
                 found.add(other)

@@ -214,11 +214,12 @@ def new_point(clocks: Clocks) -> Point:
 
 
 def _uses_weak_synchronisation(layout: Layout) -> bool:
-    """Whether some synchronisation of the program carries no visibility."""
+    """Whether some synchronisation of the program carries no visibility, or not of all."""
     if len(set(layout.ctas)) > 1:
         return True
     return any(
         getattr(operation, "order", None) is ir.Order.RELAXED
+        or bool(getattr(operation, "completes", ()))
         for role in layout.program.roles
         for operation in ir.walk(role.body)
     )

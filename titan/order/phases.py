@@ -290,9 +290,9 @@ class PhaseRules:
         if flight.chunks == 1:
             track = self.track(barrier)
             self._clocks.flights[flight].joins.append((track, barrier.phase + 1))
-        cta = self._layout.barrier_ctas[barrier.key[0]]
-        scope, order = ir.Scope.CLUSTER, ir.Order.SYNCHRONISING
-        self._contribute(point, cta, scope, order, *after)
+        # Completed bytes tell of their own operation alone (`joins`), and of nothing that its
+        # issuer did or knew (PTX, "Asynchronous Operations in Program Order").
+        point.clock = list(map(max, point.clock, after[0]))
 
     def expect(self, barrier: Mbarrier, at: Moment, instance: Instance) -> None:
         """Bytes expected without an arrival."""
