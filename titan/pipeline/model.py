@@ -1,4 +1,4 @@
-"""What pipeline construction hands on: a pipeline that was verified, and how it came about. Data."""
+"""What pipeline construction hands on: a verified pipeline, and how it came about. Data only."""
 
 from __future__ import annotations
 

@@ -1,0 +1,253 @@
+"""One turn of a consumer's loop: the order of the schedule, with its waits, drains and releases.
+
+A turn holds every operation of the body once, each for iteration `turn - lag`: operations that the
+schedule starts one initiation interval later than the first run one iteration behind it. What has
+to stand between them follows from who reads what:
+
+- a ring is waited for before its first reader, and released behind the last one;
+- a matrix multiplication runs on its own until it is drained: before whoever reads its result, and
+  before whoever writes the registers that it reads;
+- a multiplication that only feeds itself is drained one turn later: one is always in flight;
+- a carried value takes its next one behind its last reader. Accumulators are carried in place.
+
+Decides no correctness: what comes out is verified. Source: seed formulation, sections 1.5 and 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from titan.pipeline.model import FormRefused
+from titan.pipeline.rings import Ring
+from titan.tile.model import Place, TileOperation, TileProgram
+
+
+class Kind(Enum):
+    WAIT = "wait"
+    ISSUE = "issue"
+    DRAIN = "drain"
+    RELEASE = "release"
+    COMPUTE = "compute"
+    READ = "read"  # from shared memory to registers
+    CARRY = "carry"
+    STORE = "store"
+    SENT = "sent"  # the reads of bulk stores from a ring are over
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """`name` is a ring or an operation; the item stands for iteration `turn - lag`.
+
+    `behind`: a drain that leaves the issue of the same turn unfinished.
+    """
+
+    kind: Kind
+    name: str
+    lag: int
+    behind: bool = False
+
+    @property
+    def light(self) -> bool:
+        """Whether it may be guarded instead of peeled."""
+        return self.kind in (Kind.DRAIN, Kind.RELEASE, Kind.SENT)
+
+
+Key = tuple[int, int]  # turns behind the iteration, position in the turn
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Operations of the body without loads, in the order of the turn, each with its lag."""
+
+    operations: tuple[TileOperation, ...]
+    lags: tuple[int, ...]
+
+    def key(self, name: str) -> Key:
+        for position, operation in enumerate(self.operations):
+            if operation.name == name:
+                return self.lags[position], position
+        raise KeyError(name)
+
+    def names(self) -> set[str]:
+        return {operation.name for operation in self.operations}
+
+
+def in_order(tile: TileProgram) -> Placed:
+    """All operations of one iteration in one turn, as they are written."""
+    operations = tuple(operation for operation in tile.body if operation.kind != "load")
+    return Placed(operations, (0,) * len(operations))
+
+
+def by_schedule(tile: TileProgram, starts: dict[str, int], ii: int) -> Placed:
+    """The turn that begins with the operation that the schedule starts first."""
+    operations = [operation for operation in tile.body if operation.kind != "load"]
+    if not operations:
+        return Placed((), ())
+    first = min(starts[operation.name] for operation in operations)
+    place = {operation.name: divmod(starts[operation.name] - first, ii) for operation in operations}
+    rank = {operation.name: i for i, operation in enumerate(operations)}
+    operations.sort(key=lambda op: (place[op.name][1], place[op.name][0], rank[op.name]))
+    return Placed(tuple(operations), tuple(place[op.name][0] for op in operations))
+
+
+def accumulates(tile: TileProgram, operation: TileOperation, value: str) -> bool:
+    """Whether the operation reads the value only as the accumulator that it goes on with."""
+    if operation.kind != "mma" or len(operation.operands) < 3:
+        return False
+    return operation.operands[2] == value and value not in operation.operands[:2]
+
+
+def check_values(tile: TileProgram, placed: Placed) -> None:
+    """Every value is read before its next one replaces it. Raises FormRefused."""
+    inside = placed.names()
+    for operation in placed.operations:
+        lag, position = placed.key(operation.name)
+        for reader in placed.operations:
+            if operation.name in reader.operands:
+                place = placed.key(reader.name)
+                if place <= (lag, position):
+                    raise FormRefused(f"{reader.name} runs before {operation.name}, which it reads")
+                if place >= (lag + 1, position):
+                    raise FormRefused(
+                        f"{operation.name} is computed again before {reader.name} has read it"
+                    )
+    for carried in tile.carried:
+        if carried.next not in inside:
+            continue
+        lag, position = placed.key(carried.next)
+        for reader in placed.operations:
+            if carried.value.name in reader.operands:
+                late = placed.key(reader.name)
+                if reader.name != carried.next and late >= (lag + 1, position):
+                    raise FormRefused(
+                        f"{carried.value.name} is replaced before {reader.name} has read it"
+                    )
+                if (late[0] + 1, late[1]) <= (lag, position) and reader.name != carried.next:
+                    raise FormRefused(
+                        f"{reader.name} runs before {carried.next} of the iteration before"
+                    )
+
+
+def needers(tile: TileProgram, placed: Placed, mma: TileOperation) -> list[tuple[Key, str]]:
+    """Who needs the multiplication of iteration i to be over, keyed by turns behind i."""
+    found: list[tuple[Key, str]] = []
+    carried = {item.value.name for item in tile.carried if item.next == mma.name}
+    registers = {
+        name
+        for name in mma.operands[:2]
+        for operation in tile.body
+        if operation.name == name
+        and operation.result is not None
+        and operation.result.place is Place.FRAGMENT
+    }
+    for operation in placed.operations:
+        lag, position = placed.key(operation.name)
+        for value in operation.operands:
+            if accumulates(tile, operation, value):
+                continue
+            if value == mma.name:
+                found.append(((lag, position), operation.name))
+            elif value in carried:
+                found.append(((lag + 1, position), operation.name))
+        if operation.name in registers:
+            found.append(((lag + 1, position), operation.name))
+    return sorted(found)
+
+
+def turn(tile: TileProgram, rings: tuple[Ring, ...], placed: Placed) -> tuple[Item, ...]:
+    """The items of one turn. Raises FormRefused."""
+    check_values(tile, placed)
+    waits, (drains, behind) = _waits(rings, placed), _drains(tile, placed)
+    carries = _carries(tile, placed)
+    items: list[Item] = []
+    ends: dict[str, tuple[int, int]] = {}  # reader -> turns behind, place in `items` behind it
+    for operation, lag in zip(placed.operations, placed.lags, strict=True):
+        for name, late in drains.get(operation.name, ()):
+            items.append(Item(Kind.DRAIN, name, late))
+            ends[name] = (late, len(items))
+        items += [Item(Kind.WAIT, ring, lag) for ring in waits.get(operation.name, ())]
+        items.append(Item(_kind(operation), operation.name, lag))
+        if operation.name in behind:
+            items.append(Item(Kind.DRAIN, operation.name, lag + 1, behind=True))
+            ends[operation.name] = (lag + 1, len(items))
+        elif operation.kind == "store" and _from_ring(operation, rings):
+            items.append(Item(Kind.SENT, operation.name, lag + 1, behind=True))
+            ends[operation.name] = (lag + 1, len(items))
+        elif operation.kind != "mma":
+            ends[operation.name] = (lag, len(items))
+        items += [Item(Kind.CARRY, name, late) for name, late in carries.get(operation.name, ())]
+    return _with_releases(items, ends, rings)
+
+
+def _drains(tile: TileProgram, placed: Placed) -> tuple[dict[str, list[tuple[str, int]]], set[str]]:
+    """Before which operation each multiplication is drained (name, lag); which nobody needs."""
+    drains: dict[str, list[tuple[str, int]]] = {}
+    behind: set[str] = set()
+    for operation in placed.operations:
+        if operation.kind != "mma":
+            continue
+        first = next(iter(needers(tile, placed, operation)), None)
+        if first is None:
+            behind.add(operation.name)
+        else:
+            drains.setdefault(first[1], []).append((operation.name, first[0][0]))
+    return drains, behind
+
+
+def _carries(tile: TileProgram, placed: Placed) -> dict[str, list[tuple[str, int]]]:
+    """Behind which operation each carried value takes its next one (name, lag)."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for carried in tile.carried:
+        if carried.next not in placed.names():
+            raise FormRefused(f"{carried.value.name} is carried, but not computed in the loop")
+        if tile.operation(carried.next).kind == "mma":
+            continue  # the accumulator stays where it is
+        readers = [
+            placed.key(operation.name)
+            for operation in placed.operations
+            if carried.value.name in operation.operands
+        ]
+        lag, position = max([placed.key(carried.next), *readers])
+        if any((late + 1, place) <= (lag, position) for late, place in readers):
+            raise FormRefused(f"{carried.value.name} is read again before its last reader is done")
+        found.setdefault(placed.operations[position].name, []).append((carried.value.name, lag))
+    return found
+
+
+def _with_releases(
+    items: list[Item], ends: dict[str, tuple[int, int]], rings: tuple[Ring, ...]
+) -> tuple[Item, ...]:
+    """Each ring given back where the last of its readers of one iteration is over."""
+    released: dict[int, list[Item]] = {}
+    for ring in rings:
+        if ring.once:
+            continue
+        lag, place = max(ends[name] for name in ring.readers)
+        released.setdefault(place, []).append(Item(Kind.RELEASE, ring.name, lag))
+    made: list[Item] = []
+    for place in range(len(items) + 1):
+        made += released.get(place, [])
+        made += items[place : place + 1]
+    return tuple(made)
+
+
+def _kind(operation: TileOperation) -> Kind:
+    special = {"mma": Kind.ISSUE, "store": Kind.STORE, "read": Kind.READ}
+    return special.get(operation.kind, Kind.COMPUTE)
+
+
+def _from_ring(operation: TileOperation, rings: tuple[Ring, ...]) -> bool:
+    return any(load.name in operation.operands for ring in rings for load in ring.loads)
+
+
+def _waits(rings: tuple[Ring, ...], placed: Placed) -> dict[str, list[str]]:
+    """For each operation the rings whose stages it is the first to read."""
+    found: dict[str, list[str]] = {}
+    for ring in rings:
+        readers = [placed.key(name) for name in ring.readers if name in placed.names()]
+        if ring.once or not readers:
+            continue
+        first = placed.operations[min(readers)[1]].name
+        found.setdefault(first, []).append(ring.name)
+    return found
