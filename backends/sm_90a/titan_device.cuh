@@ -1,0 +1,710 @@
+// Primitives of sm_90a (Hopper) as functions, one instruction or a short fixed sequence each.
+//
+// A kernel that Titan emits contains no inline assembly and no CUDA keyword: whatever depends on
+// the device goes through this file. Another file that offers the same names (a CPU emulation, a
+// checker) can therefore stand in its place. Source: PTX ISA, the sections named with the parts.
+// The file needs no other header, so nvcc and NVRTC take it alike:
+//   nvcc -arch=sm_90a -std=c++17 -cubin kernel.cu
+
+#ifndef TITAN_DEVICE_CUH
+#define TITAN_DEVICE_CUH
+
+// ------------------------------------------------------------------ how a kernel is spelled
+
+// A kernel of `threads` threads a CTA, one CTA an SM (setmaxnreg needs both numbers).
+#define TITAN_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
+// The same in clusters of `ctas` CTAs along x.
+#define TITAN_CLUSTER_KERNEL(threads, ctas) \
+  extern "C" __global__ void __cluster_dims__(ctas, 1, 1) __launch_bounds__(threads, 1)
+#define TITAN_GRID_CONSTANT __grid_constant__
+#define TITAN_DEVICE static __device__ __forceinline__
+#define TITAN_CONSTANT static constexpr
+#define TITAN_UNROLL _Pragma("unroll")
+// A loop that must stay a loop.
+#define TITAN_NO_UNROLL _Pragma("unroll 1")
+// The dynamic shared memory of the CTA. It starts at a multiple of 1024 bytes: the repeat length of
+// the 128-byte swizzle (`require_alignment` checks it).
+#define TITAN_SHARED(name) extern __shared__ __align__(1024) unsigned char name[]
+
+namespace titan {
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+static_assert(sizeof(u32) == 4 && sizeof(u64) == 8, "sizes of the integers");
+
+// The 128 bytes of a CUtensorMap; cuTensorMapEncodeTiled fills them on the host.
+struct alignas(64) TensorMap {
+  u8 opaque[128];
+};
+
+// Element types; values are computed in float.
+struct f32 { TITAN_CONSTANT int bytes = 4; };
+struct f16 { TITAN_CONSTANT int bytes = 2; };
+struct bf16 { TITAN_CONSTANT int bytes = 2; };
+struct e4m3 { TITAN_CONSTANT int bytes = 1; };
+struct e5m2 { TITAN_CONSTANT int bytes = 1; };
+
+template <class First, class Second>
+struct same { TITAN_CONSTANT bool value = false; };
+template <class First>
+struct same<First, First> { TITAN_CONSTANT bool value = true; };
+
+// ---------------------------------------------------------------------- threads and groups
+
+TITAN_DEVICE int thread_index() { return (int)threadIdx.x; }
+TITAN_DEVICE int block_index() { return (int)blockIdx.x; }
+TITAN_DEVICE int grid_size() { return (int)gridDim.x; }
+TITAN_DEVICE int lane_index() { return (int)(threadIdx.x & 31u); }
+
+// A number that all lanes of the warp agree on, made known to the compiler as such.
+TITAN_DEVICE int uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
+
+// True in one lane of the (converged) warp, always the same one. PTX: elect.sync.
+TITAN_DEVICE bool elect_one() {
+  u32 chosen;
+  asm volatile(
+      "{\n .reg .pred p;\n elect.sync _|p, 0xffffffff;\n selp.b32 %0, 1, 0, p;\n}\n"
+      : "=r"(chosen));
+  return chosen != 0;
+}
+
+TITAN_DEVICE void warp_sync() { __syncwarp(); }
+// All threads of the CTA.
+TITAN_DEVICE void block_sync() { __syncthreads(); }
+
+// `bar.sync`: the first `threads` arriving threads of the CTA meet at hardware barrier `id`.
+TITAN_DEVICE void named_barrier_sync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;\n" ::"r"(id), "r"(threads) : "memory");
+}
+
+// `bar.arrive`: counts as `named_barrier_sync` does, and goes on at once.
+TITAN_DEVICE void named_barrier_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;\n" ::"r"(id), "r"(threads) : "memory");
+}
+
+TITAN_DEVICE u32 cluster_rank() {
+  u32 rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
+  return rank;
+}
+
+// All threads of the cluster. PTX: barrier.cluster.
+TITAN_DEVICE void cluster_sync() {
+  asm volatile(
+      "barrier.cluster.arrive.release.aligned;\n barrier.cluster.wait.acquire.aligned;\n" ::
+          : "memory");
+}
+
+// Registers of each thread of the warpgroup: all four warps execute it. PTX: setmaxnreg.
+template <int Registers>
+TITAN_DEVICE void registers_increase() {
+  static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256, "setmaxnreg");
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(Registers));
+}
+
+template <int Registers>
+TITAN_DEVICE void registers_decrease() {
+  static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256, "setmaxnreg");
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(Registers));
+}
+
+TITAN_DEVICE void trap() { asm volatile("trap;\n"); }
+
+// -------------------------------------------------------------------------- shared memory
+
+TITAN_DEVICE u32 shared_address(const void* pointer) {
+  return (u32)__cvta_generic_to_shared(pointer);
+}
+
+// The address, valid in the whole cluster, of what lies at `pointer` in CTA `cta`. PTX: mapa.
+TITAN_DEVICE u32 map_shared(const void* pointer, u32 cta) {
+  u32 address;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;\n"
+               : "=r"(address)
+               : "r"(shared_address(pointer)), "r"(cta));
+  return address;
+}
+
+// Swizzled tiles and their descriptors hold only where the CTA's memory starts at such a multiple.
+TITAN_DEVICE void require_alignment(const void* pointer, u32 bytes) {
+  if (shared_address(pointer) % bytes != 0) trap();
+}
+
+// Where the byte at `offset` of a tile lies: 16-byte units of a row change places with the row.
+// `Bytes` is the width of the pattern (128, 64, 32, or 0 for none); the tile starts at a multiple
+// of 8 * Bytes. PTX: swizzling modes of tensor copies and of matrix descriptors.
+template <int Bytes>
+TITAN_DEVICE u32 swizzled(u32 offset) {
+  static_assert(Bytes == 0 || Bytes == 32 || Bytes == 64 || Bytes == 128, "swizzle");
+  if constexpr (Bytes == 0) {
+    return offset;
+  } else {
+    return offset ^ (((offset >> 7) & (Bytes / 16 - 1)) << 4);
+  }
+}
+
+TITAN_DEVICE u16 load_shared16(const void* pointer) { return *(const u16*)pointer; }
+TITAN_DEVICE u32 load_shared32(const void* pointer) { return *(const u32*)pointer; }
+TITAN_DEVICE u64 load_shared64(const void* pointer) { return *(const u64*)pointer; }
+TITAN_DEVICE void store_shared16(void* pointer, u16 value) { *(u16*)pointer = value; }
+TITAN_DEVICE void store_shared32(void* pointer, u32 value) { *(u32*)pointer = value; }
+TITAN_DEVICE void store_shared64(void* pointer, u64 value) { *(u64*)pointer = value; }
+
+// Generic accesses before it, and accesses of the engines (bulk copies, wgmma) after it, of shared
+// memory, in this order. Every thread that made the accesses executes it. PTX: fence.proxy.async.
+TITAN_DEVICE void fence_proxy_async() {
+  asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+}
+
+// ------------------------------------------------------------------------------ mbarriers
+
+TITAN_DEVICE void barrier_init(u64* barrier, u32 count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(shared_address(barrier)),
+               "r"(count)
+               : "memory");
+}
+
+// After the last `barrier_init`, before the barrier (CTA or cluster) that publishes it.
+TITAN_DEVICE void fence_barrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+}
+
+// One arrival by this thread; releases what it did before to the CTA.
+TITAN_DEVICE void barrier_arrive(u64* barrier) {
+  asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];\n" ::"r"(
+                   shared_address(barrier))
+               : "memory");
+}
+
+// First `bytes` more to wait for, then one arrival.
+TITAN_DEVICE void barrier_arrive_expect(u64* barrier, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;\n" ::"r"(
+                   shared_address(barrier)),
+               "r"(bytes)
+               : "memory");
+}
+
+TITAN_DEVICE void barrier_expect(u64* barrier, u32 bytes) {
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;\n" ::"r"(
+                   shared_address(barrier)),
+               "r"(bytes)
+               : "memory");
+}
+
+// One arrival at the barrier that lies at the same place in CTA `cta` of the cluster.
+TITAN_DEVICE void barrier_arrive_remote(u64* barrier, u32 cta) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];\n" ::"r"(
+                   map_shared(barrier, cta))
+               : "memory");
+}
+
+TITAN_DEVICE bool barrier_try_wait(u64* barrier, u32 parity) {
+  u32 ready;
+  asm volatile(
+      "{\n .reg .pred p;\n"
+      " mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%1], %2;\n"
+      " selp.b32 %0, 1, 0, p;\n}\n"
+      : "=r"(ready)
+      : "r"(shared_address(barrier)), "r"(parity)
+      : "memory");
+  return ready != 0;
+}
+
+TITAN_DEVICE bool barrier_try_wait_cluster(u64* barrier, u32 parity) {
+  u32 ready;
+  asm volatile(
+      "{\n .reg .pred p;\n"
+      " mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
+      " selp.b32 %0, 1, 0, p;\n}\n"
+      : "=r"(ready)
+      : "r"(shared_address(barrier)), "r"(parity)
+      : "memory");
+  return ready != 0;
+}
+
+// Until the phase whose lowest bit is `parity` is complete (a fresh barrier counts as complete for
+// parity 1).
+TITAN_DEVICE void barrier_wait(u64* barrier, u32 parity) {
+  while (!barrier_try_wait(barrier, parity)) {
+  }
+}
+
+// The same, where the arrivals come from other CTAs of the cluster.
+TITAN_DEVICE void barrier_wait_cluster(u64* barrier, u32 parity) {
+  while (!barrier_try_wait_cluster(barrier, parity)) {
+  }
+}
+
+// ---------------------------------------------------------------------- bulk tensor copies
+
+TITAN_DEVICE void prefetch_tensor_map(const TensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];\n" ::"l"((u64)map) : "memory");
+}
+
+// tensor_load: a box of the tensor into shared memory; its bytes come off `barrier` when it has
+//   landed. Coordinates count elements, innermost first. What lies outside reads as zero.
+// tensor_load_multicast: into the same place of every CTA of the cluster whose bit is in `mask`, and
+//   off the barrier at the same place there.
+// tensor_store: a box from shared memory to the tensor; what lies outside is not written. One bulk
+//   group takes up all stores of this thread until `bulk_commit`.
+#define TITAN_TENSOR_COPIES(RANK, PARAMETERS, VALUES, LOAD, MULTICAST, STORE)                       \
+  TITAN_DEVICE void tensor_load(void* destination, const TensorMap* map, u64* barrier, PARAMETERS) { \
+    asm volatile("cp.async.bulk.tensor." RANK                                                      \
+                 ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {" LOAD      \
+                 "}], [%2];\n" ::"r"(shared_address(destination)),                                 \
+                 "l"((u64)map), "r"(shared_address(barrier)), VALUES                               \
+                 : "memory");                                                                      \
+  }                                                                                                \
+  TITAN_DEVICE void tensor_load_multicast(void* destination, const TensorMap* map, u64* barrier,   \
+                                          PARAMETERS, u16 mask) {                                  \
+    asm volatile("cp.async.bulk.tensor." RANK                                                      \
+                 ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"     \
+                 " [%0], [%1, {" MULTICAST "}], [%2], %3;\n" ::"r"(shared_address(destination)),   \
+                 "l"((u64)map), "r"(shared_address(barrier)), "h"(mask), VALUES                    \
+                 : "memory");                                                                      \
+  }                                                                                                \
+  TITAN_DEVICE void tensor_store(const TensorMap* map, const void* source, PARAMETERS) {            \
+    asm volatile("cp.async.bulk.tensor." RANK ".global.shared::cta.tile.bulk_group [%1, {" STORE   \
+                 "}], [%0];\n" ::"r"(shared_address(source)),                                      \
+                 "l"((u64)map), VALUES                                                             \
+                 : "memory");                                                                      \
+  }
+#define TITAN_COMMA ,
+TITAN_TENSOR_COPIES("2d", int c0 TITAN_COMMA int c1, "r"(c0) TITAN_COMMA "r"(c1), "%3, %4",
+                    "%4, %5", "%2, %3")
+TITAN_TENSOR_COPIES("3d", int c0 TITAN_COMMA int c1 TITAN_COMMA int c2,
+                    "r"(c0) TITAN_COMMA "r"(c1) TITAN_COMMA "r"(c2), "%3, %4, %5", "%4, %5, %6",
+                    "%2, %3, %4")
+TITAN_TENSOR_COPIES("4d", int c0 TITAN_COMMA int c1 TITAN_COMMA int c2 TITAN_COMMA int c3,
+                    "r"(c0) TITAN_COMMA "r"(c1) TITAN_COMMA "r"(c2) TITAN_COMMA "r"(c3),
+                    "%3, %4, %5, %6", "%4, %5, %6, %7", "%2, %3, %4, %5")
+#undef TITAN_TENSOR_COPIES
+#undef TITAN_COMMA
+
+// The stores of this thread since the last one become a group. PTX: cp.async.bulk.commit_group.
+TITAN_DEVICE void bulk_commit() { asm volatile("cp.async.bulk.commit_group;\n" ::: "memory"); }
+
+// Until at most `Pending` groups of this thread are unfinished.
+template <int Pending>
+TITAN_DEVICE void bulk_wait() {
+  asm volatile("cp.async.bulk.wait_group %0;\n" ::"n"(Pending) : "memory");
+}
+
+// Until at most `Pending` groups of this thread still read shared memory.
+template <int Pending>
+TITAN_DEVICE void bulk_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(Pending) : "memory");
+}
+
+// ---------------------------------------------------------------- numbers and element types
+
+TITAN_DEVICE float bits_to_float(u32 bits) { return __uint_as_float(bits); }
+TITAN_DEVICE u32 float_to_bits(float value) { return __float_as_uint(value); }
+TITAN_DEVICE float infinity() { return bits_to_float(0x7f800000u); }
+
+// Not-a-number wins, as in NumPy.
+TITAN_DEVICE float maximum(float first, float second) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;\n" : "=f"(result) : "f"(first), "f"(second));
+  return result;
+}
+TITAN_DEVICE float minimum(float first, float second) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;\n" : "=f"(result) : "f"(first), "f"(second));
+  return result;
+}
+
+// Approximations of the special function unit: about 2 units in the last place.
+TITAN_DEVICE float exp2_fast(float value) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(result) : "f"(value));
+  return result;
+}
+TITAN_DEVICE float log2_fast(float value) {
+  float result;
+  asm("lg2.approx.ftz.f32 %0, %1;\n" : "=f"(result) : "f"(value));
+  return result;
+}
+TITAN_DEVICE float rsqrt_fast(float value) {
+  float result;
+  asm("rsqrt.approx.ftz.f32 %0, %1;\n" : "=f"(result) : "f"(value));
+  return result;
+}
+// Correctly rounded.
+TITAN_DEVICE float reciprocal(float value) { return __frcp_rn(value); }
+TITAN_DEVICE float divide(float first, float second) { return __fdiv_rn(first, second); }
+
+TITAN_DEVICE float activation_relu(float value) { return maximum(value, 0.0f); }
+TITAN_DEVICE float activation_tanh(float value) { return tanhf(value); }
+// x * sigmoid(x); for very negative x the quotient goes to -0.
+TITAN_DEVICE float activation_silu(float value) {
+  return __fdividef(value, 1.0f + exp2_fast(-1.4426950408889634f * value));
+}
+// The exact form: x / 2 * (1 + erf(x / sqrt(2))).
+TITAN_DEVICE float activation_gelu(float value) {
+  return 0.5f * value * (1.0f + erff(0.70710678118654752f * value));
+}
+
+// Two numbers in the 16-bit halves of a word, `low` in the lower one; rounded to nearest even.
+template <class Type>
+TITAN_DEVICE u32 pack_pair(float low, float high) {
+  static_assert(Type::bytes == 2, "two numbers of a word");
+  u32 word;
+  if constexpr (same<Type, bf16>::value) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(word) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(word) : "f"(high), "f"(low));
+  }
+  return word;
+}
+
+// Two 8-bit numbers in a half word; rounded to nearest even, beyond the range the largest number.
+template <class Type>
+TITAN_DEVICE u16 pack_pair8(float low, float high) {
+  static_assert(Type::bytes == 1, "two numbers of a half word");
+  u16 half;
+  if constexpr (same<Type, e4m3>::value) {
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;\n" : "=h"(half) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;\n" : "=h"(half) : "f"(high), "f"(low));
+  }
+  return half;
+}
+
+TITAN_DEVICE float half_to_float(u16 half) {
+  float result;
+  asm("cvt.f32.f16 %0, %1;\n" : "=f"(result) : "h"(half));
+  return result;
+}
+
+// The number in the lower (`Part` 0) or upper (1) half of a pair.
+template <class Type, int Part>
+TITAN_DEVICE float unpack_pair(u32 word) {
+  static_assert(Part == 0 || Part == 1, "part of a pair");
+  if constexpr (same<Type, bf16>::value) {
+    return bits_to_float(Part == 0 ? word << 16 : word & 0xffff0000u);
+  } else if constexpr (same<Type, f16>::value) {
+    return half_to_float((u16)(Part == 0 ? word & 0xffffu : word >> 16));
+  } else {
+    static_assert(Type::bytes == 1, "element type of a pair");
+    u32 halves;
+    if constexpr (same<Type, e4m3>::value) {
+      asm("cvt.rn.f16x2.e4m3x2 %0, %1;\n" : "=r"(halves) : "h"((u16)word));
+    } else {
+      asm("cvt.rn.f16x2.e5m2x2 %0, %1;\n" : "=r"(halves) : "h"((u16)word));
+    }
+    return half_to_float((u16)(Part == 0 ? halves & 0xffffu : halves >> 16));
+  }
+}
+
+// What a float becomes when it is stored in the type and read again.
+template <class Type>
+TITAN_DEVICE float rounded(float value) {
+  if constexpr (Type::bytes == 4) {
+    return value;
+  } else if constexpr (Type::bytes == 2) {
+    return unpack_pair<Type, 0>(pack_pair<Type>(value, 0.0f));
+  } else {
+    return unpack_pair<Type, 0>(pack_pair8<Type>(value, 0.0f));
+  }
+}
+
+// Elements of global memory, by number.
+template <class Type>
+TITAN_DEVICE float load_global(const void* base, long long index) {
+  if constexpr (Type::bytes == 4) {
+    return ((const float*)base)[index];
+  } else if constexpr (Type::bytes == 2) {
+    return unpack_pair<Type, 0>(((const u16*)base)[index]);
+  } else {
+    return unpack_pair<Type, 0>(((const u8*)base)[index]);
+  }
+}
+
+template <class Type>
+TITAN_DEVICE void store_global(void* base, long long index, float value) {
+  if constexpr (Type::bytes == 4) {
+    ((float*)base)[index] = value;
+  } else if constexpr (Type::bytes == 2) {
+    ((u16*)base)[index] = (u16)pack_pair<Type>(value, 0.0f);
+  } else {
+    ((u8*)base)[index] = (u8)pack_pair8<Type>(value, 0.0f);
+  }
+}
+
+// Two neighbouring elements at byte `offset` of a tile (before swizzling), and back.
+template <class Type, int Swizzle>
+TITAN_DEVICE void store_tile_pair(u8* tile, u32 offset, float first, float second) {
+  u8* place = tile + swizzled<Swizzle>(offset);
+  if constexpr (Type::bytes == 4) {
+    store_shared64(place, (u64)float_to_bits(second) << 32 | float_to_bits(first));
+  } else if constexpr (Type::bytes == 2) {
+    store_shared32(place, pack_pair<Type>(first, second));
+  } else {
+    store_shared16(place, pack_pair8<Type>(first, second));
+  }
+}
+
+template <class Type, int Swizzle>
+TITAN_DEVICE void load_tile_pair(const u8* tile, u32 offset, float& first, float& second) {
+  const u8* place = tile + swizzled<Swizzle>(offset);
+  if constexpr (Type::bytes == 4) {
+    const u64 both = load_shared64(place);
+    first = bits_to_float((u32)both);
+    second = bits_to_float((u32)(both >> 32));
+  } else if constexpr (Type::bytes == 2) {
+    const u32 both = load_shared32(place);
+    first = unpack_pair<Type, 0>(both);
+    second = unpack_pair<Type, 1>(both);
+  } else {
+    const u32 both = load_shared16(place);
+    first = unpack_pair<Type, 0>(both);
+    second = unpack_pair<Type, 1>(both);
+  }
+}
+
+// Over the four lanes that share the rows of a fragment.
+TITAN_DEVICE float quad_max(float value) {
+  value = maximum(value, __shfl_xor_sync(0xffffffffu, value, 1));
+  return maximum(value, __shfl_xor_sync(0xffffffffu, value, 2));
+}
+TITAN_DEVICE float quad_sum(float value) {
+  value += __shfl_xor_sync(0xffffffffu, value, 1);
+  return value + __shfl_xor_sync(0xffffffffu, value, 2);
+}
+
+// Rounding towards minus infinity, as the sync program divides.
+TITAN_DEVICE int floor_divide(int first, int second) {
+  const int quotient = first / second;
+  return first % second != 0 && (first < 0) != (second < 0) ? quotient - 1 : quotient;
+}
+TITAN_DEVICE int floor_modulo(int first, int second) {
+  const int remainder = first % second;
+  return remainder != 0 && (remainder < 0) != (second < 0) ? remainder + second : remainder;
+}
+TITAN_DEVICE int smaller(int first, int second) { return first < second ? first : second; }
+TITAN_DEVICE int larger(int first, int second) { return first > second ? first : second; }
+
+// --------------------------------------------------------------------------------- wgmma
+
+// Before the first wgmma of a series: registers that this thread wrote are seen by it.
+TITAN_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
+TITAN_DEVICE void wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
+}
+// Until at most `Pending` groups of the warpgroup are unfinished.
+template <int Pending>
+TITAN_DEVICE void wgmma_wait() {
+  static_assert(Pending >= 0 && Pending <= 7, "wgmma.wait_group");
+  asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(Pending) : "memory");
+}
+
+// Registers that a wgmma uses between issue and wait: the compiler may not move their reads and
+// writes over this place. No instruction.
+template <int Count>
+TITAN_DEVICE void hold(float (&registers)[Count]) {
+  TITAN_UNROLL
+  for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(registers[i])::"memory");
+}
+template <int Count>
+TITAN_DEVICE void hold(u32 (&registers)[Count]) {
+  TITAN_UNROLL
+  for (int i = 0; i < Count; ++i) asm volatile("" : "+r"(registers[i])::"memory");
+}
+
+// The descriptor of a matrix in shared memory. PTX: wgmma, matrix descriptor and canonical layouts.
+// With a swizzle of S bytes the matrix consists of units of 8 rows of S bytes; units lie at
+// multiples of 8 * S. For operands whose rows run along K (K-major) `stride_bytes` leads from one
+// group of 8 rows to the next and `leading_bytes` is not read. For those whose rows run along M or
+// N (transposed) `stride_bytes` leads from one group of 8 values of K to the next, `leading_bytes`
+// from one panel of S bytes to the next.
+template <int Swizzle>
+TITAN_DEVICE u64 shared_descriptor(const void* start, u32 leading_bytes, u32 stride_bytes) {
+  static_assert(Swizzle == 32 || Swizzle == 64 || Swizzle == 128, "swizzle of a descriptor");
+  const u64 mode = Swizzle == 128 ? 1 : Swizzle == 64 ? 2 : 3;
+  return (u64)((shared_address(start) & 0x3ffffu) >> 4) | (u64)(leading_bytes >> 4) << 16 |
+         (u64)(stride_bytes >> 4) << 32 | mode << 62;
+}
+
+// D (64 x N, float) = A (64 x K) * B (K x N) [+ D where `accumulate`], K = 32 bytes of elements.
+// A fragment of 64 rows: warp w of the warpgroup has the rows 16 w .. 16 w + 15; d[4 j + 2 h + e]
+// is row 16 w + lane / 4 + 8 h, column 8 j + 2 (lane % 4) + e. Of 16-bit A operands in registers
+// a[2 c + h] holds, with the lower half first, columns 8 c + 2 (lane % 4) + {0, 1} of row
+// 16 w + lane / 4 + 8 h.
+template <class Type, int N, bool TransposeA, bool TransposeB>
+struct Wgmma;
+
+#define TITAN_LIST_1 "%0, %1, %2, %3"
+#define TITAN_OPERANDS_1 "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+#define TITAN_LIST_2 TITAN_LIST_1 ", %4, %5, %6, %7"
+#define TITAN_OPERANDS_2 TITAN_OPERANDS_1, "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
+#define TITAN_LIST_3 TITAN_LIST_2 ", %8, %9, %10, %11"
+#define TITAN_OPERANDS_3 TITAN_OPERANDS_2, "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11])
+#define TITAN_LIST_4 TITAN_LIST_3 ", %12, %13, %14, %15"
+#define TITAN_OPERANDS_4 TITAN_OPERANDS_3, "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+#define TITAN_LIST_5 TITAN_LIST_4 ", %16, %17, %18, %19"
+#define TITAN_OPERANDS_5 TITAN_OPERANDS_4, "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19])
+#define TITAN_LIST_6 TITAN_LIST_5 ", %20, %21, %22, %23"
+#define TITAN_OPERANDS_6 TITAN_OPERANDS_5, "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
+#define TITAN_LIST_7 TITAN_LIST_6 ", %24, %25, %26, %27"
+#define TITAN_OPERANDS_7 TITAN_OPERANDS_6, "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27])
+#define TITAN_LIST_8 TITAN_LIST_7 ", %28, %29, %30, %31"
+#define TITAN_OPERANDS_8 TITAN_OPERANDS_7, "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+#define TITAN_LIST_9 TITAN_LIST_8 ", %32, %33, %34, %35"
+#define TITAN_OPERANDS_9 TITAN_OPERANDS_8, "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35])
+#define TITAN_LIST_10 TITAN_LIST_9 ", %36, %37, %38, %39"
+#define TITAN_OPERANDS_10 TITAN_OPERANDS_9, "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39])
+#define TITAN_LIST_11 TITAN_LIST_10 ", %40, %41, %42, %43"
+#define TITAN_OPERANDS_11 TITAN_OPERANDS_10, "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43])
+#define TITAN_LIST_12 TITAN_LIST_11 ", %44, %45, %46, %47"
+#define TITAN_OPERANDS_12 TITAN_OPERANDS_11, "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
+#define TITAN_LIST_13 TITAN_LIST_12 ", %48, %49, %50, %51"
+#define TITAN_OPERANDS_13 TITAN_OPERANDS_12, "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51])
+#define TITAN_LIST_14 TITAN_LIST_13 ", %52, %53, %54, %55"
+#define TITAN_OPERANDS_14 TITAN_OPERANDS_13, "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55])
+#define TITAN_LIST_15 TITAN_LIST_14 ", %56, %57, %58, %59"
+#define TITAN_OPERANDS_15 TITAN_OPERANDS_14, "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59])
+#define TITAN_LIST_16 TITAN_LIST_15 ", %60, %61, %62, %63"
+#define TITAN_OPERANDS_16 TITAN_OPERANDS_15, "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+#define TITAN_LIST_17 TITAN_LIST_16 ", %64, %65, %66, %67"
+#define TITAN_OPERANDS_17 TITAN_OPERANDS_16, "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67])
+#define TITAN_LIST_18 TITAN_LIST_17 ", %68, %69, %70, %71"
+#define TITAN_OPERANDS_18 TITAN_OPERANDS_17, "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71])
+#define TITAN_LIST_19 TITAN_LIST_18 ", %72, %73, %74, %75"
+#define TITAN_OPERANDS_19 TITAN_OPERANDS_18, "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75])
+#define TITAN_LIST_20 TITAN_LIST_19 ", %76, %77, %78, %79"
+#define TITAN_OPERANDS_20 TITAN_OPERANDS_19, "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79])
+#define TITAN_LIST_21 TITAN_LIST_20 ", %80, %81, %82, %83"
+#define TITAN_OPERANDS_21 TITAN_OPERANDS_20, "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83])
+#define TITAN_LIST_22 TITAN_LIST_21 ", %84, %85, %86, %87"
+#define TITAN_OPERANDS_22 TITAN_OPERANDS_21, "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87])
+#define TITAN_LIST_23 TITAN_LIST_22 ", %88, %89, %90, %91"
+#define TITAN_OPERANDS_23 TITAN_OPERANDS_22, "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91])
+#define TITAN_LIST_24 TITAN_LIST_23 ", %92, %93, %94, %95"
+#define TITAN_OPERANDS_24 TITAN_OPERANDS_23, "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
+#define TITAN_LIST_25 TITAN_LIST_24 ", %96, %97, %98, %99"
+#define TITAN_OPERANDS_25 TITAN_OPERANDS_24, "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99])
+#define TITAN_LIST_26 TITAN_LIST_25 ", %100, %101, %102, %103"
+#define TITAN_OPERANDS_26 TITAN_OPERANDS_25, "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103])
+#define TITAN_LIST_27 TITAN_LIST_26 ", %104, %105, %106, %107"
+#define TITAN_OPERANDS_27 TITAN_OPERANDS_26, "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107])
+#define TITAN_LIST_28 TITAN_LIST_27 ", %108, %109, %110, %111"
+#define TITAN_OPERANDS_28 TITAN_OPERANDS_27, "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111])
+#define TITAN_LIST_29 TITAN_LIST_28 ", %112, %113, %114, %115"
+#define TITAN_OPERANDS_29 TITAN_OPERANDS_28, "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115])
+#define TITAN_LIST_30 TITAN_LIST_29 ", %116, %117, %118, %119"
+#define TITAN_OPERANDS_30 TITAN_OPERANDS_29, "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119])
+#define TITAN_LIST_31 TITAN_LIST_30 ", %120, %121, %122, %123"
+#define TITAN_OPERANDS_31 TITAN_OPERANDS_30, "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123])
+#define TITAN_LIST_32 TITAN_LIST_31 ", %124, %125, %126, %127"
+#define TITAN_OPERANDS_32 TITAN_OPERANDS_31, "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
+
+// One instruction: element types, K, and the immediates that only 16-bit types have.
+#define TITAN_WGMMA_SS(N, PARTS, TYPES, A, B, P, MODES, ...)                                        \
+  asm volatile("{\n .reg .pred p;\n setp.ne.b32 p, " P ", 0;\n"                                    \
+               " wgmma.mma_async.sync.aligned.m64n" #N TYPES " {" TITAN_LIST_##PARTS "}, " A ", " B \
+               ", p, 1, 1" MODES ";\n}\n"                                                          \
+               : TITAN_OPERANDS_##PARTS                                                            \
+               : "l"(a), "l"(b), "r"(accumulate) __VA_ARGS__)
+#define TITAN_WGMMA_RS(N, PARTS, TYPES, A0, A1, A2, A3, B, P, MODES, ...)                           \
+  asm volatile("{\n .reg .pred p;\n setp.ne.b32 p, " P ", 0;\n"                                    \
+               " wgmma.mma_async.sync.aligned.m64n" #N TYPES " {" TITAN_LIST_##PARTS "}, {" A0      \
+               ", " A1 ", " A2 ", " A3 "}, " B ", p, 1, 1" MODES ";\n}\n"                          \
+               : TITAN_OPERANDS_##PARTS                                                            \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                               \
+                 "r"(accumulate) __VA_ARGS__)
+#define TITAN_COMMA ,
+
+// All types of one N; I0 .. I6 are the numbers of the operands behind the N / 2 of D.
+#define TITAN_WGMMA(N, PARTS, I0, I1, I2, I3, I4, I5, I6)                                           \
+  template <class Type, bool TransposeA, bool TransposeB>                                          \
+  struct Wgmma<Type, N, TransposeA, TransposeB> {                                                  \
+    TITAN_DEVICE void ss(float (&d)[N / 2], u64 a, u64 b, int accumulate) {                        \
+      if constexpr (same<Type, bf16>::value) {                                                     \
+        TITAN_WGMMA_SS(N, PARTS, "k16.f32.bf16.bf16", I0, I1, I2, ", " I3 ", " I4,                 \
+                       TITAN_COMMA "n"(TransposeA ? 1 : 0) TITAN_COMMA "n"(TransposeB ? 1 : 0));   \
+      } else if constexpr (same<Type, f16>::value) {                                               \
+        TITAN_WGMMA_SS(N, PARTS, "k16.f32.f16.f16", I0, I1, I2, ", " I3 ", " I4,                   \
+                       TITAN_COMMA "n"(TransposeA ? 1 : 0) TITAN_COMMA "n"(TransposeB ? 1 : 0));   \
+      } else {                                                                                     \
+        static_assert(!TransposeA && !TransposeB, "8-bit operands are K-major");                   \
+        if constexpr (same<Type, e4m3>::value) {                                                   \
+          TITAN_WGMMA_SS(N, PARTS, "k32.f32.e4m3.e4m3", I0, I1, I2, "", );                         \
+        } else {                                                                                   \
+          static_assert(same<Type, e5m2>::value, "element type of wgmma");                         \
+          TITAN_WGMMA_SS(N, PARTS, "k32.f32.e5m2.e5m2", I0, I1, I2, "", );                         \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
+    TITAN_DEVICE void rs(float (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate) {            \
+      if constexpr (same<Type, bf16>::value) {                                                     \
+        TITAN_WGMMA_RS(N, PARTS, "k16.f32.bf16.bf16", I0, I1, I2, I3, I4, I5, ", " I6,             \
+                       TITAN_COMMA "n"(TransposeB ? 1 : 0));                                       \
+      } else if constexpr (same<Type, f16>::value) {                                               \
+        TITAN_WGMMA_RS(N, PARTS, "k16.f32.f16.f16", I0, I1, I2, I3, I4, I5, ", " I6,               \
+                       TITAN_COMMA "n"(TransposeB ? 1 : 0));                                       \
+      } else {                                                                                     \
+        static_assert(!TransposeB, "8-bit operands are K-major");                                  \
+        if constexpr (same<Type, e4m3>::value) {                                                   \
+          TITAN_WGMMA_RS(N, PARTS, "k32.f32.e4m3.e4m3", I0, I1, I2, I3, I4, I5, "", );             \
+        } else {                                                                                   \
+          static_assert(same<Type, e5m2>::value, "element type of wgmma");                         \
+          TITAN_WGMMA_RS(N, PARTS, "k32.f32.e5m2.e5m2", I0, I1, I2, I3, I4, I5, "", );             \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
+  };
+TITAN_WGMMA(8, 1, "%4", "%5", "%6", "%7", "%8", "%9", "%10")
+TITAN_WGMMA(16, 2, "%8", "%9", "%10", "%11", "%12", "%13", "%14")
+TITAN_WGMMA(24, 3, "%12", "%13", "%14", "%15", "%16", "%17", "%18")
+TITAN_WGMMA(32, 4, "%16", "%17", "%18", "%19", "%20", "%21", "%22")
+TITAN_WGMMA(40, 5, "%20", "%21", "%22", "%23", "%24", "%25", "%26")
+TITAN_WGMMA(48, 6, "%24", "%25", "%26", "%27", "%28", "%29", "%30")
+TITAN_WGMMA(56, 7, "%28", "%29", "%30", "%31", "%32", "%33", "%34")
+TITAN_WGMMA(64, 8, "%32", "%33", "%34", "%35", "%36", "%37", "%38")
+TITAN_WGMMA(72, 9, "%36", "%37", "%38", "%39", "%40", "%41", "%42")
+TITAN_WGMMA(80, 10, "%40", "%41", "%42", "%43", "%44", "%45", "%46")
+TITAN_WGMMA(88, 11, "%44", "%45", "%46", "%47", "%48", "%49", "%50")
+TITAN_WGMMA(96, 12, "%48", "%49", "%50", "%51", "%52", "%53", "%54")
+TITAN_WGMMA(104, 13, "%52", "%53", "%54", "%55", "%56", "%57", "%58")
+TITAN_WGMMA(112, 14, "%56", "%57", "%58", "%59", "%60", "%61", "%62")
+TITAN_WGMMA(120, 15, "%60", "%61", "%62", "%63", "%64", "%65", "%66")
+TITAN_WGMMA(128, 16, "%64", "%65", "%66", "%67", "%68", "%69", "%70")
+TITAN_WGMMA(136, 17, "%68", "%69", "%70", "%71", "%72", "%73", "%74")
+TITAN_WGMMA(144, 18, "%72", "%73", "%74", "%75", "%76", "%77", "%78")
+TITAN_WGMMA(152, 19, "%76", "%77", "%78", "%79", "%80", "%81", "%82")
+TITAN_WGMMA(160, 20, "%80", "%81", "%82", "%83", "%84", "%85", "%86")
+TITAN_WGMMA(168, 21, "%84", "%85", "%86", "%87", "%88", "%89", "%90")
+TITAN_WGMMA(176, 22, "%88", "%89", "%90", "%91", "%92", "%93", "%94")
+TITAN_WGMMA(184, 23, "%92", "%93", "%94", "%95", "%96", "%97", "%98")
+TITAN_WGMMA(192, 24, "%96", "%97", "%98", "%99", "%100", "%101", "%102")
+TITAN_WGMMA(200, 25, "%100", "%101", "%102", "%103", "%104", "%105", "%106")
+TITAN_WGMMA(208, 26, "%104", "%105", "%106", "%107", "%108", "%109", "%110")
+TITAN_WGMMA(216, 27, "%108", "%109", "%110", "%111", "%112", "%113", "%114")
+TITAN_WGMMA(224, 28, "%112", "%113", "%114", "%115", "%116", "%117", "%118")
+TITAN_WGMMA(232, 29, "%116", "%117", "%118", "%119", "%120", "%121", "%122")
+TITAN_WGMMA(240, 30, "%120", "%121", "%122", "%123", "%124", "%125", "%126")
+TITAN_WGMMA(248, 31, "%124", "%125", "%126", "%127", "%128", "%129", "%130")
+TITAN_WGMMA(256, 32, "%128", "%129", "%130", "%131", "%132", "%133", "%134")
+#undef TITAN_WGMMA
+#undef TITAN_WGMMA_SS
+#undef TITAN_WGMMA_RS
+#undef TITAN_COMMA
+
+// Both operands in shared memory. `Transpose`: the rows in memory run along M (A) or N (B).
+template <class Type, int N, bool TransposeB, bool TransposeA = false>
+TITAN_DEVICE void wgmma_ss(float (&d)[N / 2], u64 a, u64 b, int accumulate) {
+  Wgmma<Type, N, TransposeA, TransposeB>::ss(d, a, b, accumulate);
+}
+
+// A in registers.
+template <class Type, int N, bool TransposeB>
+TITAN_DEVICE void wgmma_rs(float (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate) {
+  Wgmma<Type, N, false, TransposeB>::rs(d, a, b, accumulate);
+}
+
+}  // namespace titan
+
+#endif  // TITAN_DEVICE_CUH
