@@ -203,7 +203,9 @@ class _Hopper:
                 work.append(f"compute: {operation.name}")
         work += [f"compute: {carried.value.name}" for carried in self.tile.carried]
         work += self._loop()
-        work += [f"release: {ring.name}[{index}]" for ring in self.rings if ring.once]
+        for ring in self.rings:
+            if ring.once:
+                work += self._release(ring.name, index)
         for operation in self.tile.after:
             work += self._after(operation, index)
         made: Block = []
@@ -278,7 +280,7 @@ class _Hopper:
             case Kind.WAIT:
                 return [f"wait: {item.name}[{place}]"]
             case Kind.RELEASE:
-                return [f"release: {item.name}[{place}]"]
+                return self._release(item.name, place)
             case Kind.DRAIN:
                 drain = f"{{{item.name}, leaving: {leaving}}}" if leaving else item.name
                 return [f"drain: {drain}"]
@@ -297,6 +299,12 @@ class _Hopper:
                 read = f"read: {self._slot(self.tile.operation(item.name).operands[0], place)}"
                 return [read, f"compute: {item.name}\ntile: {iteration}"]
         raise AssertionError(item.kind)
+
+    def _release(self, name: str, place: str) -> Block:
+        """With a fence where threads have read what the next bulk copy overwrites."""
+        ring = next(ring for ring in self.rings if ring.name == name)
+        by_threads = any(self.tile.operation(reader).kind == "read" for reader in ring.readers)
+        return [*(["fence: async"] if by_threads else []), f"release: {name}[{place}]"]
 
     def _slot(self, value: str, place: str) -> str:
         """The ring slot that holds a loaded tile, and the buffer in it."""

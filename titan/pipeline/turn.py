@@ -22,6 +22,8 @@ from titan.pipeline.model import FormRefused
 from titan.pipeline.rings import Ring
 from titan.tile.model import Place, TileOperation, TileProgram
 
+LAG_MAX = 1  # turns that an operation runs behind the first one
+
 
 class Kind(Enum):
     WAIT = "wait"
@@ -80,15 +82,75 @@ def in_order(tile: TileProgram) -> Placed:
 
 
 def by_schedule(tile: TileProgram, starts: dict[str, int], ii: int) -> Placed:
-    """The turn that begins with the operation that the schedule starts first."""
+    """The turn that begins with the operation that the schedule starts first.
+
+    How many turns an operation lags comes from the schedule, at most one; within the turn the order
+    is the nearest to the schedule in which one copy of every value is enough: a schedule may keep
+    two iterations of a value alive, registers of a loop that is not unrolled cannot. Raises
+    FormRefused.
+    """
     operations = [operation for operation in tile.body if operation.kind != "load"]
     if not operations:
         return Placed((), ())
     first = min(starts[operation.name] for operation in operations)
-    place = {operation.name: divmod(starts[operation.name] - first, ii) for operation in operations}
     rank = {operation.name: i for i, operation in enumerate(operations)}
-    operations.sort(key=lambda op: (place[op.name][1], place[op.name][0], rank[op.name]))
-    return Placed(tuple(operations), tuple(place[op.name][0] for op in operations))
+    lags, when = {}, {}
+    for operation in operations:
+        lag, row = divmod(starts[operation.name] - first, ii)
+        lags[operation.name] = min(lag, LAG_MAX)
+        when[operation.name] = (row, rank[operation.name])
+    before: dict[str, set[str]] = {operation.name: set() for operation in operations}
+    for rule in order_rules(tile, operations):
+        turns = lags[rule.later] + rule.turns - lags[rule.earlier]
+        if turns < 0 or (turns == 0 and rule.earlier == rule.later):
+            raise FormRefused(rule.why)
+        if turns == 0:
+            before[rule.later].add(rule.earlier)
+    order: list[TileOperation] = []
+    while before:
+        free = [name for name, others in before.items() if not others & set(before)]
+        if not free:
+            raise FormRefused("no order of one turn keeps one copy of every value")
+        name = min(free, key=when.__getitem__)
+        del before[name]
+        order.append(operations[rank[name]])
+    return Placed(tuple(order), tuple(lags[operation.name] for operation in order))
+
+
+@dataclass(frozen=True, slots=True)
+class OrderRule:
+    """`earlier` of iteration i comes before `later` of iteration i + `turns`."""
+
+    earlier: str
+    later: str
+    turns: int
+    why: str
+
+
+def order_rules(tile: TileProgram, operations: list[TileOperation]) -> list[OrderRule]:
+    """What reads what, with one copy of every value."""
+    inside = {operation.name for operation in operations}
+    found: list[OrderRule] = []
+    for reader in operations:
+        for name in dict.fromkeys(reader.operands):
+            if name in inside:
+                found.append(
+                    OrderRule(
+                        name, reader.name, 0, f"{reader.name} runs before {name}, its operand"
+                    )
+                )
+                again = f"{name} is computed again before {reader.name} has read it"
+                found.append(OrderRule(reader.name, name, 1, again))
+    for carried in tile.carried:
+        value = carried.value.name
+        readers = [operation.name for operation in operations if value in operation.operands]
+        for one in readers:
+            if carried.next in inside:
+                early = f"{one} runs before {carried.next} of the iteration before"
+                found.append(OrderRule(carried.next, one, 1, early))
+            late = f"{value} is replaced before {one} has read it"
+            found += [OrderRule(one, other, 1, late) for other in readers]
+    return found
 
 
 def accumulates(tile: TileProgram, operation: TileOperation, value: str) -> bool:
@@ -100,33 +162,10 @@ def accumulates(tile: TileProgram, operation: TileOperation, value: str) -> bool
 
 def check_values(tile: TileProgram, placed: Placed) -> None:
     """Every value is read before its next one replaces it. Raises FormRefused."""
-    inside = placed.names()
-    for operation in placed.operations:
-        lag, position = placed.key(operation.name)
-        for reader in placed.operations:
-            if operation.name in reader.operands:
-                place = placed.key(reader.name)
-                if place <= (lag, position):
-                    raise FormRefused(f"{reader.name} runs before {operation.name}, which it reads")
-                if place >= (lag + 1, position):
-                    raise FormRefused(
-                        f"{operation.name} is computed again before {reader.name} has read it"
-                    )
-    for carried in tile.carried:
-        if carried.next not in inside:
-            continue
-        lag, position = placed.key(carried.next)
-        for reader in placed.operations:
-            if carried.value.name in reader.operands:
-                late = placed.key(reader.name)
-                if reader.name != carried.next and late >= (lag + 1, position):
-                    raise FormRefused(
-                        f"{carried.value.name} is replaced before {reader.name} has read it"
-                    )
-                if (late[0] + 1, late[1]) <= (lag, position) and reader.name != carried.next:
-                    raise FormRefused(
-                        f"{reader.name} runs before {carried.next} of the iteration before"
-                    )
+    for rule in order_rules(tile, list(placed.operations)):
+        lag, position = placed.key(rule.later)
+        if placed.key(rule.earlier) >= (lag + rule.turns, position):
+            raise FormRefused(rule.why)
 
 
 def needers(tile: TileProgram, placed: Placed, mma: TileOperation) -> list[tuple[Key, str]]:

@@ -1,0 +1,201 @@
+"""From a tile program to a verified pipeline: schedule, construct, lower, judge; or the next shape.
+
+Nothing leaves this module that is not VERIFIED for the scope that its finding states. What is
+refused on the way is told with its reason: a form that the schedule does not fit, a rule of the
+hardware, a verdict, or a target that cannot spell it (`accept`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from titan.kernel.decode import decode_text
+from titan.kernel.model import Kernel
+from titan.legality.check import examine
+from titan.loop.model import Loop
+from titan.lower import LoweringRefused
+from titan.machine.load import machine
+from titan.pipeline.candidates import DEPTH_DEFAULT, shapes
+from titan.pipeline.model import Built, FormRefused, Shape, Step
+from titan.schedule.explain import rings
+from titan.schedule.run import Request, Result
+from titan.sync.program import SyncProgram, without_computations
+from titan.tile.model import TileProgram
+from titan.verify.lowering import Refusal, sync_program
+from titan.verify.model import Finding, Options, Verdict
+from titan.verify.pipeline import verify_kernel
+
+PATH = "pipeline.yaml"
+Form = Callable[[TileProgram, Shape, dict[str, int], int], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a build may take, and where results of the search are kept."""
+
+    schedule_seconds: float = 20.0
+    verify_seconds: float = 20.0
+    require_any: bool = False
+    cache: str | None = None
+    solver: str = "auto"
+
+
+class BuildRefused(Exception):
+    """No shape was verified; `steps` say why for each."""
+
+    def __init__(self, text: str, steps: tuple[Step, ...] = ()) -> None:
+        super().__init__(text)
+        self.steps = steps
+
+
+@dataclass(slots=True)
+class _Progress:
+    steps: list[Step] = field(default_factory=list)
+    tried: set[str] = field(default_factory=set)
+
+
+def build(
+    tile: TileProgram,
+    tile_text: str,
+    limits: Limits | None = None,
+    accept: Callable[[Built], str | None] = lambda built: None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Built:
+    """The first shape that is verified and accepted. Raises BuildRefused.
+
+    `accept` gives the reason why a verified pipeline cannot be written for the target, or None.
+    """
+    limits = limits or Limits()
+    started = time.monotonic()
+    form = form_of(tile.target)
+    tell("scheduling")
+    loop, result = scheduled(tile, limits)
+    schedule = result.schedule
+    if schedule is None:
+        raise BuildRefused(f"no schedule was found: {result.evidence.detail}")
+    starts = group_starts(tile, loop, schedule.starts)
+    needed = max((ring.needed for ring in rings(loop, schedule)), default=DEPTH_DEFAULT)
+    progress = _Progress()
+    for shape in shapes(tile, needed):
+        tell(shape.name)
+        found = _try(tile, shape, form, starts, schedule.ii, limits, progress)
+        if found is None:
+            continue
+        text, kernel, program, finding = found
+        built = Built(
+            tile, tile_text, loop, result, shape, text, kernel, program, finding,
+            (*progress.steps, Step(shape, True)), time.monotonic() - started, finding.notes,
+        )  # fmt: skip
+        reason = accept(built)
+        if reason is None:
+            return replace(built, seconds=time.monotonic() - started)
+        progress.steps.append(Step(shape, False, reason))
+    raise BuildRefused("no shape of the list can be verified and written", tuple(progress.steps))
+
+
+def form_of(target: str) -> Form:
+    """How pipelines of a target are constructed. Raises BuildRefused."""
+    if target == "sm_90a":
+        from titan.pipeline.hopper import construct
+
+        return construct
+    raise BuildRefused(f"there is no pipeline form for target {target}")
+
+
+def scheduled(tile: TileProgram, limits: Limits) -> tuple[Loop, Result]:
+    """The loop of the body on its machine, and its schedule. Raises BuildRefused."""
+    from titan.loop.bounds import Unschedulable
+    from titan.schedule.cache import Cache
+    from titan.schedule.run import run
+    from titan.tile.cost import loop_of
+
+    loop = loop_of(tile, machine(tile.target), tile.depth or DEPTH_DEFAULT)
+    request = Request(solver=limits.solver, budget_seconds=limits.schedule_seconds)
+    try:
+        if limits.cache is None:
+            return loop, run(loop, request)
+        with Cache(limits.cache) as cache:
+            return loop, cache.run(loop, request)
+    except Unschedulable as error:
+        raise BuildRefused(f"no initiation interval exists: {error}") from None
+
+
+def group_starts(tile: TileProgram, loop: Loop, starts: tuple[int, ...]) -> dict[str, int]:
+    """The cycles of the operations of the first group, by their names in the tile program."""
+    by_name = {
+        operation.name: start for operation, start in zip(loop.operations, starts, strict=True)
+    }
+    found = {}
+    for operation in tile.body:
+        for name in (f"{operation.name}_0", operation.name):
+            if name in by_name:
+                found[operation.name] = by_name[name]
+                break
+    return found
+
+
+def _try(
+    tile: TileProgram,
+    shape: Shape,
+    form: Form,
+    starts: dict[str, int],
+    ii: int,
+    limits: Limits,
+    progress: _Progress,
+) -> tuple[str, Kernel, SyncProgram, Finding] | None:
+    """The verified pipeline of one shape; else None, and the reason is noted."""
+    try:
+        text = form(tile, shape, starts, ii)
+        if text in progress.tried:
+            return None  # another shape of the list came out the same
+        progress.tried.add(text)
+        kernel, program = decoded(text)
+        finding = judged(kernel, limits)
+    except _Refused as refused:
+        progress.steps.append(Step(shape, False, str(refused)))
+        return None
+    except FormRefused as refused:
+        progress.steps.append(Step(shape, False, str(refused)))
+        return None
+    return text, kernel, program, finding
+
+
+class _Refused(Exception):
+    """The pipeline is not lawful, not verified, or cannot be read."""
+
+
+def decoded(text: str) -> tuple[Kernel, SyncProgram]:
+    """The kernel of a pipeline, and its sync program with computations. Raises _Refused."""
+    family, errors = decode_text(text, PATH)
+    whole, more = decode_text(text, PATH, computations=True)
+    if family is None or whole is None:
+        raise _Refused("; ".join(item.headline for item in (*errors, *more)))
+    kernel = family.kernels[0]
+    try:
+        plain = sync_program(kernel).program
+        program = sync_program(whole.kernels[0]).program
+    except (Refusal, LoweringRefused) as refused:
+        raise _Refused(str(refused)) from None
+    stripped = tuple(replace(role, body=without_computations(role.body)) for role in program.roles)
+    if replace(program, roles=stripped) != plain:
+        raise AssertionError("what is emitted is not what is verified")
+    unlawful = examine(kernel, plain).errors
+    if unlawful:
+        raise _Refused(f"{unlawful[0].code}: {unlawful[0].headline}")
+    return kernel, program
+
+
+def judged(kernel: Kernel, limits: Limits) -> Finding:
+    """The VERIFIED finding on a pipeline. Raises _Refused."""
+    options = Options(
+        seconds_max=limits.verify_seconds,
+        save_traces=None,
+        require="any" if limits.require_any else "bounded",
+    )
+    finding = verify_kernel(kernel, options)
+    if finding.verdict is not Verdict.VERIFIED:
+        told = "; ".join(f"{item.code}: {item.headline}" for item in finding.diagnostics[:2])
+        raise _Refused(f"{finding.verdict}{': ' if told else ''}{told}")
+    return finding

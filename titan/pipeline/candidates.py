@@ -1,0 +1,41 @@
+"""The fixed list of shapes that a build goes down, from the best to the plainest.
+
+Depth is the outer loop: a deep plain ring hides more latency than a shallow clever one. Within a
+depth: the order of the schedule with the groups taking turns at the tensor cores, the same without
+turns, one iteration at a time. The last candidate is the baseline of the seed, depth 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from titan.pipeline.model import Shape
+from titan.tile.model import TileProgram
+
+DEPTH_MIN = 2
+DEPTH_DEFAULT = 4
+DEPTH_MAX = 8
+
+
+def shapes(tile: TileProgram, needed: int) -> Iterator[Shape]:
+    """The candidates in order; `needed` stages hide the latency of the loads in the schedule."""
+    depth = tile.depth or min(max(needed, DEPTH_MIN), DEPTH_MAX)
+    multiplications = sum(operation.kind == "mma" for operation in tile.body)
+    turns = tile.groups == 2 and multiplications >= 2
+    for stages in range(depth, DEPTH_MIN - 1, -1) if depth >= DEPTH_MIN else (depth,):
+        plain = Shape(f"depth {stages}", stages, persistent=tile.persistent)
+        if turns:
+            yield _named(plain, "order of the schedule, taking turns", True, True)
+        if multiplications:
+            yield _named(plain, "order of the schedule", True, False)
+        yield _named(plain, "one iteration at a time", False, False)
+
+
+def _named(plain: Shape, text: str, overlapped: bool, ping_pong: bool) -> Shape:
+    return Shape(
+        f"{plain.name}, {text}",
+        plain.depth,
+        overlapped=overlapped,
+        ping_pong=ping_pong,
+        persistent=plain.persistent,
+    )
