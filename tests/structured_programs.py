@@ -321,13 +321,28 @@ def aliasing(random: Random) -> ir.SyncProgram:
 
 
 def descriptors(random: Random) -> ir.SyncProgram:
-    """A tensor map is updated by stores, released, acquired and used by a bulk copy."""
+    """A tensor map is updated by stores, released, acquired and used by a bulk copy.
+
+    Proxy fences of another kind stand between at times, and one more agent writes the map before.
+    """
     path = random.random() < 0.3
+    release = ir.Fence(ir.FenceKind.TENSORMAP_RELEASE)
     update: Body = [
         access(write("descriptor", 0, 1)),
-        ir.Fence(ir.FenceKind.TENSORMAP_RELEASE),
+        release,
         ir.BarrierSync(at("cta"), e(2)),
     ]
+    if random.random() < 0.5:
+        spaces = random.choice(((), (ir.Space.GLOBAL,), (ir.Space.SHARED,)))
+        update.insert(random.randint(1, 2), ir.Fence(ir.FenceKind.ASYNC, spaces))
+    roles = []
+    if random.random() < 0.4:
+        meet = ir.BarrierSync(at("early"), e(2))
+        first: Body = [access(write("descriptor", 0, 7)), release, meet]
+        if random.random() < 0.3:
+            first = [access(write("descriptor", 0, 7)), meet, release]
+        roles = [ir.Role("first", tuple(first), 1, 1)]
+        update = [meet, *update]
     copy = ir.Asynchronous(
         (
             read("descriptor", 0, 1, proxy=ir.Proxy.TENSORMAP),
@@ -346,9 +361,9 @@ def descriptors(random: Random) -> ir.SyncProgram:
     ]
     return program(
         "descriptors",
-        [ir.Role("updater", tuple(update), 1, 1), ir.Role("copier", tuple(use), 1, 1)],
+        [*roles, ir.Role("updater", tuple(update), 1, 1), ir.Role("copier", tuple(use), 1, 1)],
         barriers=[ir.Barrier("full", 1)],
-        named_barriers=[ir.NamedBarrier("cta")],
+        named_barriers=[ir.NamedBarrier("cta"), ir.NamedBarrier("early")],
         buffers=[ir.Buffer("descriptor", space=ir.Space.GLOBAL, initial=0), ir.Buffer("tile")],
         policies=ir.Policies(fence_rule="path" if path else "writer"),
     )

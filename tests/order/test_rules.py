@@ -174,13 +174,16 @@ def test_a_generic_read_needs_a_fence_before_the_next_copy_by_policy(war: bool):
     decided(given, FaultKind.MISSING_FENCE_WAR if war else None)
 
 
+@pytest.mark.parametrize("fenced", ["", "before", "after"])
 @pytest.mark.parametrize("kept", ["both", "release", "acquire"])
-def test_a_tensor_map_needs_release_and_acquire(kept: str):
+def test_a_tensor_map_needs_release_and_acquire(kept: str, fenced: str):
+    """A fence for the asynchronous proxy beside the release changes nothing."""
     release = ir.Fence(ir.FenceKind.TENSORMAP_RELEASE)
     acquire = ir.Fence(ir.FenceKind.TENSORMAP_ACQUIRE)
     meet = ir.BarrierSync(at("bar"), e(2))
     use = ir.Asynchronous((read("map", tile=1, proxy=ir.Proxy.TENSORMAP),), "bulk")
     first = (release,) if kept in ("both", "release") else ()
+    first = {"": first, "before": (FENCE, *first), "after": (*first, FENCE)}[fenced]
     second = (acquire,) if kept in ("both", "acquire") else ()
     given = program(
         "map",

@@ -167,6 +167,8 @@ def map_write(script: Script, random: Random, agent: int) -> None:
     """The tensor map is written, and mostly released and acquired somewhere on the way."""
     script.maps = True
     script.add(agent, ir.Access((_effect("m", True),)), ast.Store("m", 2))
+    if random.random() < 0.3:  # a fence for the other proxy neither helps nor harms
+        script.add(agent, ir.Fence(ir.FenceKind.ASYNC), ast.ProxyFence(ast.Proxy.ASYNC))
     if random.random() < 0.8:
         made = ast.ProxyFence(ast.Proxy.TENSORMAP, ast.Direction.RELEASE, ast.Scope.GPU)
         script.add(agent, ir.Fence(ir.FenceKind.TENSORMAP_RELEASE), made)
@@ -191,8 +193,6 @@ def draw(random: Random) -> Script:
     """A random script of a few actions."""
     script = Script(random.choice((2, 2, 3)))
     if random.random() < 0.2:
-        # The map is written once and first: an async fence between the write and its release is one
-        # of the deliberate differences.
         map_write(script, random, random.randrange(script.agents))
     if random.random() < 0.7:
         chain(script, random, random.randrange(script.agents))

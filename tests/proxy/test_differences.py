@@ -120,28 +120,6 @@ def test_a_copy_through_the_generic_proxy_is_fenced_by_anyone() -> None:
     assert not decide(litmus_test(script), options(path)).allowed
 
 
-def test_an_async_fence_before_the_release_of_a_map() -> None:
-    script = Script(1)
-    script.maps = True
-    _write(script, 0, "m")
-    every = ir.Fence(ir.FenceKind.ASYNC)
-    script.add(0, every, ast.ProxyFence(ast.Proxy.ASYNC))
-    release = ast.ProxyFence(ast.Proxy.TENSORMAP, ast.Direction.RELEASE, ast.Scope.GPU)
-    script.add(0, ir.Fence(ir.FenceKind.TENSORMAP_RELEASE), release)
-    acquire = ast.ProxyFence(
-        ast.Proxy.TENSORMAP, ast.Direction.ACQUIRE, ast.Scope.GPU, location="m"
-    )
-    script.add(0, ir.Fence(ir.FenceKind.TENSORMAP_ACQUIRE), acquire)
-    barrier = script.mbarrier(1)
-    arrive = ir.Arrive(ir.Reference(barrier), transaction=Constant(BYTES))
-    script.add(0, arrive, ast.MbarrierArrive(barrier, expect=BYTES))
-    done = (ir.Completion(ir.Reference(barrier), Constant(BYTES)),)
-    effects = (_access("a", True, ir.Proxy.ASYNC), _access("m", False, ir.Proxy.TENSORMAP))
-    load = ir.Asynchronous(effects, completes=done)
-    script.add(0, load, ast.BulkCopy(("a",), None, (barrier,), "m", BYTES))
-    assert _answers(script) == ({FaultKind.MISSING_TENSORMAP_FENCE}, False)
-
-
 def test_the_initialisation_of_an_mbarrier() -> None:
     """The defaults differ; with the same reading both ask for the fence."""
     program = ir.SyncProgram(

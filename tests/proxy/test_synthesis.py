@@ -175,11 +175,7 @@ def test_the_solver_against_all_sets() -> None:
             alternatives = []
             for _ in range(random.randint(0 if number == 4 else 1, 3)):
                 needed = frozenset(random.sample(choices, random.randint(1, 2)))
-                others = [choice for choice in choices if choice not in needed]
-                forbidden = frozenset(
-                    random.sample(others, min(len(others), random.choice((0, 0, 1))))
-                )
-                alternatives.append(Alternative(needed, forbidden))
+                alternatives.append(Alternative(needed))
             kind = FaultKind.MISSING_FENCE
             demands.append(Demand(kind, 0, number, ("a", 0), 0, frozenset(alternatives)))
         expected = brute(demands, weights)

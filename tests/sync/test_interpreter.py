@@ -282,9 +282,25 @@ def test_tensor_map_needs_release_and_acquire():
         ([release], FaultKind.MISSING_TENSORMAP_FENCE),
         ([acquire, release], FaultKind.MISSING_TENSORMAP_FENCE),
         ([release, acquire], Outcome.VERIFIED),
+        ([ASYNC_FENCE, release, acquire], Outcome.VERIFIED),
+        ([release, ASYNC_FENCE, acquire], Outcome.VERIFIED),
+        ([ASYNC_FENCE, acquire], FaultKind.MISSING_TENSORMAP_FENCE),
     ):
         body = [load(write("S", 1)), *fences, use, *tail]
         assert outcome({"a": body}, queues=queues) == expected
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_everyone_who_wrote_the_tensor_map_releases_it(both):
+    use = ir.Asynchronous((read("S", 1, proxy=ir.Proxy.TENSORMAP),), "bulk")
+    release = [ir.Fence(ir.FenceKind.TENSORMAP_RELEASE)]
+    acquire = ir.Fence(ir.FenceKind.TENSORMAP_ACQUIRE)
+    first = [load(write("S", 7)), *(release if both else []), bar()]
+    second = [bar(), load(write("S", 1)), *release, acquire, use]
+    roles = {"a": first, "b": [*second, ir.Commit("bulk"), ir.QueueWait("bulk")]}
+    named = (ir.NamedBarrier("bar"),)
+    expected = Outcome.VERIFIED if both else FaultKind.MISSING_TENSORMAP_FENCE
+    assert outcome(roles, queues=(ir.Queue("bulk"),), named_barriers=named) == expected
 
 
 def test_initialisation_is_published_by_the_fence_and_a_barrier():

@@ -212,7 +212,7 @@ class _Compiler:
             effect.buffer for effect in effects if effect.tile is not None and not effect.write
         }
         for row, owners in zip(flat.cells, flat.cell_buffers, strict=True):
-            row[1] = int(bool(owners & (engines | maps)))
+            row[1] = int(bool(owners & engines))
             row[2] = int(war and bool(owners & stores))
             row[3] = int(bool(owners & maps))
             row[4] = int(bool(owners & named))
@@ -245,7 +245,7 @@ class _Compiler:
         for row, tile in zip(flat.cells, self._initial_tiles(), strict=True):
             base = len(words)
             live += [base + i for i, kept in enumerate((row[4], row[1], row[2], row[3])) if kept]
-            flat.masks += [base + i for i in (1, 2) if row[i]]
+            flat.masks += [base + i for i in (1, 2, 3) if row[i]]
             words += [tile, 0, 0, 0]
         flat.offsets["pools"] = len(words)
         live += range(len(words), len(words) + len(self.program.pools))

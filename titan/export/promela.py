@@ -29,6 +29,7 @@ _HEADER = """\
 #define UNDEFINED (0 - 2147483647)
 #define ANY_TILE (0 - 2147483646)
 #define NONE 255
+#define RELEASED (0 - 1) /* a tensor map that waits for an acquire; else who has yet to release */
 short fault = 0; /* number of the rule broken; 1: out of capacity */
 byte which = 0;
 /* Working variables; 0 between steps. */

@@ -215,7 +215,8 @@ class OperationText:
         for effect in operation.effects:
             marks = f"{p}readers[c] = {p}readers[c] | {bit};"
             if effect.write:
-                marks = f"{p}writers[c] = {p}writers[c] | {bit}; {p}map[c] = 1;"
+                marks = f"{p}writers[c] = {p}writers[c] | {bit};"
+                marks += f" {self.state.written_map(bit)};"
                 marks += f" {p}tile[c] = {self._tile(agent, effect)};"
             lines += self._each_cell(agent, effect, [marks])
         return lines
@@ -304,14 +305,15 @@ class OperationText:
         p = self.p
         path = near and self.layout.program.policies.fence_rule == "path"
         if kind is ir.FenceKind.TENSORMAP_ACQUIRE:
-            return f"if :: {p}map[c] == 2 -> {p}map[c] = 0 :: else fi"
-        if kind is ir.FenceKind.TENSORMAP_RELEASE:
-            wrote = "true" if path else f"({p}writers[c] & {1 << agent.number}) != 0"
-            return f"if :: {p}map[c] == 1 && {wrote} -> {p}map[c] = 2 :: else fi"
+            return f"if :: {p}map[c] == RELEASED -> {p}map[c] = 0 :: else fi"
         kept = 0
         if not path:
             everybody = (self.layout.engine_bit << 1) - 1
             kept = everybody & ~self.layout.engine_bit & ~(1 << agent.number)
+        if kind is ir.FenceKind.TENSORMAP_RELEASE:
+            left = f"{p}map[c] & {kept}"
+            released = f"{p}map[c] = (({left}) == 0 -> RELEASED : {left})"
+            return f"if :: {p}map[c] != 0 && {p}map[c] != RELEASED -> {released} :: else fi"
         return f"{p}writers[c] = {p}writers[c] & {kept}; {p}readers[c] = {p}readers[c] & {kept}"
 
     # -------------------------------------------------------------------------- barriers

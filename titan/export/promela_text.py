@@ -190,8 +190,9 @@ class State:
             for name in ("arrived", "threads", "passed", "blocked"):
                 lines.append(f"int {p}{name}[{named}];")
         if layout.cells:
-            lines += [f"int {p}{name}[{layout.cells}];" for name in ("tile", "writers", "readers")]
-            lines.append(f"byte {p}map[{layout.cells}];")
+            lines += [
+                f"int {p}{name}[{layout.cells}];" for name in ("tile", "writers", "readers", "map")
+            ]
         if layout.pools:
             lines.append(f"int {p}pool[{len(layout.pools)}];")
         if layout.lanes:
@@ -362,7 +363,7 @@ class State:
         bit = self.layout.engine_bit
         at = f"slot * {size} + j"
         write = f"{p}tile[c] = {p}held[{at}]"
-        generic = f"{p}writers[c] = {p}writers[c] | {bit}; {p}map[c] = 1"
+        generic = f"{p}writers[c] = {p}writers[c] | {bit}; {self.written_map(bit)}"
         return [
             f"if :: {p}chunks[slot] == 1 -> for (j : 0 .. {size - 1}) {{",
             f"  for (c : {p}low[{at}] .. {p}low[{at}] + {p}length[{at}] - 1) {{",
@@ -372,6 +373,11 @@ class State:
             "       :: else fi } }",
             ":: else fi; j = 0; c = 0;",
         ]
+
+    def written_map(self, bit: int) -> str:
+        """Whoever has written cell `c` has to release it for the tensor map proxy."""
+        at = f"{self.p}map[c]"
+        return f"{at} = ({at} == RELEASED -> {bit} : {at} | {bit})"
 
     def _complete(self, at: str) -> list[str]:
         """The completion of the flight in `slot`: bytes or arrivals; `target` is one more."""

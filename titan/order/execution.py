@@ -173,7 +173,8 @@ class Execution(RunState):
             if touch.write:
                 cell.tile = OTHER if touch.tile is None else touch.tile
                 cell.writers.add(agent)
-                cell.tensormap = 1
+                cell.authors.add(agent)
+                cell.released = False
             else:
                 cell.readers.add(agent)
 
@@ -188,7 +189,7 @@ class Execution(RunState):
                 kind = FaultKind.MISSING_FENCE
             elif touch.write and war:
                 kind = FaultKind.MISSING_FENCE_WAR
-        elif proxy is ir.Proxy.TENSORMAP and cell.tensormap:
+        elif proxy is ir.Proxy.TENSORMAP and (cell.authors or cell.released):
             kind = FaultKind.MISSING_TENSORMAP_FENCE
         if kind is not None:
             raise FaultError(fence_fault(kind, agent, instance, name))
@@ -283,7 +284,8 @@ class Execution(RunState):
                 cell.tile = OTHER if touch.tile is None else touch.tile
                 if touch.proxy is ir.Proxy.GENERIC:
                     cell.writers.add(ENGINE)
-                    cell.tensormap = 1
+                    cell.authors.add(ENGINE)
+                    cell.released = False
             elif touch.proxy is ir.Proxy.GENERIC:
                 cell.readers.add(ENGINE)
         for touch in flight.instance.touches:
@@ -300,23 +302,20 @@ class Execution(RunState):
         path = self.layout.program.policies.fence_rule == "path"
         cta = self.layout.ctas[agent]
         for name, cell in self.cells.items():
-            if not cell.writers and not cell.readers and not cell.tensormap:
+            if not (cell.writers or cell.readers or cell.authors or cell.released):
                 continue
             covered, near = self.layout.fence_covers(operation, name, cta)
             if not covered:
                 continue
+            everyone = path and near
             if operation.kind is ir.FenceKind.ASYNC:
-                if path and near:
-                    cell.writers.clear()
-                    cell.readers.clear()
-                else:
-                    cell.writers -= {agent, ENGINE}
-                    cell.readers -= {agent, ENGINE}
-            elif operation.kind is ir.FenceKind.TENSORMAP_RELEASE:
-                if cell.tensormap == 1 and ((path and near) or agent in cell.writers):
-                    cell.tensormap = 2
-            elif cell.tensormap == 2:
-                cell.tensormap = 0
+                for marks in (cell.writers, cell.readers):
+                    marks.difference_update(list(marks) if everyone else (agent, ENGINE))
+            elif operation.kind is ir.FenceKind.TENSORMAP_ACQUIRE:
+                cell.released = False
+            elif cell.authors:
+                cell.authors -= set(cell.authors) if everyone else {agent, ENGINE}
+                cell.released = not cell.authors
 
     # ---------------------------------------------------------------------- mbarriers
 

@@ -47,8 +47,6 @@ class CellTrack:
     generic_reads: dict[int, Moment] = field(default_factory=dict)
     engine_write: Flight | None = None
     engine_reads: list[Flight] = field(default_factory=list)
-    last_generic: Past | None = None
-    releases: dict[int, list[Moment]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -87,7 +85,6 @@ class MemoryRules:
             if touch.write:
                 self._record_write(cell, past, at)
                 cell.generic_writes[at.agent] = at
-                cell.last_generic = past
             else:
                 self._record_read(cell, past)
                 cell.generic_reads[at.agent] = at
@@ -106,7 +103,6 @@ class MemoryRules:
                 self._record_write(cell, past, at)
                 if generic:
                     cell.engine_write = flight
-                    cell.last_generic = past
             else:
                 self._record_read(cell, past)
                 if generic:
@@ -226,19 +222,6 @@ class MemoryRules:
             lines[operation.spaces] = line
         line.indices.append(at.index)
         line.moments.append(at)
-        if operation.kind is ir.FenceKind.TENSORMAP_RELEASE:
-            self._release(at, line)
-
-    def _release(self, at: Moment, line: FenceLine) -> None:
-        """Note the release at every cell where it is effective."""
-        for name, cell in self._cells.items():
-            covered, near = self._covered(line, name)
-            if not covered:
-                continue
-            own = cell.generic_writes.get(at.agent)
-            marked = own is not None and not self._own_fence(at.agent, own.index, name, at)
-            if (self._path_rule and near) or (marked and not self._path_rule):
-                cell.releases.setdefault(at.agent, []).append(at)
 
     def _covered(self, line: FenceLine, cell: Cell) -> tuple[bool, bool]:
         key = (line.operation.spaces, cell, line.cta)
@@ -249,10 +232,10 @@ class MemoryRules:
         return answer
 
     def _own_fence(
-        self, agent: int, index: int, cell: Cell, at: Moment, seen: bool = False
+        self, kind: ir.FenceKind, agent: int, index: int, cell: Cell, at: Moment, seen: bool
     ) -> bool:
         """Whether the agent fenced the cell after its event `index` and before the moment."""
-        for line in self._lines.get((agent, ir.FenceKind.ASYNC), {}).values():
+        for line in self._lines.get((agent, kind), {}).values():
             place = bisect_right(line.indices, index)
             if (
                 place < len(line.indices)
@@ -279,28 +262,35 @@ class MemoryRules:
         return result
 
     def _agent_mark_cleared(
-        self, agent: int, index: int, cell: Cell, at: Moment, seen: bool = False
+        self,
+        kind: ir.FenceKind,
+        agent: int,
+        index: int,
+        cell: Cell,
+        at: Moment,
+        seen: bool = False,
     ) -> bool:
-        if self._own_fence(agent, index, cell, at, seen):
+        if self._own_fence(kind, agent, index, cell, at, seen):
             return True
         return self._path_rule and any(
             self._clocks.before(agent, index, fence, seen)
-            for fence in self._last_fences(ir.FenceKind.ASYNC, cell, at, True, seen)
+            for fence in self._last_fences(kind, cell, at, True, seen)
         )
 
-    def _engine_mark_cleared(self, flight: Flight, cell: Cell, at: Moment) -> bool:
+    def _engine_mark_cleared(
+        self, kind: ir.FenceKind, flight: Flight, cell: Cell, at: Moment
+    ) -> bool:
         return any(
-            self._clocks.over(flight, fence)
-            for fence in self._last_fences(ir.FenceKind.ASYNC, cell, at, False)
+            self._clocks.over(flight, fence) for fence in self._last_fences(kind, cell, at, False)
         )
 
     def _check_proxy(self, at: Moment, flight: Flight, touch: Touch) -> None:
         """No interleaving may reach the issue with a generic access unfenced."""
         cell = self._cells[touch.cell]
         if touch.proxy is ir.Proxy.TENSORMAP:
-            if cell.last_generic is not None and not self._map_published(cell, touch.cell, at):
+            if not self._map_published(cell, touch.cell, at):
                 kind = FaultKind.MISSING_TENSORMAP_FENCE
-                self._unfenced(kind, at, flight, touch, cell.last_generic.flight)
+                self._unfenced(kind, at, flight, touch, cell.engine_write)
             return
         if touch.proxy is not ir.Proxy.ASYNC:
             return
@@ -322,32 +312,40 @@ class MemoryRules:
         marks: dict[int, Moment],
         engines: list[Flight],
     ) -> None:
+        fence = ir.FenceKind.ASYNC
         for agent, mark in marks.items():
-            if not self._agent_mark_cleared(agent, mark.index, touch.cell, at):
+            if not self._agent_mark_cleared(fence, agent, mark.index, touch.cell, at):
                 self._unfenced(kind, at, flight, touch, None)
             elif self._clocks.weak and not self._agent_mark_cleared(
-                agent, mark.index, touch.cell, at, seen=True
+                fence, agent, mark.index, touch.cell, at, seen=True
             ):
                 instance = self._layout.agents[agent].instances[mark.index]
                 self._weak(Past(mark, instance, True), at, flight.instance, touch.cell)
         for engine in engines:
             if engine.agent == at.agent and engine.group == 0 and engine.queue is not None:
                 continue  # its group is still open: it cannot end before this issue
-            if not self._engine_mark_cleared(engine, touch.cell, at):
+            if not self._engine_mark_cleared(fence, engine, touch.cell, at):
                 self._unfenced(kind, at, flight, touch, engine)
 
     def _map_published(self, cell: CellTrack, name: Cell, at: Moment) -> bool:
-        """Whether a release after the last write and an acquire after it are before the moment."""
-        write = cell.last_generic
-        assert write is not None
-        for acquire in self._last_fences(ir.FenceKind.TENSORMAP_ACQUIRE, name, at, False):
-            for agent, releases in cell.releases.items():
-                for release in reversed(releases):
-                    if self._clocks.before(agent, release.index, acquire):
-                        if self._ordered(write, release):
-                            return True
-                        break
-        return False
+        """Whether each who wrote has released, and an acquire after that is before the moment.
+
+        One acquire each suffices: whichever release is the last of a run, one follows it.
+        """
+        release = ir.FenceKind.TENSORMAP_RELEASE
+        acquires = self._last_fences(ir.FenceKind.TENSORMAP_ACQUIRE, name, at, False)
+        written = cell.engine_write
+        if written is not None and not any(
+            self._engine_mark_cleared(release, written, name, acquire) for acquire in acquires
+        ):
+            return False
+        return all(
+            any(
+                self._agent_mark_cleared(release, agent, write.index, name, acquire)
+                for acquire in acquires
+            )
+            for agent, write in cell.generic_writes.items()
+        )
 
     def _unfenced(
         self, kind: FaultKind, at: Moment, flight: Flight, touch: Touch, engine: Flight | None

@@ -87,12 +87,16 @@ class Named:
 
 @dataclass(slots=True, eq=False)
 class CellTable:
-    """Content, unfenced generic accessors, tensor map state, and the flights that hold the cell."""
+    """Content, unfenced generic accessors, tensor map state, and the flights that hold the cell.
+
+    `authors` have yet to release what they wrote of a tensor map; `released` waits for an acquire.
+    """
 
     tile: int | str
     writers: set[int] = field(default_factory=set)
     readers: set[int] = field(default_factory=set)
-    tensormap: int = 0
+    authors: set[int] = field(default_factory=set)
+    released: bool = False
     holders: list[tuple[Flight, bool, int | None]] = field(default_factory=list)
 
 

@@ -6,12 +6,12 @@ The rules (PTX "Async Proxy", "fence"; the reading of `titan/sync/memory_rules.p
   agent of the memory's CTA does on the path from one to the other (path rule). What an engine has
   written through the generic proxy is fenced by any agent after the engine's end;
 - generic read, then asynchronous write: the same, by the policy `war_fence`;
-- a write of a tensor map, then its use: a release after the write, then an acquire, then the use;
+- a write of a tensor map, then its use: a release after the write, by who wrote (path rule: by
+  any agent), then an acquire by any agent, then the use;
 - an initialised mbarrier, then its use by an engine or another CTA: the initialiser's own fence;
 - asynchronous access, then generic access: nothing but the completion, which has its own fence.
 
-A demand is a pair with its alternatives. An alternative is a set of fences that must be there, and
-of fences that must not (one that fences the writer's mark away leaves a release nothing to do).
+A demand is a pair with its alternatives. An alternative is a set of fences that must be there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ class Choice:
 @dataclass(frozen=True, slots=True)
 class Alternative:
     needed: frozenset[Choice]
-    forbidden: frozenset[Choice] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,6 @@ class _CellHistory:
     reads: dict[int, int] = field(default_factory=dict)
     engine_write: tuple[Flight, int] | None = None
     engine_reads: list[tuple[Flight, int]] = field(default_factory=list)
-    last: tuple[int, bool] | None = None  # node after which the last generic write is over
 
 
 class Demands:
@@ -127,15 +125,12 @@ class Demands:
         asynchronous = isinstance(effect.instance.operation, ir.Asynchronous)
         if not asynchronous:
             (cell.writes if effect.write else cell.reads)[effect.agent] = effect.node
-            if effect.write:
-                cell.last = (effect.node, False)
             return
         if effect.end is None:
             return  # never committed: it has no end
         flight = self._recording.flights[effect.end]
         if effect.write:
             cell.engine_write = (flight, effect.end)
-            cell.last = (effect.end, True)
         else:
             cell.engine_reads.append((flight, effect.end))
 
@@ -144,8 +139,7 @@ class Demands:
         if cell is None or not isinstance(effect.instance.operation, ir.Asynchronous):
             return
         if effect.proxy is ir.Proxy.TENSORMAP:
-            if cell.last is not None:
-                yield self._map_demand(effect, cell)
+            yield from self._map_demands(effect, cell)
         elif effect.proxy is ir.Proxy.ASYNC:
             engines = [cell.engine_write] if cell.engine_write is not None else []
             yield from self._marks(FaultKind.MISSING_FENCE, effect, cell.writes, engines)
@@ -214,79 +208,71 @@ class Demands:
             for choice, _ in self._covers(number, effect.cell)
         }
         if self._path_rule:
-            found |= self._by_anyone(mark, effect, True)
+            found |= self._by_anyone(kind, mark, effect, True)
         return frozenset(Alternative(frozenset({choice})) for choice in found)
 
-    def _by_anyone(self, mark: int, effect: MemoryEffect, near_only: bool) -> set[Choice]:
+    def _by_anyone(
+        self, kind: ir.FenceKind, mark: int, effect: MemoryEffect, near_only: bool
+    ) -> set[Choice]:
         """Fences of all agents on a path from the mark to the access."""
-        found: set[Choice] = set()
-        for (_, kind), line in self._lines.items():
-            if kind is not ir.FenceKind.ASYNC:
-                continue
-            for number in line:
-                if number >= effect.node:
-                    break
-                covering = self._covers(number, effect.cell)
-                choices = {choice for choice, near in covering if near or not near_only}
-                if (
-                    choices
-                    and self._graph.before(mark, number, near_only)
-                    and self._graph.before(number, effect.node, near_only)
-                ):
-                    found |= choices
-        return found
-
-    def _after_engine(self, end: int, effect: MemoryEffect) -> frozenset[Alternative]:
-        found = self._by_anyone(end, effect, False)
-        return frozenset(Alternative(frozenset({choice})) for choice in found)
-
-    def _map_demand(self, effect: MemoryEffect, cell: _CellHistory) -> Demand:
-        assert cell.last is not None
-        written = cell.last[0]
-        found: set[Alternative] = set()
-        for (agent, kind), line in self._lines.items():
-            if kind is not ir.FenceKind.TENSORMAP_RELEASE:
-                continue
-            for release in line:
-                if release >= effect.node or not self._graph.before(written, release):
-                    continue
-                found |= self._released(agent, release, effect, cell)
-        return Demand(
-            FaultKind.MISSING_TENSORMAP_FENCE,
-            written, effect.node, effect.cell, effect.agent, frozenset(found),
-        )  # fmt: skip
-
-    def _released(
-        self, agent: int, release: int, effect: MemoryEffect, cell: _CellHistory
-    ) -> set[Alternative]:
-        """The alternatives that use this release, each with an acquire after it."""
-        own = cell.writes.get(agent)
-        forbidden: set[Choice] = set()
-        marked = own is not None and own < release
-        if own is not None and marked:
-            for number in self._own(agent, own, ir.FenceKind.ASYNC, release, False):
-                forbidden.update(choice for choice, _ in self._covers(number, effect.cell))
-        firsts = [
-            (choice, frozenset() if self._path_rule and near else frozenset(forbidden))
-            for choice, near in self._covers(release, effect.cell)
-            if marked or (self._path_rule and near)
-        ]
-        return {
-            Alternative(frozenset({first, second}), without)
-            for second in self._acquires(release, effect)
-            for first, without in firsts
-        }
-
-    def _acquires(self, release: int, effect: MemoryEffect) -> set[Choice]:
-        """The acquires between the release and the access, by any agent."""
         return {
             choice
-            for (_, kind), line in self._lines.items()
-            if kind is ir.FenceKind.TENSORMAP_ACQUIRE
-            for acquire in line
-            if self._graph.before(release, acquire) and self._graph.before(acquire, effect.node)
-            for choice, _ in self._covers(acquire, effect.cell)
+            for number in self._of_all(kind, mark, effect.node, near_only)
+            for choice, near in self._covers(number, effect.cell)
+            if near or not near_only
         }
+
+    def _of_all(self, kind: ir.FenceKind, mark: int, before: int, visible: bool) -> Iterator[int]:
+        """The fences of all agents on a path from one node to another."""
+        for (_, found), line in self._lines.items():
+            for number in line if found is kind else ():
+                if number >= before:
+                    break
+                if self._graph.before(mark, number, visible) and self._graph.before(
+                    number, before, visible
+                ):
+                    yield number
+
+    def _after_engine(self, end: int, effect: MemoryEffect) -> frozenset[Alternative]:
+        found = self._by_anyone(ir.FenceKind.ASYNC, end, effect, False)
+        return frozenset(Alternative(frozenset({choice})) for choice in found)
+
+    def _map_demands(self, effect: MemoryEffect, cell: _CellHistory) -> Iterator[Demand]:
+        """Each who wrote the map releases it; whoever does so last, an acquire follows."""
+        kind = ir.FenceKind.TENSORMAP_RELEASE
+        for agent, mark in cell.writes.items():
+            yield self._map_demand(effect, mark, self._own(agent, mark, kind, effect.node, False))
+        if cell.engine_write is not None:
+            end = cell.engine_write[1]
+            yield self._map_demand(effect, end, self._of_all(kind, end, effect.node, False), True)
+
+    def _map_demand(
+        self, effect: MemoryEffect, mark: int, releases: Iterator[int], engine: bool = False
+    ) -> Demand:
+        """The alternatives: one of the releases, and an acquire after it."""
+        release, acquire = ir.FenceKind.TENSORMAP_RELEASE, ir.FenceKind.TENSORMAP_ACQUIRE
+        firsts = [
+            (number, choice)
+            for number in releases
+            for choice, _ in self._covers(number, effect.cell)
+        ]
+        if self._path_rule and not engine:
+            firsts += [
+                (number, choice)
+                for number in self._of_all(release, mark, effect.node, False)
+                for choice, near in self._covers(number, effect.cell)
+                if near
+            ]
+        found = {
+            Alternative(frozenset({first, second}))
+            for number, first in firsts
+            for later in self._of_all(acquire, number, effect.node, False)
+            for second, _ in self._covers(later, effect.cell)
+        }
+        return Demand(
+            FaultKind.MISSING_TENSORMAP_FENCE,
+            mark, effect.node, effect.cell, effect.agent, frozenset(found),
+        )  # fmt: skip
 
     def _publication(self) -> Iterator[Demand]:
         for use in self._recording.uses:

@@ -59,11 +59,8 @@ def itself(fence: ir.Fence) -> tuple[Choice, ...]:
 def satisfied(demand: Demand, chosen: frozenset[Choice] | None = None) -> bool:
     """Whether the chosen fences (None: all that there are) justify the pair."""
     if chosen is None:
-        return any(not alternative.forbidden for alternative in demand.alternatives)
-    return any(
-        alternative.needed <= chosen and not alternative.forbidden & chosen
-        for alternative in demand.alternatives
-    )
+        return bool(demand.alternatives)
+    return any(alternative.needed <= chosen for alternative in demand.alternatives)
 
 
 def judge(

@@ -1,9 +1,9 @@
 """The fences of least cost that justify every pair: a weighted hitting set, solved exactly (z3).
 
-Every demand needs one of its alternatives; an alternative needs all its fences and none of those it
-forbids. The objectives in this order: cost, number of fences, changes to the text, and early
-places. What the solver says is not believed: `satisfied` checks each demand again, and the kernel
-that results is verified by the engines that know nothing of this graph.
+Every demand needs one of its alternatives; an alternative needs all its fences. The objectives in
+this order: cost, number of fences, changes to the text, and early places. What the solver says is
+not believed: `satisfied` checks each demand again, and the kernel that results is verified by the
+engines that know nothing of this graph.
 """
 
 from __future__ import annotations
@@ -79,12 +79,7 @@ def _solve(
 ) -> frozenset[Choice]:
     import z3
 
-    used = {
-        choice
-        for clause in clauses
-        for alternative in clause
-        for choice in alternative.needed | alternative.forbidden
-    }
+    used = {choice for clause in clauses for alternative in clause for choice in alternative.needed}
     order = sorted(used - fixed, key=lambda choice: (weights[choice].place, repr(choice)))
     names = {choice: z3.Bool(f"f{number}") for number, choice in enumerate(order)}
     optimiser = z3.Optimize()
@@ -95,10 +90,7 @@ def _solve(
 
     for clause in sorted(clauses, key=lambda item: sorted(map(repr, item))):
         options = [
-            z3.And(
-                *[literal(choice) for choice in sorted(alternative.needed, key=repr)],
-                *[z3.Not(literal(choice)) for choice in sorted(alternative.forbidden, key=repr)],
-            )
+            z3.And(*[literal(choice) for choice in sorted(alternative.needed, key=repr)])
             for alternative in sorted(clause, key=repr)
         ]
         optimiser.add(z3.Or(*options))

@@ -88,7 +88,7 @@ class Machine(BarrierRules):
                 for cell in cells_of(buffer, stage, None):
                     tile = UNDEFINED if buffer.initial is None else buffer.initial
                     if cell not in cells or buffer.initial is not None:
-                        cells[cell] = CellState(tile, nobody, nobody, 0)
+                        cells[cell] = CellState(tile, nobody, nobody, nobody, False)
         queues = {
             (agent.number, queue.name): QueueState((), ())
             for agent in self.agents

@@ -143,7 +143,10 @@ class MemoryRules(ControlFlow):
     def note_write(draft: Draft, cell: Cell, tile: int, agent: int) -> None:
         """A generic write: new content, not yet visible to the other proxies."""
         held = draft.cells[cell]
-        draft.cells[cell] = CellState(tile, held.writers | {agent}, held.readers, 1)
+        own = frozenset((agent,))
+        draft.cells[cell] = CellState(
+            tile, held.writers | own, held.readers, held.authors | own, False
+        )
 
     @staticmethod
     def note_read(draft: Draft, cell: Cell, agent: int) -> None:
@@ -171,7 +174,7 @@ class MemoryRules(ControlFlow):
                     "this asynchronous write"
                 )
                 doing.fail(FaultKind.MISSING_FENCE_WAR, message, cell[0])
-        elif proxy is ir.Proxy.TENSORMAP and held.tensormap:
+        elif proxy is ir.Proxy.TENSORMAP and (held.authors or held.released):
             message = f"the tensor map in {where} was written and is used without a tensormap fence"
             doing.fail(FaultKind.MISSING_TENSORMAP_FENCE, message, cell[0])
 
@@ -199,12 +202,10 @@ class MemoryRules(ControlFlow):
 
 def _fenced(held: CellState, kind: ir.FenceKind, agent: int, everyone: bool) -> CellState:
     """One cell after a proxy fence by `agent`, for its own accesses or for everyone's."""
+    gone = held.writers | held.readers | held.authors if everyone else {agent, ENGINE}
     if kind is ir.FenceKind.ASYNC:
-        if everyone:
-            return held._replace(writers=frozenset(), readers=frozenset())
-        own = frozenset((agent, ENGINE))
-        return held._replace(writers=held.writers - own, readers=held.readers - own)
+        return held._replace(writers=held.writers - gone, readers=held.readers - gone)
     if kind is ir.FenceKind.TENSORMAP_RELEASE:
-        released = held.tensormap == 1 and (everyone or agent in held.writers)
-        return held._replace(tensormap=2) if released else held
-    return held._replace(tensormap=0) if held.tensormap == 2 else held
+        authors = held.authors - gone
+        return held._replace(authors=authors, released=not authors) if held.authors else held
+    return held._replace(released=False)

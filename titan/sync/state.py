@@ -63,12 +63,17 @@ class NamedState(NamedTuple):
 
 
 class CellState(NamedTuple):
-    """The tile held; the agents whose generic writes or reads are not fenced; tensor map state."""
+    """The tile held; the agents whose generic writes or reads are not fenced; tensor map state.
+
+    `authors` have written and not yet released to the tensormap proxy what they wrote. `released`:
+    all have, and no acquire has followed.
+    """
 
     tile: int
     writers: frozenset[int]
     readers: frozenset[int]
-    tensormap: int  # 0 clean, 1 written, 2 released
+    authors: frozenset[int]
+    released: bool
 
 
 class QueueState(NamedTuple):

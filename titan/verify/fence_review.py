@@ -171,7 +171,7 @@ class _Reviewer:
             helping = {
                 choice
                 for alternative in demand.alternatives
-                if alternative.needed <= existing and not alternative.forbidden & existing
+                if alternative.needed <= existing
                 for choice in alternative.needed
             }
             if not helping:

@@ -103,6 +103,9 @@ enum { B_STATUS, B_OWNER, B_EXPECTED, B_PENDING, B_BYTES, B_PHASE, B_TOKENS, B_W
 enum { D_ARRIVED, D_EXPECTED, D_AGENTS, D_SYNCS, D_WORDS };
 enum { C_TILE, C_WRITERS, C_READERS, C_MAP, C_WORDS };
 
+/* C_MAP: the agents that have yet to release what they wrote of a tensor map, or this. */
+#define MAP_RELEASED ((word)-1)
+
 /* Words of an agent's region before its variables, and of a flight before its values.
  * A flight's values: (piece, tile) of every effect, then (barrier, amount) of every completion. */
 enum { A_NODE, A_ISSUED, A_FLIGHTS, A_VARIABLES };

@@ -76,11 +76,11 @@ static void do_fence(search_t *s, word *w, int agent, const node_t *node)
         if (node->x == FENCE_ASYNC) {
             held[C_WRITERS] = path ? 0 : held[C_WRITERS] & ~own;
             held[C_READERS] = path ? 0 : held[C_READERS] & ~own;
-        } else if (node->x == FENCE_RELEASE) {
-            if (held[C_MAP] == 1 && (path || held[C_WRITERS] >> agent & 1))
-                held[C_MAP] = 2;
-        } else if (held[C_MAP] == 2) {
-            held[C_MAP] = 0;
+        } else if (held[C_MAP] == MAP_RELEASED) {
+            held[C_MAP] = node->x == FENCE_RELEASE ? MAP_RELEASED : 0;
+        } else if (node->x == FENCE_RELEASE && held[C_MAP]) {
+            held[C_MAP] = path ? 0 : held[C_MAP] & ~own;
+            held[C_MAP] = held[C_MAP] ? held[C_MAP] : MAP_RELEASED;
         }
     }
 }

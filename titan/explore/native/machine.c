@@ -133,7 +133,7 @@ static void mark_cell(search_t *s, word *w, word cell, int write, word bit)
         if (info->writers)
             held[C_WRITERS] |= bit;
         if (info->map)
-            held[C_MAP] = 1;
+            held[C_MAP] = (held[C_MAP] == MAP_RELEASED ? 0 : held[C_MAP]) | bit;
     } else if (info->readers) {
         held[C_READERS] |= bit;
     }
