@@ -2,19 +2,69 @@
 
 A kernel that hangs shows nothing. Rendered threads execute their barriers even after a bounded
 wait gave up, so only the barriers themselves decide. One walk over them stands for all: a barrier
-that is used by the same threads with the same count completes in every order or in none. Barriers
-whose number is computed, or that carry a static instance, are refused.
+that is used by the same threads with the same count completes in every order or in none. A number
+in a register that still has its first value is known; one that is computed is refused. PTX tells
+barriers apart by number only, so static instances are fine where one number has one instance.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from titan.memory.ast import Barrier, ClusterBarrier, LitmusTest, Thread
-from titan.memory.render.layout import Layout, Seat
+from titan.memory import ast
+from titan.memory.ast import Barrier, ClusterBarrier, LitmusTest, Operand, Thread
+from titan.memory.render.places import Layout, Seat
 from titan.memory.render.refusal import NotRenderable
 
 BARRIERS = 16  # named barriers of a CTA
+
+
+def with_numbers(test: LitmusTest) -> LitmusTest:
+    """The test with the number and the count of every barrier written out.
+
+    Raises `NotRenderable` for one that is computed, and where PTX would join static instances.
+    """
+    threads = tuple(replace(thread, instructions=_numbered(thread)) for thread in test.threads)
+    instances: dict[tuple[object, Operand], int | None] = {}
+    for thread in threads:
+        for step in thread.instructions:
+            if isinstance(step, Barrier):
+                key = (thread.placement, step.identifier)
+                if instances.setdefault(key, step.instance) != step.instance:
+                    raise NotRenderable(
+                        "barrier instance",
+                        "ptx joins the static instances of one barrier number",
+                        step.span,
+                    )
+    return replace(test, threads=threads)
+
+
+def _numbered(thread: Thread) -> tuple[ast.Instruction, ...]:
+    known: dict[str, int | None] = dict(thread.registers)
+    jumps = any(isinstance(step, ast.Label) for step in thread.instructions)
+    steps: list[ast.Instruction] = []
+    for step in thread.instructions:
+        if isinstance(step, Barrier):
+            if jumps:
+                raise NotRenderable(
+                    "loop", "a barrier in a thread with jumps might not be reached", step.span
+                )
+            count = None if step.count is None else _value(step.count, known, step)
+            number = _value(step.identifier, known, step)
+            steps.append(replace(step, identifier=number, count=count))
+        else:
+            steps.append(step)
+        assigned = getattr(step, "destination", None)
+        if assigned is not None:
+            known[assigned] = None
+    return tuple(steps)
+
+
+def _value(operand: Operand, known: dict[str, int | None], barrier: Barrier) -> int:
+    value = operand if isinstance(operand, int) else known.get(operand.name, 0)
+    if value is None:
+        raise NotRenderable("barrier", "the barrier's number or count is computed", barrier.span)
+    return value
 
 
 def participants(test: LitmusTest, thread: Thread, barrier: Barrier) -> int:
@@ -41,26 +91,17 @@ def cluster_phases(layout: Layout) -> dict[int, int]:
 
 
 def check_barriers(test: LitmusTest, layout: Layout) -> None:
-    """Raises `NotRenderable` for a barrier that is not static or that would wait for ever."""
+    """Raises `NotRenderable` for a barrier that does not exist or that would wait for ever."""
     for seat in layout.seats:
         for step in seat.thread.instructions:
             if isinstance(step, Barrier):
-                _static(step)
+                assert isinstance(step.identifier, int)
+                if not 0 <= step.identifier < BARRIERS:
+                    raise NotRenderable(
+                        "barrier", f"no barrier has number {step.identifier}", step.span
+                    )
     _clusters(layout)
     _run(test, layout)
-
-
-def _static(barrier: Barrier) -> None:
-    if barrier.instance is not None:
-        raise NotRenderable(
-            "barrier instance", "static instances of a barrier are not known to ptx", barrier.span
-        )
-    if not isinstance(barrier.identifier, int) or not (
-        barrier.count is None or isinstance(barrier.count, int)
-    ):
-        raise NotRenderable("barrier", "the barrier's number or count is computed", barrier.span)
-    if not 0 <= barrier.identifier < BARRIERS:
-        raise NotRenderable("barrier", f"no barrier has number {barrier.identifier}", barrier.span)
 
 
 def _clusters(layout: Layout) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from titan.memory.render.kernel import render
+from titan.memory.render.outcomes import verdict_of
 from titan.memory.render.refusal import NotRenderable
 from titan.memory.suite import read_test
 
@@ -29,7 +30,9 @@ def render_all(
     refused: list[tuple[Path, NotRenderable]] = []
     for path in paths:
         try:
-            rendering = render(read_test(path))
+            test = read_test(path)
+            render(test)  # refused before the solver is asked
+            rendering = render(test, verdict_of(test))
         except NotRenderable as error:
             refused.append((path, error))
             continue

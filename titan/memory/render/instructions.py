@@ -10,8 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from titan.memory import ast
-from titan.memory.ast import Direction, GroupKind, Proxy, Register, Scope, Space
-from titan.memory.render.layout import WARP_THREADS, Cell, Layout, Seat
+from titan.memory.ast import Direction, GroupKind, Proxy, Register, Scope, Semantics, Space
+from titan.memory.render.places import (
+    TENSOR_TILE_BYTES,
+    WARP_THREADS,
+    Cell,
+    Layout,
+    Region,
+    Seat,
+)
 from titan.memory.render.refusal import NotRenderable
 
 Constraint = tuple[str, str]  # GCC-style constraint, C expression
@@ -31,13 +38,13 @@ class Assembly:
 class Writer:
     """Writes the instructions of one thread; collects the registers and addresses they use.
 
-    `addresses` maps a C variable to the cell and the state space its address is for.
+    `addresses` maps a C variable to its declaration; the C names in it are those of the template.
     """
 
     layout: Layout
     seat: Seat
     registers: dict[str, int] = field(default_factory=dict)
-    addresses: dict[str, tuple[Cell, str]] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
     accumulators: set[str] = field(default_factory=set)
 
     def register(self, name: str) -> str:
@@ -47,17 +54,32 @@ class Writer:
         """The state space to write in an instruction, and the operand that holds the address."""
         cell = self.layout.cells[name]
         if cell.cta is None:
-            self.addresses[f"g{cell.index}"] = (cell, "global")
-            return "global", ("l", f"g{cell.index}")
+            return "global", ("l", self.generic(cell))
         if cell.cta == self.seat.cta:
-            self.addresses[f"s{cell.index}"] = (cell, "shared::cta")
-            return "shared::cta", ("r", f"s{cell.index}")
+            variable = f"s{cell.index}"
+            self.addresses[variable] = f"unsigned {variable} = own + {cell.offset}u"
+            return "shared::cta", ("r", variable)
         if self.layout.cluster(cell.cta) != self.layout.cluster(self.seat.cta):
             raise NotRenderable(
                 "reach", "shared memory of another cluster cannot be addressed", step.span
             )
-        self.addresses[f"d{cell.index}"] = (cell, "shared::cluster")
-        return "shared::cluster", ("r", f"d{cell.index}")
+        variable, rank = f"d{cell.index}", self.layout.rank(cell.cta)
+        self.addresses[variable] = f"unsigned {variable} = peer(own + {cell.offset}u, {rank}u)"
+        return "shared::cluster", ("r", variable)
+
+    def generic(self, cell: Cell) -> str:
+        """The C variable with the address of a global cell, through the view of its name."""
+        variable = f"g{cell.index}"
+        self.addresses[variable] = (
+            f"address_t {variable} = (address_t)__cvta_generic_to_global({pointer(cell)})"
+        )
+        return variable
+
+    def plain(self, cell: Cell) -> str:
+        """The C variable with the generic address of a global cell."""
+        variable = f"p{cell.index}"
+        self.addresses[variable] = f"address_t {variable} = (address_t)({pointer(cell)})"
+        return variable
 
     def own(self, name: str, step: ast.Instruction) -> Constraint:
         """The address of a location that has to be in the shared memory of the own CTA."""
@@ -84,7 +106,8 @@ class Writer:
             case ast.ProxyFence():
                 return self._proxy_fence(step)
             case ast.Barrier(identifier, waits):
-                form = "sync" if waits else "arrive"
+                form = ("cta." if step.instance is not None else "") + "arrive" * (not waits)
+                form += "sync" * waits
                 return Assembly(f"bar.{form} {identifier:d}, {participants * WARP_THREADS};")
             case ast.ClusterBarrier(waits, semantics):
                 form = "wait" if waits else "arrive"
@@ -93,8 +116,6 @@ class Writer:
                 if operation not in _ARITHMETIC:
                     raise NotRenderable("no such form", f"ptx has no {operation}", step.span)
                 return self._valued(f"{_ARITHMETIC[operation]} %0", [], operands, destination, step)
-            case ast.Label() | ast.Branch():
-                raise NotRenderable("loop", "loops and branches are not rendered", step.span)
             case ast.MatrixRead() | ast.TensorCommit() | ast.NoEffect():
                 return self._matrix(step)
             case ast.CommitGroup() | ast.WaitGroup():
@@ -124,15 +145,74 @@ class Writer:
 
     def _access(self, step: ast.Load | ast.Store) -> Assembly:
         if step.proxy is not Proxy.GENERIC:
-            raise NotRenderable(
-                f"{step.proxy} proxy", f"the {step.proxy} proxy is not rendered", step.span
-            )
+            return self._bound(step)
+        if self.layout.cells[step.location].is_map:
+            return self._edit(step)
         space, address = self.place(step.location, step)
         order = f"{step.semantics}" + (f".{step.scope}" if step.scope is not None else "")
         if isinstance(step, ast.Load):
             output = ("=r", self.register(step.destination))
             return Assembly(f"ld.{order}.{space}.s32 %0, [%1];", (output,), (address,))
         return self._valued(f"st.{order}.{space}.s32 [%0]", [address], (step.value,), None, step)
+
+    def _bound(self, step: ast.Load | ast.Store) -> Assembly:
+        """An access through a texture, a surface, or constant memory, that the host has bound."""
+        if step.semantics is not Semantics.WEAK:
+            raise NotRenderable(
+                "no such form", f"ptx has no {step.semantics} access of this proxy", step.span
+            )
+        cell = self.layout.cells[step.location]
+        if step.proxy is Proxy.CONSTANT and isinstance(step, ast.Load):
+            variable = f"c{cell.index}"
+            self.addresses[variable] = (
+                f"address_t {variable} = (address_t)__cvta_generic_to_constant("
+                f"titan_constant + place * CONSTANT_STRIDE + {cell.offset})"
+            )
+            output = ("=r", self.register(step.destination))
+            return Assembly("ld.const.s32 %0, [%1];", (output,), (("l", variable),))
+        variable = f"t{cell.index}"
+        self.addresses[variable] = f"int {variable} = (int)({texel(cell)})"
+        at = ("r", variable)
+        if step.proxy is Proxy.TEXTURE and isinstance(step, ast.Load):
+            texture = "texture" if cell.region is Region.ARRAY else f"texture{cell.view}"
+            return Assembly(
+                "{ .reg .s32 a, b, c; tex.1d.v4.s32.s32 {%0, a, b, c}, [%1, {%2}]; }",
+                (("=r", self.register(step.destination)),),
+                (("l", texture), at),
+            )
+        if step.proxy is not Proxy.SURFACE:
+            raise NotRenderable("no such form", f"ptx has no {step.proxy} store", step.span)
+        self.addresses[variable] = f"int {variable} = (int)({texel(cell)}) * 4"
+        if isinstance(step, ast.Load):
+            output = ("=r", self.register(step.destination))
+            text = "suld.b.1d.b32.trap {%0}, [%1, {%2}];"
+            return Assembly(text, (output,), (("l", "surface"), at))
+        surface: list[Constraint] = [("l", "surface"), at]
+        if isinstance(step.value, Register):
+            surface.append(("r", self.register(step.value.name)))
+            return Assembly("sust.b.1d.b32.trap [%0, {%1}], {%2};", (), tuple(surface))
+        store = "sust.b.1d.b32.trap [%0, {%1}], {v};"
+        text = f"{{ .reg .b32 v; mov.b32 v, {step.value:d}; {store} }}"
+        return Assembly(text, (), tuple(surface))
+
+    def _edit(self, step: ast.Load | ast.Store) -> Assembly:
+        """A store to a tensor map lets it point at the tile that has the stored value."""
+        cell = self.layout.cells[step.location]
+        if isinstance(step, ast.Load) or step.semantics is not Semantics.WEAK:
+            raise NotRenderable(
+                "tensor map", "a tensor map is edited by weak writes and not read", step.span
+            )
+        tiles = dict(cell.tiles)
+        assert isinstance(step.value, int)
+        variable = f"v{cell.index}_{step.value}".replace("-", "m")
+        self.addresses[variable] = (
+            f"address_t {variable} = (address_t)(mine0 + {tiles[step.value]})"
+        )
+        return Assembly(
+            "tensormap.replace.tile.global_address.global.b1024.b64 [%0], %1;",
+            (),
+            (("l", self.generic(cell)), ("l", variable)),
+        )
 
     def _atomic(self, step: ast.Atomic) -> Assembly:
         if step.operation not in _ATOMICS:
@@ -175,8 +255,7 @@ class Writer:
         cell = self.layout.cells[step.location]
         if cell.shared:
             raise NotRenderable("reach", "a tensor map is fenced in global memory", step.span)
-        self.addresses[f"p{cell.index}"] = (cell, "generic")
-        return Assembly(text + " [%0], 128;", (), (("l", f"p{cell.index}"),))
+        return Assembly(text + " [%0], 128;", (), (("l", self.plain(cell)),))
 
     def _matrix(self, step: ast.Instruction) -> Assembly:
         if isinstance(step, ast.NoEffect) and step.spelling.startswith("wgmma.fence"):
@@ -268,9 +347,7 @@ class Writer:
 
     def _bulk(self, step: ast.BulkCopy) -> Assembly:
         if step.tensormap is not None or step.source is None:
-            raise NotRenderable(
-                "tensor copy", "a tensor copy needs a descriptor encoded by the host", step.span
-            )
+            return self._tensor(step)
         if step.size <= 0 or step.size % 16:
             raise NotRenderable("size", "bulk copies move multiples of 16 bytes", step.span)
         space, source = self.place(step.source, step)
@@ -302,6 +379,32 @@ class Writer:
             (destination, source, barrier),
         )
 
+    def _tensor(self, step: ast.BulkCopy) -> Assembly:
+        """A copy of the box that the tensor map points at; the map is in global memory."""
+        if step.source is not None or len(step.destinations) > 1 or not step.barriers:
+            raise NotRenderable(
+                "tensor copy", "only loads of the descriptor's own tile are rendered", step.span
+            )
+        assert step.tensormap is not None
+        if step.size != TENSOR_TILE_BYTES:
+            raise NotRenderable("size", f"the tile has {TENSOR_TILE_BYTES} bytes", step.span)
+        cell = self.layout.cells[step.tensormap]
+        if cell.shared:
+            raise NotRenderable("reach", "a tensor map is in global memory", step.span)
+        target, destination = self.place(step.destinations[0], step)
+        _, barrier = self.place(step.barriers[0], step)
+        homes = {self.layout.cells[n].cta for n in (step.destinations[0], step.barriers[0])}
+        if target == "global" or len(homes) != 1:
+            raise NotRenderable(
+                "no such form", "an mbarrier tracks copies into its own cta", step.span
+            )
+        return Assembly(
+            "{ .reg .b32 z; mov.b32 z, 0; cp.async.bulk.tensor.1d.shared::cluster.global.tile"
+            ".mbarrier::complete_tx::bytes [%0], [%1, {z}], [%2]; }",
+            (),
+            (destination, ("l", self.plain(cell)), barrier),
+        )
+
     def _multicast(self, step: ast.BulkCopy, space: str, source: Constraint) -> Assembly:
         """Offsets are equal in all destinations; the own CTA's addresses stand for them."""
         cells = [self.layout.cells[name] for name in step.destinations]
@@ -321,8 +424,25 @@ class Writer:
             f"{mask}; cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
             f".multicast::cluster [%0], [%1], {step.size:d}, [%2], m; }}",
             (),
-            (("r", f"base + {cells[0].offset}u"), source, ("r", f"base + {barriers[0].offset}u")),
+            (("r", f"own + {cells[0].offset}u"), source, ("r", f"own + {barriers[0].offset}u")),
         )
+
+
+def pointer(cell: Cell) -> str:
+    """The C expression of a global cell's generic address; `place` is the instance."""
+    match cell.region:
+        case Region.ARRAY:
+            return f"array{cell.view} + offsets[{texel(cell)}]"
+        case Region.CONSTANT:
+            return f"constant{cell.view} + place * CONSTANT_STRIDE + {cell.offset}"
+    return f"mine{cell.view} + {cell.offset}"
+
+
+def texel(cell: Cell) -> str:
+    """The C expression of a cell's element in the texture or surface."""
+    if cell.region is Region.ARRAY:
+        return f"place * TEXELS + {cell.offset}"
+    return f"place * (STRIDE / 4) + {cell.offset // 4}"
 
 
 def _barrier_scope(scope: Scope, step: ast.Instruction) -> None:

@@ -1,31 +1,35 @@
 """Puts a rendered litmus test together: CUDA source for sm_90a and a manifest to launch it by.
 
-The structure is decided here; the template only writes it down. Three kernels, launched in order
-on one stream: `titan_litmus_prepare` sets memory to the initial values, `titan_litmus_run` runs the
-instances, `titan_litmus_collect` copies final global memory to the outcomes. Word 0 of an
-instance's outcomes counts the threads that came to their end; an instance whose waits gave up has
-fewer and is no observation. Nothing is launched here.
+The structure is decided here; the template only writes it down. Kernels, launched in order on one
+stream: `titan_litmus_prepare` sets memory to the initial values, `titan_litmus_run` runs the
+instances, `titan_litmus_collect` counts their outcomes. Nothing is launched here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titan.memory import ast
 from titan.memory.ast import FinalMemory, FinalRegister, LitmusTest
-from titan.memory.condition import format_condition, observed_terms
-from titan.memory.printing import format_instruction
-from titan.memory.render.barriers import check_barriers, cluster_phases, participants
-from titan.memory.render.instructions import Assembly, Constraint, Writer
-from titan.memory.render.layout import Layout, Seat, lay_out
+from titan.memory.render.barriers import (
+    check_barriers,
+    cluster_phases,
+    participants,
+    with_numbers,
+)
+from titan.memory.render.blocks import has_jumps, write_block
+from titan.memory.render.instructions import Assembly, Constraint, Writer, pointer
+from titan.memory.render.layout import lay_out
+from titan.memory.render.manifest import CONSTANT_INSTANCES, TARGET, Options, describe, parameters
+from titan.memory.render.outcomes import Outcomes, Verdict, outcomes_of
+from titan.memory.render.places import SHARED_BYTES_MAX, Cell, Layout, Region, Seat
 from titan.memory.render.refusal import NotRenderable
 from titan.resources import root
 
-TARGET = "sm_90a"
 TEMPLATE = "litmus.cu.j2"
-INSTANCES = 1024  # suggested instances a launch
-PATIENCE = 1 << 16  # suggested tries before a wait gives up
+LANES_MAX = 32
+WARPS_MAX = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,32 +42,52 @@ class Rendering:
 
 @dataclass(slots=True)
 class Segment:
-    """Statements of one kind: by the first `lane`, by its `warp`, or by `all` warps of a thread."""
+    """Statements of one kind: by the lane, by its `warp`, by `all` warps of a thread, a `block`."""
 
     kind: str
     statements: list[dict[str, Any]] = field(default_factory=list)
 
 
-def render(test: LitmusTest) -> Rendering:
+def render(test: LitmusTest, verdict: Verdict | None = None) -> Rendering:
     """Source and manifest; raises `NotRenderable` with the reason."""
+    outcomes = outcomes_of(test, verdict)
     _known(test)
+    test = with_numbers(test)
     layout = lay_out(test)
-    _loop_free(test)
     check_barriers(test, layout)
-    slots = _slots(test)
-    seats = [_seat(test, layout, seat, slots) for seat in layout.seats]
+    seats = [_seat(test, layout, seat, outcomes) for seat in layout.seats]
+    limits = _limits(layout, seats)
+    finals = {t: s for t, s in outcomes.slots.items() if isinstance(t, FinalMemory)}
+    if any(layout.cells[term.location].is_map for term in finals):
+        raise NotRenderable("not observable", "a tensor map's value is opaque", test.span)
     context = {
         "layout": layout,
-        "stride_bytes": layout.global_bytes,
-        "shared_bytes": max(layout.shared_bytes, 16),
-        "words": 1 + len(slots),
+        "outcomes": outcomes,
+        "shared_stride": max(layout.shared_bytes, 16),
+        "shared_max": SHARED_BYTES_MAX,
+        "constant_instances": CONSTANT_INSTANCES // max(1, layout.constant_bytes),
+        "memory_views": layout.views[Region.MEMORY],
+        "limits": limits.limits,
+        "slots_per_cta": limits.slots_per_cta,
+        "parameters": parameters(layout, _bindings(layout, seats)),
         "seats": seats,
-        "threads": len(seats),
         "cells": [_cell(cell) for cell in layout.cells.values()],
+        "maps": [
+            {"offset": cell.offset, "tiles": cell.tiles}
+            for cell in layout.cells.values()
+            if cell.is_map
+        ],
+        "bound_cells": [
+            _cell(cell)
+            for cell in layout.cells.values()
+            if cell.region in (Region.ARRAY, Region.CONSTANT) and cell.location.alias_of is None
+        ],
         "finals": [
-            {"slot": slot, **_cell(layout.cells[term.location])}
-            for term, slot in slots.items()
-            if isinstance(term, FinalMemory)
+            {"slot": slot, **_cell(layout.cells[term.location])} for term, slot in finals.items()
+        ],
+        "digits": [
+            {"slot": slot, "values": outcomes.domains[term]}
+            for term, slot in outcomes.slots.items()
         ],
         "phases": [
             {"cluster": cluster, "count": count}
@@ -71,7 +95,8 @@ def render(test: LitmusTest) -> Rendering:
             if count
         ],
     }
-    return Rendering(_fill(context), _manifest(test, layout, slots))
+    bindings = _bindings(layout, seats)
+    return Rendering(_fill(context), describe(test, layout, outcomes, limits, bindings, verdict))
 
 
 def _fill(context: dict[str, Any]) -> str:
@@ -89,10 +114,7 @@ def _fill(context: dict[str, Any]) -> str:
 
 
 def _known(test: LitmusTest) -> None:
-    """The question must be about what can be seen, and matrix operands must fit their type."""
-    for condition in (test.condition, test.filter):
-        if condition is not None:
-            _visible(condition, test)
+    """Matrix operands must fit their type."""
     steps = [step for thread in test.threads for step in thread.instructions]
     if any(isinstance(step, ast.MatrixRead) for step in steps):
         values = [location.initial for location in test.locations]
@@ -101,51 +123,35 @@ def _known(test: LitmusTest) -> None:
             raise NotRenderable("size", "the matrix unit reads 8 bits of a location", test.span)
 
 
-def _loop_free(test: LitmusTest) -> None:
-    for thread in test.threads:
-        for step in thread.instructions:
-            if isinstance(step, ast.Label | ast.Branch):
-                raise NotRenderable("loop", "loops and branches are not rendered", step.span)
+def _limits(layout: Layout, seats: list[dict[str, Any]]) -> Options:
+    """How densely instances may be packed so that each still does what the test says."""
+    kinds = {segment.kind for seat in seats for segment in seat["segments"]}
+    groups = max(1, WARPS_MAX // (layout.cta_threads // 32))
+    fit = max(1, SHARED_BYTES_MAX // max(layout.shared_bytes, 16))
+    if "warp" in kinds:
+        groups = 1  # one set of named barriers a CTA
+    lanes = min(LANES_MAX, fit)
+    if any(seat.warps > 1 for seat in layout.seats):
+        lanes = 1
+    per_cta = [sum(s.cta == cta for s in layout.seats) for cta in range(layout.ctas)]
+    alone = kinds <= {"lane", "block"} and layout.cta_threads == 32 * max(per_cta)
+    return Options(
+        {
+            "TITAN_LANES": lanes,
+            "TITAN_GROUPS": min(groups, fit),
+            "TITAN_TOGETHER": int(alone and max(per_cta) > 1),
+            "TITAN_STRESS_WARPS": WARPS_MAX - layout.cta_threads // 32,
+        },
+        max(per_cta),
+    )
 
 
-def _visible(condition: ast.Condition, test: LitmusTest) -> None:
-    if isinstance(condition, ast.Connective):
-        for part in condition.parts:
-            _visible(part, test)
-    elif not isinstance(condition, ast.Compare):
-        raise NotRenderable(
-            "not observable",
-            f"`{format_condition(condition)}` is no outcome that a device shows",
-            test.span,
-        )
-
-
-def _slots(test: LitmusTest) -> dict[FinalRegister | FinalMemory, int]:
-    """What the condition and the filter name -> its word among the outcomes of an instance."""
-    terms = list(observed_terms(test.condition))
-    terms += observed_terms(test.filter) if test.filter is not None else []
-    for term in terms:
-        if isinstance(term, FinalMemory) and test.location(term.location).is_mbarrier:
-            raise NotRenderable("not observable", "an mbarrier's value is opaque", test.span)
-    return {term: slot for slot, term in enumerate(dict.fromkeys(terms), 1)}
-
-
-def _seat(
-    test: LitmusTest, layout: Layout, seat: Seat, slots: dict[FinalRegister | FinalMemory, int]
-) -> dict[str, Any]:
+def _seat(test: LitmusTest, layout: Layout, seat: Seat, outcomes: Outcomes) -> dict[str, Any]:
     writer = Writer(layout, seat)
-    segments: list[Segment] = []
-    for index, step in enumerate(seat.thread.instructions):
-        count = participants(test, seat.thread, step) if isinstance(step, ast.Barrier) else 0
-        kind = _who(step)
-        if not segments or segments[-1].kind != kind:
-            segments.append(Segment(kind))
-        segments[-1].statements.append(
-            _statement(writer.write(step, count), f" // titan {seat.index} {index}")
-        )
+    segments = _block(writer) if has_jumps(seat.thread) else _segments(test, writer)
     stored = [
         {"slot": slot, "register": writer.register(term.register)}
-        for term, slot in slots.items()
+        for term, slot in outcomes.slots.items()
         if isinstance(term, FinalRegister) and term.thread == seat.thread.name
     ]
     initial = dict(seat.thread.registers)
@@ -158,20 +164,45 @@ def _seat(
         for name in sorted(writer.accumulators)
         for part in "bcd"
     ]
+    drain_all = _drain_all(writer)
     return {
         "cta": seat.cta,
         "first_warp": seat.warp,
         "end_warp": seat.warp + seat.warps,
         "registers": registers,
-        "addresses": [
-            {"name": name, "space": space, "rank": layout.rank(cell.cta or 0), **_cell(cell)}
-            for name, (cell, space) in writer.addresses.items()
-        ],
+        "addresses": list(writer.addresses.values()),
         "segments": segments,
         "stored": stored,
         "drain": _drain(seat),
-        "drain_all": _drain_all(writer),
+        "drain_all": drain_all,
     }
+
+
+def _segments(test: LitmusTest, writer: Writer) -> list[Segment]:
+    segments: list[Segment] = []
+    seat = writer.seat
+    for index, step in enumerate(seat.thread.instructions):
+        count = participants(test, seat.thread, step) if isinstance(step, ast.Barrier) else 0
+        kind = _who(step)
+        if not segments or segments[-1].kind != kind:
+            segments.append(Segment(kind))
+        segments[-1].statements.append(
+            _statement(writer.write(step, count), f" // titan {seat.index} {index}")
+        )
+    return segments
+
+
+def _block(writer: Writer) -> list[Segment]:
+    for step in writer.seat.thread.instructions:
+        if _who(step) != "lane":
+            raise NotRenderable(
+                "loop", "an operation of a whole warp in a thread with jumps", step.span
+            )
+    lines, outputs, inputs = write_block(writer)
+    text = "\n".join(f'  "{line}\\n"' for line in lines)
+    operands = f": {_operands(tuple(outputs))} : {_operands(tuple(inputs))}"
+    statement = f'asm volatile(\n{text}\n  {operands} : "memory");'
+    return [Segment("block", [{"text": statement, "poll": None}])]
 
 
 def _who(step: ast.Instruction) -> str:
@@ -185,19 +216,20 @@ def _who(step: ast.Instruction) -> str:
     return "lane"
 
 
-def _statement(assembly: Assembly, mark: str = "") -> dict[str, Any]:
-    def operands(pairs: tuple[Constraint, ...]) -> str:
-        return ", ".join(f'"{constraint}"({value})' for constraint, value in pairs)
+def _operands(pairs: tuple[Constraint, ...]) -> str:
+    return ", ".join(f'"{constraint}"({value})' for constraint, value in pairs)
 
+
+def _statement(assembly: Assembly, mark: str = "") -> dict[str, Any]:
     text = (
-        f'asm volatile("{assembly.text}{mark}\\n" : {operands(assembly.outputs)} '
-        f': {operands(assembly.inputs)} : "memory");'
+        f'asm volatile("{assembly.text}{mark}\\n" : {_operands(assembly.outputs)} '
+        f': {_operands(assembly.inputs)} : "memory");'
     )
     return {"text": text, "poll": assembly.poll}
 
 
 def _drain(seat: Seat) -> list[str]:
-    """What the first lane does at its end, so that no copy is under way when its CTA leaves."""
+    """What the lane does at its end, so that no copy is under way when its CTA leaves."""
     steps = seat.thread.instructions
     lines: list[str] = []
     if any(isinstance(s, ast.BulkCopy) and not s.barriers for s in steps):
@@ -222,78 +254,26 @@ def _drain_all(writer: Writer) -> list[str]:
     return [_statement(writer.write(step))["text"] for step in groups]
 
 
-def _cell(cell: Any) -> dict[str, Any]:
+def _bindings(layout: Layout, seats: list[dict[str, Any]]) -> set[str]:
+    """Texture and surface objects that some thread uses."""
+    text = " ".join(
+        statement["text"]
+        for seat in seats
+        for segment in seat["segments"]
+        for statement in segment.statements
+    )
+    names = ["texture", "surface", *(f"texture{n}" for n in range(layout.views[Region.MEMORY]))]
+    return {name for name in names if f"({name})" in text}
+
+
+def _cell(cell: Cell) -> dict[str, Any]:
     return {
         "cta": cell.cta,
         "offset": cell.offset,
         "initial": cell.location.initial,
         "count": cell.location.count,
-        "shared": cell.shared,
+        "region": cell.region.value,
+        "map": cell.is_map,
+        "alias": cell.location.alias_of is not None,
+        "pointer": pointer(replace(cell, view=0)) if not cell.shared else "",
     }
-
-
-def _manifest(
-    test: LitmusTest, layout: Layout, slots: dict[FinalRegister | FinalMemory, int]
-) -> dict[str, Any]:
-    """What a host needs; names stand here only, as JSON strings."""
-    return {
-        "test": test.name,
-        "target": TARGET,
-        "kernels": ["titan_litmus_prepare", "titan_litmus_run", "titan_litmus_collect"],
-        "arguments": ["memory", "outcomes", "instances", "patience"],
-        "launch": {
-            "instances": INSTANCES,
-            "patience": PATIENCE,
-            "ctas_per_instance": layout.ctas,
-            "cluster_ctas": layout.cluster_ctas,
-            "threads_per_cta": layout.cta_threads,
-        },
-        "memory_bytes_per_instance": layout.global_bytes,
-        "outcome_words_per_instance": 1 + len(slots),
-        "threads": [
-            {
-                "name": seat.thread.name,
-                "cta": seat.cta,
-                "first_warp": seat.warp,
-                "warps": seat.warps,
-                "instructions": [format_instruction(step) for step in seat.thread.instructions],
-            }
-            for seat in layout.seats
-        ],
-        "locations": [
-            {
-                "name": name,
-                "space": "shared" if cell.shared else "global",
-                "cta": cell.cta,
-                "offset_bytes": cell.offset,
-                "size_bytes": cell.size,
-                "initial": cell.location.initial,
-                "mbarrier_count": cell.location.count,
-            }
-            for name, cell in layout.cells.items()
-        ],
-        "outcomes": [
-            {"word": 0, "means": "threads at their end", "complete": len(layout.seats)},
-            *({"word": slot, "means": str(term)} for term, slot in slots.items()),
-        ],
-        "quantifier": test.quantifier.value,
-        "condition": _condition(test.condition, slots),
-        "condition_text": format_condition(test.condition),
-        "filter": _condition(test.filter, slots) if test.filter is not None else None,
-    }
-
-
-def _condition(
-    condition: ast.Condition, slots: dict[FinalRegister | FinalMemory, int]
-) -> dict[str, Any]:
-    """The condition over outcome words."""
-
-    def term(value: ast.Term) -> Any:
-        return value if isinstance(value, int) else {"word": slots[value]}
-
-    match condition:
-        case ast.Compare(left, relation, right):
-            return {"relation": relation, "left": term(left), "right": term(right)}
-        case ast.Connective(kind, parts):
-            return {"connective": kind, "parts": [_condition(part, slots) for part in parts]}
-    raise TypeError(condition)
