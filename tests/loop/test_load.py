@@ -59,17 +59,23 @@ def test_all_machines_and_all_loops_of_the_library_load() -> None:
     ("old", "new", "code", "word", "line"),
     [
         ("target: toy_hopper", "target: toy_hoper", "TTN010", "toy_hoper", 3),
-        ("{TC: 1}", "{TX: 1}", "TTN011", "TX", 5),
-        ("{TC: 1}", "{TC: 0}", "TTN009", "at least 1", 5),
-        ("{TC: 1}", "{TC: -3}", "TTN009", "at least 1", 5),
-        ("{TC: 1}", "{TC: {cycles: 1, amount: 2}}", "TTN017", "takes 2 of TC", 5),
+        ("{TC: 1}", "{TX: 1}", "TTN513", "TX", 5),
+        ("{TC: 1}", "{TC: 0}", "TTN514", "at least 1", 5),
+        ("{TC: 1}", "{TC: -3}", "TTN514", "at least 1", 5),
+        ("{TC: 1}", "{TC: {cycles: 1, amount: 2}}", "TTN514", "takes 2 of TC", 5),
         ("{TC: 1}", "{TC: 99999999999}", "TTN009", "at most", 5),
-        ("warps: 4}\n  P", "warps: 8}\n  P", "TTN017", "no warp group can run", 5),
-        ("to: P}", "to: P, delay: -1}", "TTN009", "at least 0", 8),
+        ("warps: 4}\n  P", "warps: 8}\n  P", "TTN517", "no warp group can run", 5),
+        ("to: P}", "to: P, delay: -1}", "TTN511", "at least 0", 8),
         ("to: P}", "to: Q}", "TTN011", "Q", 8),
-        ("distance: 1", "distance: 0", "TTN014", "cycle", 5),
-        ("to: S, distance: 1", "to: P", "TTN014", "itself", 9),
+        ("distance: 1", "distance: 0", "TTN512", "cycle", 5),
+        ("to: S, distance: 1", "to: P", "TTN512", "itself", 9),
         ("distance: 1", "distance: x", "TTN008", "integer", 9),
+        ("distance: 1", "distance: -2", "TTN511", "at least 0", 9),
+        ("to: P}", "to: P, hold: -5}", "TTN511", "at least 0", 8),
+        ("{TC: 1}", "{TC: {cycles: 0}}", "TTN514", "at least 1", 5),
+        ("{TC: 1}", "{TC: {cycles: 1, from: -1}}", "TTN514", "at least 0", 5),
+        ("{TC: 1}", "{TC: {cycles: 1, amount: 0}}", "TTN514", "at least 1", 5),
+        ("target: toy_hopper", "target: toy_hopper\nunits: {AUX: 0}", "TTN515", "at least 1", 4),
         ("titan: 1", "titan: 2", "TTN016", "version", 1),
         ("operations:", "operatons:", "TTN006", "operatons", 4),
         ("loop: small", "loop: 3x", "TTN008", "identifier", 2),
@@ -87,7 +93,7 @@ def test_a_fault_has_its_code_and_place(
 
 def test_all_faults_are_told_at_once_with_nearest_names() -> None:
     text = GOOD.replace("{TC: 1}", "{TCC: 1}").replace("to: P}", "to: PP}")
-    assert {code for code, *_ in faults(text)} == {"TTN011"}
+    assert {code for code, *_ in faults(text)} == {"TTN011", "TTN513"}
     assert len(faults(text)) == 2
     with pytest.raises(Refused) as caught:
         parse_loop(text)
@@ -146,6 +152,8 @@ def test_machine_files_are_checked() -> None:
     ):
         with pytest.raises(Refused) as caught:
             parse_machine(f"titan: 1\nmachine: m\n{bad}\n", "m.yaml")
+        if "at least 1" in word:
+            assert [d.code for d in caught.value.diagnostics] == ["TTN515"], bad
         assert any(word in d.headline for d in caught.value.diagnostics), bad
         assert all(d.span is not None for d in caught.value.diagnostics)
 
@@ -183,24 +191,41 @@ def test_public_instances_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "word"),
+    ("old", "new", "code", "word"),
     [
-        (">mem<", ">men<", "no resource"),
-        ('target="2"', 'target="9"', "no node"),
-        ('>1</data><data key="distance">0', '>-1</data><data key="distance">0', "a delay"),
-        ("</graph>", "", "well-formed"),
-        ('<data key="distance">1', '<data key="distance">0', "cycle"),
-        ("<graphml", "<!DOCTYPE x [<!ENTITY a 'b'>]><graphml", "entities"),
+        (">mem<", ">men<", "TTN513", "no resource"),
+        ('target="2"', 'target="9"', "TTN001", "no node"),
+        ('>1</data><data key="distance">0', '>-1</data><data key="distance">0', "TTN511", "delay"),
+        ("</graph>", "", "TTN001", "well-formed"),
+        ('<data key="distance">1', '<data key="distance">0', "TTN512", "cycle"),
+        ("<graphml", "<!DOCTYPE x [<!ENTITY a 'b'>]><graphml", "TTN001", "entities"),
     ],
 )
-def test_broken_instances_are_diagnosed(tmp_path: Path, old: str, new: str, word: str) -> None:
+def test_broken_instances_are_diagnosed(
+    tmp_path: Path, old: str, new: str, code: str, word: str
+) -> None:
     assert old in GRAPH
     (tmp_path / "g_RM.xml").write_text(RESOURCES)
     (tmp_path / "g.graphml").write_text(GRAPH.replace(old, new))
     with pytest.raises(Refused) as caught:
         load_instance(tmp_path / "g.graphml")
     assert word in caught.value.diagnostics[0].headline
+    assert caught.value.diagnostics[0].code == code
     assert caught.value.diagnostics[0].span is not None
+
+
+def test_a_resource_without_capacity_is_not_unlimited(tmp_path: Path) -> None:
+    (tmp_path / "g_RM.xml").write_text(RESOURCES.replace('limit="1"', 'limit="0"'))
+    (tmp_path / "g.graphml").write_text(GRAPH)
+    with pytest.raises(Refused) as caught:
+        load_instance(tmp_path / "g.graphml")
+    assert caught.value.diagnostics[0].code == "TTN515"
+
+
+def test_too_many_operations_have_a_rule() -> None:
+    rows = "".join(f"  o{i}: {{}}\n" for i in range(10_001))
+    found = faults(f"titan: 1\nloop: big\ntarget: toy_hopper\noperations:\n{rows}")
+    assert [(code, line) for code, _, line, _ in found] == [("TTN516", 5)]
 
 
 SPOILERS = ("", "-", "0", "{", "}", ":", "[", "99999999999", "\t", "&a ", "*a")

@@ -135,6 +135,13 @@ TTN506 blocking-overlap error
 TTN507 transfer-too-short error
 TTN508 schedule-malformed error
 TTN509 bound-not-derived error
+TTN511 negative-delay error
+TTN512 zero-distance-cycle error
+TTN513 unknown-unit error
+TTN514 impossible-reservation error
+TTN515 zero-capacity error
+TTN516 too-many-operations error
+TTN517 unassignable-operation error
 TTN901 internal-error error
 TTN902 engines-disagree error
 """)

@@ -23,6 +23,7 @@ from titan.source.span import Source
 
 BYTES_MAX = 64 << 20
 NUMBER_MAX = 10_000_000
+EDGE_NUMBERS = ("a delay", "a distance")
 Resources = dict[str, tuple[int, int, int]]
 
 
@@ -50,10 +51,10 @@ def _source(path: Path) -> Source:
     return source
 
 
-def _refuse(source: Source, headline: str, needle: str = "") -> Refused:
+def _refuse(source: Source, headline: str, needle: str = "", code: str = "TTN001") -> Refused:
     place = source.text.find(needle) if needle else 0
     span = source.span(max(0, place), max(0, place) + len(needle))
-    return Refused([diagnostic("TTN001", headline, span)])
+    return Refused([diagnostic(code, headline, span)])
 
 
 def _parse(source: Source) -> ElementTree.Element:
@@ -76,7 +77,9 @@ def _local(element: ElementTree.Element) -> str:
 def _integer(source: Source, text: str | None, what: str, least: int = 0) -> int:
     value = (text or "").strip()
     if not re.fullmatch(r"-?[0-9]{1,9}", value) or not least <= int(value) <= NUMBER_MAX:
-        raise _refuse(source, f"{what} is not a number of at least {least}: {value[:40]!r}", value)
+        negative = what in EDGE_NUMBERS and re.fullmatch(r"-[0-9]{1,9}", value)
+        text = f"{what} is not a number of at least {least}: {value[:40]!r}"
+        raise _refuse(source, text, value, "TTN511" if negative else "TTN001")
     return int(value)
 
 
@@ -115,10 +118,13 @@ def _graph(source: Source, table: Resources, name: str) -> Loop:
         key = str(element.get("id"))
         resource = _data(element).get("uses_resource", "")
         if resource not in table:
-            raise _refuse(source, f"no resource {resource!r} in the resource model", resource)
+            text = f"no resource {resource!r} in the resource model"
+            raise _refuse(source, text, resource, "TTN513")
         if key in index:
             raise _refuse(source, f"node {key!r} stands twice", key)
         limit, cycles, blocking = table[resource]
+        if limit == 0:
+            raise _refuse(source, f"resource {resource!r} has a limit of 0", resource, "TTN515")
         index[key] = len(operations)
         uses = (Use(resource, blocking),) if limit > 0 else ()
         operations.append(Operation(f"n{key}", uses, latency_cycles=cycles))
@@ -143,5 +149,7 @@ def _graph(source: Source, table: Resources, name: str) -> Loop:
     try:
         longest_paths(loop)
     except Unschedulable as error:
-        raise _refuse(source, f"{error}: {', '.join(error.witness[:5])}") from None
+        text = f"{error}: {', '.join(error.witness[:5])}"
+        first = error.witness[0].removeprefix("n")
+        raise _refuse(source, text, f'"{first}"', "TTN512") from None
     return loop

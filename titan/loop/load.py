@@ -31,6 +31,7 @@ from titan.loop.bounds import (
 from titan.loop.model import DATA, ORDER, Dependence, Loop, Operation, Use
 from titan.machine.load import (
     Refused,
+    below,
     known_machines,
     load_machine,
     machine,
@@ -189,7 +190,7 @@ class _Decoder:
             return
         if len(fields.values) > OPERATIONS_MAX:
             text = f"a loop has at most {OPERATIONS_MAX} operations, not {len(fields.values)}"
-            self.reader.error("TTN003", text, fields.span)
+            self.reader.error("TTN516", text, fields.span)
             return
         if not fields.values:
             self.reader.error("TTN009", "a loop has at least one operation", fields.span)
@@ -247,6 +248,17 @@ class _Decoder:
             fields[key], minimum=least, maximum=most, what=what or f"`{key}`"
         )
 
+    def any_below(
+        self, fields: Fields, leasts: tuple[tuple[str, int, str], ...], code: str
+    ) -> bool:
+        """Report every number of these keys that is below its least."""
+        found = [
+            below(self.reader, fields[key], least, code, what)
+            for key, least, what in leasts
+            if fields.has(key)
+        ]
+        return any(found)
+
     def flag(self, fields: Fields, key: str) -> bool:
         return fields.has(key) and bool(self.reader.boolean(fields[key], f"`{key}`"))
 
@@ -259,7 +271,8 @@ class _Decoder:
             block_node = inner[unit]  # type: ignore[index]
             if units is not None and unit not in units:
                 span = inner.key_span(unit)  # type: ignore[union-attr]
-                self.reader.undeclared(unit, span, units, "unit")
+                text = f"no unit `{unit}` is declared"
+                self.reader.error("TTN513", text, span, helps=suggestion(unit, units))
             for block in getattr(block_node, "items", None) or (block_node,):
                 use = self.use(name, unit, block)
                 if use is not None:
@@ -270,11 +283,16 @@ class _Decoder:
         """A number of cycles, or `{cycles, amount, from}`."""
         what = f"the cycles of {unit} in {name}"
         if not isinstance(node, Mapping):
+            if below(self.reader, node, 1, "TTN514", what):
+                return None
             cycles = self.reader.integer(node, minimum=1, maximum=CYCLES_MAX, what=what)
             return None if cycles is None else Use(unit, cycles)
         fields = self.reader.mapping(
             node, required=("cycles",), optional=("amount", "from"), what=f"a use of {unit}"
         )
+        leasts = (("cycles", 1, what), ("amount", 1, "`amount`"), ("from", 0, "`from`"))
+        if fields is None or self.any_below(fields, leasts, "TTN514"):
+            return None
         cycles = self.number(fields, "cycles", 1, CYCLES_MAX, what)
         amount = self.number(fields, "amount", 1, AMOUNT_MAX, default=1)
         first = self.number(fields, "from", 0, CYCLES_MAX, default=0)
@@ -306,6 +324,9 @@ class _Decoder:
                 reader.undeclared(text, fields[key].span, self.names, "operation")
                 return None
             ends.append(self.names[text])
+        leasts = (("delay", 0, "the delay"), ("distance", 0, "the distance"), ("hold", 0, "`hold`"))
+        if self.any_below(fields, leasts, "TTN511"):
+            return None
         delay = self.number(
             fields,
             "delay",
@@ -325,7 +346,7 @@ class _Decoder:
         if ends[0] == ends[1] and distance == 0:
             name = self.operations[ends[0]].name
             return reader.error(
-                "TTN014", f"`{name}` depends on itself in the same iteration", fields.span
+                "TTN512", f"`{name}` depends on itself in the same iteration", fields.span
             )
         return Dependence(ends[0], ends[1], delay, distance, kind, blocking, hold)
 
@@ -344,19 +365,19 @@ class _Decoder:
         except Unschedulable as error:
             first = self.spans[error.witness[0]]
             text = f"dependences of distance 0 form a cycle through {listed(error.witness[:5])}"
-            reader.error("TTN014", text, first)
+            reader.error("TTN512", text, first)
         for bound in (resource_bound, density_bound, storage_bound):
             try:
                 bound(loop)
             except Unschedulable as error:
-                reader.error("TTN017", str(error), self.spans.get(error.witness[0], top.span))
+                reader.error("TTN514", str(error), self.spans.get(error.witness[0], top.span))
         for pool in loop.pools:
             weights = dict(pool.members)
             for operation in loop.operations:
                 most = max((weights.get(u.unit, 0) * u.amount for u in operation.uses), default=0)
                 if most > pool.amount:
                     text = f"`{operation.name}` takes {most} of pool {pool.name}, which has "
-                    reader.error("TTN017", f"{text}{pool.amount}", self.spans[operation.name])
+                    reader.error("TTN514", f"{text}{pool.amount}", self.spans[operation.name])
         self.warps(loop, top)
 
     def warps(self, loop: Loop, top: Fields) -> None:
@@ -374,7 +395,7 @@ class _Decoder:
         for operation in loop.operations:
             if not any(_may_run(operation, group, groups) for group in groups):
                 text = f"no warp group can run `{operation.name}`"
-                reader.error("TTN017", text, self.spans[operation.name])
+                reader.error("TTN517", text, self.spans[operation.name])
 
 
 def _may_run(operation: Operation, group: WarpGroup, groups: tuple[WarpGroup, ...]) -> bool:

@@ -13,7 +13,7 @@ from titan.machine.model import Machine, Memory, Pool, Unit, WarpGroup
 from titan.resources import root
 from titan.source.reader import Fields, Reader
 from titan.source.span import Source
-from titan.source.tree import Node
+from titan.source.tree import Node, as_integer
 from titan.source.yaml import parse, parse_file
 
 CAPACITY_MAX = 1 << 40
@@ -132,9 +132,7 @@ def read_units(reader: Reader, node: Node) -> dict[str, Unit]:
         value = fields[name] if fields is not None else node
         source: str | None = ""
         if not hasattr(value, "entries"):
-            capacity = reader.integer(
-                value, minimum=1, maximum=CAPACITY_MAX, what=f"the capacity of {name}"
-            )
+            capacity = _positive(reader, value, f"the capacity of {name}")
         else:
             inner = reader.mapping(
                 value, required=("capacity",), optional=("source",), what=f"unit {name}"
@@ -152,7 +150,23 @@ def read_units(reader: Reader, node: Node) -> dict[str, Unit]:
 def _capacity(reader: Reader, fields: Fields | None, what: str) -> int | None:
     if fields is None or not fields.has("capacity"):
         return None
-    return reader.integer(fields["capacity"], minimum=1, maximum=CAPACITY_MAX, what=what)
+    return _positive(reader, fields["capacity"], what)
+
+
+def _positive(reader: Reader, node: Node, what: str) -> int | None:
+    """A capacity: what is 0 or less has a rule of its own."""
+    if below(reader, node, 1, "TTN515", what):
+        return None
+    return reader.integer(node, minimum=1, maximum=CAPACITY_MAX, what=what)
+
+
+def below(reader: Reader, node: Node, least: int, code: str, what: str) -> bool:
+    """Is the node an integer below `least`? Reports it under the rule `code`."""
+    value = as_integer(node)
+    if value is None or value >= least:
+        return False
+    reader.error(code, f"{what} must be at least {least}, not {value}", node.span)
+    return True
 
 
 def _memories(reader: Reader, top: Fields) -> dict[str, Memory]:
@@ -188,9 +202,7 @@ def _pools(reader: Reader, top: Fields, units: dict[str, Unit]) -> tuple[Pool, .
             continue
         members = reader.names(inner["members"], f"the members of {name}")
         weights = _weights(reader, members, units) if members is not None else []
-        amount = reader.integer(
-            inner["amount"], minimum=1, maximum=CAPACITY_MAX, what=f"the amount of {name}"
-        )
+        amount = _positive(reader, inner["amount"], f"the amount of {name}")
         window: int | None = 1
         if inner.has("window"):
             window = reader.integer(
