@@ -53,6 +53,12 @@ COMMANDS: dict[str, Entry] = {
     "fences": Entry("titan.cli.fences:fences", "Justify proxy fences; find the fewest."),
     "schedule": Entry("titan.cli.schedule:schedule", "Schedule the operations of a loop."),
     "compare": Entry("titan.cli.compare:compare", "Compare the schedules of several methods."),
+    "gate": Entry("titan.cli.gate:gate", "Check packages, schedules and kernels in CI."),
+    "build": Entry(
+        "titan.cli.build:build",
+        "Build verified CUDA and HIP from tile programs.",
+        "titan.tile.load",
+    ),
     "litmus": Entry("titan.cli.litmus:litmus", "Run litmus tests of the memory model."),
     "doctor": Entry("titan.cli.doctor:doctor", "Show what this installation can do."),
 }

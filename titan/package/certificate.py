@@ -1,0 +1,138 @@
+"""The certificate of a package: what was built, on which evidence, and the digest of every file.
+
+Fields are of two kinds. What follows from the files (digests, schedule, bound, scope, policies) is
+derived anew by `check.py`. What cannot be derived without searching again is a statement: why
+candidates before the one taken were refused, evidence other than a bound, versions of tools. Both
+are under `digest`, the hash of the certificate itself. Nothing depends on time, host or path; of
+the engines only the one that decided the scope is named, since whether another one finishes in time
+depends on the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from titan.loop.bounds import bounds
+from titan.package import canonical, contents
+from titan.schedule.model import Evidence, Schedule
+from titan.schedule.store import digest as loop_digest
+from titan.sync.program import SyncProgram
+from titan.verify.model import Coverage, Finding, Verdict
+
+if TYPE_CHECKING:
+    from titan.loop.model import Loop
+    from titan.pipeline.model import Built
+
+FORMAT = "1"
+SOLVERS = ("z3-solver", "python-sat")
+ANY = "any"
+
+
+def certificate(built: Built, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """The certificate over `files`, which are all files of the package but itself."""
+    assert built.result.schedule is not None
+    data: dict[str, Any] = {
+        "titan": FORMAT,
+        "certificate": built.tile.name,
+        "target": built.tile.target,
+        "files": digests(files),
+        "loop_digest": loop_digest(built.loop),
+        "schedule": schedule_section(built.loop, built.result.schedule, built.result.evidence),
+        "pipeline": {
+            "kernel": built.kernel.name,
+            "sync_program": canonical.digest(built.program),
+            "shape": asdict(built.shape),
+            "candidates": [
+                {"shape": asdict(step.shape), "taken": step.taken, "reason": step.reason}
+                for step in built.steps
+            ],
+        },
+        "verification": verification_section(built.finding),
+        "tools": versions(),
+    }
+    return sealed(data)
+
+
+def sealed(data: dict[str, Any]) -> dict[str, Any]:
+    """The certificate with the digest of all its other fields."""
+    body = {key: value for key, value in data.items() if key != "digest"}
+    return {**body, "digest": contents.sha256(contents.to_json(body))}
+
+
+def digests(files: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: contents.sha256(files[name]) for name in sorted(files)}
+
+
+def schedule_section(loop: Loop, schedule: Schedule, evidence: Evidence) -> dict[str, Any]:
+    """`bound` is what plain arithmetic gives, `lower_bound` what the evidence claims."""
+    return {
+        "ii": schedule.ii,
+        "length": schedule.length(loop),
+        "stages": schedule.stages(loop),
+        "bound": bounds(loop).ii,
+        "lower_bound": evidence.lower_bound,
+        "evidence": evidence.kind,
+        "complete": evidence.complete,
+    }
+
+
+def verification_section(finding: Finding) -> dict[str, Any]:
+    """The verdict, who decided it, for which sizes, and under which policies."""
+    return {
+        "verdict": str(finding.verdict),
+        "engine": deciding_engine(finding),
+        "scope": scope(finding.coverage),
+        "policies": dict(finding.coverage.policies),
+    }
+
+
+def scope(coverage: Coverage) -> dict[str, Any]:
+    minimums = dict(coverage.minimums)
+    return {
+        "sizes": dict(coverage.sizes),
+        "parameters": {
+            name: {
+                "values": ANY if values is None else list(values),
+                "minimum": minimums.get(name, 0),
+            }
+            for name, values in coverage.parameters
+        },
+        "roles": {
+            name: {"agents": agents, "threads": threads} for name, agents, threads in coverage.roles
+        },
+        "ctas": coverage.ctas,
+    }
+
+
+def deciding_engine(finding: Finding) -> str:
+    """The first engine that verified exactly the values that the verdict covers."""
+    from titan.verify.engines import ORDER
+    from titan.verify.weak import may_be_weak
+
+    program: SyncProgram | None = finding.program
+    only_order = program is not None and may_be_weak(program)
+    covered = dict(finding.coverage.parameters)
+    for report in finding.engines:
+        matches = all(covered.get(name) == values for name, values in report.sizes)
+        if only_order and report.engine != ORDER:
+            continue
+        if report.engine != "typestate" and report.verdict is Verdict.VERIFIED and matches:
+            return report.engine
+    return ""
+
+
+def versions() -> dict[str, str]:
+    """Versions of titan and of the solvers that may have searched; nothing else of the machine."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from titan import __version__
+
+    found = {"titan": __version__}
+    for package in SOLVERS:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,338 @@
+"""Checks a package without searching: everything that follows from its files is derived anew.
+
+From the tile program comes the loop, from loop and schedule the pipeline, from the pipeline the
+sync program, from tile program and sync program the source and the manifest. Each is compared with
+what the package holds, byte for byte, and the certificate with all of them. The schedule is judged
+by the schedule checker, its bound by plain arithmetic, the program by the rules of the target. What
+is left is whether the protocol is verified for the stated scope: a `Question` for `verdicts.py`.
+
+Imports no solver. Evidence other than a bound is a statement of a solver and is told as one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from titan.diagnostics.model import Diagnostic
+from titan.package import canonical, contents
+from titan.package.certificate import (
+    FORMAT,
+    digests,
+    schedule_section,
+    sealed,
+    versions,
+)
+from titan.package.contents import Broken
+from titan.package.difference import difference
+from titan.package.verdicts import Question
+from titan.schedule.check import check as schedule_faults
+from titan.schedule.model import Evidence, Schedule
+from titan.schedule.store import as_data, certify
+
+if TYPE_CHECKING:
+    from titan.kernel.model import Kernel
+    from titan.loop.model import Loop
+    from titan.pipeline.model import Shape
+    from titan.sync.program import SyncProgram
+    from titan.tile.model import TileProgram
+
+KEYS = (
+    "titan", "certificate", "target", "files", "loop_digest", "schedule", "pipeline",
+    "verification", "tools", "digest",
+)  # fmt: skip
+KINDS = ("bound", "refutation", "agreement", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What plain code says of a package; `question` is left where there is no fault.
+
+    `fault` is why it is refused, or empty. `stated` are claims that are not derived here.
+    """
+
+    name: str
+    target: str = ""
+    fault: str = ""
+    stated: tuple[str, ...] = ()
+    question: Question | None = None
+
+
+def check_package(folder: str | Path) -> Checked:
+    """Never raises for what a folder holds; the first fault is told."""
+    name = ""
+    try:
+        files = contents.read_package(folder)
+        data = _certificate(files)
+        name = str(data["certificate"])
+        stated, question = _Package(files, data).check()
+    except Broken as broken:
+        return Checked(contents.printable(name), fault=str(broken))
+    return Checked(name, str(data["target"]), stated=stated, question=question)
+
+
+def _certificate(files: dict[str, bytes]) -> dict[str, Any]:
+    """The certificate, its shape, its own digest and those of all other files."""
+    raw = files[contents.CERTIFICATE]
+    data = contents.from_json(raw, contents.CERTIFICATE)
+    if not isinstance(data, dict) or tuple(data) != KEYS:
+        raise Broken("certificate.json does not hold the fields of a certificate")
+    if data["titan"] != FORMAT:
+        raise Broken(f"the certificate has another format than {FORMAT}")
+    _same(sealed(data), data, "certificate")
+    if contents.to_json(data) != raw:
+        raise Broken("certificate.json is not written as titan writes it")
+    others = {name: content for name, content in files.items() if name != contents.CERTIFICATE}
+    _same(digests(others), data["files"], "files")
+    return data
+
+
+def _same(expected: Any, stated: Any, what: str) -> None:
+    found = difference(expected, stated, what)
+    if found is not None:
+        raise Broken(found)
+
+
+class _Package:
+    """The steps of the check in order; each raises Broken at its first fault."""
+
+    def __init__(self, files: dict[str, bytes], data: dict[str, Any]) -> None:
+        self.files = files
+        self.data = data
+
+    def text(self, name: str) -> str:
+        try:
+            return self.files[name].decode("utf-8")
+        except UnicodeDecodeError:
+            raise Broken(f"{name} is not UTF-8") from None
+
+    def check(self) -> tuple[tuple[str, ...], Question]:
+        tile = self._tile()
+        loop = self._loop(tile)
+        schedule, evidence = self._schedule(loop)
+        self._timeline(loop, schedule)
+        shape = self._shape()
+        self._constructed(tile, loop, schedule, shape)
+        kernel, program = self._lowered(tile)
+        self._emitted(tile, kernel, program)
+        question = self._question(program)
+        return self._statements(evidence), question
+
+    def _tile(self) -> TileProgram:
+        from titan.machine.load import Refused
+        from titan.source.loading import load_bytes
+        from titan.tile.load import read_tile
+
+        source, errors = load_bytes(self.files[contents.TILE], contents.TILE)
+        if source is None:
+            raise Broken(f"tile.yaml: {_told(errors)}")
+        target = self.data["target"]
+        try:
+            tile = read_tile(source, target if isinstance(target, str) else None)
+        except Refused as refused:
+            raise Broken(f"tile.yaml: {_told(list(refused.diagnostics))}") from None
+        except ValueError as error:
+            raise Broken(f"tile.yaml: {contents.printable(str(error))}") from None
+        _same(tile.name, self.data["certificate"], "certificate")
+        _same(tile.target, self.data["target"], "target")
+        return tile
+
+    def _loop(self, tile: TileProgram) -> Loop:
+        from titan.machine.load import machine
+        from titan.pipeline.candidates import DEPTH_DEFAULT
+        from titan.schedule.store import digest
+        from titan.tile.cost import loop_of
+
+        loop = loop_of(tile, machine(tile.target), tile.depth or DEPTH_DEFAULT)
+        _same(digest(loop), self.data["loop_digest"], "loop_digest")
+        return loop
+
+    def _schedule(self, loop: Loop) -> tuple[Schedule, Evidence]:
+        """Read, judged by the schedule checker, and its claim derived anew."""
+        raw = self.files[contents.SCHEDULE]
+        data = contents.from_json(raw, contents.SCHEDULE)
+        schedule, evidence = _read_schedule(data, loop)
+        _same(as_data(loop, schedule, evidence), data, "schedule.json")
+        if contents.to_json(data) != raw:
+            raise Broken("schedule.json is not written as titan writes it")
+        claim = {"kind": evidence.kind, "lower_bound": evidence.lower_bound}
+        faults = schedule_faults(loop, schedule) or certify(loop, schedule, claim)
+        if faults:
+            raise Broken(f"schedule.json: {contents.printable(faults[0].text)}")
+        if evidence.lower_bound > schedule.ii:
+            raise Broken("schedule.json claims a bound above its interval")
+        stated = self.data["schedule"]
+        _same(schedule_section(loop, schedule, evidence), stated, "schedule")
+        if evidence.kind == "none" and evidence.lower_bound != stated["bound"]:
+            raise Broken("schedule.json claims a bound without evidence")
+        return schedule, evidence
+
+    def _timeline(self, loop: Loop, schedule: Schedule) -> None:
+        from titan.report.schedule_trace import trace
+
+        if trace(loop, schedule).encode() != self.files[contents.TIMELINE]:
+            raise Broken("timeline.json is not the timeline of the schedule")
+
+    def _shape(self) -> Shape:
+        """The shape taken: the last of the candidates, and the only one that was taken."""
+        section = self.data["pipeline"]
+        keys = ("kernel", "sync_program", "shape", "candidates")
+        if not isinstance(section, dict) or tuple(section) != keys:
+            raise Broken("the certificate's `pipeline` lacks a field or has an unknown one")
+        shape = _read_shape(section["shape"], "pipeline.shape")
+        tried = section["candidates"]
+        if not isinstance(tried, list) or not tried:
+            raise Broken("the certificate lists no candidates")
+        for position, entry in enumerate(tried):
+            where = f"pipeline.candidates[{position}]"
+            if not isinstance(entry, dict) or tuple(entry) != ("shape", "taken", "reason"):
+                raise Broken(f"{where} lacks a field or has an unknown one")
+            candidate = _read_shape(entry["shape"], where)
+            last = position == len(tried) - 1
+            _same(last, entry["taken"], f"{where}.taken")
+            if not isinstance(entry["reason"], str) or bool(entry["reason"]) == last:
+                raise Broken(f"{where}: who is refused has a reason, who is taken has none")
+            if (candidate == shape) != last:
+                raise Broken("the last candidate alone is the shape that was taken")
+        return shape
+
+    def _constructed(self, tile: TileProgram, loop: Loop, schedule: Schedule, shape: Shape) -> None:
+        """The pipeline is the one of this tile program, schedule and shape."""
+        from titan.pipeline.build import BuildRefused, form_of, group_starts
+        from titan.pipeline.model import FormRefused
+
+        try:
+            form = form_of(tile.target)
+            text = form(tile, shape, group_starts(tile, loop, schedule.starts), schedule.ii)
+        except (BuildRefused, FormRefused) as refused:
+            raise Broken(f"this shape has no pipeline: {refused}") from None
+        if text != self.text(contents.PIPELINE):
+            raise Broken("pipeline.yaml is not the pipeline of tile program, schedule and shape")
+
+    def _lowered(self, tile: TileProgram) -> tuple[Kernel, SyncProgram]:
+        """The kernel without computations, its sync program with them."""
+        from titan.kernel.decode import decode_text
+        from titan.legality.check import examine
+        from titan.verify.lowering import Refusal, sync_program
+
+        text = self.text(contents.PIPELINE)
+        family, errors = decode_text(text, contents.PIPELINE)
+        whole, more = decode_text(text, contents.PIPELINE, computations=True)
+        if family is None or whole is None:
+            raise Broken(f"pipeline.yaml: {_told([*errors, *more])}")
+        if len(family.kernels) != 1:
+            raise Broken("pipeline.yaml stands for several kernels")
+        try:
+            program = sync_program(whole.kernels[0]).program
+            plain = sync_program(family.kernels[0]).program
+        except Refusal as refusal:
+            raise Broken(f"pipeline.yaml: {contents.printable(str(refusal))}") from None
+        if canonical.for_engines(program) != plain:
+            raise Broken("computations change what pipeline.yaml does")
+        if unlawful := examine(family.kernels[0], plain).errors:
+            raise Broken(f"pipeline.yaml: {_told(list(unlawful))}")
+        _same(canonical.digest(program), self.data["pipeline"]["sync_program"], "sync_program")
+        _same(family.kernels[0].name, self.data["pipeline"]["kernel"], "pipeline.kernel")
+        _same(tile.target, family.kernels[0].target, "target of pipeline.yaml")
+        return family.kernels[0], program
+
+    def _emitted(self, tile: TileProgram, kernel: Kernel, program: SyncProgram) -> None:
+        """Source, header and manifest are those that emission writes for this program."""
+        from titan.emit.model import EmissionRefused
+        from titan.emit.write import emit
+
+        try:
+            emitted = emit(tile, kernel, program)
+        except EmissionRefused as refused:
+            raise Broken(f"no source can be written: {refused}") from None
+        for name, text in sorted(emitted.files.items()):
+            if name not in self.files:
+                raise Broken(f"the package lacks {name}")
+            _same_text(text, self.text(name), name)
+        manifest = contents.to_json(emitted.manifest)
+        stated = contents.from_json(self.files[contents.MANIFEST], contents.MANIFEST)
+        _same(contents.from_json(manifest, contents.MANIFEST), stated, "manifest.json")
+        if manifest != self.files[contents.MANIFEST]:
+            raise Broken("manifest.json is not written as titan writes it")
+
+    def _question(self, program: SyncProgram) -> Question:
+        section = self.data["verification"]
+        keys = ("verdict", "engine", "scope", "policies")
+        if not isinstance(section, dict) or tuple(section) != keys:
+            raise Broken("the certificate's `verification` lacks a field or has an unknown one")
+        if section["verdict"] != "verified":
+            raise Broken("the certificate does not say that the pipeline is verified")
+        return Question.of(self.text(contents.PIPELINE), program, section)
+
+    def _statements(self, evidence: Evidence) -> tuple[str, ...]:
+        """What the package claims and this check does not derive."""
+        tools = self.data["tools"]
+        plain = isinstance(tools, dict) and all(isinstance(v, str) for v in tools.values())
+        if not plain or "titan" not in tools:
+            raise Broken("the certificate does not say which titan made it")
+        stated = []
+        if evidence.kind in ("refutation", "agreement"):
+            stated.append(f"interval: {evidence.kind} by a solver, not re-derived")
+        elif evidence.kind == "none":
+            stated.append("interval: no claim that it is the least")
+        if tools["titan"] != versions()["titan"]:
+            stated.append(f"made by titan {contents.printable(tools['titan'])}")
+        return tuple(stated)
+
+
+def _read_schedule(data: Any, loop: Loop) -> tuple[Schedule, Evidence]:
+    """Whatever else the file says is compared with what is derived from these."""
+    try:
+        rows = data["operations"]
+        names = [team.name for team in loop.teams]
+        starts = tuple(rows[operation.name]["cycle"] for operation in loop.operations)
+        teams = tuple(names.index(rows[operation.name]["group"]) for operation in loop.operations)
+        claim = data["claim"]
+        evidence = Evidence(
+            claim["kind"], claim["lower_bound"], claim["detail"], claim["lengths_to"],
+            claim["complete"],
+        )  # fmt: skip
+        ii = data["ii"]
+    except (KeyError, TypeError, ValueError):
+        raise Broken("schedule.json is no schedule of the loop with its claim") from None
+    numbers = [ii, *starts, evidence.lower_bound]
+    if evidence.lengths_to is not None:
+        numbers.append(evidence.lengths_to)
+    if any(type(number) is not int or not 0 <= number < 2**31 for number in numbers) or ii < 1:
+        raise Broken("schedule.json holds a number that is no cycle")
+    if evidence.kind not in KINDS or not isinstance(evidence.detail, str):
+        raise Broken("schedule.json holds no kind of evidence that is known")
+    if not isinstance(evidence.complete, bool):
+        raise Broken("schedule.json does not say which schedules its evidence speaks of")
+    return Schedule(ii, starts, teams), evidence
+
+
+def _read_shape(data: Any, where: str) -> Shape:
+    from dataclasses import fields
+
+    from titan.pipeline.model import Shape
+
+    kinds = {"name": str, "depth": int}
+    expected = [item.name for item in fields(Shape)]
+    if not isinstance(data, dict) or list(data) != expected:
+        raise Broken(f"{where} is no shape")
+    for name, value in data.items():
+        if type(value) is not kinds.get(name, bool):
+            raise Broken(f"{where}.{name} is no value of a shape")
+    return Shape(**data)
+
+
+def _same_text(expected: str, stated: str, name: str) -> None:
+    if expected == stated:
+        return
+    lines = zip(expected.split("\n"), stated.split("\n"), strict=False)
+    number = next((i for i, (one, other) in enumerate(lines, start=1) if one != other), None)
+    place = f"line {number}" if number is not None else "its end"
+    raise Broken(f"{name} is not what is emitted for this pipeline, from {place} on")
+
+
+def _told(errors: list[Diagnostic]) -> str:
+    if not errors:
+        return "it cannot be read"
+    return contents.printable(f"{errors[0].code}: {errors[0].headline}")

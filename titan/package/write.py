@@ -1,0 +1,54 @@
+"""Writes the package of a verified pipeline: the same bytes whenever the same thing is built.
+
+Holds no time, no host and no path. Refuses to write what was not verified.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from titan.package import contents
+from titan.package.atomic import write_folder
+from titan.package.certificate import certificate
+from titan.report.schedule_trace import trace
+from titan.schedule.store import as_data
+from titan.verify.model import Verdict
+
+if TYPE_CHECKING:
+    from titan.pipeline.model import Built
+
+
+class NotVerified(Exception):
+    """What was to be packed has no schedule or is not verified."""
+
+
+def package_files(built: Built, emitted: contents.Sources) -> dict[str, bytes]:
+    """The content of the package by file name. Raises NotVerified; Broken for strange sources."""
+    schedule = built.result.schedule
+    if built.finding.verdict is not Verdict.VERIFIED:
+        raise NotVerified(f"the pipeline of {built.tile.name} is {built.finding.verdict}")
+    if schedule is None:
+        raise NotVerified(f"{built.tile.name} has no schedule")
+    files = {name: text.encode() for name, text in sorted(emitted.files.items())}
+    files[contents.TILE] = built.tile_text.encode()
+    stored = as_data(built.loop, schedule, built.result.evidence)
+    files[contents.SCHEDULE] = contents.to_json(stored)
+    files[contents.PIPELINE] = built.pipeline_text.encode()
+    files[contents.MANIFEST] = contents.to_json(dict(emitted.manifest))
+    files[contents.TIMELINE] = trace(built.loop, schedule).encode()
+    contents.check_names(set(files))
+    files[contents.CERTIFICATE] = contents.to_json(certificate(built, files))
+    return files
+
+
+def write_package(folder: str | Path, built: Built, emitted: contents.Sources) -> None:
+    """Writes the folder whole or not at all. Raises NotVerified, Broken and CannotWrite."""
+    write_folder(folder, package_files(built, emitted), may_replace=is_ours)
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether a folder holds a package and nothing else, so that it may be replaced."""
+    names = {path.name for path in folder.iterdir()}
+    known = {name for sources in contents.SOURCES for name in sources} | set(contents.FIXED)
+    return contents.CERTIFICATE in names and names <= known | {contents.CERTIFICATE}
