@@ -92,7 +92,7 @@ FAULTS = [
     ("        - drain: reads\n", ""),
     ("        - sync: workgroup\n", ""),
     ("(t + depth - 1) % depth", "(t + depth) % depth"),
-    ("      when: s < tiles\n", ""),
+    ("\n          when: s < tiles", ""),
 ]
 
 
