@@ -92,7 +92,7 @@ FAULTS = [
     ("        - drain: reads\n", ""),
     ("        - sync: workgroup\n", ""),
     ("(t + depth - 1) % depth", "(t + depth) % depth"),
-    ("\n          when: s < tiles", ""),
+    ("\n          when: t + depth - 1 < tiles", ""),
 ]
 
 
