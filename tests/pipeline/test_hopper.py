@@ -57,6 +57,15 @@ def test_one_iteration_at_a_time(name, depth):
     assert any_number(finding)
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_without_a_loading_warp(name, depth):
+    shape = Shape("", depth, specialised=False, overlapped=False)
+    finding = verdict(construct(PROGRAMS[name](), shape, {}, 1))
+    assert finding.verdict is Verdict.VERIFIED
+    assert any_number(finding)
+
+
 @pytest.mark.parametrize("ping_pong", [False, True])
 def test_scores_of_the_next_block_run_beside_the_values_of_this_one(ping_pong):
     tile = examples.attention()

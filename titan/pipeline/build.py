@@ -101,6 +101,10 @@ def form_of(target: str) -> Form:
         from titan.pipeline.hopper import construct
 
         return construct
+    if target == "sm_100a":
+        from titan.pipeline import blackwell
+
+        return blackwell.construct
     raise BuildRefused(f"there is no pipeline form for target {target}")
 
 

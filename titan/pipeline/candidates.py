@@ -2,7 +2,9 @@
 
 Depth is the outer loop: a deep plain ring hides more latency than a shallow clever one. Within a
 depth: the order of the schedule with the groups taking turns at the tensor cores, the same without
-turns, one iteration at a time. The last candidate is the baseline of the seed, depth 2.
+turns, one iteration at a time. Then the same depths without a warp that only loads, down to the
+baseline of the seed (depth 2), and at the very end no pipeline at all. Source: seed formulation,
+architecture overview.
 """
 
 from __future__ import annotations
@@ -29,6 +31,11 @@ def shapes(tile: TileProgram, needed: int) -> Iterator[Shape]:
         if multiplications:
             yield _named(plain, "order of the schedule", True, False)
         yield _named(plain, "one iteration at a time", False, False)
+    if tile.target != "sm_90a" and multiplications:
+        return
+    for stages in range(max(depth, DEPTH_MIN), 0, -1):
+        name = f"depth {stages}, no loading warp" if stages > 1 else "no pipeline"
+        yield Shape(name, stages, specialised=False, overlapped=False)
 
 
 def _named(plain: Shape, text: str, overlapped: bool, ping_pong: bool) -> Shape:

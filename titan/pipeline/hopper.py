@@ -30,7 +30,7 @@ def construct(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) 
 
     `starts` are the cycles of the operations of one group, by their names in the tile program.
     """
-    return _Hopper(tile, shape, starts, ii).text()
+    return Hopper(tile, shape, starts, ii).text()
 
 
 def swizzle_of(value: Value) -> str:
@@ -42,7 +42,7 @@ def swizzle_of(value: Value) -> str:
     return "none"
 
 
-class _Hopper:
+class Hopper:
     def __init__(self, tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> None:
         if not 1 <= tile.groups <= GROUPS_MAX:
             raise FormRefused(f"{tile.groups} computing warpgroups; there are 1 to {GROUPS_MAX}")
@@ -52,7 +52,7 @@ class _Hopper:
         self.shape = shape
         self.rings = rings_of(tile)
         placed = by_schedule(tile, starts, ii) if shape.overlapped else in_order(tile)
-        self.items = turn(tile, self.rings, placed)
+        self.items = turn(tile, self.rings, placed, prompt=not shape.specialised)
         heavy = max((item.lag for item in self.items if not item.light), default=0)
         if heavy > 1:
             raise FormRefused(f"operations of {heavy + 1} iterations meet in one turn")
@@ -97,7 +97,7 @@ class _Hopper:
         lines = [
             "titan: 1",
             f"kernel: {tile.name}",
-            "target: sm_90a",
+            f"target: {tile.target}",
             f"note: The pipeline of tile program {tile.name}, written by titan build.",
             f"sizes: {{{sizes}tiles: {minimum}, depth: {self.shape.depth}}}",
             *section("buffers", self._buffers()),
@@ -106,12 +106,15 @@ class _Hopper:
             *section("queues", [("output", "bulk")] if self.stores or self.straight else []),
             *section("roles", self._roles()),
             "program:",
-            "  producer:",
-            *block(self._producer(), 4),
-            "  consumer:",
-            *block(self._consumer(), 4),
         ]
+        for role, body in self._program():
+            lines += [f"  {role}:", *block(body, 4)]
         return "\n".join(lines) + "\n"
+
+    def _program(self) -> list[tuple[str, Block]]:
+        if not self.shape.specialised:
+            return [("worker", self._worker())]
+        return [("producer", self._producer()), ("consumer", self._consumer())]
 
     def _buffers(self) -> list[tuple[str, str]]:
         found = []
@@ -158,6 +161,8 @@ class _Hopper:
         few = f", registers: {producer}" if producer else ""
         many = f", registers: {consumer}" if consumer else ""
         kind = "warps" if self._alone() else "warpgroups"
+        if not self.shape.specialised:
+            return [("worker", f"{{{kind}: {groups}}}")]
         return [
             ("producer", f"{{warps: 1{few}{counter}}}"),
             ("consumer", f"{{{kind}: {groups}{many}{counter}}}"),
@@ -188,33 +193,68 @@ class _Hopper:
     def _over_work(self, work: Block) -> Block:
         return [("for: w in 0..work", work)] if self.position else work
 
+    # -------------------------------------------------------------------- no role of its own
+
+    def _worker(self) -> Block:
+        """One time loop: turn t fills the stage of iteration t and computes iteration t - P.
+
+        The first group fills; P is one less than the stages. Source: seed formulation, section 2.
+        """
+        if self.peeled or any(item.lag for item in self.items):
+            raise FormRefused("without a loading role one iteration is done at a time")
+        ahead = self.shape.depth - 1
+        fill: Block = []
+        once: Block = []
+        for ring in self.rings:
+            slot = f"{ring.name}[{'0' if ring.once else 't'}]"
+            (once if ring.once else fill).extend([f"acquire: {slot}", f"produce: {slot}"])
+        made: Block = [("if: self == 0", once)] if once else []
+        made += self._before("0")
+        consumed: Block = []
+        for item in self.items:
+            consumed += self._item(item, "t", leaving=0, ahead=-ahead)
+        body: Block = [
+            ("if: t < tiles and self == 0", fill),
+            (f"if: t >= {ahead}", consumed) if ahead else ("if: true", consumed),
+        ]
+        made.append((f"for: t in 0..tiles + {ahead}", body))
+        made += self._ends("0")
+        if self.stores or self.straight:
+            made.append("drain: output")
+        return [*made, "finalize"]
+
     # ------------------------------------------------------------------------------ consumer
 
     def _consumer(self) -> Block:
         index = "w" if self.position else "0"
-        work: Block = []
-        for ring in self.rings:
-            if ring.once:
-                work.append(f"wait: {ring.name}[{index}]")
-        for operation in self.tile.before:
-            if operation.kind == "read":
-                work.append(f"read: {self._slot(operation.operands[0], index)}")
-            if operation.kind != "load":
-                work.append(f"compute: {operation.name}")
-        work += [f"compute: {carried.value.name}" for carried in self.tile.carried]
-        work += self._loop()
-        for ring in self.rings:
-            if ring.once:
-                work += self._release(ring.name, index)
-        for operation in self.tile.after:
-            work += self._after(operation, index)
         made: Block = []
         if self.turns:
             made.append("arrive: turn[0]\nwhen: self == 1")
+        work = [*self._before(index), *self._loop(), *self._ends(index)]
         made += self._over_work(work)
         if self.stores or self.straight:
             made.append("drain: output")
         return [*made, "finalize"]
+
+    def _before(self, index: str) -> Block:
+        """What a work item begins with: loads that it keeps, and the first values."""
+        made: Block = [f"wait: {ring.name}[{index}]" for ring in self.rings if ring.once]
+        for operation in self.tile.before:
+            if operation.kind == "read":
+                made.append(f"read: {self._slot(operation.operands[0], index)}")
+            if operation.kind != "load":
+                made.append(f"compute: {operation.name}")
+        return [*made, *(f"compute: {carried.value.name}" for carried in self.tile.carried)]
+
+    def _ends(self, index: str) -> Block:
+        """What a work item ends with."""
+        made: Block = []
+        for ring in self.rings:
+            if ring.once:
+                made += self._release(ring.name, index)
+        for operation in self.tile.after:
+            made += self._after(operation, index)
+        return made
 
     def _after(self, operation: TileOperation, index: str) -> Block:
         if self._staged(operation):

@@ -194,28 +194,44 @@ def needers(tile: TileProgram, placed: Placed, mma: TileOperation) -> list[tuple
     return sorted(found)
 
 
-def turn(tile: TileProgram, rings: tuple[Ring, ...], placed: Placed) -> tuple[Item, ...]:
-    """The items of one turn. Raises FormRefused."""
+def turn(
+    tile: TileProgram, rings: tuple[Ring, ...], placed: Placed, prompt: bool = False
+) -> tuple[Item, ...]:
+    """The items of one turn. Raises FormRefused.
+
+    `prompt`: nothing is left to the next turn; who would be drained there is drained at once.
+    """
     check_values(tile, placed)
     waits, (drains, behind) = _waits(rings, placed), _drains(tile, placed)
     carries = _carries(tile, placed)
+    late = set(behind)
+    for drained in drains.values():
+        late |= {name for name, lag in drained if lag > placed.key(name)[0]}
+    late = late if prompt else set()
+    drains = {
+        needer: [item for item in drained if item[0] not in late]
+        for needer, drained in drains.items()
+    }
     items: list[Item] = []
     ends: dict[str, tuple[int, int]] = {}  # reader -> turns behind, place in `items` behind it
     for operation, lag in zip(placed.operations, placed.lags, strict=True):
-        for name, late in drains.get(operation.name, ()):
-            items.append(Item(Kind.DRAIN, name, late))
-            ends[name] = (late, len(items))
+        for name, turns in drains.get(operation.name, ()):
+            items.append(Item(Kind.DRAIN, name, turns))
+            ends[name] = (turns, len(items))
         items += [Item(Kind.WAIT, ring, lag) for ring in waits.get(operation.name, ())]
         items.append(Item(_kind(operation), operation.name, lag))
-        if operation.name in behind:
+        if operation.name in late:
+            items.append(Item(Kind.DRAIN, operation.name, lag))
+            ends[operation.name] = (lag, len(items))
+        elif operation.name in behind:
             items.append(Item(Kind.DRAIN, operation.name, lag + 1, behind=True))
             ends[operation.name] = (lag + 1, len(items))
         elif operation.kind == "store" and _from_ring(operation, rings):
-            items.append(Item(Kind.SENT, operation.name, lag + 1, behind=True))
-            ends[operation.name] = (lag + 1, len(items))
+            items.append(Item(Kind.SENT, operation.name, lag + (not prompt), behind=not prompt))
+            ends[operation.name] = (lag + (not prompt), len(items))
         elif operation.kind != "mma":
             ends[operation.name] = (lag, len(items))
-        items += [Item(Kind.CARRY, name, late) for name, late in carries.get(operation.name, ())]
+        items += [Item(Kind.CARRY, name, turns) for name, turns in carries.get(operation.name, ())]
     return _with_releases(items, ends, rings)
 
 
