@@ -17,6 +17,7 @@ FAMILIES = {
     "TTN3": ("visibility", "proxy fences and publication"),
     "TTN4": ("legality", "hardware legality and lowering"),
     "TTN5": ("schedules", "schedules"),
+    "TTN6": ("tiles", "tile programs"),
     "TTN9": ("internal", "faults of TITAN itself"),
 }
 
@@ -142,6 +143,18 @@ TTN514 impossible-reservation error
 TTN515 zero-capacity error
 TTN516 too-many-operations error
 TTN517 unassignable-operation error
+TTN601 unknown-operation error
+TTN602 misplaced-operand error
+TTN603 shape-mismatch error
+TTN604 type-mismatch error
+TTN605 value-out-of-scope error
+TTN606 carried-mismatch error
+TTN607 view-mismatch error
+TTN608 unfit-tile error
+TTN609 unused-value error
+TTN610 output-written-twice error
+TTN611 type-beyond-target error
+TTN612 overlapping-stores error
 TTN901 internal-error error
 TTN902 engines-disagree error
 """)

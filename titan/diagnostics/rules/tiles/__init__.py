@@ -1,0 +1,1 @@
+"""Rules on tile programs (TTN6xx): one module a rule."""

@@ -1,0 +1,153 @@
+"""Element types of tile programs and their exact values.
+
+A value of a narrow type is held as the float32 number that it denotes: every number of every type
+here is one of float32. `rounded` takes any numbers to the nearest of a type, ties to even, as
+`cvt.rn` does; the fp8 types saturate at their largest number (`satfinite`, the only form that PTX
+has), the others go to infinity. `encode` and `decode` are the bit patterns in memory.
+
+Sources: IEEE 754 (f16, f32), PTX "Alternate floating point data formats", OCP 8-bit floating point
+specification 1.0 (e4m3 without infinities, e5m2). NumPy is imported where it is used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float32]
+    Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A binary floating-point type: sign, `exponent` bits, `mantissa` bits.
+
+    `finite`: the type has no infinities and its largest pattern is the only NaN (e4m3).
+    `saturating`: conversion of a number beyond the largest gives the largest.
+    """
+
+    name: str
+    exponent: int
+    mantissa: int
+    finite: bool = False
+    saturating: bool = False
+
+    @property
+    def bits(self) -> int:
+        return 1 + self.exponent + self.mantissa
+
+    @property
+    def bytes(self) -> int:
+        return self.bits // 8
+
+    @property
+    def bias(self) -> int:
+        return (1 << (self.exponent - 1)) - 1
+
+    @property
+    def smallest_exponent(self) -> int:
+        """The exponent of the smallest normal number."""
+        return 1 - self.bias
+
+    @property
+    def largest(self) -> float:
+        """The largest finite number."""
+        top = (1 << self.exponent) - 1 - self.bias
+        if self.finite:
+            return float((2 - 2.0 ** (1 - self.mantissa)) * 2.0**top)
+        return float((2 - 2.0**-self.mantissa) * 2.0 ** (top - 1))
+
+
+FORMATS: dict[str, Format] = {
+    made.name: made
+    for made in (
+        Format("f32", 8, 23),
+        Format("f16", 5, 10),
+        Format("bf16", 8, 7),
+        Format("e4m3", 4, 3, finite=True, saturating=True),
+        Format("e5m2", 5, 2, saturating=True),
+    )
+}
+DTYPES = tuple(FORMATS)
+
+
+def bytes_of(dtype: str) -> int:
+    """Bytes of one element. Raises KeyError."""
+    return FORMATS[dtype].bytes
+
+
+def rounded(values: object, dtype: str) -> Array:
+    """The nearest numbers of the type, ties to even, as float32. NaN stays NaN."""
+    import numpy as np
+
+    form = FORMATS[dtype]
+    exact = np.asarray(values, dtype=np.float64)
+    if dtype == "f32":
+        with np.errstate(over="ignore"):
+            return exact.astype(np.float32)
+    with np.errstate(invalid="ignore", over="ignore"):
+        _, exponent = np.frexp(exact)
+        unit = np.maximum(exponent - 1, form.smallest_exponent) - form.mantissa
+        near = np.ldexp(np.rint(np.ldexp(exact, -unit)), unit)
+        if form.saturating:
+            near = np.where(np.isnan(near), near, np.clip(near, -form.largest, form.largest))
+        else:
+            near = np.where(np.abs(near) > form.largest, np.copysign(np.inf, near), near)
+    return np.asarray(np.where(np.isfinite(exact), near, _not_finite(exact, form)), np.float32)
+
+
+def _not_finite(exact: Doubles, form: Format) -> Doubles:
+    import numpy as np
+
+    if not form.saturating:
+        return exact
+    return np.where(np.isnan(exact), exact, np.copysign(form.largest, exact))
+
+
+def encode(values: object, dtype: str) -> NDArray[np.unsignedinteger]:
+    """The bit patterns of numbers of the type (rounded first), as unsigned integers."""
+    import numpy as np
+
+    form = FORMATS[dtype]
+    numbers = rounded(values, dtype)
+    kind = {8: np.uint8, 16: np.uint16, 32: np.uint32}[form.bits]
+    if dtype == "f32":
+        return numbers.view(np.uint32).copy()
+    if dtype == "f16":
+        return numbers.astype(np.float16).view(np.uint16)
+    size = np.abs(np.where(np.isfinite(numbers), numbers, 0.0)).astype(np.float64)
+    _, exponent = np.frexp(size)
+    normal = size >= 2.0**form.smallest_exponent
+    scale = np.where(normal, exponent - 1, form.smallest_exponent) - form.mantissa
+    units = np.ldexp(size, -scale).astype(np.int64)
+    field = np.where(normal, exponent - 1 + form.bias, 0)
+    patterns = np.where(normal, (field << form.mantissa) + units - (1 << form.mantissa), units)
+    top = ((1 << form.exponent) - 1) << form.mantissa
+    nothing = top | ((1 << form.mantissa) - 1)
+    patterns = np.where(np.isinf(numbers), top, patterns)
+    patterns = np.where(np.isnan(numbers), nothing, patterns)
+    sign = np.signbit(numbers).astype(np.int64) << (form.bits - 1)
+    return (patterns | sign).astype(kind)
+
+
+def decode(patterns: object, dtype: str) -> Array:
+    """The numbers that bit patterns of the type denote, as float32."""
+    import numpy as np
+
+    form = FORMATS[dtype]
+    codes = np.asarray(patterns).astype(np.int64)
+    fraction = codes & ((1 << form.mantissa) - 1)
+    field = (codes >> form.mantissa) & ((1 << form.exponent) - 1)
+    negative = (codes >> (form.bits - 1)) & 1
+    whole = np.where(field > 0, fraction + (1 << form.mantissa), fraction).astype(np.float64)
+    size = np.ldexp(whole, np.maximum(field, 1) - form.bias - form.mantissa)
+    top = field == (1 << form.exponent) - 1
+    if form.finite:
+        size = np.where(top & (fraction == (1 << form.mantissa) - 1), np.nan, size)
+    else:
+        size = np.where(top, np.where(fraction == 0, np.inf, np.nan), size)
+    return np.where(negative == 1, -size, size).astype(np.float32)
