@@ -409,6 +409,34 @@ def test_tensor_core_pipe_orders_its_own_accumulator():
     )
 
 
+def test_an_arrival_behind_copies_needs_no_commit():
+    """`cp.async.mbarrier.arrive` (PTX): what stands before it finishes; what is behind it may not.
+
+    A wait on the queue still counts closed groups only.
+    """
+    first = ir.Asynchronous((write("S", 1),), "copies")
+    second = ir.Asynchronous((write("S", 2, stage=1),), "copies")
+    marker, commit = ir.QueueArrive("copies", at("F")), ir.Commit("copies")
+    drain = ir.QueueWait("copies")
+    reader = [wait("F", 0), load(read("S", 1))]
+    declared = {
+        "barriers": FULL,
+        "queues": (ir.Queue("copies"),),
+        "policies": ir.Policies(exit_in_flight="allow"),
+    }
+    for body, expected in (
+        ([first, marker], Outcome.VERIFIED),
+        ([first, marker, second, commit, drain], Outcome.VERIFIED),
+        ([first, marker, commit, drain, load(read("S", 1))], Outcome.VERIFIED),
+        ([first, marker, drain, load(read("S", 1))], FaultKind.READ_BEFORE_ARRIVAL),
+        ([first, second, marker, wait("F", 0), load(read("S", 2, stage=1))], Outcome.VERIFIED),
+        ([first, marker, second, wait("F", 0), load(read("S", 2, 1))],
+         FaultKind.READ_BEFORE_ARRIVAL),
+    ):  # fmt: skip
+        assert outcome({"a": body, "b": reader}, **declared) == expected
+    assert outcome({"a": [first, commit], "b": reader}, **declared) == FaultKind.DEADLOCK
+
+
 def test_indices_out_of_range_are_faults():
     assert outcome({"a": [load(read("S", stage=2))]}) == FaultKind.INDEX_OUT_OF_RANGE
     assert outcome({"a": [wait("F", 0, index=1)]}, barriers=FULL) == FaultKind.INDEX_OUT_OF_RANGE

@@ -207,7 +207,7 @@ class State:
         lines += [f"short {p}{name}[{effects}];" for name in ("low", "length", "flags")]
         lines += [f"int {p}held[{effects}];"]
         lines += [f"byte {p}target[{completions}]; int {p}share[{completions}];"]
-        # Used slots; slots of closed groups; unfinished groups; groups still read; first that reads
+        # Used slots; slots that may finish; unfinished groups; groups still read; first that reads
         names = ("used", "closed", "undone", "unread", "first")
         lines += [f"byte {p}{name}[{lanes}];" for name in names]
         lines += [f"byte {p}chosen; byte {p}reads;"]
@@ -257,16 +257,19 @@ class State:
         return lines
 
     def _recount(self, lane: int, grouped: bool, ordered: bool) -> list[str]:
-        """In `grouped` lanes a group ends at a mark; in others each slot is a group of its own."""
+        """In `grouped` lanes a group ends at a mark; in others each slot is a group of its own.
+
+        What an arrival stands behind may finish before its group ends.
+        """
         p, base = self.p, lane * self.layout.capacity
         mark, used = f"{p}kind[{base} + i] == 3", f"{p}used[{lane}]"
         undone, unread, closed = f"{p}undone[{lane}]", f"{p}unread[{lane}]", f"{p}closed[{lane}]"
         lines = [f"{undone} = 0; {unread} = 0; {p}first[{lane}] = NONE;"]
         lines += [f"{closed} = {'0' if grouped else used};"]
         if grouped:
-            lines += [
-                f"for (i : 0 .. {used} - 1) {{ if :: {mark} -> {closed} = i + 1 :: else fi }};"
-            ]
+            arrival = f"{p}kind[{base} + i] == 2"
+            ends = f"if :: {mark} || {arrival} -> {closed} = i + 1 :: else fi"
+            lines += [f"for (i : 0 .. {used} - 1) {{ {ends} }};"]
         reads = f"{p}reading[{base} + i] == 1"
         lines += ["j = 0; k = 0; /* whether an unfinished group, one still read, was met */"]
         lines += [f"for (i : 0 .. {closed} - 1) {{"]

@@ -225,18 +225,24 @@ class Execution(RunState):
                 queue.closed.append(flight)
                 self.busy_queues[(agent, queue.declaration.name)] = queue
         self.observer.issued(flight)
+        if queue is not None and queue.open and isinstance(instance.operation, ir.QueueArrive):
+            self._may_finish(agent, queue)  # PTX: cp.async.mbarrier.arrive needs no commit
         return flight
 
-    def _commit(self, agent: int, queue: QueueTable) -> None:
-        queue.groups += 1
-        queue.group_ends.append(queue.issued)
+    def _may_finish(self, agent: int, queue: QueueTable) -> None:
+        """All of the open group belongs to the next group that is closed, and may finish now."""
         for flight in queue.open:
-            flight.group = queue.groups
+            flight.group = queue.groups + 1
         self.observer.committed(agent, queue, queue.open)
         queue.closed += queue.open
         queue.open = []
         if queue.closed:
             self.busy_queues[(agent, queue.declaration.name)] = queue
+
+    def _commit(self, agent: int, queue: QueueTable) -> None:
+        self._may_finish(agent, queue)
+        queue.groups += 1
+        queue.group_ends.append(queue.issued)
 
     def _queue_wait(self, agent: int, instance: Instance, name: str, reads: bool) -> None:
         queue = self.queues[(agent, name)]

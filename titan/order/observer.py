@@ -22,7 +22,7 @@ class Observer:
         """An asynchronous operation starts."""
 
     def committed(self, agent: int, queue: QueueTable, flights: list[Flight]) -> None:
-        """The open group is closed with these flights."""
+        """The open group is closed with these flights, or a marker lets them finish before."""
 
     def queue_waited(
         self, agent: int, queue: QueueTable, reads: bool, covered: int, exact: bool

@@ -30,7 +30,11 @@ class Flight:
 
 @dataclass(slots=True, eq=False)
 class QueueTable:
-    """A queue of one agent; `closed` are unfinished flights in order, groups count from 1."""
+    """A queue of one agent; groups count from 1.
+
+    `closed` are the flights that may finish, in order: those of closed groups, and of the open one
+    what a marker stands behind that is to arrive (their group is the next one to be closed).
+    """
 
     agent: int
     declaration: ir.Queue
@@ -43,7 +47,11 @@ class QueueTable:
 
     def outstanding(self, reads: bool) -> int:
         """How many committed groups a wait would count."""
-        busy = [flight.group for flight in self.closed if not reads or flight.reading]
+        busy = [
+            flight.group
+            for flight in self.closed
+            if flight.group <= self.groups and (flight.reading or not reads)
+        ]
         if not busy:
             return 0
         return self.groups - min(busy) + 1 if self.declaration.ordered else len(set(busy))

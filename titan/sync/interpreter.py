@@ -116,6 +116,7 @@ class Machine(BarrierRules):
         steps.update(_engine_step(flight, split=False) for flight in draft.free_flights)
         for (_, name), queue in draft.queues.items():
             flights = [flight for group in queue.closed for flight in group]
+            flights += queue.open[: self._released(queue.open)]
             split = name in self._split_reads
             ready = flights[:1] if self._queues[name].ordered else flights
             steps.update(_engine_step(flight, split) for flight in ready)
@@ -124,6 +125,15 @@ class Machine(BarrierRules):
             if split and reading:
                 steps.add(_engine_step(reading[0], split))
         return sorted(steps)
+
+    def _released(self, group: tuple[Flight, ...]) -> int:
+        """How many of an open group may finish: all up to the last marker that is to arrive.
+
+        `cp.async.mbarrier.arrive` needs no commit (PTX); what no marker stands behind is taken to
+        be in flight until its group is closed.
+        """
+        markers = [isinstance(self.operations[flight.site], ir.QueueArrive) for flight in group]
+        return len(group) - markers[::-1].index(True) if True in markers else 0
 
     def _enabled(self, draft: Draft, agent: Agent) -> bool:
         """Whether the agent can execute its next operation; faulty ones count as enabled."""
@@ -297,20 +307,20 @@ class Machine(BarrierRules):
                 draft.free_flights[index : index + 1] = self._finish(draft, flight, step.actor)
                 return
         for key, queue in draft.queues.items():
-            for number, group in enumerate(queue.closed):
+            for number, group in enumerate((*queue.closed, queue.open)):
                 for index, flight in enumerate(group):
                     if flight[:2] == mark:
                         rest = self._finish(draft, flight, step.actor)
-                        groups = list(queue.closed)
+                        groups = [*queue.closed, queue.open]
                         groups[number] = (*group[:index], *rest, *group[index + 1 :])
-                        draft.queues[key] = QueueState(self._retired(key[1], groups), queue.open)
+                        draft.queues[key] = self._retired(key[1], groups)
                         return
         raise ValueError(f"no operation in flight for {step}")
 
-    def _retired(
-        self, name: str, groups: list[tuple[Flight, ...]]
-    ) -> tuple[tuple[Flight, ...], ...]:
+    def _retired(self, name: str, groups: list[tuple[Flight, ...]]) -> QueueState:
         """Drop what has retired: finished groups with none unfinished before them.
+
+        The last group is the open one.
 
         An operation that only reads, through another proxy, is over once it has read; in an
         ordered queue, once everything before it is.
@@ -323,10 +333,11 @@ class Machine(BarrierRules):
                     waiting = waiting or ordered
                     left.append(flight)
             groups[number] = tuple(left)
+        *closed, opened = groups
         if not ordered:
-            return tuple(group for group in groups if group)
-        first = next((number for number, group in enumerate(groups) if group), len(groups))
-        return tuple(groups[first:])
+            return QueueState(tuple(group for group in closed if group), opened)
+        first = next((number for number, group in enumerate(closed) if group), len(closed))
+        return QueueState(tuple(closed[first:]), opened)
 
     def _finish(self, draft: Draft, flight: Flight, actor: Actor) -> tuple[Flight, ...]:
         """One engine step of a flight; returns what is left of it."""

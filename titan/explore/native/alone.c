@@ -72,8 +72,7 @@ static void begin(search_t *s, const word *w)
            sizeof(word) * (agents * (barriers + named + (size_t)p->queues) + 4 * barriers));
     memset(c->threads, 0, sizeof(word) * named);
     memset(c->given, 0, sizeof(word) * (size_t)p->pools);
-    memset(c->waited, 0, 2 * barriers + named + agents + (size_t)p->pools
-                             + agents * (size_t)p->queues);
+    memset(c->waited, 0, 2 * barriers + named + agents + (size_t)p->pools);
     for (int n = 0; n < p->named; n++) {
         const word *held = named_at(s, w, n);
         c->wanted[n] = held[D_EXPECTED] ? held[D_EXPECTED] : ENDLESS;

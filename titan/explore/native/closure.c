@@ -52,7 +52,6 @@ struct closure {
     uint8_t *taken;                     /* per pool */
     word *given;
     word *commits;                      /* agents x queues: groups closed in U */
-    uint8_t *opened;                    /* agents x queues: the open group is not empty */
     int operations;
     step_t step;
     const node_t *node;                 /* operation of t, or of its flight */
@@ -83,7 +82,7 @@ static struct closure *closure_new(const search_t *s)
     size_t words = agents * (1 + (size_t)p->variables + barriers + named + queues) + 4 * barriers
                    + 2 * named + pools + 1;
     c->position = calloc(words, sizeof(word));
-    c->waited = calloc(2 * barriers + named + agents + pools + agents * queues + 1, 1);
+    c->waited = calloc(2 * barriers + named + agents + pools + 1, 1);
     if (!c->reads || !c->position || !c->waited) {
         closure_free(c);
         return NULL;
@@ -105,7 +104,6 @@ static struct closure *closure_new(const search_t *s)
     c->mixed = c->strange + barriers;
     c->in_sync = c->mixed + named;
     c->taken = c->in_sync + agents;
-    c->opened = c->taken + pools;
     return c;
 }
 

@@ -165,6 +165,19 @@ static int enabled(search_t *s, word *w, int agent, int *answer)
 
 /* ------------------------------------------------------------------------------ engines */
 
+/* Whether a marker that is to arrive stands behind flight `f` of an open group: PTX needs no commit
+ * for `cp.async.mbarrier.arrive`. */
+static int released(const search_t *s, const word *region, int f)
+{
+    word queue = node_at(s, flight_at(s, region, f)[F_NODE])->x;
+    for (; f < region[A_FLIGHTS]; f++) {
+        const node_t *node = node_at(s, flight_at(s, region, f)[F_NODE]);
+        if (node->x == queue && node->kind == N_QUEUE_ARRIVE)
+            return 1;
+    }
+    return 0;
+}
+
 /* The step that an engine can take on flight number `f`: -1, STEP_READS or STEP_FINISH. */
 static int engine_step(const search_t *s, const word *region, int f)
 {
@@ -172,7 +185,7 @@ static int engine_step(const search_t *s, const word *region, int f)
     word queue = node_at(s, flight[F_NODE])->x;
     if (queue >= s->program->queues)
         return STEP_FINISH;
-    if (flight[F_GROUP] == GROUP_OPEN)
+    if (flight[F_GROUP] == GROUP_OPEN && !released(s, region, f))
         return -1;
     const queue_t *info = queue_info(s, queue);
     int own = info->split && flight[F_READING] ? STEP_READS : STEP_FINISH;
@@ -181,7 +194,7 @@ static int engine_step(const search_t *s, const word *region, int f)
     int head = 1;
     for (int e = 0; e < f; e++) {
         const word *earlier = flight_at(s, region, e);
-        if (node_at(s, earlier[F_NODE])->x != queue || earlier[F_GROUP] == GROUP_OPEN)
+        if (node_at(s, earlier[F_NODE])->x != queue)
             continue;
         head = 0;
         if (earlier[F_READING])
@@ -285,7 +298,7 @@ static void retire(const search_t *s, word *region, word queue)
 {
     for (int f = 0; f < region[A_FLIGHTS];) {
         const word *flight = flight_at(s, region, f);
-        if (node_at(s, flight[F_NODE])->x != queue || flight[F_GROUP] == GROUP_OPEN) {
+        if (node_at(s, flight[F_NODE])->x != queue) {
             f++;
         } else if (is_spent(s, flight)) {
             remove_flight(s, region, f);

@@ -58,11 +58,9 @@ static int add_flights(search_t *s, word *w)
                 behind = 1;
                 continue;
             }
-            if (flight[F_GROUP] == GROUP_OPEN && node->x < s->program->queues) {
-                c->opened[a * s->program->queues + node->x] = 1;
-                if (!c->flight && a == c->step.agent)
-                    continue; /* its agent does not move: the group stays open */
-            }
+            if (flight[F_GROUP] == GROUP_OPEN && node->x < s->program->queues && !c->flight
+                && a == c->step.agent && !released(s, region, f))
+                continue; /* its agent does not move: the group stays open */
             /* The pipe itself keeps the order between t and the flight; marks it does not keep. */
             int ordered = !c->flight && c->node->kind == N_ISSUE
                           && piped(s, flight, a, c->step.agent, c->node->x);
@@ -157,12 +155,8 @@ static int others_issue(search_t *s, word *w, int agent, const node_t *node)
     int result = node->kind == N_ISSUE ? others_memory(s, w, agent, node) : DONE;
     if (result != DONE)
         return result;
-    if (node->x < queues) {
-        if (queue_info(s, node->x)->grouped)
-            c->opened[agent * queues + node->x] = 1;
-        else
-            c->commits[agent * queues + node->x] += 1;
-    }
+    if (node->x < queues && !queue_info(s, node->x)->grouped)
+        c->commits[agent * queues + node->x] += 1;
     if (held_back(s, agent, node->x))
         return DONE;
     if (node->kind == N_QUEUE_ARRIVE) {
@@ -277,9 +271,10 @@ static int others_queue_wait(search_t *s, word *w, int agent, const node_t *node
                   && (!(node->flags & FLAG_READ) || c->flight[F_READING]);
     if (counted) {
         const word *closed = closed_at(s, agent_region(s, w, agent), node->x);
-        least = 1;
-        if (queue_info(s, node->x)->ordered)
-            least = *closed + c->commits[agent * queues + node->x] - c->flight[F_GROUP];
+        word commits = c->commits[agent * queues + node->x], group = c->flight[F_GROUP];
+        least = group != GROUP_OPEN || commits > 0; /* what is still open is not waited for */
+        if (least && queue_info(s, node->x)->ordered)
+            least = *closed + commits - (group == GROUP_OPEN ? *closed : group);
     }
     return least <= pending ? DONE : BLOCKED;
 }
@@ -305,7 +300,6 @@ static void others_commit(search_t *s, int agent, const node_t *node)
     word place = agent * s->program->queues + node->x;
     /* Empty groups count while an older one is unfinished, as far as U knows. */
     c->commits[place] += 1;
-    c->opened[place] = 0;
 }
 
 /* The next operation of an agent in U: DONE passed, BLOCKED, STAYS not independent of t. */
