@@ -102,7 +102,7 @@ class Groups:
 @dataclass(frozen=True, slots=True)
 class Rates:
     """A target. `fragment_rows` and `fragment_columns`: what a FRAGMENT of a group is made of;
-    `lanes_per_row`: how many lanes hold a copy of a ROW's number."""
+    `lanes_per_row`: how many lanes of a group hold a copy of a ROW's number, and so for columns."""
 
     name: str
     transfer: Transfer
@@ -114,6 +114,7 @@ class Rates:
     fragment_rows: int
     fragment_columns: int
     lanes_per_row: int
+    lanes_per_column: int
     cluster: int
 
 
@@ -154,7 +155,7 @@ class _Decoder:
         if top is None or not all(top.has(name) for name in sections):
             return None
         reader.choice(top["titan"], ("1",), "the format version")
-        shape = ("rows", "columns", "lanes_per_row")
+        shape = ("rows", "columns", "lanes_per_row", "lanes_per_column")
         fragment = self.numbers(top["fragment"], shape, what="the fragment")
         keys = ("warps", "most", "registers", "reserved")
         groups = self.numbers(top["groups"], keys, what="the groups")
@@ -169,6 +170,7 @@ class _Decoder:
             fragment["rows"],
             fragment["columns"],
             fragment["lanes_per_row"],
+            fragment["lanes_per_column"],
             reader.integer(top["cluster"], minimum=1, maximum=16, what="the cluster") or 1,
         )
 
