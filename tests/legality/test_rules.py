@@ -193,6 +193,10 @@ TRIPS: dict[str, tuple[str, str]] = {  # rule: (a kernel that trips it, its neig
         text(barriers="{b: 1}", program="{w: [{arrive: b, bytes: 1048576}]}"),
         text(barriers="{b: 1}", program="{w: [{arrive: b, bytes: 1048575}]}"),
     ),
+    "bytes_of_a_phase": (
+        text(barriers="{b: 3}", program="{w: [{arrive: b, count: 2, bytes: 699051}]}"),
+        text(barriers="{b: 3}", program="{w: [{arrive: b, count: 2, bytes: 699050}]}"),
+    ),
     "named_barrier_ids": (
         text(named_barriers="{a: {stages: 16, threads: 32}, b: {threads: 32}}"),
         text(named_barriers="{a: {stages: 15, threads: 32}, b: {threads: 32}}"),
@@ -423,6 +427,26 @@ def test_the_pool_law(roles: str, legal: bool):
 )
 def test_registers_at_entry_are_those_that_ptxas_gives(groups: int, entry: int):
     assert registers_at_entry(case_of(text()), groups) == entry
+
+
+EXPECTS = "{expect: b, bytes: 600000}"
+
+
+@pytest.mark.parametrize(
+    ("body", "legal"),
+    [
+        (f"{EXPECTS}, {EXPECTS}, {{arrive: b}}", False),
+        (f"{EXPECTS}, {{arrive: b, bytes: 448576}}", False),
+        (f"{EXPECTS}, {{arrive: b, bytes: 448575}}", True),
+        (f"{EXPECTS}, {{arrive: b}}, {{wait: b, phase: 0}}, {EXPECTS}, {{arrive: b}}", True),
+        (f"{EXPECTS}, {{arrive: b}}, {EXPECTS}, {{arrive: b}}", True),
+        (f"{EXPECTS}, {{wait: c, phase: 0}}, {EXPECTS}, {{arrive: b}}", True),
+    ],
+)
+def test_bytes_of_a_phase_are_summed(body: str, legal: bool):
+    """Where something that waits stands between, only a run can tell which phase is meant."""
+    found = examined(text(barriers="{b: 1, c: 1}", program=f"{{w: [{body}]}}")).errors
+    assert [item.code for item in found] == ([] if legal else ["TTN404"])
 
 
 def test_operations_that_are_never_reached_are_not_judged():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from fractions import Fraction
 
 from titan.diagnostics.model import Diagnostic
 from titan.diagnostics.wording import quoted
@@ -16,17 +17,31 @@ from titan.legality.rule import rule
 from titan.sync.expression import Constant
 from titan.sync.program import (
     Arrive,
+    Assign,
     BarrierArrive,
     BarrierSync,
+    BarrierWait,
+    Block,
+    Branch,
     ExpectTransaction,
     Init,
     Invalidate,
+    Loop,
     Operation,
+    PoolTake,
+    QueueArrive,
+    QueueWait,
+    Reference,
     Scope,
     Space,
     TokenWait,
     Wait,
 )
+
+# After these, bytes that were expected before may be complete, or be of another barrier.
+_INTERRUPTING = (
+    Wait, TokenWait, QueueWait, BarrierSync, BarrierWait, PoolTake, Loop, Branch, Assign,
+)  # fmt: skip
 
 
 @rule("TTN414", "barrier_alignment")
@@ -71,6 +86,77 @@ def transaction_bytes(case: Case) -> Iterator[Diagnostic]:
         if isinstance(count, Constant) and not 0 <= count.value <= most:
             headline = f"a phase is to expect {count.value} bytes; up to {most} are counted"
             yield case.fault("TTN404", headline, operation.span, source="transaction_max")
+
+
+@rule("TTN404", "transaction_max")
+def bytes_of_a_phase(case: Case) -> Iterator[Diagnostic]:
+    """All that is expected of one phase stays within 2^20 - 1 bytes, as far as the text tells.
+
+    Engines count what a run expects (`TTN207`); here the sums are told that every run has.
+    """
+    most = case.limits.number("transaction_max")
+    if most is None:
+        return
+    single = (item for _, item in case.operations if isinstance(item, Arrive | ExpectTransaction))
+    told = {plain(item.barrier.name) for item in single if _constant_bytes(item) > most}
+    for name, least, span in [*_least_of_arrivals(case), *_in_a_row(case)]:
+        if least > most and plain(name) not in told:
+            told.add(plain(name))
+            headline = f"a phase of {quoted(plain(name))} is to expect {least} bytes in all; up to "
+            headline += f"{most} are counted"
+            yield case.fault("TTN404", headline, span, source="transaction_max")
+
+
+def _least_of_arrivals(case: Case) -> Iterator[tuple[str, int, object]]:
+    """Of each barrier: the least that the arrivals of one phase expect together."""
+    counts = {item.name: item.count for item in case.program.barriers if item.initialised}
+    bytes_each: dict[str, list[tuple[Fraction, object]]] = {name: [] for name in counts}
+    for _, operation in case.operations:
+        if isinstance(operation, QueueArrive | Arrive) and operation.barrier.name in counts:
+            count, least = operation.count, Fraction(0)
+            if isinstance(operation, Arrive) and isinstance(count, Constant) and count.value > 0:
+                least = Fraction(_constant_bytes(operation), count.value)
+            bytes_each[operation.barrier.name].append((least, operation.span))
+    for name, found in bytes_each.items():
+        if found:
+            least, span = min(found, key=lambda item: item[0])
+            yield name, int(least * counts[name]), span
+
+
+def _in_a_row(case: Case) -> Iterator[tuple[str, int, object]]:
+    """What one agent expects of one barrier without waiting for anything in between."""
+    for block in _blocks(case):
+        sums: dict[Reference, int] = {}
+        for operation in block:
+            if isinstance(operation, _INTERRUPTING):
+                sums = {}
+                continue
+            if not isinstance(operation, Arrive | ExpectTransaction):
+                continue
+            total = sums.get(operation.barrier, 0) + _constant_bytes(operation)
+            sums[operation.barrier] = total
+            yield operation.barrier.name, total, operation.span
+            if isinstance(operation, Arrive):
+                sums.pop(operation.barrier, None)  # its phase may be complete
+
+
+def _constant_bytes(operation: Arrive | ExpectTransaction) -> int:
+    """The bytes that it expects, as far as they are a number of the text."""
+    bytes_of = operation.transaction if isinstance(operation, Arrive) else operation.bytes
+    return max(bytes_of.value, 0) if isinstance(bytes_of, Constant) else 0
+
+
+def _blocks(case: Case) -> Iterator[Block]:
+    """The blocks of all roles, but what is never reached."""
+    reached = {id(operation) for _, operation in case.operations}
+    found = [role.body for role in case.program.roles]
+    for _, operation in case.operations:
+        if isinstance(operation, Loop):
+            found.append(operation.body)
+        elif isinstance(operation, Branch):
+            found += [operation.then, operation.otherwise]
+    for block in found:
+        yield tuple(operation for operation in block if id(operation) in reached)
 
 
 @rule("TTN405", "named_barriers")
