@@ -1,0 +1,181 @@
+"""From a manifest and the sizes of a launch to numbers: grid, arguments, tensor maps.
+
+Plain arithmetic, no GPU. Everything that a launch could get wrong is refused here with its reason:
+sizes below their minimum, broken constraints, shapes that a tensor map cannot describe.
+Source: CUDA driver API, cuTensorMapEncodeTiled and cuLaunchKernelEx.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from titan.device.expressions import BadExpression, evaluate
+
+BYTES = {"f32": 4, "bf16": 2, "f16": 2, "e4m3": 1, "e5m2": 1, "i32": 4, "u32": 4}
+GRID_MAX = 2**31 - 1
+EXTENT_MAX = 2**32
+STRIDE_MAX = 2**40
+ALIGNMENT_BYTES = 16
+SWIZZLES = ("none", "32B", "64B", "128B")
+
+
+class Unlaunchable(Exception):
+    """The manifest or the sizes admit no launch; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorShape:
+    """An array in global memory: extents in elements, outermost first."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    output: bool
+
+    @property
+    def bytes(self) -> int:
+        size = BYTES[self.dtype]
+        for extent in self.shape:
+            size *= extent
+        return size
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """Arguments of cuTensorMapEncodeTiled; lists go from the innermost dimension outwards."""
+
+    tensor: str
+    dtype: str
+    extents: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    tensor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    value: int
+
+
+Argument = TensorMap | Pointer | Number
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    entry: str
+    grid: int
+    block: int
+    cluster: int
+    shared_bytes: int
+    tensors: tuple[TensorShape, ...]
+    arguments: tuple[Argument, ...]
+
+
+def plan(manifest: Mapping[str, Any], sizes: Mapping[str, int], processors: int) -> Launch:
+    """The launch for `sizes` on a device of so many multiprocessors. Raises Unlaunchable."""
+    try:
+        return _plan(manifest, sizes, processors)
+    except BadExpression as error:
+        raise Unlaunchable(str(error)) from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unlaunchable(f"the manifest lacks or misuses {error}") from None
+
+
+def _plan(manifest: Mapping[str, Any], sizes: Mapping[str, int], processors: int) -> Launch:
+    names = _parameters(manifest, sizes)
+    for constraint in manifest.get("constraints", ()):
+        if not evaluate(constraint, names):
+            raise Unlaunchable(f"the kernel needs {constraint}")
+    tensors = tuple(_tensor(item, names) for item in manifest["tensors"])
+    by_name = {tensor.name: tensor for tensor in tensors}
+    launch = manifest["launch"]
+    grid = evaluate(launch["grid"], {**names, "processors": processors})
+    if not 1 <= grid <= GRID_MAX:
+        raise Unlaunchable(f"a grid of {grid} CTAs")
+    cluster = int(launch.get("cluster", 1))
+    if grid % cluster:
+        raise Unlaunchable(f"a grid of {grid} CTAs is no multiple of the cluster's {cluster}")
+    arguments = tuple(_argument(item, by_name, names) for item in manifest["arguments"])
+    return Launch(
+        str(manifest["entry"]), grid, int(launch["block"]), cluster,
+        int(launch["dynamic_shared_bytes"]), tensors, arguments,
+    )  # fmt: skip
+
+
+def _parameters(manifest: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, int]:
+    names: dict[str, int] = {}
+    known = {item["name"] for item in manifest["parameters"]}
+    for name in sizes:
+        if name not in known:
+            raise Unlaunchable(f"the kernel has no size {name}")
+    for item in manifest["parameters"]:
+        name, least = str(item["name"]), int(item.get("minimum", 1))
+        if name not in sizes:
+            raise Unlaunchable(f"the size {name} is not given")
+        if sizes[name] < least:
+            raise Unlaunchable(f"{name} is {sizes[name]}, less than {least}")
+        names[name] = int(sizes[name])
+    return names
+
+
+def _tensor(item: Mapping[str, Any], names: Mapping[str, int]) -> TensorShape:
+    dtype = str(item["dtype"])
+    if dtype not in BYTES:
+        raise Unlaunchable(f"element type {dtype} has no array here")
+    shape = tuple(evaluate(extent, names) for extent in item["shape"])
+    if any(extent < 1 for extent in shape):
+        raise Unlaunchable(f"{item['name']} would be empty: {list(shape)}")
+    return TensorShape(str(item["name"]), dtype, shape, bool(item.get("output", False)))
+
+
+def _argument(
+    item: Mapping[str, Any], tensors: Mapping[str, TensorShape], names: Mapping[str, int]
+) -> Argument:
+    match item["kind"]:
+        case "size":
+            return Number(names[str(item["name"])])
+        case "pointer":
+            return Pointer(tensors[str(item["tensor"])].name)
+        case "tensor_map":
+            return tensor_map(tensors[str(item["tensor"])], item["box"], str(item["swizzle"]))
+    raise Unlaunchable(f"an argument of kind {item['kind']!r}")
+
+
+def tensor_map(tensor: TensorShape, box: list[int], swizzle: str) -> TensorMap:
+    """A dense row-major tensor as a map. Raises Unlaunchable for what the driver refuses."""
+    size = BYTES[tensor.dtype]
+    extents = tuple(reversed(tensor.shape))
+    if not 1 <= len(extents) <= 5 or len(box) != len(extents):
+        raise Unlaunchable(f"{tensor.name}: a box of {len(box)} dimensions for {len(extents)}")
+    if swizzle not in SWIZZLES:
+        raise Unlaunchable(f"{tensor.name}: no swizzle {swizzle!r}")
+    strides = []
+    step = size
+    for extent in extents[:-1]:
+        step *= extent
+        strides.append(step)
+    for extent, side in zip(extents, box, strict=True):
+        if not 1 <= side <= 256:
+            raise Unlaunchable(f"{tensor.name}: a box of {side} elements in one dimension")
+        if extent > EXTENT_MAX:
+            raise Unlaunchable(f"{tensor.name}: {extent} elements in one dimension")
+    for stride in strides:
+        if stride % ALIGNMENT_BYTES:
+            raise Unlaunchable(
+                f"{tensor.name}: rows of {stride} bytes are no multiple of {ALIGNMENT_BYTES}"
+            )
+        if stride >= STRIDE_MAX:
+            raise Unlaunchable(f"{tensor.name}: a stride of {stride} bytes")
+    row_bytes = box[0] * size
+    if row_bytes % ALIGNMENT_BYTES:
+        raise Unlaunchable(f"{tensor.name}: a box row of {row_bytes} bytes")
+    if swizzle != "none" and row_bytes > int(swizzle[:-1]):
+        raise Unlaunchable(f"{tensor.name}: a box row of {row_bytes} bytes under swizzle {swizzle}")
+    return TensorMap(tensor.name, tensor.dtype, extents, tuple(strides), tuple(box), swizzle)
