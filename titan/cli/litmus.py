@@ -139,10 +139,17 @@ def list_(paths: tuple[Path, ...]) -> None:
     "--output",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="The folder for the .cu and .json files; made if it is not there.",
+    help="The folder for the sources and .json files; made if it is not there.",
 )
-def render(paths: tuple[Path, ...], output: Path) -> int:
-    """Write tests as CUDA kernels for sm_90a with a manifest each; nothing is launched.
+@click.option(
+    "--language",
+    type=click.Choice(["cuda", "c11"]),
+    default="cuda",
+    show_default=True,
+    help="CUDA for sm_90a, or C11 with atomics and threads for a CPU.",
+)
+def render(paths: tuple[Path, ...], output: Path, language: str) -> int:
+    """Write tests as kernels with a manifest each; nothing is launched.
 
     Tests below a folder that have no rendering are named on stderr with the reason; a test that is
     named itself and has none is an error, and then nothing is written. Exit code 2 if so.
@@ -152,7 +159,7 @@ def render(paths: tuple[Path, ...], output: Path) -> int:
 
     named = {path for path in paths if not path.is_dir()}
     try:
-        rendered, refused = render_all([entry.path for entry in _entries(paths)])
+        rendered, refused = render_all([e.path for e in _entries(paths)], language)
     except LitmusError as error:
         raise click.ClickException(_located(error)) from None
     for path, refusal in refused:

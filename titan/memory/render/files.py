@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from titan.memory.render.c11 import render_c11
 from titan.memory.render.kernel import render
 from titan.memory.render.outcomes import verdict_of
 from titan.memory.render.refusal import NotRenderable
@@ -20,25 +21,31 @@ from titan.memory.suite import read_test
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_+-]")
 _NAME_CHARACTERS_MAX = 100
+RENDERERS = {"cuda": render, "c11": render_c11}
 
 
 def render_all(
-    paths: Iterable[Path],
+    paths: Iterable[Path], language: str = "cuda"
 ) -> tuple[dict[str, str], list[tuple[Path, NotRenderable]]]:
-    """Name of a file -> its text, for each test a source and a manifest; and who was refused."""
+    """Name of a file -> its text, for each test a source and a manifest; and who was refused.
+
+    `language` is `cuda` or `c11`.
+    """
+    renderer = RENDERERS[language]
     texts: dict[str, str] = {}
     refused: list[tuple[Path, NotRenderable]] = []
     for path in paths:
         try:
             test = read_test(path)
-            render(test)  # refused before the solver is asked
-            rendering = render(test, verdict_of(test))
+            renderer(test)  # refused before the solver is asked
+            rendering = renderer(test, verdict_of(test))
         except NotRenderable as error:
             refused.append((path, error))
             continue
         name = _free_name(path, texts)
-        manifest = {**rendering.manifest, "source": f"{name}.cu"}
-        texts[f"{name}.cu"] = rendering.source
+        source = name + rendering.suffix
+        manifest = {"source": source, **rendering.manifest}
+        texts[source] = rendering.source
         texts[f"{name}.json"] = json.dumps(manifest, indent=2) + "\n"
     return texts, refused
 
@@ -47,7 +54,7 @@ def _free_name(path: Path, taken: Mapping[str, str]) -> str:
     folder = _UNSAFE.sub("_", path.resolve().parent.name)
     plain = f"{folder}-{_UNSAFE.sub('_', path.stem)}"[:_NAME_CHARACTERS_MAX].lstrip("-")
     name, number = plain, 1
-    while f"{name}.cu" in taken:
+    while f"{name}.json" in taken:
         number += 1
         name = f"{plain}-{number}"
     return name

@@ -25,19 +25,12 @@ from titan.memory.render.manifest import CONSTANT_INSTANCES, TARGET, Options, de
 from titan.memory.render.outcomes import Outcomes, Verdict, outcomes_of
 from titan.memory.render.places import SHARED_BYTES_MAX, Cell, Layout, Region, Seat
 from titan.memory.render.refusal import NotRenderable
+from titan.memory.render.rendering import Rendering
 from titan.resources import root
 
 TEMPLATE = "litmus.cu.j2"
 LANES_MAX = 32
 WARPS_MAX = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Rendering:
-    """The source of one test and what a host has to know to run it."""
-
-    source: str
-    manifest: dict[str, Any]
 
 
 @dataclass(slots=True)

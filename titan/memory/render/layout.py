@@ -44,6 +44,24 @@ def lay_out(test: LitmusTest) -> Layout:
         for cluster, members in enumerate(clusters.values())
         for rank, place in enumerate(members)
     }
+    return _layout(test, numbers, len(clusters), width)
+
+
+def lay_out_anywhere(test: LitmusTest) -> Layout:
+    """For a machine that is one scope: every CTA of the test is a place, whatever its gpu."""
+    clusters: dict[tuple[int, int], list[Placement]] = {}
+    for place in _places(test):
+        clusters.setdefault((place.gpu, place.cluster), []).append(place)
+    width = max(len(members) for members in clusters.values())
+    numbers = {
+        place: cluster * width + rank
+        for cluster, members in enumerate(clusters.values())
+        for rank, place in enumerate(members)
+    }
+    return _layout(test, numbers, len(clusters), width)
+
+
+def _layout(test: LitmusTest, numbers: dict[Placement, int], clusters: int, width: int) -> Layout:
     seats, warps = _seats(test, numbers)
     placed = Allocation(test, numbers)
     if warps * WARP_THREADS > CTA_THREADS_MAX or placed.shared_end > SHARED_BYTES_MAX:
@@ -51,7 +69,7 @@ def lay_out(test: LitmusTest) -> Layout:
     return Layout(
         placed.cells,
         seats,
-        len(clusters),
+        clusters,
         width,
         warps * WARP_THREADS,
         placed.global_end,
