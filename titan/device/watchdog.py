@@ -1,0 +1,155 @@
+"""Work that may hang, in a child process that is ended when its time is over.
+
+A job is a JSON object on the child's standard input; what the child finds comes back line by line
+as JSON objects and is handed on (and kept on disk) as it comes, so that a crash or a hang loses
+nothing. A job that hangs leaves a record that says where it was last seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+CHILD = (sys.executable, "-m", "titan.device.child")
+GRACE_SECONDS = 2.0
+Record = dict[str, Any]
+
+
+def run_job(
+    job: Mapping[str, Any],
+    seconds: float,
+    command: Sequence[str] = CHILD,
+    progress: Callable[[], Record] = dict,
+) -> Iterator[Record]:
+    """The records of a job, the last one of kind `end`: done, failed, hung.
+
+    `progress` is asked when the child hangs: what the kernel's roles last reported.
+    """
+    started = time.monotonic()
+    child = subprocess.Popen(
+        list(command),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert child.stdin is not None and child.stdout is not None and child.stderr is not None
+    lines: queue.Queue[bytes | None] = queue.Queue()
+    errors: list[bytes] = []
+    readers = [
+        threading.Thread(target=_read, args=(child.stdout, lines.put, None), daemon=True),
+        threading.Thread(target=_read, args=(child.stderr, errors.append, b""), daemon=True),
+    ]
+    for reader in readers:
+        reader.start()
+    last: Record = {}
+    try:
+        _feed(child.stdin, job)
+        while True:
+            left = started + seconds - time.monotonic()
+            if left <= 0:
+                yield _hung(seconds, last, progress())
+                return
+            try:
+                line = lines.get(timeout=left)
+            except queue.Empty:
+                continue
+            if line is None:
+                break
+            record = _record(line)
+            if record is None:
+                continue
+            last = record
+            yield record
+        code = _ended(child, started + seconds)
+        if code is None:
+            yield _hung(seconds, last, progress())
+        else:
+            yield _over(code, errors, time.monotonic() - started)
+    finally:
+        _kill(child)
+        for reader in readers:
+            reader.join(GRACE_SECONDS)
+
+
+def _read(stream: IO[bytes], take: Callable[[Any], None], end: bytes | None) -> None:
+    for line in stream:
+        take(line)
+    take(end)
+
+
+def _feed(stream: IO[bytes], job: Mapping[str, Any]) -> None:
+    try:
+        stream.write(json.dumps(job).encode() + b"\n")
+        stream.close()
+    except BrokenPipeError:
+        pass  # the child is gone already; its end tells
+
+
+def _record(line: bytes) -> Record | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _ended(child: subprocess.Popen[bytes], deadline: float) -> int | None:
+    try:
+        return child.wait(max(0.1, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """End the child and all that it started."""
+    if child.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def _hung(seconds: float, last: Record, seen: Record) -> Record:
+    return {"kind": "end", "state": "hung", "seconds": seconds, "last": last, "progress": seen}
+
+
+def _over(code: int, errors: list[bytes], seconds: float) -> Record:
+    if code == 0:
+        return {"kind": "end", "state": "done", "seconds": round(seconds, 3)}
+    text = b"".join(errors).decode(errors="replace").strip()
+    return {
+        "kind": "end",
+        "state": "failed",
+        "code": code,
+        "seconds": round(seconds, 3),
+        "error": text[-2000:],
+    }
+
+
+class Log:
+    """A file of JSON lines, each on disk before the next is made."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.file = path.open("a", encoding="utf-8")
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.file.close()
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        self.file.write(json.dumps(record, allow_nan=False) + "\n")
+        self.file.flush()
+        os.fsync(self.file.fileno())
