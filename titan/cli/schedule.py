@@ -103,7 +103,14 @@ def schedule(
         return check_file(loop, checked, colour)
     progress = sys.stderr.isatty() and format_name == "text"
     request = Request(
-        solver, objective, budget, resolution, registers, seed=seed, progress=progress
+        solver,
+        objective,
+        budget,
+        resolution,
+        registers,
+        seed=seed,
+        progress=progress,
+        proofs=certificate is not None,
     )
     try:
         result = search(loop, request, cache)
@@ -180,8 +187,8 @@ def check_file(loop: Loop, path: str, colour: str) -> int:
         return ExitCode.REFUTED
     claimed = f"; the claim of kind {claim['kind']} " if "kind" in claim else ""
     if claimed:
-        known = claim["kind"] == "bound"
-        claimed += "is derived anew and holds" if known else "is a statement, not checked here"
+        said = {"bound": "is derived anew and holds", "proof": "is checked and holds"}
+        claimed += said.get(claim["kind"], "is a statement, not checked here")
     click.echo(f"{path}: holds: initiation interval {found.ii}{claimed}")
     return ExitCode.VERIFIED
 
@@ -218,7 +225,9 @@ def _write_files(result: Result, outputs: dict[str, str | None]) -> None:
     if outputs["save"]:
         store.write(outputs["save"], store.as_data(loop, found))
     if outputs["certificate"]:
-        store.write(outputs["certificate"], store.as_data(loop, found, result.evidence))
+        store.write(
+            outputs["certificate"], store.as_data(loop, found, result.evidence, result.refutations)
+        )
     for name, text in (
         ("svg", lambda: svg(loop, found)),
         ("html", lambda: page(result)),

@@ -27,7 +27,10 @@ def data(result: Result) -> dict[str, Any]:
             "lengths_to": result.evidence.lengths_to,
         },
         "proved": result.proved,
-        "bounds": {b.kind: {"ii": b.ii, "detail": b.detail} for b in result.bounds.all},
+        "bounds": {
+            b.kind: {"ii": b.ii, "witness": list(b.witness), "detail": b.detail}
+            for b in result.bounds.all
+        },
         "gap": result.gap,
         "notes": list(result.notes),
         "solvers": [
@@ -43,7 +46,21 @@ def data(result: Result) -> dict[str, Any]:
     found["stages"] = schedule.stages(loop)
     found["strategies"] = list(story.strategies)
     found["binding"] = list(story.binding)
-    found["schedule_file"] = as_data(loop, schedule, result.evidence)
+    found["operations"] = [
+        {
+            "name": operation.name,
+            "cycle": start,
+            "stage": start // schedule.ii,
+            "row": start % schedule.ii,
+            "end": start + operation.cycles,
+            "group": loop.teams[team].name,
+            "warps": loop.teams[team].warps,
+        }
+        for operation, start, team in zip(
+            loop.operations, schedule.starts, schedule.teams, strict=True
+        )
+    ]
+    found["schedule_file"] = as_data(loop, schedule, result.evidence, result.refutations)
     return found
 
 

@@ -90,12 +90,14 @@ class Cache:
         claims_bound = evidence.kind == "bound"
         if check(loop, schedule) or (claims_bound and schedule.ii != lower.ii):
             return None
+        if evidence.kind == "proof":
+            return None  # kept in certificates, which are checked; not here
         note = f"cache hit: the search had taken {row[1]:.3f} s and explored {row[2]} candidates"
         return schedule, evidence, produced_by, note
 
     def _keep(self, key: str, result: Result) -> None:
         assert self.database is not None
-        if result.schedule is None:
+        if result.schedule is None or result.evidence.kind == "proof":
             return
         evidence = result.evidence
         content = {

@@ -36,8 +36,9 @@ class Schedule:
 class Evidence:
     """Why no smaller initiation interval exists, or that this is not known.
 
-    `kind`: `bound` (a lower bound with its witness), `refutation` (a solver refuted ii - 1),
-    `agreement` (two solvers or formulations did), `none`. `lower_bound` is the best bound proved.
+    `kind`: `bound` (a lower bound with its witness), `proof` (every smaller interval has a
+    refutation that plain code has checked), `refutation` (a solver refuted ii - 1), `agreement`
+    (two solvers or formulations did), `none`. `lower_bound` is the best bound proved.
     """
 
     kind: str

@@ -21,6 +21,7 @@ from titan.schedule.model import Evidence, Outcome, Schedule
 from titan.schedule.native import recurrence
 from titan.schedule.normalise import Normalised, TooSmall, normalise_loop
 from titan.schedule.refine import refine
+from titan.schedule.refutation import Refutation
 
 SOLVERS = ("auto", "rau", "joint", "gauss")
 REAL_INTERVALS_MAX = 32
@@ -32,7 +33,10 @@ RAU_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asks for; `total_max` is U of the cost normalisation."""
+    """What the user asks for; `total_max` is U of the cost normalisation.
+
+    `proofs`: where solvers refute the smaller intervals, look for proofs that plain code checks.
+    """
 
     solver: str = "auto"
     objective: str = "length"
@@ -43,6 +47,7 @@ class Request:
     stages_max: int = 4
     seed: int = 0
     progress: bool = False
+    proofs: bool = False
 
     def key(self) -> str:
         """All that decides the result, as text, for the cache."""
@@ -63,6 +68,7 @@ class Result:
     normalised: Normalised | None = None
     cached: bool = False
     notes: tuple[str, ...] = field(default=())
+    refutations: tuple[Refutation, ...] = ()
 
     @property
     def proved(self) -> bool:
@@ -99,7 +105,30 @@ def run(loop: Loop, request: Request) -> Result:
         if normalised is not None and normalised.normalisation.scale != 1 and candidates:
             left = request.budget_seconds - (time.monotonic() - begin)
             _real_cycles(loop, request, lower, left, outcomes, candidates)
-    return _result(loop, lower, begin, outcomes, candidates, normalised, notes)
+    result = _result(loop, lower, begin, outcomes, candidates, normalised, notes)
+    return _with_proofs(result, request, begin) if request.proofs else result
+
+
+def _with_proofs(result: Result, request: Request, begin: float) -> Result:
+    """The statements of solvers replaced by refutations that have been checked, if there are."""
+    found, evidence = result.schedule, result.evidence
+    if found is None or evidence.kind not in ("agreement", "refutation") or not evidence.complete:
+        return result
+    if evidence.lower_bound != found.ii:
+        return result
+    from titan.schedule.prove import prove_below
+
+    least, loop = result.bounds.ii, result.loop
+    seconds = request.budget_seconds - (time.monotonic() - begin)
+    refutations = prove_below(loop, least, found.ii, seconds)
+    if refutations is None:
+        note = "no proof that plain code can check was found for the refuted intervals"
+        return replace(result, notes=(*result.notes, note))
+    text = f"intervals {least} to {found.ii - 1} refuted for schedules of every length, "
+    text += "the proofs checked by plain code"
+    evidence = Evidence("proof", found.ii, text)
+    spent = time.monotonic() - begin
+    return replace(result, evidence=evidence, refutations=refutations, seconds=spent)
 
 
 def _keep(
