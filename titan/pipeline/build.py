@@ -71,14 +71,14 @@ def build(
     started = time.monotonic()
     form = form_of(tile.target)
     tell("scheduling")
-    loop, result = scheduled(tile, limits)
+    loop, result, stages = scheduled(tile, limits)
     schedule = result.schedule
     if schedule is None:
         raise BuildRefused(f"no schedule was found: {result.evidence.detail}")
     starts = group_starts(tile, loop, schedule.starts)
     needed = max((ring.needed for ring in rings(loop, schedule)), default=DEPTH_DEFAULT)
     progress = _Progress()
-    for shape in shapes(tile, needed):
+    for shape in shapes(tile, needed, stages):
         tell(shape.name)
         found = _try(tile, shape, form, starts, schedule.ii, limits, progress)
         if found is None:
@@ -108,22 +108,28 @@ def form_of(target: str) -> Form:
     raise BuildRefused(f"there is no pipeline form for target {target}")
 
 
-def scheduled(tile: TileProgram, limits: Limits) -> tuple[Loop, Result]:
-    """The loop of the body on its machine, and its schedule. Raises BuildRefused."""
+def scheduled(tile: TileProgram, limits: Limits) -> tuple[Loop, Result, int]:
+    """The loop of the body on its machine, its schedule, and the stages that its rings had.
+
+    Where rings of so many stages do not fit, fewer are tried. Raises BuildRefused.
+    """
     from titan.loop.bounds import Unschedulable
     from titan.schedule.cache import Cache
     from titan.schedule.run import run
     from titan.tile.cost import loop_of
 
-    loop = loop_of(tile, machine(tile.target), tile.depth or DEPTH_DEFAULT)
     request = Request(solver=limits.solver, budget_seconds=limits.schedule_seconds)
-    try:
-        if limits.cache is None:
-            return loop, run(loop, request)
-        with Cache(limits.cache) as cache:
-            return loop, cache.run(loop, request)
-    except Unschedulable as error:
-        raise BuildRefused(f"no initiation interval exists: {error}") from None
+    reason = ""
+    for depth in range(tile.depth or DEPTH_DEFAULT, 0, -1):
+        loop = loop_of(tile, machine(tile.target), depth)
+        try:
+            if limits.cache is None:
+                return loop, run(loop, request), depth
+            with Cache(limits.cache) as cache:
+                return loop, cache.run(loop, request), depth
+        except Unschedulable as error:
+            reason = reason or f"no initiation interval exists: {error}"
+    raise BuildRefused(reason)
 
 
 def group_starts(tile: TileProgram, loop: Loop, starts: tuple[int, ...]) -> dict[str, int]:

@@ -16,12 +16,14 @@ from titan.tile.model import TileProgram
 
 DEPTH_MIN = 2
 DEPTH_DEFAULT = 4
-DEPTH_MAX = 8
 
 
-def shapes(tile: TileProgram, needed: int) -> Iterator[Shape]:
-    """The candidates in order; `needed` stages hide the latency of the loads in the schedule."""
-    depth = tile.depth or min(max(needed, DEPTH_MIN), DEPTH_MAX)
+def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
+    """The candidates in order.
+
+    `needed` stages hide the latency of the loads in the schedule, `most` are what it had.
+    """
+    depth = tile.depth or min(max(needed, DEPTH_MIN), max(most, DEPTH_MIN))
     multiplications = sum(operation.kind == "mma" for operation in tile.body)
     turns = tile.groups == 2 and multiplications >= 2
     for stages in range(depth, DEPTH_MIN - 1, -1) if depth >= DEPTH_MIN else (depth,):
