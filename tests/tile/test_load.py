@@ -103,6 +103,7 @@ GEMM_FAULTS = [
     ("load: \"A[m * rows, k * k_tile]\"", "load: \"C[m * rows, k]\"", "TTN607", "output", 17),
     ("load: \"A[m * rows, k * k_tile]\"", "load: \"Aa[m * rows, k]\"", "TTN011", "Aa", 17),
     ("load: \"A[m * rows, k * k_tile]\"", "load: \"A[m * rows, q]\"", "TTN011", "`q`", 17),
+    ("k * k_tile]\", tile: [rows, k_tile]", "k * k_tile]\", tile: [rows, 4]", "TTN608", "16", 17),
     ("load: \"A[m * rows, k * k_tile]\"", "load: A", "TTN015", "view", 17),
     ("mma: [a, b.T], add: acc", "mma: [a, b], add: acc", "TTN603", "64 columns", 19),
     ("mma: [a, b.T], add: acc", "mma: [a, bb.T], add: acc", "TTN011", "bb", 19),

@@ -107,6 +107,10 @@ def _load(given: Given) -> Value:
     assert given.tensor is not None
     if given.flat:
         raise Misfit("TTN603", "a tile in shared memory has rows and columns", key="tile")
+    row_bytes = given.tile[1] * bytes_of(given.tensor.dtype)
+    if row_bytes % 16:
+        text = f"a row of `{given.name}` has {row_bytes} bytes, not a multiple of 16"
+        raise Misfit("TTN608", text, key="tile")
     return Value(given.name, *given.tile, given.tensor.dtype, S)
 
 
