@@ -29,7 +29,7 @@ from titan.package.difference import difference
 from titan.package.verdicts import Question
 from titan.schedule.check import check as schedule_faults
 from titan.schedule.model import Evidence, Schedule
-from titan.schedule.store import as_data, certify
+from titan.schedule.store import as_data, certify, read_text
 
 if TYPE_CHECKING:
     from titan.kernel.model import Kernel
@@ -42,7 +42,7 @@ KEYS = (
     "titan", "certificate", "target", "files", "loop_digest", "schedule", "pipeline",
     "verification", "tools", "digest",
 )  # fmt: skip
-KINDS = ("bound", "refutation", "agreement", "none")
+KINDS = ("bound", "proof", "refutation", "agreement", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +150,21 @@ class _Package:
 
     def _schedule(self, loop: Loop) -> tuple[Schedule, Evidence]:
         """Read, judged by the schedule checker, and its claim derived anew."""
+        from titan.machine.load import Refused
+
         raw = self.files[contents.SCHEDULE]
         data = contents.from_json(raw, contents.SCHEDULE)
         schedule, evidence = _read_schedule(data, loop)
-        _same(as_data(loop, schedule, evidence), data, "schedule.json")
+        try:
+            again, claim = read_text(self.text(contents.SCHEDULE), contents.SCHEDULE, loop)
+        except Refused as refused:
+            raise Broken(f"schedule.json: {_told(list(refused.diagnostics))}") from None
+        refutations = tuple(claim.get("refutations", ()))
+        if again != schedule:
+            raise Broken("schedule.json can be read in two ways")
+        _same(as_data(loop, schedule, evidence, refutations), data, "schedule.json")
         if contents.to_json(data) != raw:
             raise Broken("schedule.json is not written as titan writes it")
-        claim = {"kind": evidence.kind, "lower_bound": evidence.lower_bound}
         faults = schedule_faults(loop, schedule) or certify(loop, schedule, claim)
         if faults:
             raise Broken(f"schedule.json: {contents.printable(faults[0].text)}")

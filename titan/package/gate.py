@@ -192,7 +192,7 @@ def judge_schedule(item: Item, loop_path: str | None) -> Judged:
     if faults:
         return Judged(item, False, name, contents.printable(f"{faults[0].kind}: {faults[0].text}"))
     kind = claim.get("kind")
-    stated = (f"interval: {kind}, not re-derived",) if kind not in (None, "bound") else ()
+    stated = (f"interval: {kind}, not re-derived",) if kind in ("refutation", "agreement") else ()
     return Judged(item, True, name, "", stated)
 
 

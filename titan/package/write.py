@@ -32,7 +32,8 @@ def package_files(built: Built, emitted: contents.Sources) -> dict[str, bytes]:
         raise NotVerified(f"{built.tile.name} has no schedule")
     files = {name: text.encode() for name, text in sorted(emitted.files.items())}
     files[contents.TILE] = built.tile_text.encode()
-    stored = as_data(built.loop, schedule, built.result.evidence)
+    result = built.result
+    stored = as_data(built.loop, schedule, result.evidence, result.refutations)
     files[contents.SCHEDULE] = contents.to_json(stored)
     files[contents.PIPELINE] = built.pipeline_text.encode()
     files[contents.MANIFEST] = contents.to_json(dict(emitted.manifest))

@@ -24,7 +24,7 @@ from titan.schedule.model import Evidence, Schedule
 from titan.schedule.refutation import Cover, Refutation, check_refutation
 from titan.source.reader import Reader
 from titan.source.tree import Node
-from titan.source.yaml import parse_file
+from titan.source.yaml import parse_file, parse_text
 
 FORMAT = "1"
 REFUTATIONS_MAX = 64
@@ -114,11 +114,21 @@ def write(path: str | Path, data: dict[str, Any]) -> None:
 
 def read(path: str | Path, loop: Loop) -> tuple[Schedule, dict[str, Any]]:
     """The schedule of a file for `loop`, and its claim. Raises Refused with located faults."""
-    tree, errors = parse_file(path)
+    return _read(*parse_file(path), str(path), loop)
+
+
+def read_text(text: str, path: str, loop: Loop) -> tuple[Schedule, dict[str, Any]]:
+    """`read` for a text that is already there; `path` is its name in faults."""
+    return _read(*parse_text(text, path), path, loop)
+
+
+def _read(
+    tree: Node | None, errors: list[Diagnostic], path: str, loop: Loop
+) -> tuple[Schedule, dict[str, Any]]:
     reader = Reader(errors)
     found = _decode(reader, tree, loop) if tree is not None else None
     if found is None or not reader.ok:
-        raise Refused(reader.errors or [_broken(str(path))])
+        raise Refused(reader.errors or [_broken(path)])
     return found
 
 
