@@ -128,8 +128,8 @@ def async_instructions(draw, register: str) -> list[ast.Instruction]:
         )
         return [ast.AsyncCopy(draw(TILES), draw(TILES)), *done]
     if kind == "wgmma":
-        wait = [ast.CommitGroup(GroupKind.WGMMA), ast.WaitGroup(GroupKind.WGMMA, 0)]
-        return [ast.MatrixRead(register, draw(TILES)), *wait]
+        end = [ast.CommitGroup(GroupKind.WGMMA), ast.WaitGroup(GroupKind.WGMMA, 0)]
+        return [ast.MatrixRead(register, draw(TILES)), *end]
     if kind == "tcgen05":
         return [ast.MatrixRead(register, "a", tensor_memory=True), ast.TensorCommit("b")]
     if kind == "fence":

@@ -8,29 +8,18 @@ mentions a register which that thread would still have assigned is not reached i
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from pysmt.fnode import FNode
-from pysmt.shortcuts import BOOL, Int, Solver, Symbol
+from pysmt.shortcuts import Int, Solver
 
-from titan.memory.ast import (
-    Compare,
-    Condition,
-    Connective,
-    FinalMemory,
-    FinalRegister,
-    LitmusTest,
-    Race,
-    Term,
-    Undefined,
-)
+from titan.memory.ast import FinalMemory, FinalRegister, LitmusTest
 from titan.memory.condition import observed_terms
-from titan.memory.events import EventGraph, build_events
+from titan.memory.execution import Execution
 from titan.memory.explicit import TooManyCandidates, admits
-from titan.memory.model import Model, consistent
 from titan.memory.options import ModelOptions
-from titan.memory.terms import NO, all_of, any_of, both, choose, compare, negation
-from titan.memory.witness import Execution, extract
+from titan.memory.question import Question
+from titan.memory.terms import NO, any_of, compare, negation
+from titan.memory.witness import extract
 
 SOLVER_LOGIC = "QF_LIA"
 STATES_MAX = 256
@@ -74,83 +63,6 @@ class Decision:
         if self.allowed is None or not (self.allowed or self.complete):
             return None
         return self.allowed == (self.test.quantifier.value == "exists")
-
-
-@dataclass(slots=True)
-class Question:
-    """One test under one reading, as formulas: everything a solver needs."""
-
-    test: LitmusTest
-    options: ModelOptions
-    unroll: int = 2
-    graph: EventGraph = field(init=False)
-    model: Model = field(init=False)
-    constraints: list[FNode] = field(init=False)
-    _final: dict[str, FNode] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.graph = build_events(self.test, self.unroll)
-        self.model = Model(self.graph, self.options)
-        self.constraints = consistent(self.model)
-
-    def outcome(self, condition: Condition) -> FNode:
-        """The condition on the final state, with blocked threads excluded where they matter."""
-        parts = [self._formula(condition)]
-        for term in observed_terms(condition):
-            if isinstance(term, FinalRegister):
-                stuck = self.graph.undetermined.get((term.thread, term.register), NO)
-                parts.append(negation(stuck))
-        return all_of(parts)
-
-    def asked(self) -> FNode:
-        parts = [self.outcome(self.test.asked)]
-        if self.test.filter is not None:
-            parts.append(self.outcome(self.test.filter))
-        return all_of(parts)
-
-    def everything(self) -> list[FNode]:
-        asked = self.asked()  # may add the constraints of final values and of late relations
-        late = [part for part in self.model.constraints if not part.is_true()]
-        return [*self.constraints, *late, asked]
-
-    def _formula(self, condition: Condition) -> FNode:
-        match condition:
-            case Compare(left, relation, right):
-                return compare(self.term(left), relation, self.term(right))
-            case Undefined(location):
-                return self.model.undefined(location)
-            case Race(location):
-                return self.model.race(location)
-            case Connective("not", (part,)):
-                return negation(self._formula(part))
-            case Connective("and", parts):
-                return all_of(self._formula(part) for part in parts)
-            case Connective(_, parts):
-                return any_of(self._formula(part) for part in parts)
-        raise TypeError(condition)
-
-    def term(self, term: Term) -> FNode:
-        if isinstance(term, int):
-            return Int(term)
-        if isinstance(term, FinalRegister):
-            return self.graph.registers.get((term.thread, term.register), Int(0))
-        return self._final_value(self.test.memory(term.location))
-
-    def _final_value(self, memory: str) -> FNode:
-        """The value of a write without a successor in coherence order; it need not be unique."""
-        if memory in self._final:
-            return self._final[memory]
-        writes = [w for w in self.model.writes if self.graph.memory(w) == memory]
-        flags = [Symbol(f"final_{w.index}", BOOL) for w in writes]
-        value: FNode = Int(0)
-        for write, flag in zip(writes, flags, strict=True):
-            later = any_of(f for (a, _), f in self.model.co.items() if a == write.index)
-            self.constraints.append(any_of((negation(flag), both(write.guard, negation(later)))))
-            assert write.value is not None
-            value = choose(flag, write.value, value)
-        self.constraints.append(any_of(flags))
-        self._final[memory] = value
-        return value
 
 
 def decide(

@@ -26,11 +26,11 @@ from titan.memory.ast import (
     Term,
     Undefined,
 )
+from titan.memory.execution import Execution
 from titan.memory.explicit_order import Candidate, Causality, closure, cyclic
 from titan.memory.explicit_schedule import Schedule, Scheduler
 from titan.memory.explicit_trace import Act, Key, Run, ThreadRuns
 from titan.memory.options import ModelOptions
-from titan.memory.witness import Execution
 
 
 class TooManyCandidates(RuntimeError):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from html import escape
 from itertools import pairwise
 
+from titan.memory.execution import Execution, Key, Node
 from titan.memory.report import _reduced
-from titan.memory.witness import Execution, Key, Node
 
 COLOURS = {
     "po": "#888888",

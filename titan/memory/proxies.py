@@ -11,23 +11,43 @@ and the tensormap proxy are our reading of the PTX text, see docs/explanation/me
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Protocol
 
 from pysmt.fnode import FNode
 
 from titan.memory.ast import Direction, Proxy, ProxyFence, Space
-from titan.memory.events import Event, Kind
-from titan.memory.options import FenceRule, WarPolicy
-from titan.memory.terms import NO, YES, all_of, any_of, both
+from titan.memory.event import Event, EventGraph, Kind
+from titan.memory.options import FenceRule, ModelOptions, WarPolicy
+from titan.memory.rendezvous import Rendezvous
+from titan.memory.terms import NO, all_of, any_of, both
 
-if TYPE_CHECKING:
-    from titan.memory.model import Model
+
+class Causal(Protocol):
+    """What these rules ask of a model: its events, its reading, and base causality order."""
+
+    graph: EventGraph
+    options: ModelOptions
+    events: list[Event]
+    rendezvous: Rendezvous
+
+    @property
+    def observed(self) -> Mapping[tuple[int, int], FNode]: ...
+
+    def on(self, rule: str) -> bool: ...
+    def weakened(self, name: str) -> bool: ...
+    def same_address(self, first: Event, second: Event) -> bool: ...
+    def base(self, first: Event, second: Event) -> FNode: ...
+    def base_or_same(self, first: Event, second: Event) -> FNode: ...
+    def after(self, event: Event, point: Event) -> FNode: ...
+    def until(self, point: Event, event: Event) -> FNode: ...
+    def ordered(self, first: Event, second: Event) -> FNode: ...
 
 
 class ProxyRules:
     """Proxy-preserved base causality order of one model."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Causal) -> None:
         self.model = model
         self.graph = model.graph
         self.fences = self.graph.of_kind(Kind.PROXY_FENCE)
@@ -273,6 +293,3 @@ class ProxyRules:
             if waits and self.graph.po(release, arrive) and self.graph.po(wait, acquire):
                 found.append(meets)
         return any_of(found)
-
-
-__all__ = ["YES", "ProxyRules"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from titan.memory.ast import FinalMemory, FinalRegister
 from titan.memory.condition import format_condition
 from titan.memory.decide import STATES_MAX, Decision
-from titan.memory.witness import Execution
+from titan.memory.execution import Execution
 
 State = dict[FinalRegister | FinalMemory, int]
 _RELATIONS = ("rf", "co", "fr", "sync", "cause")

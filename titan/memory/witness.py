@@ -1,63 +1,12 @@
-"""A witness execution: plain data that shows why an outcome is allowed.
-
-`Execution` holds no solver terms. Events are named by their key (thread, instruction, loop copy,
-part), which the second engine shares, so that it can evaluate the same execution again.
-"""
+"""A witness: the execution that shows why an outcome is allowed, read off a solver's model."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from titan.memory.decide import Question
-
-Key = tuple[str, int, int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One executed event; `label` is what a reader sees, such as `W x=1 release.gpu`."""
-
-    key: Key
-    name: str
-    thread: str
-    order: int
-    kind: str
-    label: str
-    location: str | None = None
-    memory: str | None = None
-    value: int | None = None
-    passed: bool = True
-    phase: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """Executed events and the chosen relations between them, by event key."""
-
-    nodes: tuple[Node, ...]
-    rf: tuple[tuple[Key, Key], ...]
-    co: tuple[tuple[Key, Key], ...]
-    sc: tuple[tuple[Key, Key], ...] = ()
-    meets: tuple[tuple[Key, Key], ...] = ()
-    sync: tuple[tuple[Key, Key], ...] = ()
-    cause: tuple[tuple[Key, Key], ...] = ()
-    registers: tuple[tuple[str, str, int], ...] = field(default=())
-
-    def node(self, key: Key) -> Node:
-        return next(node for node in self.nodes if node.key == key)
-
-    @property
-    def fr(self) -> tuple[tuple[Key, Key], ...]:
-        """From-reads: the read's source comes before the write in coherence order."""
-        after = {w: [b for a, b in self.co if a == w] for w in {w for w, _ in self.rf}}
-        return tuple(
-            (read, later)
-            for write, read in self.rf
-            for later in after[write]
-            if later[:3] != read[:3] or later[3] == read[3]
-        )
+from titan.memory.execution import Execution, Key, Node
+from titan.memory.model import SYNCHRONISATIONS
+from titan.memory.question import Question
 
 
 def extract(question: Question, model: Any) -> Execution:
@@ -100,8 +49,6 @@ def extract(question: Question, model: Any) -> Execution:
             for (a, b), formula in relation.items()
             if a in executed and b in executed and true(formula)
         )
-
-    from titan.memory.model import SYNCHRONISATIONS
 
     sync = {}
     for rule, function in SYNCHRONISATIONS.items():
