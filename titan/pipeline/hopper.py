@@ -13,8 +13,8 @@ Source: seed formulation, sections 1 and 2; FlashAttention-3 (taking turns at th
 from __future__ import annotations
 
 from titan.pipeline.model import FormRefused, Shape
-from titan.pipeline.rings import rings_of
-from titan.pipeline.text import Block, Line, behind, block, section
+from titan.pipeline.rings import Ring, rings_of
+from titan.pipeline.text import Block, Line, behind, block, inner, section
 from titan.pipeline.turn import Item, Kind, by_schedule, in_order, turn
 from titan.tile.model import Place, TileOperation, TileProgram, Value
 
@@ -30,6 +30,10 @@ def construct(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) 
 
     `starts` are the cycles of the operations of one group, by their names in the tile program.
     """
+    if tile.cluster != 1 and shape.specialised:
+        from titan.pipeline.cluster import Clustered
+
+        return Clustered(tile, shape, starts, ii).text()
     return Hopper(tile, shape, starts, ii).text()
 
 
@@ -46,8 +50,6 @@ class Hopper:
     def __init__(self, tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> None:
         if not 1 <= tile.groups <= GROUPS_MAX:
             raise FormRefused(f"{tile.groups} computing warpgroups; there are 1 to {GROUPS_MAX}")
-        if tile.cluster != 1:
-            raise FormRefused("clusters have no form yet")
         self.tile = tile
         self.shape = shape
         self.rings = rings_of(tile)
@@ -102,8 +104,9 @@ class Hopper:
             f"sizes: {{{sizes}tiles: {minimum}, depth: {self.shape.depth}}}",
             *section("buffers", self._buffers()),
             *section("rings", self._rings()),
+            *section("barriers", self._barriers()),
             *section("named_barriers", self._named()),
-            *section("queues", [("output", "bulk")] if self.stores or self.straight else []),
+            *section("queues", self._queues()),
             *section("roles", self._roles()),
             "program:",
         ]
@@ -146,6 +149,12 @@ class Hopper:
             for ring in self.rings
         ]
 
+    def _barriers(self) -> list[tuple[str, str]]:
+        return []
+
+    def _queues(self) -> list[tuple[str, str]]:
+        return [("output", "bulk")] if self.stores or self.straight else []
+
     def _named(self) -> list[tuple[str, str]]:
         found = []
         if self.stores:
@@ -178,17 +187,22 @@ class Hopper:
         fill: Block = []
         for ring in self.rings:
             if not ring.once:
-                slot = f"{ring.name}[{self.position or 't'}]"
-                fill += [f"acquire: {slot}", f"produce: {slot}"]
+                fill += self._fill(ring, self.position or "t")
         if self.position:
             fill.append("count: {n: n + 1}")
         work: Block = []
         for ring in self.rings:
             if ring.once:
-                slot = f"{ring.name}[{'w' if self.position else '0'}]"
-                work += [f"acquire: {slot}", f"produce: {slot}"]
+                work += self._fill(ring, "w" if self.position else "0")
         work.append(("for: t in 0..tiles", fill))
-        return [*self._over_work(work), "finalize"]
+        return [*self._over_work(work), *self._last()]
+
+    def _fill(self, ring: Ring, place: str) -> Block:
+        return [f"acquire: {ring.name}[{place}]", f"produce: {ring.name}[{place}]"]
+
+    def _last(self) -> Block:
+        """What every role ends with."""
+        return ["finalize"]
 
     def _over_work(self, work: Block) -> Block:
         return [("for: w in 0..work", work)] if self.position else work
@@ -206,8 +220,7 @@ class Hopper:
         fill: Block = []
         once: Block = []
         for ring in self.rings:
-            slot = f"{ring.name}[{'0' if ring.once else 't'}]"
-            (once if ring.once else fill).extend([f"acquire: {slot}", f"produce: {slot}"])
+            (once if ring.once else fill).extend(self._fill(ring, "0" if ring.once else "t"))
         made: Block = [("if: self == 0", once)] if once else []
         made += self._before("0")
         consumed: Block = []
@@ -234,7 +247,7 @@ class Hopper:
         made += self._over_work(work)
         if self.stores or self.straight:
             made.append("drain: output")
-        return [*made, "finalize"]
+        return [*made, *self._last()]
 
     def _before(self, index: str) -> Block:
         """What a work item begins with: loads that it keeps, and the first values."""
@@ -371,7 +384,7 @@ class Hopper:
         for value in operation.operands:
             if value in self._loads():
                 return [
-                    f"bulk_store: {value}[({place}) % depth] = {place}\nqueue: output",
+                    f"bulk_store: {value}[{inner(place)} % depth] = {place}\nqueue: output",
                     "commit: output",
                 ]
         return [f"compute: {name}\ntile: {iteration}"]

@@ -38,3 +38,8 @@ def behind(variable: str, lag: int) -> str:
     if not lag:
         return variable
     return f"{variable} - {lag}" if lag > 0 else f"{variable} + {-lag}"
+
+
+def inner(expression: str) -> str:
+    """The expression as an operand: in brackets where it is more than a name."""
+    return f"({expression})" if " " in expression else expression
