@@ -1,0 +1,173 @@
+"""`titan build`: packages of verified CUDA and HIP from tile programs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from titan.cli.exit_code import ExitCode
+from titan.cli.output import colour_option, show, write
+
+if TYPE_CHECKING:
+    from titan.package.produce import Produced
+    from titan.pipeline.build import Limits
+    from titan.tile.model import TileProgram
+
+
+@click.command()
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    default="out",
+    show_default=True,
+    help="Folder for the packages, one for each kernel and target.",
+)
+@click.option("--target", metavar="NAME", help="Only for this one of the targets of a file.")
+@click.option(
+    "--solver",
+    type=click.Choice(["auto", "rau", "joint"]),
+    default="auto",
+    show_default=True,
+    help="Who schedules.",
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(0.1, 1e6),
+    default=20.0,
+    show_default=True,
+    help="Seconds that each of scheduling and verification may take.",
+)
+@click.option(
+    "--require",
+    type=click.Choice(["any", "bounded"]),
+    default="bounded",
+    show_default=True,
+    help="Whether a pipeline that is verified for some numbers of tiles only may be written.",
+)
+@click.option(
+    "--cache",
+    metavar="FILE",
+    default=".titan/schedules.sqlite",
+    show_default=True,
+    help="Where schedules are kept.",
+)
+@click.option("--no-cache", is_flag=True, help="Search anew, and keep nothing.")
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How to tell what was built.",
+)
+@colour_option
+def build(
+    paths: tuple[str, ...],
+    output: str,
+    target: str | None,
+    solver: str,
+    budget: float,
+    require: str,
+    cache: str,
+    no_cache: bool,
+    format_name: str,
+    colour: str,
+) -> int:
+    """Build verified kernels from tile programs: files, and folders with tile files in them.
+
+    A package is written only when its pipeline is verified; where a step refuses, the next of a
+    fixed list of shapes is tried, and what was not taken is told.
+    """
+    from titan.pipeline.build import Limits
+
+    limits = Limits(budget, budget, require == "any", None if no_cache else cache, solver)
+    told: list[dict[str, Any]] = []
+    codes = []
+    for path, tile, text in _programs(paths, target, colour, codes):
+        produced = _produced(path, tile, text, Path(output), limits, codes)
+        if produced is None:
+            continue
+        from titan.package.told import as_data, as_text
+
+        if format_name == "json":
+            told.append(as_data(path, produced))
+        else:
+            write(as_text(path, produced))
+            sys.stdout.flush()
+    if format_name == "json":
+        import json
+
+        write(json.dumps(told, indent=2) + "\n")
+    worst = (ExitCode.INTERNAL, ExitCode.BAD_INPUT, ExitCode.REFUTED)
+    return next((code for code in worst if code in codes), ExitCode.VERIFIED)
+
+
+def _programs(
+    paths: tuple[str, ...], target: str | None, colour: str, codes: list[int]
+) -> list[tuple[str, TileProgram, str]]:
+    """All tile programs of the files; nothing is built where one of them is faulty."""
+    from titan.machine.load import Refused
+    from titan.tile.load import load_tile, targets_of
+
+    found = []
+    for path in _files(paths):
+        try:
+            for name in targets_of(path):
+                if target in (None, name):
+                    text = Path(path).read_text(encoding="utf-8")
+                    found.append((path, load_tile(path, target=name), text))
+        except Refused as refused:
+            show(refused.diagnostics, "text", colour)
+            codes.append(ExitCode.BAD_INPUT)
+    if codes:
+        return []
+    if not found:
+        raise click.UsageError(f"no tile program for target {target}" if target else "no files")
+    return found
+
+
+def _files(paths: tuple[str, ...]) -> list[str]:
+    files: list[str] = []
+    for path in paths:
+        if Path(path).is_dir():
+            inside = sorted(str(item) for item in Path(path).glob("*.yaml"))
+            if not inside:
+                raise click.UsageError(f"no tile files in {path}")
+            files += inside
+        else:
+            files.append(path)
+    return files
+
+
+def _produced(
+    path: str, tile: TileProgram, text: str, parent: Path, limits: Limits, codes: list[int]
+) -> Produced | None:
+    from titan.package.atomic import CannotWrite
+    from titan.package.produce import produce
+    from titan.pipeline.build import BuildRefused
+
+    progress = sys.stderr.isatty()
+
+    def tell(what: str) -> None:
+        if progress:
+            click.echo(f"\r\x1b[K{tile.name}: {what}", err=True, nl=False)
+
+    try:
+        return produce(tile, text, parent, limits, tell)
+    except BuildRefused as refused:
+        click.echo(f"REFUSED {tile.name} ({path}) for {tile.target}: {refused}", err=True)
+        for step in refused.steps:
+            click.echo(f"  not taken {step.shape.name}: {step.reason}", err=True)
+        codes.append(ExitCode.REFUTED)
+    except CannotWrite as error:
+        click.echo(f"{path}: {error}", err=True)
+        codes.append(ExitCode.BAD_INPUT)
+    finally:
+        if progress:
+            click.echo("\r\x1b[K", err=True, nl=False)
+    return None

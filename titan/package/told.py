@@ -1,0 +1,77 @@
+"""How a build is told: one block of text or one JSON object for each package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from titan.package.produce import Produced
+from titan.pipeline.model import Built, Step
+from titan.report.findings import parameters_text
+
+
+def as_text(path: str, produced: Produced) -> str:
+    """What was built, from what, for which scope, and what was not taken on the way."""
+    built = produced.built
+    rows = [
+        ("schedule", schedule_words(built)),
+        ("pipeline", f"{built.shape.name}; {roles_words(built)}"),
+        ("verified", scope_words(built)),
+        ("resources", resource_words(produced.emitted.manifest)),
+        *(("not taken", f"{step.shape.name}: {step.reason}") for step in refused(built.steps)),
+        ("package", str(produced.folder)),
+        ("time", f"{built.seconds:.2f} s"),
+    ]
+    head = f"BUILT {built.tile.name} ({path}) for {built.tile.target}"
+    return "\n".join([head, *(f"  {name:<10}{text}" for name, text in rows)]) + "\n"
+
+
+def as_data(path: str, produced: Produced) -> dict[str, Any]:
+    """The same as data."""
+    built = produced.built
+    schedule = built.result.schedule
+    return {
+        "path": path,
+        "kernel": built.tile.name,
+        "target": built.tile.target,
+        "folder": str(produced.folder),
+        "depth": built.shape.depth,
+        "shape": built.shape.name,
+        "ii": schedule.ii if schedule is not None else None,
+        "lower_bound": built.result.evidence.lower_bound,
+        "evidence": built.result.evidence.kind,
+        "cached": built.result.cached,
+        "scope": scope_words(built),
+        "resources": dict(produced.emitted.manifest.get("resources", {})),
+        "refused": [{"shape": s.shape.name, "reason": s.reason} for s in refused(built.steps)],
+        "seconds": round(built.seconds, 3),
+    }
+
+
+def refused(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    return tuple(step for step in steps if not step.taken)
+
+
+def schedule_words(built: Built) -> str:
+    result = built.result
+    assert result.schedule is not None
+    ii = result.schedule.ii
+    gap = result.gap or 0
+    proof = "proved" if result.proved and not gap else f"at most {gap} cycles above the optimum"
+    cached = ", from the cache" if result.cached else ""
+    return f"initiation interval {ii} cycles, {proof} ({result.evidence.detail}){cached}"
+
+
+def roles_words(built: Built) -> str:
+    roles = built.program.roles
+    return ", ".join(f"{role.agents} x {role.name} ({role.threads} threads)" for role in roles)
+
+
+def scope_words(built: Built) -> str:
+    """The number of tiles that the verdict covers: the widest that an engine has done."""
+    return f"all interleavings; {parameters_text(built.finding.coverage)}"
+
+
+def resource_words(manifest: Any) -> str:
+    return ", ".join(
+        f"{name.replace('_', ' ')} {value}" for name, value in manifest.get("resources", {}).items()
+    )
