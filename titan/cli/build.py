@@ -87,7 +87,7 @@ def build(
 
     limits = Limits(budget, budget, require == "any", None if no_cache else cache, solver)
     told: list[dict[str, Any]] = []
-    codes = []
+    codes: list[int] = []
     for path, tile, text in _programs(paths, target, colour, codes):
         produced = _produced(path, tile, text, Path(output), limits, codes)
         if produced is None:

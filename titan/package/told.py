@@ -41,7 +41,7 @@ def as_data(path: str, produced: Produced) -> dict[str, Any]:
         "evidence": built.result.evidence.kind,
         "cached": built.result.cached,
         "scope": scope_words(built),
-        "resources": dict(produced.emitted.manifest.get("resources", {})),
+        "resources": produced.emitted.manifest.get("resources", {}),
         "refused": [{"shape": s.shape.name, "reason": s.reason} for s in refused(built.steps)],
         "seconds": round(built.seconds, 3),
     }
