@@ -10,11 +10,16 @@ Three departures, each a gap of the printed constraints. The program is unrolled
 every dependence has both ends in it and every lifetime is counted whole (printed: ceil(L / II)
 copies, which a loop-carried value can outlive). Order dependences end no lifetime. Operations of
 several warps run on all warps of one group, and a group may take an operation of fewer warps.
+
+Booleans are numbers here. Constraints that are clauses are collected and handed to Z3 as one DIMACS
+text, those that count as pseudo-boolean terms over the same variables: making a Python object for
+every literal took a hundred times as long as solving.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,28 +49,38 @@ class Formulation:
         self.loop, self.ii, self.length = loop, ii, length
         self.solver = z3.SolverFor("QF_FD")
         self.booleans = self.assertions = 0
-        self._forbidden: set[tuple[int, ...]] = set()
+        self._atoms: dict[int, Any] = {}
+        self._clauses: dict[tuple[int, ...], None] = {}
+        self._given = 0
         self.n = len(loop.operations)
         reach = max((e.distance * ii + e.hold_cycles for e in loop.dependences), default=0)
         self.end = length + reach + 1
-        self.op = [[self.boolean(f"op_{v}_{t}") for t in range(length)] for v in range(self.n)]
+        self.op = [[self.boolean() for _ in range(length)] for _ in range(self.n)]
         self.warp_of = [team for team, group in enumerate(loop.teams) for _ in range(group.warps)]
         if not loop.has_teams:
             self.warp_of = [0]
-        self.opw = [
-            [self.boolean(f"opw_{v}_{w}") for w in range(len(self.warp_of))] for v in range(self.n)
-        ]
+        self.opw = [[self.boolean() for _ in self.warp_of] for _ in range(self.n)]
         self.leaders = [self.warp_of.index(team) for team in range(len(loop.teams))]
 
-    def boolean(self, name: str) -> Any:
+    def boolean(self) -> int:
         self.booleans += 1
-        return self.z3.Bool(name)
+        return self.booleans
 
-    def at(self, v: int, t: int) -> Any | None:
+    def atom(self, number: int) -> Any:
+        """The constant that a DIMACS text calls `number`."""
+        if number not in self._atoms:
+            z3 = self.z3
+            context = z3.main_ctx()
+            symbol = z3.Z3_mk_int_symbol(context.ref(), number)
+            made = z3.Z3_mk_const(context.ref(), symbol, z3.BoolSort().ast)
+            self._atoms[number] = z3.BoolRef(made, context)
+        return self._atoms[number]
+
+    def at(self, v: int, t: int) -> int | None:
         """op[v, 0, t], or None where it stands for false."""
         return self.op[v][t] if 0 <= t < self.length else None
 
-    def on(self, v: int, team: int) -> Any:
+    def on(self, v: int, team: int) -> int:
         return self.opw[v][self.leaders[team]]
 
     def build(self) -> None:
@@ -77,20 +92,42 @@ class Formulation:
         self.spills()
         self.concurrency()
         self.storage()
+        self.load()
 
-    def exactly_one(self, literals: list[Any]) -> None:
+    def clause(self, *literals: int) -> None:
+        """One of them holds. Equal clauses are kept once."""
+        self._clauses[tuple(sorted(set(literals)))] = None
+
+    def equals_and(self, both: int, a: int, b: int) -> None:
+        self.clause(-both, a)
+        self.clause(-both, b)
+        self.clause(both, -a, -b)
+
+    def exactly_one(self, literals: list[int]) -> None:
         self.assertions += 1
-        self.solver.add(self.z3.PbEq([(literal, 1) for literal in literals], 1))
+        self.solver.add(self.z3.PbEq([(self.atom(literal), 1) for literal in literals], 1))
 
-    def never(self, *literals: Any) -> None:
+    def limited(self, held: list[tuple[int, int]], limit: int) -> None:
+        """The weights of those that hold sum to at most `limit`."""
+        self.assertions += 1
+        terms = [(self.atom(literal), weight) for literal, weight in held]
+        self.solver.add(self.z3.PbLe(terms, limit))
+
+    def never(self, *literals: int | None) -> None:
         """Not all of them; None stands for false."""
-        if any(literal is None for literal in literals):
-            return
-        key = tuple(sorted({literal.get_id() for literal in literals}))
-        if key not in self._forbidden:
-            self._forbidden.add(key)
-            self.assertions += 1
-            self.solver.add(self.z3.Or([self.z3.Not(literal) for literal in literals]))
+        known = [-literal for literal in literals if literal is not None]
+        if len(known) == len(literals):
+            self.clause(*known)
+
+    def load(self) -> None:
+        """Hand the collected clauses to Z3."""
+        fresh = list(self._clauses)[self._given :]
+        self._given += len(fresh)
+        self.assertions += len(fresh)
+        if fresh:
+            lines = [f"p cnf {self.booleans} {len(fresh)}"]
+            lines.extend(" ".join(map(str, clause)) + " 0" for clause in fresh)
+            self.solver.from_string("\n".join(lines) + "\n")
 
     def uniqueness(self) -> None:
         for row in self.op:
@@ -100,7 +137,7 @@ class Formulation:
         for v, operation in enumerate(self.loop.operations):
             for t in range(self.length):
                 if t + operation.cycles > self.length:
-                    self.solver.add(self.z3.Not(self.op[v][t]))
+                    self.clause(-self.op[v][t])
 
     def dependence(self) -> None:
         """op[u, i, t] forbids op[v, i + distance, t'] for t' < t + delay."""
@@ -131,9 +168,7 @@ class Formulation:
                                 more = use.amount * weights[use.unit]
                                 terms[(v, t)] = terms.get((v, t), 0) + more
             if terms:
-                held = [(self.op[v][t], weight) for (v, t), weight in sorted(terms.items())]
-                self.assertions += 1
-                self.solver.add(self.z3.PbLe(held, limit))
+                self.limited([(self.op[v][t], w) for (v, t), w in sorted(terms.items())], limit)
 
     def warps(self) -> None:
         """Every operation on all warps of exactly one group that is wide enough for it."""
@@ -141,17 +176,18 @@ class Formulation:
         for v, operation in enumerate(self.loop.operations):
             self.exactly_one([self.on(v, team) for team in range(len(self.loop.teams))])
             for w, team in enumerate(self.warp_of):
-                self.solver.add(self.opw[v][w] == self.on(v, team))
+                self.clause(-self.opw[v][w], self.on(v, team))
+                self.clause(self.opw[v][w], -self.on(v, team))
             if not self.loop.has_teams:
                 continue
             for team, group in enumerate(self.loop.teams):
                 if group.warps < operation.warps:
-                    self.solver.add(self.z3.Not(self.on(v, team)))
+                    self.clause(-self.on(v, team))
             if producer is not None:
-                special = self.z3.BoolVal(operation.variable_latency)
-                self.solver.add(special == self.on(v, producer))
+                on = self.on(v, producer)
+                self.clause(on if operation.variable_latency else -on)
 
-    def teams_apart(self, u: int, v: int) -> list[tuple[Any, Any]]:
+    def teams_apart(self, u: int, v: int) -> list[tuple[int, int]]:
         count = len(self.loop.teams)
         return [
             (self.on(u, a), self.on(v, b)) for a in range(count) for b in range(count) if a != b
@@ -178,7 +214,7 @@ class Formulation:
             elif e.kind == DATA and self.loop.operations[e.source].spill_cycles:
                 self.alone(e, self.teams_apart(e.source, e.sink))
 
-    def alone(self, e: Dependence, causes: list[Any]) -> None:
+    def alone(self, e: Dependence, causes: Sequence[tuple[int, ...]]) -> None:
         v = e.sink
         for o, other in enumerate(self.loop.operations):
             if o == v:
@@ -189,6 +225,8 @@ class Formulation:
                         for team in range(len(self.loop.teams)):
                             both = (self.on(v, team), self.on(o, team))
                             for cause in causes:
+                                if cause and self.on(v, team) not in cause:
+                                    continue  # it puts v on another group: said already
                                 self.never(self.at(v, t), self.at(o, s), *both, *cause)
 
     def storage(self) -> None:
@@ -216,30 +254,32 @@ class Formulation:
             held = []
             for v in range(self.n):
                 row = []
-                for x, alive in enumerate(live[v]):
-                    both = self.boolean(f"held_{team}_{v}_{x}")
-                    self.solver.add(both == self.z3.And(alive, self.on(v, team)))
-                    row.append(both)
+                for alive in live[v]:
+                    row.append(self.boolean())
+                    self.equals_and(row[-1], alive, self.on(v, team))
                 held.append(row)
             self.limit_live(held, [op.registers for op in self.loop.operations], words)
 
-    def liveness(self, v: int) -> list[Any]:
-        """live[v, 0, x] for every cycle x, from the last one backwards."""
-        z3 = self.z3
-        live = [self.boolean(f"live_{v}_{x}") for x in range(self.end)]
+    def liveness(self, v: int) -> list[int]:
+        """live[v, 0, x] for every cycle x, from the last one backwards.
+
+        Alive before x where it is alive or used at x, unless x is where it is defined.
+        """
+        live = [self.boolean() for _ in range(self.end)]
         uses = [e for e in self.loop.dependences if e.source == v and e.kind == DATA]
-        self.solver.add(z3.Not(live[-1]))
+        self.clause(-live[-1])
         for x in range(1, self.end):
             users = [self.at(e.sink, x - e.distance * self.ii - e.hold_cycles) for e in uses]
-            here = [user for user in users if user is not None]
+            reasons = [live[x], *(user for user in users if user is not None)]
             defined = self.at(v, x)
-            no_definition = z3.Not(defined) if defined is not None else z3.BoolVal(True)
-            used = z3.Or(here) if here else z3.BoolVal(False)
-            self.assertions += 1
-            self.solver.add(live[x - 1] == z3.And(z3.Or(live[x], used), no_definition))
+            unless = [] if defined is None else [defined]
+            self.clause(-live[x - 1], *reasons)
+            self.never(live[x - 1], defined)
+            for reason in reasons:
+                self.clause(live[x - 1], -reason, *unless)
         return live
 
-    def limit_live(self, live: list[list[Any]], amounts: list[int], limit: int) -> None:
+    def limit_live(self, live: list[list[int]], amounts: list[int], limit: int) -> None:
         for row in range(self.ii):
             held = [
                 (live[v][x], amount)
@@ -250,8 +290,7 @@ class Formulation:
             if limit < 0:
                 self.solver.add(False)
             elif held:
-                self.assertions += 1
-                self.solver.add(self.z3.PbLe(held, limit))
+                self.limited(held, limit)
 
     def solve(self, seconds: float) -> Schedule | bool | None:
         """A schedule, False when there is none, None when the time did not do."""
@@ -264,8 +303,8 @@ class Formulation:
             return False
         model = self.solver.model()
 
-        def holds(atom: Any) -> bool:
-            return z3.is_true(model.eval(atom, model_completion=True))
+        def holds(number: int) -> bool:
+            return bool(z3.is_true(model.eval(self.atom(number), model_completion=True)))
 
         starts = tuple(next(t for t, x in enumerate(row) if holds(x)) for row in self.op)
         count = len(self.loop.teams)
