@@ -304,15 +304,15 @@ TITAN_DEVICE float bits_to_float(u32 bits) { return __uint_as_float(bits); }
 TITAN_DEVICE u32 float_to_bits(float value) { return __float_as_uint(value); }
 TITAN_DEVICE float infinity() { return bits_to_float(0x7f800000u); }
 
-// Not-a-number wins, as in NumPy.
+// Of a number and a NaN, the number.
 TITAN_DEVICE float maximum(float first, float second) {
   float result;
-  asm("max.NaN.f32 %0, %1, %2;\n" : "=f"(result) : "f"(first), "f"(second));
+  asm("max.f32 %0, %1, %2;\n" : "=f"(result) : "f"(first), "f"(second));
   return result;
 }
 TITAN_DEVICE float minimum(float first, float second) {
   float result;
-  asm("min.NaN.f32 %0, %1, %2;\n" : "=f"(result) : "f"(first), "f"(second));
+  asm("min.f32 %0, %1, %2;\n" : "=f"(result) : "f"(first), "f"(second));
   return result;
 }
 
@@ -342,9 +342,11 @@ TITAN_DEVICE float activation_tanh(float value) { return tanhf(value); }
 TITAN_DEVICE float activation_silu(float value) {
   return __fdividef(value, 1.0f + exp2_fast(-1.4426950408889634f * value));
 }
-// The exact form: x / 2 * (1 + erf(x / sqrt(2))).
+// The form by tanh: x / 2 * (1 + tanh(u)) with u = sqrt(2 / pi) * (x + 0.044715 x^3), which is
+// x * sigmoid(2 u).
 TITAN_DEVICE float activation_gelu(float value) {
-  return 0.5f * value * (1.0f + erff(0.70710678118654752f * value));
+  const float inner = value * (1.0f + 0.044715f * value * value);
+  return __fdividef(value, 1.0f + exp2_fast(-2.3022081981443251f * inner));
 }
 
 // Two numbers in the 16-bit halves of a word, `low` in the lower one; rounded to nearest even.

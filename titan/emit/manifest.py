@@ -1,0 +1,202 @@
+"""What a launch needs to know of an emitted kernel: arguments, tensor maps, grid, constraints."""
+
+from __future__ import annotations
+
+from titan.emit.expressions import Scope, product
+from titan.emit.layout import Layout, Tile
+from titan.emit.model import EmissionRefused
+from titan.emit.names import DTYPE_BYTES, dtype, identifier, integer, mangled
+from titan.emit.sites import Tiles
+from titan.kernel.model import Kernel
+from titan.sync import program as ir
+from titan.sync.expression import Binary, Constant, Expression, Name, binary, substitute, to_text
+from titan.tile.model import Tensor, TileOperation, TileProgram
+
+STRIDE_BYTES = 16  # global strides of a tensor map are multiples of it
+
+
+def tensor_of(tile: TileProgram, operation: TileOperation) -> Tensor:
+    for tensor in tile.tensors:
+        if operation.view is not None and tensor.name == operation.view.tensor:
+            return tensor
+    raise EmissionRefused(f"{operation.name} names no tensor")
+
+
+def mapped(
+    tile: TileProgram, tiles: Tiles, layout: Layout
+) -> list[tuple[TileOperation, Tensor, Tile]]:
+    """Loads and stores that go through a tensor map, with the shared tile of each."""
+    found = []
+    for operation in tiles.operations.values():
+        if operation.kind == "load":
+            shared = layout.tiles.get(operation.name)
+        elif operation.kind == "store":
+            shared = layout.tiles.get(operation.name) or layout.tiles.get(operation.operands[0])
+        else:
+            continue
+        if shared is None:
+            if operation.kind == "load":
+                raise EmissionRefused(f"{operation.name} has no buffer")
+            continue
+        tensor = tensor_of(tile, operation)
+        rank = len(tensor.shape)
+        if operation.view is None or len(operation.view.offsets) != rank or not 2 <= rank <= 4:
+            raise EmissionRefused(f"{operation.name} has a view of another rank than its tensor")
+        if dtype(tensor.dtype, tensor.name) != shared.dtype:
+            raise EmissionRefused(f"{operation.name} has a buffer of another element type")
+        found.append((operation, tensor, shared))
+    return found
+
+
+def pointed(tile: TileProgram, tiles: Tiles, layout: Layout) -> list[Tensor]:
+    """Tensors that threads reach by themselves."""
+    names: dict[str, Tensor] = {}
+    for operation in tiles.operations.values():
+        direct = operation.kind == "vector" or (
+            operation.kind == "store"
+            and operation.name not in layout.tiles
+            and operation.operands[0] not in layout.tiles
+        )
+        if direct:
+            tensor = tensor_of(tile, operation)
+            names.setdefault(tensor.name, tensor)
+    return list(names.values())
+
+
+def arguments(
+    tile: TileProgram, tiles: Tiles, layout: Layout, program: ir.SyncProgram
+) -> tuple[list[str], list[str]]:
+    """The parameters of the kernel as C++ declares them, and the names of the tensor maps."""
+    made, maps = [], []
+    for operation, _, _ in mapped(tile, tiles, layout):
+        name = mangled("map", operation.name, "a tensor map")
+        maps.append(name)
+        made.append(f"const TITAN_GRID_CONSTANT titan::TensorMap {name}")
+    for tensor in pointed(tile, tiles, layout):
+        constant = "" if tensor.output else "const "
+        made.append(f"{constant}void* {mangled('data', tensor.name, 'a tensor')}")
+    made += [f"int {mangled('n', p.name, 'a parameter')}" for p in tile.parameters]
+    return made, maps
+
+
+def manifest(
+    tile: TileProgram, kernel: Kernel, program: ir.SyncProgram, layout: Layout, tiles: Tiles,
+    outer: Scope, name: str,
+) -> dict[str, object]:  # fmt: skip
+    """The manifest as plain data; expressions are texts of the expression language."""
+    sizes = {size: Constant(value) for size, value in tile.sizes}
+    maps = mapped(tile, tiles, layout)
+    pointers = pointed(tile, tiles, layout)
+    work = product([substitute(dimension.count, sizes) for dimension in tile.work])
+    persistent = any(parameter.name == "work" for parameter in program.parameters)
+    grid = Binary("min", work, Name("processors")) if persistent else work
+    return {
+        "titan": "1",
+        "kernel": name,
+        "target": "sm_90a",
+        "entry": f"titan_{name}",
+        "source": "kernel.cu",
+        "header": "titan_device.cuh",
+        "parameters": [
+            {"name": identifier(p.name, "a parameter"), "minimum": p.minimum}
+            for p in tile.parameters
+        ],
+        "tensors": [_tensor(tensor, sizes) for tensor in tile.tensors],
+        "arguments": [
+            *(_map(operation, tensor, shared) for operation, tensor, shared in maps),
+            *(
+                {"kind": "pointer", "name": f"data_{tensor.name}", "tensor": tensor.name}
+                for tensor in pointers
+            ),
+            *({"kind": "size", "name": p.name} for p in tile.parameters),
+        ],
+        "constraints": _constraints(maps, sizes, work),
+        "launch": {
+            "block": layout.threads,
+            "grid": to_text(grid),
+            "cluster": 1,
+            "dynamic_shared_bytes": layout.shared_bytes,
+        },
+        "work": to_text(work),
+        "trip_count": to_text(substitute(tile.trip_count, sizes)),
+        "roles": [
+            {
+                "name": place.role.name, "first_thread": 32 * place.first_warp,
+                "threads": 32 * place.warps * place.role.agents,
+                "registers": place.registers or layout.entry_registers,
+            }
+            for place in layout.places
+        ],
+        "rings": _rings(program, layout),
+        "resources": {
+            "shared_bytes": layout.shared_bytes,
+            "barriers": sum(barrier.stages for barrier in program.barriers),
+            "named_barriers": sum(barrier.stages for barrier in program.named_barriers),
+            "fences": sum(
+                isinstance(operation, ir.Fence)
+                for role in program.roles
+                for operation in ir.walk(role.body)
+            ),
+            "registers_per_thread_max": max(
+                group.registers or layout.entry_registers for group in layout.groups
+            ),
+        },
+    }  # fmt: skip
+
+
+def _tensor(tensor: Tensor, sizes: dict[str, Constant]) -> dict[str, object]:
+    return {
+        "name": identifier(tensor.name, "a tensor"),
+        "dtype": dtype(tensor.dtype, tensor.name),
+        "shape": [to_text(substitute(extent, dict(sizes))) for extent in tensor.shape],
+        "output": bool(tensor.output),
+    }
+
+
+def _map(operation: TileOperation, tensor: Tensor, shared: Tile) -> dict[str, object]:
+    box = [shared.panel_columns, shared.part_rows] + [1] * (len(tensor.shape) - 2)
+    return {
+        "kind": "tensor_map", "name": f"map_{operation.name}", "tensor": tensor.name,
+        "operation": operation.name, "box": box, "swizzle": f"{shared.panel_bytes}B",
+        "dtype": shared.dtype,
+    }  # fmt: skip
+
+
+def _constraints(
+    maps: list[tuple[TileOperation, Tensor, Tile]], sizes: dict[str, Constant], work: Expression
+) -> list[str]:
+    """What no kernel checks: strides of tensor maps, and numbers that must fit in 31 bits."""
+    found: list[str] = []
+    for _, tensor, _ in maps:
+        inner = substitute(tensor.shape[-1], dict(sizes))
+        multiple = STRIDE_BYTES // DTYPE_BYTES[tensor.dtype]
+        condition = binary("==", binary("%", inner, Constant(multiple)), Constant(0))
+        if isinstance(condition, Constant):
+            if not condition.value:
+                raise EmissionRefused(
+                    f"rows of {tensor.name} are no multiple of {STRIDE_BYTES} bytes"
+                )
+            continue
+        found.append(to_text(condition))
+    if not isinstance(work, Constant):
+        found.append(f"{to_text(work, 5)} <= 2147483647")
+    else:
+        integer(work.value, "the number of work items", 1)
+    return list(dict.fromkeys(found))
+
+
+def _rings(program: ir.SyncProgram, layout: Layout) -> list[dict[str, object]]:
+    """Rings by their barriers `NAME_full`, with the bytes of one stage."""
+    found: dict[str, dict[str, object]] = {}
+    for role in program.roles:
+        for operation in ir.walk(role.body):
+            if not isinstance(operation, ir.Arrive) or operation.transaction == Constant(0):
+                continue
+            name = operation.barrier.name
+            if name.endswith("_full") and isinstance(operation.transaction, Constant):
+                depth = next(b.stages for b in program.barriers if b.name == name)
+                found[name] = {
+                    "name": identifier(name.removesuffix("_full"), "a ring"), "depth": depth,
+                    "bytes": operation.transaction.value,
+                }  # fmt: skip
+    return list(found.values())

@@ -1,0 +1,456 @@
+"""Which registers hold which value, checked on runs: no value is read that is not there.
+
+Values that never cross an agent live in registers of its threads. Two values may share registers
+("storage"): accumulators are carried in place, and results take the place of operands that nobody
+reads again. Sharing is tried and kept only where every run of `trace.py` still finds in each
+operand exactly the value of the iteration that the tile program means, no tensor-core operation in
+flight has its registers touched, and shared tiles hold what the reader means to see.
+
+Also checked, because one agent of the sync program is a warpgroup of four warps: between what all
+its threads write to shared memory and the bulk copy that one of them issues there is a fence and
+then a barrier of the agent; and a barrier between the end of that copy and the next writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from titan.emit.model import EmissionRefused
+from titan.emit.sites import Kind, Site, Tiles
+from titan.emit.trace import Event
+from titan.sync import program as ir
+from titan.sync.expression import evaluate
+from titan.tile.model import Place, TileOperation, Value
+
+Tag = tuple[str, int, int]  # value, work item, iteration (-1 outside of the loop)
+Filled = dict[tuple[str, int, int], Tag]  # (buffer, tile, part) -> the value it holds
+NO_ITERATION = -1
+ELEMENTWISE = frozenset(
+    ("add", "subtract", "multiply", "divide", "maximum", "minimum", "scale", "exp2", "log2",
+     "reciprocal", "rsqrt", "activation", "convert", "mask")
+)  # fmt: skip
+
+
+class Mismatch(EmissionRefused):
+    """A value is not where it is read, with the storage that was tried."""
+
+
+def packed(value: Value, operation: TileOperation | None) -> bool:
+    """Whether a value is kept as pairs of 16-bit numbers: what `convert` narrows."""
+    narrow = value.dtype in ("bf16", "f16") and value.place is Place.FRAGMENT
+    return narrow and operation is not None and operation.kind == "convert"
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """`storage` of each value by name: the name of the value that gave the registers their name.
+
+    `sequence`: for each site the register operations done there, implicit ones first.
+    """
+
+    storage: dict[str, str]
+    sequence: dict[int, tuple[str, ...]]
+    holds: dict[int, tuple[str, ...]] = field(default_factory=dict)  # wait -> registers given back
+    initial: dict[int, bool] = field(default_factory=dict)  # carry: takes its initial number
+
+
+class RoleRegisters:
+    """Allocates the registers of one role. `traces`: all events of its agents in all runs."""
+
+    def __init__(self, role: ir.Role, sites: tuple[Site, ...], tiles: Tiles) -> None:
+        self.role = role
+        self.tiles = tiles
+        self.sites = tuple(_walk(sites))
+        named = {site.name for site in self.sites if site.name}
+        self.explicit = named
+        self.sequence = {site.number: self._sequence(site) for site in self.sites if site.name}
+        self.carries = {site.name for site in self.sites if site.kind is Kind.CARRY}
+
+    def values(self) -> list[str]:
+        """All values in registers that the role's sites make or read, in order of the program."""
+        found: set[str] = set()
+        for site in self.sites:
+            for name in self.sequence.get(site.number, ()):
+                if site.kind in (Kind.LOAD, Kind.SEND):
+                    continue
+                found.add(name)
+                if name in self.tiles.operations:
+                    found.update(self.tiles.operations[name].operands)
+        order = [*self.tiles.carried, *self.tiles.operations]
+        return [
+            name for name in order
+            if name in found and self._has_value(name) and self.tiles.in_registers(name)
+        ]  # fmt: skip
+
+    def _has_value(self, name: str) -> bool:
+        operation = self.tiles.operations.get(name)
+        return operation is None or operation.result is not None
+
+    def _sequence(self, site: Site) -> tuple[str, ...]:
+        """The operation of the site behind those that it needs and that have no site."""
+        if site.kind in (Kind.LOAD, Kind.SEND, Kind.CARRY, Kind.READ):
+            return (site.name,)
+        made: list[str] = []
+
+        def need(name: str, depth: int) -> None:
+            operation = self.tiles.operations.get(name)
+            if depth > 200:
+                raise EmissionRefused("tile operations depend on each other in a circle")
+            if operation is None or name in made:
+                return
+            for operand in operation.operands:
+                other = self.tiles.operations.get(operand)
+                if other is None or other.kind == "load" or operand in self.explicit:
+                    continue
+                if other.kind in ("mma", "read", "store"):
+                    raise EmissionRefused(f"{operand} is needed by {name}, but never done")
+                need(operand, depth + 1)
+            made.append(name)
+
+        need(site.name, 0)
+        return tuple(made)
+
+    # ------------------------------------------------------------------------------ sharing
+
+    def allocate(self, check: Callable[[Allocation], None]) -> Allocation:
+        """The sharing that passes `check` (raising Mismatch where one fails)."""
+        values = self.values()
+        storage = {name: name for name in values}
+        for first, second in self._mandatory(values):
+            storage = _joined(storage, first, second)
+        plan = Allocation(storage, self.sequence)
+        check(plan)
+        for first, second in self._optional(values):
+            if storage[first] == storage[second]:
+                continue
+            trial = _joined(storage, first, second)
+            try:
+                check(Allocation(trial, self.sequence))
+            except Mismatch:
+                continue
+            storage = trial
+        return Allocation(storage, self.sequence)
+
+    def _alike(self, first: str, second: str) -> bool:
+        one, other = self.tiles.value(first), self.tiles.value(second)
+        shape = (one.place, one.rows, one.columns) == (other.place, other.rows, other.columns)
+        operations = self.tiles.operations
+        same = packed(one, operations.get(first)) == packed(other, operations.get(second))
+        return shape and same
+
+    def _mandatory(self, values: list[str]) -> list[tuple[str, str]]:
+        """Sums of tensor-core operations, and carried values that nothing copies."""
+        pairs = []
+        for name in values:
+            operation = self.tiles.operations.get(name)
+            if operation is not None and operation.kind == "mma" and len(operation.operands) > 2:
+                pairs.append((operation.operands[2], name))
+        for carried in self.tiles.carried.values():
+            again = [
+                site for site in self.sites
+                if site.kind is Kind.CARRY and site.name == carried.value.name
+            ]  # fmt: skip
+            name = carried.value.name
+            if name in values and carried.next in values and len(again) < 2:
+                pairs.append((name, carried.next))
+        for first, second in pairs:
+            if not self._alike(first, second):
+                raise EmissionRefused(f"{first} and {second} cannot share registers")
+        return pairs
+
+    def _optional(self, values: list[str]) -> list[tuple[str, str]]:
+        pairs = [
+            (carried.value.name, carried.next)
+            for carried in self.tiles.carried.values()
+            if carried.value.name in values and carried.next in values
+        ]
+        for name in values:
+            operation = self.tiles.operations.get(name)
+            if operation is None or operation.kind not in ELEMENTWISE:
+                continue
+            pairs += [(operand, name) for operand in operation.operands if operand in values]
+        return [pair for pair in pairs if self._alike(*pair)]
+
+
+def _joined(storage: dict[str, str], first: str, second: str) -> dict[str, str]:
+    """Everything that shares with `second` now shares with `first`."""
+    keep, drop = storage[first], storage[second]
+    return {name: keep if place == drop else place for name, place in storage.items()}
+
+
+def _walk(sites: tuple[Site, ...]) -> list[Site]:
+    found = []
+    for site in sites:
+        found.append(site)
+        found += _walk(site.inside)
+        found += _walk(site.otherwise)
+    return found
+
+
+# ---------------------------------------------------------------------------------- the check
+
+
+@dataclass
+class _Flight:
+    result: str
+    sources: tuple[str, ...]
+
+
+class AgentCheck:
+    """One agent's run with an allocation. Raises Mismatch (sharing) or EmissionRefused (program).
+
+    `holds` collects, for each wait of a tensor-core queue, the registers that it gives back.
+    """
+
+    def __init__(
+        self, role: ir.Role, tiles: Tiles, queues: dict[str, ir.Queue], plan: Allocation,
+        filled: Filled,
+    ) -> None:  # fmt: skip
+        self.role = role
+        self.tiles = tiles
+        self.queues = queues
+        self.plan = plan
+        self.filled = filled
+        self.tags: dict[str, set[Tag]] = {}
+        self.open: list[_Flight] = []
+        self.committed: list[list[_Flight]] = []
+        self.holds: dict[int, set[str]] = {}
+        self.initial: dict[int, bool] = {}
+        self.buffers: dict[tuple[str, int], str] = {}  # state of what the agent writes itself
+        self.reading: Event | None = None
+
+    def run(self, events: list[Event]) -> None:
+        for event in events:
+            self.event(event)
+        if self.open or self.committed:
+            raise EmissionRefused(f"{self.role.name} ends with tensor-core operations in flight")
+
+    def event(self, event: Event) -> None:
+        match event.site.kind:
+            case Kind.PLAIN:
+                self._plain(event)
+            case Kind.MMA | Kind.COMPUTE | Kind.STAGE:
+                self._check_index(event)
+                for name in self.plan.sequence[event.site.number]:
+                    self._do(name, event)
+                if event.site.kind is Kind.STAGE:
+                    self._staged(event)
+            case Kind.CARRY:
+                self._carry(event)
+            case Kind.READ:
+                self.reading = event
+            case Kind.SEND:
+                self._send(event)
+
+    # ------------------------------------------------------------------- register contents
+
+    def _iteration(self, name: str, event: Event) -> int:
+        return event.count if self.tiles.section[name] == "body" else NO_ITERATION
+
+    def _tag(self, value: str, reader: str, event: Event) -> Tag:
+        """The value that `reader` means by an operand."""
+        inside = self.tiles.section[reader] == "body"
+        section = self.tiles.section[value]
+        if section == "carried":
+            return value, event.item, event.count if inside else event.trips
+        if section == "body":
+            return value, event.item, event.count if inside else event.trips - 1
+        return value, event.item, NO_ITERATION
+
+    def _flights(self) -> list[_Flight]:
+        return [*self.open, *(flight for group in self.committed for flight in group)]
+
+    def _need(self, value: str, reader: str, event: Event, in_flight: bool = False) -> None:
+        place = self.plan.storage[value]
+        if self._tag(value, reader, event) not in self.tags.get(place, set()):
+            raise Mismatch(f"{reader} reads {value} where its registers hold another value")
+        if not in_flight and any(flight.result == place for flight in self._flights()):
+            raise Mismatch(f"{reader} reads {value} while a tensor-core operation computes it")
+
+    def _put(self, value: str, tag: Tag, in_flight: bool = False) -> None:
+        place = self.plan.storage[value]
+        for flight in self._flights():
+            if place in flight.sources or (not in_flight and place == flight.result):
+                raise Mismatch(f"{value} overwrites registers of a tensor-core operation in flight")
+        tags = {tag}
+        for carried in self.tiles.carried.values():
+            name = carried.value.name
+            if carried.next == value and self.plan.storage.get(name) == place:
+                tags.add((name, tag[1], tag[2] + 1))
+        self.tags[place] = tags
+
+    def _do(self, name: str, event: Event) -> None:
+        operation = self.tiles.operations[name]
+        if operation.kind == "mma":
+            self._mma(operation, event)
+            return
+        for operand in operation.operands:
+            if self.tiles.in_registers(operand):
+                self._need(operand, name, event)
+            elif operation.kind == "read":
+                self._read(operation, event)
+            else:
+                raise EmissionRefused(f"{name} takes {operand} from shared memory")
+        if operation.result is not None:
+            self._put(name, (name, event.item, self._iteration(name, event)))
+
+    def _mma(self, operation: TileOperation, event: Event) -> None:
+        place = self.plan.storage[operation.name]
+        sources = tuple(name for name in operation.operands[:2] if self.tiles.in_registers(name))
+        for name in sources:
+            self._need(name, operation.name, event)
+        for name in operation.operands[2:]:
+            self._need(name, operation.name, event, in_flight=True)
+        for effect in self._effects(event):
+            self._check_tile(effect.buffer, effect, operation.name, event)
+        adds = len(operation.operands) > 2
+        self._put(
+            operation.name,
+            (operation.name, event.item, self._iteration(operation.name, event)),
+            in_flight=adds,
+        )
+        self.open.append(_Flight(place, tuple(self.plan.storage[name] for name in sources)))
+
+    def _carry(self, event: Event) -> None:
+        carried = self.tiles.carried[event.site.name]
+        name = carried.value.name
+        first = event.count == 0
+        if self.initial.setdefault(event.site.number, first) is not first:
+            raise EmissionRefused(f"one statement gives {name} its initial and its next value")
+        if first:
+            self._put(name, (name, event.item, 0))
+            return
+        operation = event.site.operation
+        assert isinstance(operation, ir.Compute)
+        if evaluate(operation.index, event.environment) != event.count:
+            raise EmissionRefused(f"{name} takes its next value out of turn")
+        next_tag = (carried.next, event.item, event.count - 1)
+        place = self.plan.storage[carried.next]
+        if next_tag not in self.tags.get(place, set()):
+            raise Mismatch(f"{name} takes {carried.next} where its registers hold another value")
+        if any(flight.result == place for flight in self._flights()):
+            raise Mismatch(f"{name} takes {carried.next} while it is still computed")
+        if self.plan.storage[name] != place:
+            self._put(name, (name, event.item, event.count))
+
+    def _check_index(self, event: Event) -> None:
+        operation = event.site.operation
+        if not isinstance(operation, ir.Compute) or self.tiles.section[event.site.name] != "body":
+            return
+        if evaluate(operation.index, event.environment) != event.count:
+            raise EmissionRefused(f"{event.site.name} is computed for an iteration out of turn")
+
+    # ------------------------------------------------------------------------ shared tiles
+
+    def _effects(self, event: Event) -> tuple[ir.Effect, ...]:
+        operation = event.site.operation
+        assert isinstance(operation, ir.Access | ir.Asynchronous)
+        return operation.effects
+
+    def _check_tile(self, value: str, effect: ir.Effect, reader: str, event: Event) -> None:
+        """The shared tile that is read holds the value that the tile program means."""
+        if effect.tile is None:
+            raise EmissionRefused(f"what {reader} reads of {effect.buffer} is not said")
+        key = key_of(effect, event)
+        if self.filled.get(key) != self._tag(value, reader, event):
+            raise EmissionRefused(f"{reader} reads another tile of {value} than it means")
+
+    def _read(self, operation: TileOperation, event: Event) -> None:
+        effects = self._effects(self.reading) if self.reading is not None else ()
+        for effect in effects:
+            if effect.buffer == operation.operands[0]:
+                assert self.reading is not None
+                key = key_of(effect, self.reading)
+                tag = self._tag(effect.buffer, operation.name, event)
+                if self.filled.get(key) != tag:
+                    raise EmissionRefused(f"{operation.name} reads another tile than it means")
+                return
+        raise EmissionRefused(f"{operation.name} is computed without a read before it")
+
+    def _several(self) -> bool:
+        return self.role.threads > 32
+
+    def _staged(self, event: Event) -> None:
+        for effect in self._effects(event):
+            key = (effect.buffer, _part(effect, event))
+            if self._several() and self.buffers.get(key, "free") != "free":
+                raise EmissionRefused(
+                    f"{self.role.name} writes {effect.buffer} without a barrier of its threads "
+                    "behind the copy before"
+                )
+            self.buffers[key] = "written"
+
+    def _send(self, event: Event) -> None:
+        operation = self.tiles.operations[event.site.name]
+        for effect in self._effects(event):
+            if effect.buffer != event.site.name:
+                self._check_tile(operation.operands[0], effect, event.site.name, event)
+                continue
+            if self.filled.get(key_of(effect, event)) != _stored(event, self.tiles):
+                raise EmissionRefused(f"{event.site.name} sends another tile than it means")
+            key = (effect.buffer, _part(effect, event))
+            if self._several() and self.buffers.get(key) != "met":
+                raise EmissionRefused(
+                    f"{self.role.name} sends {effect.buffer} without a fence and then a barrier of "
+                    "its threads behind their writes"
+                )
+            self.buffers[key] = "sent"
+
+    def _plain(self, event: Event) -> None:
+        following = {}
+        match event.site.operation:
+            case ir.Fence():
+                following = {"written": "fenced"}
+            case ir.BarrierSync():
+                following = {"fenced": "met", "read": "free"}
+            case ir.QueueWait() as wait if not self.queues[wait.queue].pipelined:
+                if evaluate(wait.pending, event.environment) == 0:
+                    following = {"sent": "read"}
+            case ir.QueueWait() as wait:
+                self._retire(wait, event)
+            case ir.Commit() as commit if self.queues[commit.queue].pipelined:
+                self.committed.append(self.open)
+                self.open = []
+        if not isinstance(event.site.operation, ir.QueueWait | ir.Commit):
+            self.reading = None if isinstance(event.site.operation, ir.Arrive) else self.reading
+        for key, state in self.buffers.items():
+            self.buffers[key] = following.get(state, state)
+
+    def _retire(self, wait: ir.QueueWait, event: Event) -> None:
+        pending = evaluate(wait.pending, event.environment)
+        keep = max(0, len(self.committed) - max(0, pending))
+        retired, self.committed = self.committed[:keep], self.committed[keep:]
+        flying = {flight.result for flight in self._flights()}
+        over = {flight.result for group in retired for flight in group}
+        self.holds.setdefault(event.site.number, set()).update(over - flying)
+
+
+def _part(effect: ir.Effect, event: Event) -> int:
+    return evaluate(effect.part, event.environment) if effect.part is not None else -1
+
+
+def key_of(effect: ir.Effect, event: Event) -> tuple[str, int, int]:
+    """The tile that an effect reads or writes, by its number in the sync program."""
+    assert effect.tile is not None
+    return effect.buffer, evaluate(effect.tile, event.environment), _part(effect, event)
+
+
+def _stored(event: Event, tiles: Tiles) -> Tag:
+    body = tiles.section[event.site.name] == "body"
+    return event.site.name, event.item, event.count if body else NO_ITERATION
+
+
+def fill(filled: Filled, events: list[Event], tiles: Tiles) -> None:
+    """Note what the loads and stagings of an agent put into shared memory."""
+    for event in events:
+        if event.site.kind not in (Kind.LOAD, Kind.STAGE):
+            continue
+        operation = event.site.operation
+        assert isinstance(operation, ir.Access | ir.Asynchronous)
+        tag = _stored(event, tiles)
+        for effect in operation.effects:
+            if effect.tile is None:
+                raise EmissionRefused(f"what {event.site.name} writes is not said")
+            if filled.setdefault(key_of(effect, event), tag) != tag:
+                raise EmissionRefused(f"two tiles of {effect.buffer} have one number")

@@ -1,0 +1,192 @@
+"""Which tile operation each operation of the sync program is the place of.
+
+A site is one place in the text of a role. What happens there is read off what the operation does to
+memory: a bulk copy that fills buffer B is the `load` B, a tensor-core operation is the mma that its
+label names and whose operands it reads, an access to the buffer of a store is that store. Where two
+operations of the tile program would fit, emission is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from titan.emit.model import EmissionRefused
+from titan.emit.names import mangled
+from titan.sync import program as ir
+from titan.tile.model import Carried, Place, TileOperation, TileProgram, Value
+
+_ISSUED = re.compile(r"issue ([A-Za-z_][A-Za-z0-9_]{0,63})")
+SITES_MAX = 4000
+
+
+class Kind(Enum):
+    PLAIN = "plain"  # synchronisation and control
+    LOAD = "load"  # bulk copy into shared memory
+    MMA = "mma"
+    COMPUTE = "compute"  # on registers; also direct stores to global memory
+    CARRY = "carry"  # a carried value takes its initial number, or its next value
+    READ = "read"  # shared memory to registers; happens at the Compute that follows
+    STAGE = "stage"  # registers to the shared buffer of a store
+    SEND = "send"  # bulk copy to global memory
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    number: int
+    operation: ir.Operation
+    kind: Kind
+    name: str = ""  # of the tile operation or carried value
+    inside: tuple[Site, ...] = ()
+    otherwise: tuple[Site, ...] = ()
+    loops: tuple[str, ...] = ()  # variables of the loops around, outermost first
+
+
+class Tiles:
+    """Look-ups in a tile program, with every name checked."""
+
+    def __init__(self, tile: TileProgram) -> None:
+        self.tile = tile
+        self.operations: dict[str, TileOperation] = {}
+        self.carried: dict[str, Carried] = {}
+        self.section: dict[str, str] = {}
+        for section in ("before", "body", "after"):
+            for operation in getattr(tile, section):
+                mangled("v", operation.name, "a tile operation")
+                self._new(operation.name)
+                self.operations[operation.name] = operation
+                self.section[operation.name] = section
+        for carried in tile.carried:
+            mangled("v", carried.value.name, "a carried value")
+            self._new(carried.value.name)
+            self.carried[carried.value.name] = carried
+            self.section[carried.value.name] = "carried"
+            if self.section.get(carried.next) != "body":
+                raise EmissionRefused(f"{carried.value.name} takes a value that no body computes")
+
+    def _new(self, name: str) -> None:
+        if name in self.section:
+            raise EmissionRefused(f"two values are called {name}")
+
+    def value(self, name: str) -> Value:
+        """The value of that name. Raises EmissionRefused."""
+        if name in self.carried:
+            return self.carried[name].value
+        operation = self.operations.get(name)
+        if operation is None or operation.result is None:
+            raise EmissionRefused(f"no operation computes {mangled('v', name, 'an operand')}")
+        return operation.result
+
+    def loaded(self, name: str) -> bool:
+        operation = self.operations.get(name)
+        return operation is not None and operation.kind == "load"
+
+    def in_registers(self, name: str) -> bool:
+        return self.value(name).place is not Place.SHARED
+
+
+def sites_of(
+    role: ir.Role, tiles: Tiles, queues: dict[str, ir.Queue]
+) -> tuple[tuple[Site, ...], int]:
+    """The sites of a role as a tree, and their number. Raises EmissionRefused."""
+    numbering = _Numbering(tiles, queues)
+    return numbering.block(role.body, ()), numbering.following
+
+
+class _Numbering:
+    def __init__(self, tiles: Tiles, queues: dict[str, ir.Queue]) -> None:
+        self.tiles = tiles
+        self.queues = queues
+        self.following = 0
+
+    def block(self, block: ir.Block, loops: tuple[str, ...]) -> tuple[Site, ...]:
+        return tuple(self.site(operation, loops) for operation in block)
+
+    def site(self, operation: ir.Operation, loops: tuple[str, ...]) -> Site:
+        number = self.following
+        self.following += 1
+        if self.following > SITES_MAX:
+            raise EmissionRefused(f"a role of more than {SITES_MAX} operations")
+        if len(loops) > 8:
+            raise EmissionRefused("loops nested more than 8 deep")
+        match operation:
+            case ir.Loop(variable=variable):
+                inside = self.block(operation.body, (*loops, variable))
+                return Site(number, operation, Kind.PLAIN, "", inside, (), loops)
+            case ir.Branch():
+                then = self.block(operation.then, loops)
+                otherwise = self.block(operation.otherwise, loops)
+                return Site(number, operation, Kind.PLAIN, "", then, otherwise, loops)
+            case ir.Compute(what=what):
+                kind = Kind.CARRY if what in self.tiles.carried else Kind.COMPUTE
+                if what not in self.tiles.section or self.tiles.loaded(what):
+                    raise EmissionRefused(
+                        f"{mangled('v', what, 'a computation')} is nothing that can be computed"
+                    )
+                return Site(number, operation, kind, what, loops=loops)
+            case ir.Asynchronous():
+                return Site(number, operation, *self._asynchronous(operation), loops=loops)
+            case ir.Access():
+                return Site(number, operation, *self._access(operation), loops=loops)
+        return Site(number, operation, Kind.PLAIN, loops=loops)
+
+    def _asynchronous(self, operation: ir.Asynchronous) -> tuple[Kind, str]:
+        queue = self.queues.get(operation.queue) if operation.queue else None
+        written = {effect.buffer for effect in operation.effects if effect.write}
+        read = {effect.buffer for effect in operation.effects if not effect.write}
+        if operation.completes and operation.queue is None and not read and len(written) == 1:
+            name = written.pop()
+            if not self.tiles.loaded(name):
+                raise EmissionRefused(f"no load fills {mangled('s', name, 'a buffer')}")
+            return Kind.LOAD, name
+        if queue is not None and queue.pipelined and not written and not operation.completes:
+            return Kind.MMA, self._mma(operation, read)
+        if queue is not None and not queue.pipelined and not written and len(read) == 1:
+            return Kind.SEND, self._store(read.pop())
+        raise EmissionRefused("an asynchronous operation is no load, no mma and no store")
+
+    def _mma(self, operation: ir.Asynchronous, read: set[str]) -> str:
+        def shared(item: TileOperation) -> set[str]:
+            return {name for name in item.operands[:2] if not self.tiles.in_registers(name)}
+
+        named = _ISSUED.fullmatch(operation.label) if isinstance(operation.label, str) else None
+        candidates = [
+            item.name
+            for item in self.tiles.operations.values()
+            if item.kind == "mma" and shared(item) == read
+        ]
+        if named and named.group(1) in candidates:
+            return named.group(1)
+        if named and named.group(1) in self.tiles.operations:
+            raise EmissionRefused(f"{named.group(1)} reads other tiles than are issued here")
+        if len(candidates) != 1:
+            raise EmissionRefused("which mma is issued cannot be told from the tiles that it reads")
+        return candidates[0]
+
+    def _store(self, buffer: str) -> str:
+        """The store that a bulk copy out of the buffer carries out."""
+        operation = self.tiles.operations.get(buffer)
+        if operation is not None and operation.kind == "store":
+            return buffer
+        candidates = [
+            item.name
+            for item in self.tiles.operations.values()
+            if item.kind == "store" and item.operands == (buffer,)
+        ]
+        if len(candidates) != 1:
+            raise EmissionRefused(f"no one store takes {mangled('s', buffer, 'a buffer')}")
+        return candidates[0]
+
+    def _access(self, operation: ir.Access) -> tuple[Kind, str]:
+        written = {effect.buffer for effect in operation.effects if effect.write}
+        read = {effect.buffer for effect in operation.effects if not effect.write}
+        if len(written) == 1 and not read:
+            name = written.pop()
+            item = self.tiles.operations.get(name)
+            if item is None or item.kind != "store":
+                raise EmissionRefused(f"no store writes {mangled('s', name, 'a buffer')}")
+            return Kind.STAGE, name
+        if read and not written:
+            return Kind.READ, ""
+        raise EmissionRefused("an access is neither the staging of a store nor a read")

@@ -1,0 +1,438 @@
+"""From a tile program and its verified sync program to a kernel in CUDA C++, and its manifest.
+
+Every operation of the sync program is spelled at its place by the device header; the arithmetic of
+the tile program stands where the sync program names it (`Compute`, the issue of an mma, the store
+to a staging buffer). What cannot be spelled faithfully is refused. Python decides what stands
+where, the templates of backends/sm_90a only spell it. The output depends on the input alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from titan.emit.expressions import Scope, product
+from titan.emit.layout import GROUP, Place, lay_out
+from titan.emit.manifest import arguments, manifest
+from titan.emit.model import EmissionRefused, Emitted
+from titan.emit.names import identifier, integer, mangled
+from titan.emit.registers import AgentCheck, Allocation, Filled, RoleRegisters, fill
+from titan.emit.sites import Kind, Site, Tiles, sites_of
+from titan.emit.spelling import Spelling, Statement
+from titan.emit.trace import (
+    TRIPS,
+    WORK,
+    Event,
+    Run,
+    execute,
+    iteration_of,
+    runs_of,
+    work_variable,
+)
+from titan.kernel.model import Kernel
+from titan.resources import root
+from titan.sync import program as ir
+from titan.sync.expression import Constant, Expression, binary, names_of
+from titan.tile.model import TileProgram
+
+TARGET = "sm_90a"
+SOURCE = "kernel.cu"
+HEADER = "titan_device.cuh"
+
+
+def emit(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> Emitted:
+    """The files of a kernel and its manifest. Raises EmissionRefused.
+
+    `program` is lowered from the kernel decoded with its computations and has been verified
+    without them. `kernel` brings layouts and register counts.
+    """
+    return _Emission(tile, kernel, program).emit()
+
+
+@dataclass
+class _Role:
+    """One role with everything that was found out about it."""
+
+    place: Place
+    sites: tuple[Site, ...]
+    plan: Allocation = field(default_factory=lambda: Allocation({}, {}))
+    iterations: dict[int, Expression] = field(default_factory=dict)
+
+
+class _Emission:
+    def __init__(self, tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> None:
+        for target in (tile.target, kernel.target, program.target):
+            if target != TARGET:
+                raise EmissionRefused(f"this backend writes {TARGET}, not {target!a:.40}")
+        if kernel.ctas != 1 or tile.cluster != 1:
+            raise EmissionRefused("a cluster of several CTAs")
+        self.tile = tile
+        self.kernel = kernel
+        self.program = program
+        self.name = identifier(tile.name, "the tile program")
+        self.tiles = Tiles(tile)
+        self.queues = {queue.name: queue for queue in program.queues}
+        self.layout = lay_out(kernel, program)
+        self.outer = tile_scope(tile)
+        self.runs = runs_of(program)
+        self.roles = [
+            _Role(place, sites_of(place.role, self.tiles, self.queues)[0])
+            for place in self.layout.places
+        ]
+
+    def emit(self) -> Emitted:
+        self._check_queues()
+        self._find_iterations_and_registers()
+        counts = self._arrival_counts()
+        spelled = [self._spell(role) for role in self.roles]
+        context = self._context(spelled, counts)
+        text = _fill(context)
+        made = manifest(
+            self.tile, self.kernel, self.program, self.layout, self.tiles, self.outer, self.name
+        )
+        header = (root("backends") / TARGET / HEADER).read_text(encoding="utf-8")
+        return Emitted({SOURCE: text, HEADER: header}, made)
+
+    def _check_queues(self) -> None:
+        """Hardware has one queue of each kind a thread or warpgroup."""
+        for role in self.roles:
+            used = {
+                queue
+                for operation in ir.walk(role.place.role.body)
+                if isinstance(operation, ir.Asynchronous | ir.Commit | ir.QueueWait)
+                and (queue := operation.queue) is not None
+            }
+            for queue in used:
+                if queue not in self.queues or not self.queues[queue].grouped:
+                    raise EmissionRefused(f"{mangled('queue', queue, 'a queue')} has no groups")
+            kinds = [self.queues[queue].pipelined for queue in used]
+            if len(set(kinds)) != len(kinds):
+                raise EmissionRefused(f"{role.place.role.name} uses two queues of one kind")
+
+    # --------------------------------------------------------------- iterations, registers
+
+    def _find_iterations_and_registers(self) -> None:
+        filled: list[Filled] = []
+        events: dict[tuple[int, int, int], list[Event]] = {}
+        for turn, run in enumerate(self.runs):
+            filled.append({})
+            for number, role in enumerate(self.roles):
+                for member in range(role.place.role.agents):
+                    made = execute(self.program, role.place.role, member, role.sites, run)
+                    events[turn, number, member] = made
+                    fill(filled[turn], made, self.tiles)
+        for number, role in enumerate(self.roles):
+            mine = {key: made for key, made in events.items() if key[1] == number}
+            self._once_each(role, mine)
+            self._iterations(role, [event for made in mine.values() for event in made])
+            self._registers(role, mine, filled)
+
+    def _once_each(self, role: _Role, events: dict[tuple[int, int, int], list[Event]]) -> None:
+        """Every operation of the body happens once an iteration, any other once a work item."""
+        for (turn, _, _), made in events.items():
+            run: Run = self.runs[turn]
+            found: dict[tuple[str, Kind, int], int] = {}
+            for event in made:
+                if event.site.name and event.site.kind is not Kind.CARRY:
+                    key = (event.site.name, event.site.kind, event.item)
+                    found[key] = found.get(key, 0) + 1
+            names = {(name, kind) for name, kind, _ in found}
+            for item, trips in enumerate(run.trips):
+                for name, kind in names:
+                    due = trips if self.tiles.section[name] == "body" else 1
+                    if found.get((name, kind, item), 0) != due:
+                        raise EmissionRefused(
+                            f"{role.place.role.name} does {name} "
+                            f"{found.get((name, kind, item), 0)} times where {due} are due"
+                        )
+
+    def _iterations(self, role: _Role, events: list[Event]) -> None:
+        seen: dict[int, list[Event]] = {}
+        for event in events:
+            seen.setdefault(event.site.number, []).append(event)
+        for made in seen.values():
+            site = made[0].site
+            if not site.name or self.tiles.section[site.name] != "body":
+                continue
+            if isinstance(site.operation, ir.Compute):
+                role.iterations[site.number] = site.operation.index
+                continue
+            hints = _hints(site.operation)
+            try:
+                role.iterations[site.number] = iteration_of(site, made, hints)
+            except EmissionRefused:
+                if site.kind in (Kind.LOAD, Kind.SEND):
+                    raise
+
+    def _registers(
+        self, role: _Role, events: dict[tuple[int, int, int], list[Event]], filled: list[Filled]
+    ) -> None:
+        registers = RoleRegisters(role.place.role, role.sites, self.tiles)
+        last: list[AgentCheck] = []
+
+        def check(plan: Allocation) -> None:
+            last.clear()
+            for (turn, _, _), made in events.items():
+                agent = AgentCheck(role.place.role, self.tiles, self.queues, plan, filled[turn])
+                agent.run(made)
+                last.append(agent)
+
+        plan = registers.allocate(check)
+        check(plan)
+        holds: dict[int, set[str]] = {}
+        initial: dict[int, bool] = {}
+        for agent in last:
+            for site, names in agent.holds.items():
+                holds.setdefault(site, set()).update(names)
+            for site, first in agent.initial.items():
+                if initial.setdefault(site, first) is not first:
+                    raise EmissionRefused("one statement gives an initial and a next value")
+        ordered = {site: tuple(sorted(names)) for site, names in sorted(holds.items())}
+        role.plan = replace(plan, holds=ordered, initial=initial)
+
+    # ----------------------------------------------------------------------------- spelling
+
+    def _arrival_counts(self) -> dict[str, int]:
+        """Hardware count of each barrier: the program's, times the warps of who arrives."""
+        warps: dict[str, set[int]] = {}
+        for role in self.roles:
+            for operation in ir.walk(role.place.role.body):
+                if isinstance(operation, ir.Arrive):
+                    warps.setdefault(operation.barrier.name, set()).add(role.place.warps)
+        counts = {}
+        for barrier in self.program.barriers:
+            each = warps.get(barrier.name, {1})
+            name = mangled("b", barrier.name, "a barrier")
+            if len(each) != 1:
+                raise EmissionRefused(f"agents of different sizes arrive at {name}")
+            count = integer(barrier.count, f"the count of {name}", 1, 2**20 - 1)
+            counts[barrier.name] = integer(
+                count * next(iter(each)), f"the count of {name}", 1, 2**20 - 1
+            )
+        return counts
+
+    def _sync_scope(self, role: _Role) -> Scope:
+        agent = role.place.role.agent_constant
+        scope = Scope({agent: "x_group"}, {agent: 0})
+        for parameter in self.program.parameters:
+            scope = scope.plus(
+                parameter.name, mangled("x", parameter.name, "a parameter"), parameter.minimum
+            )
+        for name, initial in role.place.role.variables:
+            if name in scope.spelled:
+                raise EmissionRefused(f"{mangled('x', name, 'a counter')} is declared twice")
+            grows = initial >= 0 and all(
+                _grows(operation)
+                for operation in ir.walk(role.place.role.body)
+                if isinstance(operation, ir.Assign) and operation.variable == name
+            )
+            scope = scope.plus(name, mangled("x", name, "a counter"), initial if grows else None)
+        return scope
+
+    def _spell(self, role: _Role) -> dict[str, Any]:
+        work = work_variable(self.program, role.place.role)
+        trips = [p for p in self.program.parameters if p.name == TRIPS]
+        if trips and work is not None and trips[0].per not in (None, work):
+            raise EmissionRefused("`tiles` changes with another loop than that over work items")
+        if trips and work is not None and trips[0].per is None and self._varies():
+            raise EmissionRefused("the trip count differs between work items")
+        spelling = Spelling(
+            role.place, self.layout, self.tiles, self.queues, role.plan, role.iterations,
+            self._sync_scope(role), self.outer, work,
+        )  # fmt: skip
+        spelling.reads = _reads(role.sites)
+        statements = spelling.role(role.sites)
+        place = role.place
+        agents, first = place.role.agents, place.first_warp
+        last = first + agents * place.warps
+        what = {1: "thread", 32: "warp", GROUP: "warpgroup"}[place.role.threads]
+        title = f"{mangled('role', place.role.name, 'a role')}: {agents} {what}"
+        return {
+            "title": title + ("s" if agents > 1 else "") + (
+                ", one elected thread acts" if place.elected else ""
+            ),
+            "guard": self._guard(place, first, last),
+            "constants": self._constants(place),
+            "arrays": spelling.declarations(),
+            "statements": statements,
+        }  # fmt: skip
+
+    def _guard(self, place: Place, first: int, last: int) -> str:
+        group = next(g for g in self.layout.groups if place in g.places)
+        whole = first == group.first_warp and last == group.first_warp + group.warps
+        warps = f"titan_warp == {first}"
+        if last - first > 1:
+            warps = f"titan_warp >= {first} && titan_warp < {last}"
+        if place.elected:
+            return f"{warps} && titan::elect_one()"
+        return "" if whole else warps
+
+    def _constants(self, place: Place) -> list[str]:
+        constant = "[[maybe_unused]] const"
+        group = f"(titan_warp - {place.first_warp}) / {place.warps}"
+        if place.warps == 1:
+            group = f"titan_warp - {place.first_warp}"
+        made = [f"{constant} int x_group = {group};"]
+        if not place.elected:
+            leader = "titan_warp % 4 == 0 && " if place.warps == 4 else ""
+            made.append(f"{constant} bool titan_leader = {leader}titan::elect_one();")
+        if place.warps == 4:
+            made.append(f"{constant} int titan_row0 = titan_warp % 4 * 16 + titan_lane / 4;")
+            made.append(f"{constant} int titan_column0 = titan_lane % 4 * 2;")
+        if any(parameter.name == WORK for parameter in self.program.parameters):
+            items = self.outer.text(product([dim.count for dim in self.tile.work]))
+            made.append(f"const int titan_items = {items};")
+            made.append(
+                "const int x_work = (titan_items - titan::block_index() + titan::grid_size() - 1) "
+                "/ titan::grid_size();"
+            )
+        return made
+
+    def _varies(self) -> bool:
+        return bool(names_of(self.tile.trip_count) & {dim.name for dim in self.tile.work})
+
+    def _coordinates(self) -> list[str]:
+        """Work coordinates of an item, the last one varying fastest, and its trip count."""
+        constant = "[[maybe_unused]] const"
+        lines = ["[[maybe_unused]] int titan_item = @item@;"]
+        for number, dimension in enumerate(reversed(self.tile.work)):
+            name = mangled("w", dimension.name, "a work coordinate")
+            count = self.outer.text(dimension.count)
+            if number == len(self.tile.work) - 1:
+                lines.append(f"{constant} int {name} = titan_item;")
+            else:
+                lines.append(f"{constant} int {name} = titan_item % ({count});")
+                lines.append(f"titan_item /= {count if count.isidentifier() else f'({count})'};")
+        for parameter in self.program.parameters:
+            if parameter.name == TRIPS:
+                least = integer(parameter.minimum, "the least trip count", 0)
+                trips = self.outer.text(self.tile.trip_count)
+                name = mangled("x", TRIPS, "a parameter")
+                lines.append(f"const int {name} = titan::larger({least}, {trips});")
+        return lines
+
+    def _context(self, spelled: list[dict[str, Any]], counts: dict[str, int]) -> dict[str, Any]:
+        layout = self.layout
+        groups = []
+        following = iter(spelled)
+        for group in layout.groups:
+            count = group.registers
+            kind = ""
+            if count:
+                kind = "decrease" if count < layout.entry_registers else "increase"
+            if count == layout.entry_registers:
+                kind = ""
+            groups.append(
+                {
+                    "first": group.first_warp, "last": group.first_warp + group.warps,
+                    "registers": kind, "count": count,
+                    "roles": [next(following) for _ in group.places],
+                }
+            )  # fmt: skip
+        items, maps = arguments(self.tile, self.tiles, layout, self.program)
+        return {
+            "kernel": {
+                "name": self.name, "entry": f"titan_{self.name}", "threads": layout.threads,
+                "shared_bytes": layout.shared_bytes,
+            },
+            "tiles": [
+                {
+                    "name": mangled("s", tile.name, "a buffer"), "value": tile.name,
+                    "rows": tile.rows, "columns": tile.columns, "dtype": tile.dtype,
+                    "stages": tile.stages, "parts": tile.parts, "swizzle": tile.panel_bytes,
+                    "offset": tile.offset,
+                }
+                for tile in layout.tiles.values()
+            ],
+            "barriers": [
+                {
+                    "name": mangled("b", barrier.name, "a barrier"), "value": barrier.name,
+                    "stages": barrier.stages, "count": counts[barrier.name],
+                    "model_count": barrier.count, "offset": layout.barriers[barrier.name],
+                }
+                for barrier in self.program.barriers
+            ],
+            "maps": maps,
+            "arguments": items,
+            "groups": groups,
+            "context": {"coordinates": self._coordinates()},
+        }  # fmt: skip
+
+
+def tile_scope(tile: TileProgram) -> Scope:
+    """Sizes, parameters and work coordinates as the kernel has them."""
+    scope = Scope({}, {})
+
+    def new(name: str, spelled: str, least: int) -> None:
+        nonlocal scope
+        if name in scope.spelled:
+            raise EmissionRefused(f"{spelled} is declared twice")
+        scope = scope.plus(name, spelled, least)
+
+    for name, value in tile.sizes:
+        identifier(name, "a size")
+        new(name, str(integer(value, f"size {name}", 0)), value)
+    for parameter in tile.parameters:
+        spelled = mangled("n", parameter.name, "a parameter")
+        if parameter.value is not None:
+            raise EmissionRefused(f"{spelled} is fixed; a fixed number is a size")
+        new(parameter.name, spelled, integer(parameter.minimum, spelled, 1))
+    for dimension in tile.work:
+        new(dimension.name, mangled("w", dimension.name, "a work coordinate"), 0)
+    identifier(tile.loop_variable, "the loop variable")
+    if tile.loop_variable in scope.spelled:
+        raise EmissionRefused("the loop variable has the name of something else")
+    return scope
+
+
+def _hints(operation: ir.Operation) -> list[Expression]:
+    if isinstance(operation, ir.Asynchronous | ir.Access):
+        return [effect.tile for effect in operation.effects if effect.tile is not None]
+    return []
+
+
+def _grows(assign: ir.Operation) -> bool:
+    """Whether an assignment adds a constant that is not negative."""
+    assert isinstance(assign, ir.Assign)
+    from titan.sync.expression import Binary, Name
+
+    match assign.value:
+        case Binary("+", Name(name), Constant(value)):
+            return name == assign.variable and value >= 0
+    return False
+
+
+def _reads(sites: tuple[Site, ...]) -> dict[int, ir.Access]:
+    """For each Compute of a read the access in front of it, in the same block."""
+    found: dict[int, ir.Access] = {}
+    latest: dict[str, ir.Access] = {}
+    for site in sites:
+        if site.kind is Kind.READ and isinstance(site.operation, ir.Access):
+            for effect in site.operation.effects:
+                latest[effect.buffer] = site.operation
+        elif isinstance(site.operation, ir.Arrive):
+            latest.clear()
+        elif site.kind is Kind.COMPUTE:
+            for access in latest.values():
+                found.setdefault(site.number, access)
+        found.update(_reads(site.inside))
+        found.update(_reads(site.otherwise))
+    return found
+
+
+def _fill(context: dict[str, Any]) -> str:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(root("backends") / TARGET),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    text = environment.get_template("kernel.cu.j2").render(context)
+    return "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+__all__ = ["Statement", "binary", "emit", "tile_scope"]
