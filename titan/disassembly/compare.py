@@ -1,0 +1,300 @@
+"""Compares what the compiler made of a kernel with its sync program, thread by thread.
+
+For a launch, two lanes of every warp of a CTA run through the PTX (`machine.py`), every agent goes
+through its role (`expected.py`), and the two sequences are put side by side: the same operations in
+the same order, on the same barriers, with the same parities, counts, bytes and pending groups, and
+none besides. Operations of all threads must be in both lanes of all warps of the agent, arrivals in
+one lane of each warp or of one, copies and their groups in one thread. The count that a barrier was
+initialised with is that of the program times the warps that arrive for one agent.
+
+A comparison covers the launches that are gone through, not all of them. Sizes of boxes are taken
+from the manifest. What the numbers in registers are is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from titan.disassembly.bindings import Bindings
+from titan.disassembly.expected import Numbers, Occurrence, occurrences
+from titan.disassembly.machine import (
+    NOTED,
+    PARAMETER_BASE,
+    STRIDE,
+    Event,
+    Thread,
+    Unsupported,
+    run,
+)
+from titan.disassembly.matching import ONE, WARP, Matcher, Mismatch, kind_of
+from titan.disassembly.ptx import PtxKernel
+from titan.sync import program as ir
+
+FAULTS_MAX = 20
+LANES = (0, 1)
+WARP_THREADS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One CTA of one launch: sizes by name, and the numbers of the program's parameters."""
+
+    sizes: Mapping[str, int]
+    numbers: Numbers
+    block: int = 0
+    grid: int = 1
+
+
+@dataclass(slots=True)
+class Comparison:
+    """`faults` are empty where the text does what the program says, in all launches."""
+
+    faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    launches: int = 0
+    threads: int = 0
+    events: int = 0
+
+    def fault(self, text: str) -> None:
+        if text not in self.faults and len(self.faults) < FAULTS_MAX:
+            self.faults.append(text)
+
+
+def compare(
+    kernel: PtxKernel,
+    program: ir.SyncProgram,
+    manifest: Mapping[str, Any],
+    launches: list[Launch],
+) -> Comparison:
+    """Raises Unsupported for what cannot be compared, TooLong for launches that are too large."""
+    if any(role.cta for role in program.roles):
+        raise Unsupported("programs of several CTAs are not compared")
+    whole = _Whole(kernel, program, manifest)
+    for launch in launches:
+        whole.launch(launch)
+    whole.finish()
+    return whole.result
+
+
+class _Whole:
+    """All launches of one kernel; addresses and counts are the same in all."""
+
+    def __init__(
+        self, kernel: PtxKernel, program: ir.SyncProgram, manifest: Mapping[str, Any]
+    ) -> None:
+        self.kernel = kernel
+        self.program = program
+        self.manifest = manifest
+        self.bindings = Bindings(program)
+        self.result = Comparison()
+        self.seen: set[int] = set()
+        self.counts: dict[int, int] = {}  # address of a barrier -> count of its initialisation
+        self.ratios: dict[str, Counter[int]] = {}  # barrier -> arrivals for one of the program
+        self.places = {item["name"]: item for item in manifest["roles"]}
+
+    def launch(self, launch: Launch) -> None:
+        self.result.launches += 1
+        starts = Counter[int]()
+        for role in self.program.roles:
+            for agent in range(role.agents):
+                self._agent(role, agent, launch, starts)
+        self._idle(launch, starts)
+        wrong = [address for address, count in starts.items() if count != 1]
+        if wrong:
+            self.result.fault(f"a barrier is initialised {starts[wrong[0]]} times")
+        wanted = sum(barrier.stages for barrier in self.program.barriers)
+        if len(starts) != wanted:
+            self.result.fault(f"{len(starts)} barriers are initialised, not {wanted}")
+
+    def _idle(self, launch: Launch, starts: Counter[int]) -> None:
+        """Warps without a role do nothing once all threads have met."""
+        taken = {
+            warp
+            for role in self.program.roles
+            for warp in range(
+                self.places[role.name]["first_thread"] // WARP_THREADS,
+                (self.places[role.name]["first_thread"] + role.agents * role.threads - 1)
+                // WARP_THREADS
+                + 1,
+            )
+        }
+        for warp in range(self.manifest["launch"]["block"] // WARP_THREADS):
+            for lane in LANES if warp not in taken else ():
+                thread = warp * WARP_THREADS + lane
+                events = self._events(thread, launch, starts, None)
+                if events:
+                    text = f"line {events[0].line}: {events[0].kind} in a warp without a role"
+                    self.result.fault(f"thread {thread}: {text}")
+
+    def _agent(self, role: ir.Role, agent: int, launch: Launch, starts: Counter[int]) -> None:
+        expected = occurrences(role, agent, launch.numbers, self.program)
+        place = self.places[role.name]
+        first = place["first_thread"] + agent * role.threads
+        warps = max(1, role.threads // WARP_THREADS)
+        performed: list[list[tuple[int, Event]]] = [[] for _ in expected]
+        away: set[int] = set()  # lanes that have left the role
+        for warp in range(warps):
+            for lane in LANES:
+                thread = first + warp * WARP_THREADS + lane
+                events = self._events(thread, launch, starts, place)
+                self.result.threads += 1
+                self.result.events += len(events)
+                if not events and expected:
+                    away.add(warp * WARP_THREADS + lane)
+                    continue
+                where = f"{role.name}[{agent}], thread {thread}"
+                self._match(where, warp * WARP_THREADS + lane, events, expected, performed)
+        lanes = {warp * WARP_THREADS + lane for warp in range(warps) for lane in LANES}
+        if away and away not in ({*lanes} - {0}, lanes):
+            self.result.fault(f"{role.name}[{agent}]: some threads of the agent take no part")
+        self._who(f"{role.name}[{agent}]", lanes - away, expected, performed)
+
+    def _events(
+        self, thread: int, launch: Launch, starts: Counter[int], place: Mapping[str, Any] | None
+    ) -> list[Event]:
+        """What the thread does in its role; what stands before is judged here."""
+        arguments = {
+            number: launch.sizes[item["name"]]
+            for number, item in enumerate(self.manifest["arguments"])
+            if item["kind"] == "size"
+        }
+        threads = self.manifest["launch"]["block"]
+        ran = run(self.kernel, Thread(thread, threads, launch.block, launch.grid, arguments))
+        self.seen |= ran.seen
+        prologue, events = _split(ran.events, threads)
+        if prologue is None:
+            self.result.fault(f"thread {thread}: its role begins before all threads have met")
+            return events
+        self._prologue(prologue, starts)
+        if events and events[0].kind in ("registers_up", "registers_down"):
+            if place is not None and events[0].values[0] != place["registers"]:
+                text = f"thread {thread}: {events[0].values[0]} registers, not {place['registers']}"
+                self.result.fault(text)
+            events = events[1:]
+        return events
+
+    def _prologue(self, events: list[Event], starts: Counter[int]) -> None:
+        for event in events:
+            address, *rest = event.values or (None,)
+            if event.kind == "init" and address is not None and rest[0] is not None:
+                starts[address] += 1
+                self.counts[address] = rest[0]
+            elif event.kind not in ("fence_init", "fence_async"):
+                self.result.fault(f"line {event.line}: {event.kind} before the roles begin")
+        kinds = [event.kind for event in events]
+        if "init" in kinds and "fence_init" not in kinds[len(kinds) - kinds[::-1].index("init") :]:
+            self.result.fault("no fence follows the initialisation of the barriers")
+
+    def _match(
+        self,
+        where: str,
+        lane: int,
+        events: list[Event],
+        expected: list[Occurrence],
+        performed: list[list[tuple[int, Event]]],
+    ) -> None:
+        matcher = Matcher(self.bindings, self._boxes(), events)
+        for number, occurrence in enumerate(expected):
+            try:
+                taken = matcher.take(occurrence)
+            except Mismatch as mismatch:
+                self.result.fault(f"{where}: {mismatch}")
+                return
+            if taken is not None:
+                performed[number].append((lane, taken))
+        if (left := matcher.left()) is not None:
+            text = f"line {left.line}: {left.kind} where the program has nothing left"
+            self.result.fault(f"{where}: {text}")
+
+    def _boxes(self) -> dict[int, tuple[str, int]]:
+        """Address of a tensor map -> the buffer of its copies and the bytes of its box."""
+        found = {}
+        for number, item in enumerate(self.manifest["arguments"]):
+            if item["kind"] == "tensor_map":
+                size = _BYTES[item["dtype"]]
+                for extent in item["box"]:
+                    size *= extent
+                found[PARAMETER_BASE + number * STRIDE] = (item["operation"], size)
+        return found
+
+    def _who(
+        self,
+        where: str,
+        lanes: set[int],
+        expected: list[Occurrence],
+        performed: list[list[tuple[int, Event]]],
+    ) -> None:
+        """Whether each operation was executed by the threads that it is for."""
+        elected = {lane for lane in lanes if lane % WARP_THREADS == 0}
+        issuers: dict[str, set[int]] = {}
+        for occurrence, done in zip(expected, performed, strict=True):
+            by = {lane for lane, _ in done}
+            kind = kind_of(occurrence.operation)
+            good = by == lanes
+            if kind == ONE:
+                good = len(by) == 1
+                queue = getattr(occurrence.operation, "queue", None)
+                if queue is not None:
+                    issuers.setdefault(queue, set()).update(by)
+            elif kind == WARP:
+                good = bool(by) and (by == elected or len(by) == 1)
+            if not good:
+                count = "nobody" if not by else f"lanes {sorted(by)} of {sorted(lanes)}"
+                self.result.fault(f"{where}: {occurrence.text} is executed by {count}")
+            if isinstance(occurrence.operation, ir.Arrive) and done:
+                self._arrivals(occurrence, [event for _, event in done])
+        for queue, by in issuers.items():
+            if len(by) > 1:
+                self.result.fault(
+                    f"{where}: queue {queue} is filled by one thread, waited by another"
+                )
+
+    def _arrivals(self, occurrence: Occurrence, events: list[Event]) -> None:
+        """How many hardware arrivals stand for one of the program."""
+        total = sum(
+            1 if event.kind == "arrive_expect" else event.values[1] or 0 for event in events
+        )
+        ratios = self.ratios.setdefault(occurrence.place[0], Counter())
+        if occurrence.number and total % occurrence.number == 0:
+            ratios[total // occurrence.number] += 1
+        else:
+            self.result.fault(f"{occurrence.text}: {total} arrivals for {occurrence.number}")
+
+    def finish(self) -> None:
+        """What needs all launches: counts of barriers, places in shared memory, lines not seen."""
+        declared = {barrier.name: barrier for barrier in self.program.barriers}
+        for (name, index), address in sorted(self.bindings.addresses.items()):
+            if name not in declared:
+                continue
+            count = self.counts.get(address)
+            ratios = sorted(self.ratios.get(name, Counter({1: 1})))
+            if len(ratios) > 1:
+                self.result.fault(f"{name}: agents arrive with {ratios} warps at one barrier")
+            elif count != declared[name].count * ratios[0]:
+                wanted = f"{declared[name].count} arrivals of {ratios[0]} warps"
+                self.result.fault(f"{name}[{index}] is initialised with {count}, not {wanted}")
+        for text in self.bindings.faults():
+            self.result.fault(text)
+        unseen = sorted(
+            here.line
+            for here in self.kernel.instructions
+            if here.opcode in NOTED and here.line not in self.seen and "warp" not in here.modifiers
+        )
+        if unseen:
+            shown = ", ".join(map(str, unseen[:8])) + (", ..." if len(unseen) > 8 else "")
+            text = f"{len(unseen)} synchronising instructions in no launch: lines {shown}"
+            self.result.notes.append(text)
+
+
+_BYTES = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1, "u8": 1, "i8": 1}
+
+
+def _split(events: list[Event], threads: int) -> tuple[list[Event] | None, list[Event]]:
+    """What stands before the meeting of all threads, and what behind it."""
+    for number, event in enumerate(events):
+        if event.kind == "sync" and event.values == (0, threads):
+            return events[:number], events[number + 1 :]
+    return None, events

@@ -1,0 +1,237 @@
+"""Which instructions spell which operation, and whether a thread's next ones do.
+
+A table in code: `Wait` is one test of an mbarrier, an asynchronous multiplication is a fence and
+wgmma instructions on its operands, a bulk copy is one copy for each box, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+
+from titan.disassembly.bindings import Bindings
+from titan.disassembly.expected import Occurrence, Piece
+from titan.disassembly.machine import Event
+from titan.sync import program as ir
+from titan.sync.expression import ZERO
+
+EVERY = "every thread"
+WARP = "one thread of each warp"
+ONE = "one thread"
+_DESCRIPTOR_MASK = 0x3FFF  # matrix descriptors hold bits 4 to 17 of an address
+Boxes = Mapping[int, tuple[str, int]]
+
+
+class Mismatch(Exception):
+    """The next instructions are not those of the operation; says what they are."""
+
+
+MULTIPLICATIONS = "wgmma"  # the queue of asynchronous multiplications
+
+
+def kind_of(operation: ir.Operation) -> str:
+    """Which threads of an agent execute an operation."""
+    match operation:
+        case ir.Arrive():
+            return ONE if _expects(operation) else WARP
+        case ir.ExpectTransaction():
+            return ONE
+        case ir.Asynchronous() | ir.Commit() | ir.QueueWait():
+            return EVERY if operation.queue == MULTIPLICATIONS else ONE
+    return EVERY
+
+
+def _expects(operation: ir.Arrive) -> bool:
+    return operation.transaction != ZERO
+
+
+class Matcher:
+    """Goes along the events of one thread."""
+
+    def __init__(self, bindings: Bindings, boxes: Boxes, events: list[Event]) -> None:
+        self.bindings = bindings
+        self.boxes = boxes
+        self.events = events
+        self.position = 0
+
+    def left(self) -> Event | None:
+        return self.events[self.position] if self.position < len(self.events) else None
+
+    def take(self, occurrence: Occurrence) -> Event | None:
+        """The first event of the operation; None where this thread need not execute it.
+
+        Raises Mismatch.
+        """
+        operation = occurrence.operation
+        rule = _RULES.get(type(operation))
+        if rule is None:
+            raise Mismatch(f"{occurrence.text} has no spelling that is known here")
+        start = self.position
+        event = self.left()
+        if event is not None and rule(self, occurrence):
+            return event
+        self.position = start
+        if kind_of(operation) != EVERY:
+            return None
+        found = f"{event.kind} {event.values} in line {event.line}" if event else "nothing"
+        raise Mismatch(f"{occurrence.text} is expected, {found} is there")
+
+    def _next(self, *kinds: str) -> Event | None:
+        event = self.left()
+        if event is None or event.kind not in kinds:
+            return None
+        self.position += 1
+        return event
+
+    def _barrier(self, event: Event, occurrence: Occurrence, position: int = 0) -> bool:
+        address = event.values[position]
+        return address is not None and self.bindings.barrier(address, occurrence.place)
+
+    def wait(self, occurrence: Occurrence) -> bool:
+        event = self._next("wait")
+        if event is None or "relaxed" in event.modifiers or event.values[1] is None:
+            return False
+        return event.values[1] % 2 == occurrence.number and self._barrier(event, occurrence)
+
+    def arrive(self, occurrence: Occurrence) -> bool:
+        """With bytes one instruction for both; a plain arrival may count for several."""
+        assert isinstance(occurrence.operation, ir.Arrive)
+        plain = not _expects(occurrence.operation)
+        event = self._next("arrive" if plain else "arrive_expect")
+        if event is None or "relaxed" in event.modifiers:
+            return False
+        if not plain and event.values[1] != occurrence.bytes:
+            return False
+        return self._barrier(event, occurrence)
+
+    def expect(self, occurrence: Occurrence) -> bool:
+        event = self._next("expect")
+        good = event is not None and event.values[1] == occurrence.bytes
+        return good and event is not None and self._barrier(event, occurrence)
+
+    def named(self, occurrence: Occurrence) -> bool:
+        sync = isinstance(occurrence.operation, ir.BarrierSync)
+        event = self._next("sync" if sync else "sync_arrive")
+        if event is None or event.values[0] is None or event.values[1] != occurrence.number:
+            return False
+        return event.values[0] != 0 and self.bindings.name(event.values[0], occurrence.place)
+
+    def fence(self, occurrence: Occurrence) -> bool:
+        assert isinstance(occurrence.operation, ir.Fence)
+        kinds = {ir.FenceKind.ASYNC: "fence_async", ir.FenceKind.BARRIER_INIT: "fence_init"}
+        return self._next(kinds.get(occurrence.operation.kind, "-")) is not None
+
+    def commit(self, occurrence: Occurrence) -> bool:
+        assert isinstance(occurrence.operation, ir.Commit)
+        matrix = occurrence.operation.queue == MULTIPLICATIONS
+        return self._next("mma_commit" if matrix else "bulk_commit") is not None
+
+    def queue_wait(self, occurrence: Occurrence) -> bool:
+        assert isinstance(occurrence.operation, ir.QueueWait)
+        kind = "bulk_wait_read" if occurrence.operation.until is ir.Until.READ else "bulk_wait"
+        matrix = occurrence.operation.queue == MULTIPLICATIONS
+        event = self._next("mma_wait" if matrix else kind)
+        return event is not None and event.values[0] == occurrence.number
+
+    def access(self, occurrence: Occurrence) -> bool:
+        """All accesses of shared memory up to the next other event, within the pieces."""
+        pieces = {"read": occurrence.reads, "write": occurrence.writes}
+        if not occurrence.reads and not occurrence.writes:
+            return True
+        found = False
+        while (event := self._next("read", "write")) is not None:
+            if not pieces[event.kind]:
+                return False
+            found = True
+            if event.values[0] is not None:
+                self.bindings.access(event.values[0], pieces[event.kind], event.line)
+        return found
+
+    def asynchronous(self, occurrence: Occurrence) -> bool:
+        operation = occurrence.operation
+        assert isinstance(operation, ir.Asynchronous)
+        if operation.queue == MULTIPLICATIONS:
+            return self._multiplication(occurrence)
+        if occurrence.writes:
+            return self._load(occurrence)
+        return self._store(occurrence)
+
+    def _multiplication(self, occurrence: Occurrence) -> bool:
+        """A fence, then at least one wgmma; their descriptors point into the operands."""
+        if self._next("mma_fence") is None:
+            return False
+        found = False
+        while (event := self._next("mma")) is not None:
+            found = True
+            left, right, in_registers, _ = event.values
+            pairs = [(right, occurrence.reads[-1:])]
+            if not in_registers:
+                pairs.append((left, occurrence.reads[:1]))
+            for value, pieces in pairs:
+                if value is None:
+                    raise Mismatch(f"line {event.line}: a matrix descriptor that is not known")
+                self.bindings.access((value & _DESCRIPTOR_MASK) << 4, pieces, event.line)
+        return found
+
+    def _load(self, occurrence: Occurrence) -> bool:
+        """Boxes into one piece, completing its barrier, with the bytes of the model together."""
+        (piece,) = occurrence.writes[:1]
+        ranges: set[tuple[int, int]] = set()
+        total = 0
+        while (event := self.left()) is not None and event.kind == "load":
+            buffer, size = self.boxes.get(event.values[1] or 0, ("", 0))
+            if buffer != piece[0] or total + size > occurrence.bytes:
+                break
+            place, mask = event.values[0], event.values[3]
+            if place is None or mask or not self._barrier(event, occurrence, 2):
+                return False
+            self.position += 1
+            total += size
+            ranges.add((place, place + size))
+        return total == occurrence.bytes and self._extent(piece, ranges)
+
+    def _store(self, occurrence: Occurrence) -> bool:
+        """Boxes out of one piece, all of its bytes."""
+        (piece,) = occurrence.reads[:1]
+        wanted = self._bytes(piece)
+        ranges: set[tuple[int, int]] = set()
+        total = 0
+        while total < wanted and (event := self._next("store")) is not None:
+            place = event.values[0]
+            size = self.boxes.get(event.values[1] or 0, ("", 0))[1]
+            if place is None or not size:
+                return False
+            total += size
+            ranges.add((place, place + size))
+        return bool(ranges) and total == wanted and self._extent(piece, ranges)
+
+    def _bytes(self, piece: Piece) -> int:
+        """The size of a part, or of a stage where no part is named."""
+        buffers = self.bindings.program.buffers
+        buffer = next(item for item in buffers if item.name == piece[0])
+        return buffer.bytes_per_stage // (buffer.parts if piece[2] is not None else 1)
+
+    def _extent(self, piece: Piece, ranges: set[tuple[int, int]]) -> bool:
+        spans = sorted(ranges)
+        apart = all(one[1] <= other[0] for one, other in pairwise(spans))
+        return apart and self.bindings.extent(piece, frozenset(ranges))
+
+    def registers(self, occurrence: Occurrence) -> bool:
+        take = isinstance(occurrence.operation, ir.PoolTake)
+        return self._next("registers_up" if take else "registers_down") is not None
+
+
+_RULES: dict[type, Callable[[Matcher, Occurrence], bool]] = {
+    ir.Wait: Matcher.wait,
+    ir.Arrive: Matcher.arrive,
+    ir.ExpectTransaction: Matcher.expect,
+    ir.BarrierSync: Matcher.named,
+    ir.BarrierArrive: Matcher.named,
+    ir.Fence: Matcher.fence,
+    ir.Commit: Matcher.commit,
+    ir.QueueWait: Matcher.queue_wait,
+    ir.Access: Matcher.access,
+    ir.Asynchronous: Matcher.asynchronous,
+    ir.PoolTake: Matcher.registers,
+    ir.PoolGive: Matcher.registers,
+}
