@@ -1,0 +1,807 @@
+// Primitives and tile arithmetic that kernels emitted for gfx942 and gfx950 are spelled in.
+//
+// Self-contained: needs clang for AMDGPU and no ROCm header or library. Synchronisation is explicit:
+// `wait_vector<N>` and `workgroup_barrier` are volatile assembly that clobbers memory, so that no
+// access moves across, and direct-to-LDS copies are assembly as well, so that the compiler, which
+// does not see them, adds no wait for them of its own. Waits for values in registers are its own.
+//
+// A tile [rows, columns] lies in LDS row by row; the 16-byte chunks of a row are permuted (XOR with
+// the row) so that the lanes of a wave, which read one chunk of 32 rows, meet all banks. A
+// direct-to-LDS copy writes 64 consecutive units, so the permutation is done on the addresses that
+// the lanes read in global memory.
+//
+// A FRAGMENT is cut into blocks of B x B elements (B = 32 or 16), the accumulators of one MFMA each.
+// With H = 64 / B, lane l holds row l % B and in register i column (i / 4) 4 H + 4 (l / B) + i % 4:
+// the matrix instruction gets the tile of columns as its first operand. A ROW has one number for each
+// row of the lane, equal in all lanes l % B; a COLUMN one for each register.
+#pragma once
+
+#if defined(TITAN_EMULATION)
+#include "titan_emulation_hip.h"
+#else
+
+#pragma clang diagnostic ignored "-Winline-asm"  // M0 is named as clobbered: nobody else uses it
+
+#define TITAN_FUNCTION static inline __attribute__((device, always_inline))
+#define TITAN_FUNCTION_MEMBER inline __attribute__((device, always_inline))
+#define TITAN_LAMBDA __attribute__((device))
+#define TITAN_KERNEL(threads) \
+    extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads)))
+
+namespace titan {
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef u32 u32x2 __attribute__((vector_size(8)));
+typedef u32 u32x4 __attribute__((vector_size(16)));
+typedef float f32x4 __attribute__((vector_size(16)));
+typedef float f32x16 __attribute__((vector_size(64)));
+typedef short s16x4 __attribute__((vector_size(8)));
+typedef _Float16 f16x4 __attribute__((vector_size(8)));
+
+extern __attribute__((shared)) __attribute__((aligned(1024))) unsigned char shared_memory[];
+
+TITAN_FUNCTION int thread_index() { return static_cast<int>(__builtin_amdgcn_workitem_id_x()); }
+TITAN_FUNCTION int workgroup_index() { return static_cast<int>(__builtin_amdgcn_workgroup_id_x()); }
+TITAN_FUNCTION int uniform(int value) { return __builtin_amdgcn_readfirstlane(value); }
+
+// The same number, of which the compiler knows nothing: what is computed from it is not kept alive
+// from one use to the next.
+TITAN_FUNCTION int opaque(int value) {
+    value = uniform(value);
+    asm volatile("" : "+s"(value));
+    return value;
+}
+
+// ------------------------------------------------------------------------------ synchronisation
+
+// At most N vector-memory operations of this wave are unfinished afterwards (N < 63).
+template <int N> TITAN_FUNCTION void wait_vector() {
+    static_assert(N >= 0 && N <= 62, "vmcnt counts to 62");
+    asm volatile("s_waitcnt vmcnt(%0)" ::"n"(N) : "memory");
+}
+
+// All LDS accesses of this wave have returned.
+TITAN_FUNCTION void wait_shared() { asm volatile("s_waitcnt lgkmcnt(0)" ::: "memory"); }
+
+// All waves of the workgroup meet. Waits for no counter.
+TITAN_FUNCTION void workgroup_barrier() { asm volatile("s_barrier" ::: "memory"); }
+
+// ---------------------------------------------------------------------------------- global memory
+
+// Offsets from `base` below END are read and written; what lies beyond reads as zero and is not
+// written (bounds checks of raw buffers).
+constexpr u32 END = 0x40000000u;
+
+struct Resource {
+    u64 base;
+};
+
+TITAN_FUNCTION Resource resource(u64 base) { return Resource{base}; }
+
+TITAN_FUNCTION __amdgpu_buffer_rsrc_t descriptor(Resource at) {
+    return __builtin_amdgcn_make_buffer_rsrc(
+        reinterpret_cast<void *>(at.base), 0, static_cast<int>(END), 0x00020000);
+}
+
+// Each lane copies WIDTH bytes at its offset to LDS at `place` + lane * WIDTH. Counts on vmcnt.
+template <int WIDTH>
+TITAN_FUNCTION void direct_copy(Resource at, u32 offset, u32 place) {
+    u32 low = static_cast<u32>(uniform(static_cast<int>(at.base)));
+    u32 high = static_cast<u32>(uniform(static_cast<int>(at.base >> 32)));
+    u32x4 words = {low, high & 0xffffu, END, 0x00020000u};
+    auto shared = (__attribute__((address_space(3))) unsigned char *)shared_memory;
+    u32 target = static_cast<u32>(uniform(static_cast<int>(
+        static_cast<u32>(reinterpret_cast<__UINTPTR_TYPE__>(shared)) + place)));
+    if constexpr (WIDTH == 16) {
+        asm volatile("s_mov_b32 m0, %0\n\ts_nop 0\n\tbuffer_load_dwordx4 %1, %2, 0 offen lds" ::"s"(
+                         target),
+                     "v"(offset), "s"(words)
+                     : "memory", "m0");
+    } else {
+        static_assert(WIDTH == 4, "a lane copies 4 or 16 bytes");
+        asm volatile("s_mov_b32 m0, %0\n\ts_nop 0\n\tbuffer_load_dword %1, %2, 0 offen lds" ::"s"(
+                         target),
+                     "v"(offset), "s"(words)
+                     : "memory", "m0");
+    }
+}
+
+template <int BYTES> struct Bits;
+template <> struct Bits<1> { typedef unsigned char type; };
+template <> struct Bits<2> { typedef unsigned short type; };
+template <> struct Bits<4> { typedef u32 type; };
+template <> struct Bits<8> { typedef u32x2 type; };
+template <> struct Bits<16> { typedef u32x4 type; };
+
+template <int BYTES>
+TITAN_FUNCTION typename Bits<BYTES>::type global_read(Resource at, u32 offset) {
+    typedef typename Bits<BYTES>::type type;
+    int place = static_cast<int>(offset);
+    if constexpr (BYTES == 1)
+        return __builtin_amdgcn_raw_buffer_load_b8(descriptor(at), place, 0, 0);
+    else if constexpr (BYTES == 2)
+        return __builtin_amdgcn_raw_buffer_load_b16(descriptor(at), place, 0, 0);
+    else if constexpr (BYTES == 4)
+        return __builtin_amdgcn_raw_buffer_load_b32(descriptor(at), place, 0, 0);
+    else if constexpr (BYTES == 8)
+        return __builtin_bit_cast(
+            type, __builtin_amdgcn_raw_buffer_load_b64(descriptor(at), place, 0, 0));
+    else
+        return __builtin_bit_cast(
+            type, __builtin_amdgcn_raw_buffer_load_b128(descriptor(at), place, 0, 0));
+}
+
+template <int BYTES>
+TITAN_FUNCTION void global_write(Resource at, u32 offset, typename Bits<BYTES>::type value) {
+    int place = static_cast<int>(offset);
+    if constexpr (BYTES == 1)
+        __builtin_amdgcn_raw_buffer_store_b8(value, descriptor(at), place, 0, 0);
+    else if constexpr (BYTES == 2)
+        __builtin_amdgcn_raw_buffer_store_b16(value, descriptor(at), place, 0, 0);
+    else if constexpr (BYTES == 4)
+        __builtin_amdgcn_raw_buffer_store_b32(value, descriptor(at), place, 0, 0);
+    else if constexpr (BYTES == 8)
+        __builtin_amdgcn_raw_buffer_store_b64(value, descriptor(at), place, 0, 0);
+    else
+        __builtin_amdgcn_raw_buffer_store_b128(value, descriptor(at), place, 0, 0);
+}
+
+// ----------------------------------------------------------------------------------------- LDS
+
+template <int BYTES> TITAN_FUNCTION typename Bits<BYTES>::type shared_read(u32 place) {
+    typedef typename Bits<BYTES>::type type __attribute__((may_alias));
+    return *reinterpret_cast<const type *>(shared_memory + place);
+}
+
+template <int BYTES>
+TITAN_FUNCTION void shared_write(u32 place, typename Bits<BYTES>::type value) {
+    typedef typename Bits<BYTES>::type type __attribute__((may_alias));
+    *reinterpret_cast<type *>(shared_memory + place) = value;
+}
+
+// ----------------------------------------------------------------------------------- arithmetic
+
+TITAN_FUNCTION float exp2_fast(float x) { return __builtin_amdgcn_exp2f(x); }
+TITAN_FUNCTION float log2_fast(float x) { return __builtin_amdgcn_logf(x); }
+TITAN_FUNCTION float reciprocal_fast(float x) { return __builtin_amdgcn_rcpf(x); }
+TITAN_FUNCTION float rsqrt_fast(float x) { return __builtin_amdgcn_rsqf(x); }
+
+// The value of the lane whose number differs in the bits of `mask`.
+TITAN_FUNCTION float lane_xor(float value, int mask) {
+    int lane = thread_index() & 63;
+    int bits = __builtin_bit_cast(int, value);
+    return __builtin_bit_cast(float, __builtin_amdgcn_ds_bpermute((lane ^ mask) << 2, bits));
+}
+
+template <int B> struct AccumulatorOf;
+template <> struct AccumulatorOf<32> { typedef f32x16 type; };
+template <> struct AccumulatorOf<16> { typedef f32x4 type; };
+template <int B> using Accumulator = typename AccumulatorOf<B>::type;
+
+struct f32;
+struct f16;
+struct bf16;
+struct e4m3;
+struct e5m2;
+template <class A, class B> constexpr bool same = false;
+template <class A> constexpr bool same<A, A> = true;
+
+// One MFMA: 8 bytes of each operand in a lane, 64 / B groups of lanes along the contraction.
+template <class D, int B>
+TITAN_FUNCTION Accumulator<B> multiply(u32x2 first, u32x2 second, Accumulator<B> sum) {
+    if constexpr (same<D, bf16>) {
+        auto a = __builtin_bit_cast(s16x4, first), b = __builtin_bit_cast(s16x4, second);
+        if constexpr (B == 32)
+            return __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(a, b, sum, 0, 0, 0);
+        else
+            return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a, b, sum, 0, 0, 0);
+    } else if constexpr (same<D, f16>) {
+        auto a = __builtin_bit_cast(f16x4, first), b = __builtin_bit_cast(f16x4, second);
+        if constexpr (B == 32)
+            return __builtin_amdgcn_mfma_f32_32x32x8f16(a, b, sum, 0, 0, 0);
+        else
+            return __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, sum, 0, 0, 0);
+    } else {
+        long a = __builtin_bit_cast(long, first), b = __builtin_bit_cast(long, second);
+        if constexpr (same<D, e4m3>) {
+            if constexpr (B == 32)
+                return __builtin_amdgcn_mfma_f32_32x32x16_fp8_fp8(a, b, sum, 0, 0, 0);
+            else
+                return __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(a, b, sum, 0, 0, 0);
+        } else {
+            if constexpr (B == 32)
+                return __builtin_amdgcn_mfma_f32_32x32x16_bf8_bf8(a, b, sum, 0, 0, 0);
+            else
+                return __builtin_amdgcn_mfma_f32_16x16x32_bf8_bf8(a, b, sum, 0, 0, 0);
+        }
+    }
+}
+
+#if defined(__gfx950__)
+// 8-bit floating point of gfx950 is that of OCP; gfx942 has another (FNUZ), which is not spelled.
+TITAN_FUNCTION float widen_e4m3(u32 bits) {
+    return __builtin_amdgcn_cvt_f32_fp8(static_cast<int>(bits), 0);
+}
+TITAN_FUNCTION float widen_e5m2(u32 bits) {
+    return __builtin_amdgcn_cvt_f32_bf8(static_cast<int>(bits), 0);
+}
+TITAN_FUNCTION u32 narrow_e4m3(float x) {
+    return static_cast<u32>(__builtin_amdgcn_cvt_pk_fp8_f32(x, x, 0, false)) & 0xffu;
+}
+TITAN_FUNCTION u32 narrow_e5m2(float x) {
+    return static_cast<u32>(__builtin_amdgcn_cvt_pk_bf8_f32(x, x, 0, false)) & 0xffu;
+}
+#endif
+
+}  // namespace titan
+
+#endif  // TITAN_EMULATION
+
+namespace titan {
+
+constexpr int LANES = 64;
+
+// -------------------------------------------------------------------------------------- integers
+
+TITAN_FUNCTION int smaller(int a, int b) { return a < b ? a : b; }
+TITAN_FUNCTION int larger(int a, int b) { return a > b ? a : b; }
+// Towards minus infinity; the divisor is positive.
+TITAN_FUNCTION int floor_divide(int a, int b) { return a / b - (a % b < 0); }
+TITAN_FUNCTION int floor_modulo(int a, int b) { return a % b < 0 ? a % b + b : a % b; }
+TITAN_FUNCTION float infinity() { return __builtin_inff(); }
+TITAN_FUNCTION bool within(int value, int count) {
+    return static_cast<u32>(value) < static_cast<u32>(larger(count, 0));
+}
+
+// Leaves at most `pending` (0 to MOST) copies of EACH instructions in flight: ever stricter waits, one
+// after the other, until the one that is meant.
+template <int EACH, int MOST> TITAN_FUNCTION void wait_copies(int pending) {
+    constexpr int COUNT = EACH * MOST < 62 ? EACH * MOST : 62;
+    wait_vector<COUNT>();
+    if constexpr (MOST > 0) {
+        if (pending < MOST) wait_copies<EACH, MOST - 1>(pending);
+    }
+}
+
+// --------------------------------------------------------------------------------- element types
+//
+// `widen` and `narrow` (to the nearest, ties to even) go between numbers and bits; `exact` is `narrow`
+// of a number that the type has.
+
+struct f32 {
+    static constexpr int bytes = 4;
+    TITAN_FUNCTION float widen(u32 bits) { return __builtin_bit_cast(float, bits); }
+    TITAN_FUNCTION u32 narrow(float x) { return __builtin_bit_cast(u32, x); }
+    TITAN_FUNCTION u32 exact(float x) { return narrow(x); }
+};
+
+struct f16 {
+    static constexpr int bytes = 2;
+    TITAN_FUNCTION float widen(u32 bits) {
+        return static_cast<float>(__builtin_bit_cast(_Float16, static_cast<unsigned short>(bits)));
+    }
+    TITAN_FUNCTION u32 narrow(float x) {
+        return __builtin_bit_cast(unsigned short, static_cast<_Float16>(x));
+    }
+    TITAN_FUNCTION u32 exact(float x) { return narrow(x); }
+};
+
+struct bf16 {
+    static constexpr int bytes = 2;
+    TITAN_FUNCTION float widen(u32 bits) { return __builtin_bit_cast(float, bits << 16); }
+    // Ties to even; NaN stays NaN.
+    TITAN_FUNCTION u32 narrow(float x) {
+        u32 bits = __builtin_bit_cast(u32, x);
+        u32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+        return x != x ? 0x7fffu : rounded;
+    }
+    TITAN_FUNCTION u32 exact(float x) { return __builtin_bit_cast(u32, x) >> 16; }
+};
+
+#if defined(__gfx950__) || defined(TITAN_EMULATION)
+struct e4m3 {
+    static constexpr int bytes = 1;
+    TITAN_FUNCTION float widen(u32 bits) { return widen_e4m3(bits & 0xffu); }
+    TITAN_FUNCTION u32 narrow(float x) {
+        return narrow_e4m3(x > 448.0f ? 448.0f : x < -448.0f ? -448.0f : x);
+    }
+    TITAN_FUNCTION u32 exact(float x) { return narrow(x); }
+};
+
+struct e5m2 {
+    static constexpr int bytes = 1;
+    TITAN_FUNCTION float widen(u32 bits) { return widen_e5m2(bits & 0xffu); }
+    TITAN_FUNCTION u32 narrow(float x) {
+        return narrow_e5m2(x > 57344.0f ? 57344.0f : x < -57344.0f ? -57344.0f : x);
+    }
+    TITAN_FUNCTION u32 exact(float x) { return narrow(x); }
+};
+#endif
+
+// Four numbers of a lane, all of the type, side by side in memory.
+template <class D> TITAN_FUNCTION typename Bits<4 * D::bytes>::type pack(const float (&x)[4]) {
+    u32 a = D::exact(x[0]), b = D::exact(x[1]), c = D::exact(x[2]), d = D::exact(x[3]);
+    if constexpr (D::bytes == 4)
+        return u32x4{a, b, c, d};
+    else if constexpr (D::bytes == 2)
+        return u32x2{a | b << 16, c | d << 16};
+    else
+        return a | b << 8 | c << 16 | d << 24;
+}
+
+template <class D>
+TITAN_FUNCTION void unpack(typename Bits<4 * D::bytes>::type bits, float (&x)[4]) {
+    for (int i = 0; i < 4; ++i) {
+        if constexpr (D::bytes == 4)
+            x[i] = D::widen(bits[i]);
+        else if constexpr (D::bytes == 2)
+            x[i] = D::widen(bits[i / 2] >> (16 * (i % 2)) & 0xffffu);
+        else
+            x[i] = D::widen(bits >> (8 * i) & 0xffu);
+    }
+}
+
+// ----------------------------------------------------------------------------------- tiles in LDS
+
+// How many 16-byte chunks of a row change places: a power of two that divides them, at most 8.
+constexpr int swizzle_span(int row_bytes) {
+    int span = 1;
+    while (span < 8 && row_bytes % (32 * span) == 0) span *= 2;
+    return span;
+}
+
+// The byte of a row at which byte `byte` of it is kept; its own inverse.
+template <int ROW_BYTES> TITAN_FUNCTION int swizzled(int row, int byte) {
+    constexpr int SPAN = swizzle_span(ROW_BYTES);
+    constexpr int LINE = ROW_BYTES < 128 && 128 % ROW_BYTES == 0 ? 128 / ROW_BYTES : 1;
+    return byte ^ ((row / LINE % SPAN) << 4);
+}
+
+template <int ROW_BYTES> TITAN_FUNCTION u32 place_in(u32 tile, int row, int byte) {
+    return tile + static_cast<u32>(row * ROW_BYTES + swizzled<ROW_BYTES>(row, byte));
+}
+
+// One matrix of a tensor and where a tile begins in it.
+struct View {
+    u64 base;  // of the matrix's row in which the tile begins
+    int row, column;
+    int rows, columns;
+    u32 row_bytes;
+};
+
+// The last two dimensions of a tensor from element `first` on; `inside` False: nothing is there.
+template <class D>
+TITAN_FUNCTION View view(const void *tensor, long long first, bool inside, int rows, int columns,
+                         int row, int column) {
+    u32 row_bytes = static_cast<u32>(columns) * D::bytes;
+    u64 base = reinterpret_cast<u64>(tensor) + static_cast<u64>(first) * D::bytes +
+               static_cast<u64>(static_cast<long long>(row) * static_cast<long long>(row_bytes));
+    return View{base, row, column, inside ? rows : 0, columns, row_bytes};
+}
+
+// The offset of an element is the sum of a row's and a column's; each is beyond the end by itself
+// where the row or the column is not there, and the sum does not wrap around.
+TITAN_FUNCTION u32 row_offset(const View &at, int row, bool wanted) {
+    bool inside = wanted && within(at.row + row, at.rows);
+    return inside ? static_cast<u32>(row) * at.row_bytes : 2 * END;
+}
+
+template <class D> TITAN_FUNCTION u32 column_offset(const View &at, int column) {
+    int place = at.column + column;
+    return within(place, at.columns) ? static_cast<u32>(place) * D::bytes : END;
+}
+
+template <class D> TITAN_FUNCTION u32 offset_in(const View &at, int row, int column, bool wanted) {
+    return row_offset(at, row, wanted) + column_offset<D>(at, column);
+}
+
+TITAN_FUNCTION View afresh(const View &at) {
+    return View{at.base, at.row, at.column, opaque(at.rows), opaque(at.columns), at.row_bytes};
+}
+
+// This wave's share of a tile, by UNITS direct-to-LDS copies.
+template <class D, int ROWS, int COLUMNS, int WAVES, int WIDTH>
+TITAN_FUNCTION void copy_tile(u32 tile, const View &at, int wave, int lane) {
+    constexpr int ROW_BYTES = COLUMNS * D::bytes;
+    constexpr int UNITS = ROWS * ROW_BYTES / (WAVES * LANES * WIDTH);
+    static_assert(UNITS * WAVES * LANES * WIDTH == ROWS * ROW_BYTES, "whole copies only");
+#pragma unroll
+    for (int unit = 0; unit < UNITS; ++unit) {
+        int first = (wave * UNITS + unit) * LANES * WIDTH;
+        int byte = first + lane * WIDTH, row = byte / ROW_BYTES;
+        int column = swizzled<ROW_BYTES>(row, byte % ROW_BYTES) / D::bytes;
+        u32 offset = offset_in<D>(at, row, column, true);
+        direct_copy<WIDTH>(resource(at.base), offset, tile + static_cast<u32>(first));
+    }
+}
+
+// Tiles through registers: units of BYTES, dealt out to all lanes of all waves in turn.
+template <int COUNT, int BYTES> struct Passing {
+    typename Bits<BYTES>::type unit[COUNT];
+};
+
+template <class D, int ROWS, int COLUMNS, int WAVES, int COUNT, int BYTES>
+TITAN_FUNCTION void fetch_tile(Passing<COUNT, BYTES> &held, const View &at, int wave, int lane) {
+    constexpr int ROW_BYTES = COLUMNS * D::bytes;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        int byte = ((i * WAVES + wave) * LANES + lane) * BYTES, row = byte / ROW_BYTES;
+        int column = byte % ROW_BYTES / D::bytes;
+        u32 offset = offset_in<D>(at, row, column, row < ROWS);
+        held.unit[i] = global_read<BYTES>(resource(at.base), offset);
+    }
+}
+
+template <class D, int ROWS, int COLUMNS, int WAVES, int COUNT, int BYTES>
+TITAN_FUNCTION void put_tile(u32 tile, const Passing<COUNT, BYTES> &held, int wave, int lane) {
+    constexpr int ROW_BYTES = COLUMNS * D::bytes;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        int byte = ((i * WAVES + wave) * LANES + lane) * BYTES, row = byte / ROW_BYTES;
+        if (row < ROWS)
+            shared_write<BYTES>(place_in<ROW_BYTES>(tile, row, byte % ROW_BYTES), held.unit[i]);
+    }
+}
+
+// A tile from LDS to global memory as it is.
+template <class D, int ROWS, int COLUMNS, int WAVES, int BYTES>
+TITAN_FUNCTION void store_tile(u32 tile, const View &at, int wave, int lane) {
+    constexpr int ROW_BYTES = COLUMNS * D::bytes;
+    constexpr int UNITS = ROWS * ROW_BYTES / BYTES;
+    constexpr int COUNT = (UNITS + WAVES * LANES - 1) / (WAVES * LANES);
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        int byte = ((i * WAVES + wave) * LANES + lane) * BYTES, row = byte / ROW_BYTES;
+        int column = byte % ROW_BYTES / D::bytes;
+        bool mine = row < ROWS;
+        u32 place = mine ? place_in<ROW_BYTES>(tile, row, byte % ROW_BYTES) : tile;
+        auto value = shared_read<BYTES>(place);
+        global_write<BYTES>(resource(at.base), offset_in<D>(at, row, column, mine), value);
+    }
+}
+
+// ---------------------------------------------------------------------------- values in registers
+
+template <int B> struct Block {
+    static constexpr int GROUPS = LANES / B;         // of lanes, along the columns
+    static constexpr int REGISTERS = B * B / LANES;
+    static constexpr int RUNS = REGISTERS / 4;       // of four columns side by side
+    TITAN_FUNCTION int row(int lane) { return lane % B; }
+    TITAN_FUNCTION int column(int lane, int i) {
+        return i / 4 * 4 * GROUPS + lane / B * 4 + i % 4;
+    }
+};
+
+template <int ROWS, int COLUMNS, int B> struct Fragment {
+    Accumulator<B> d[ROWS / B][COLUMNS / B];
+    TITAN_FUNCTION_MEMBER float at(int r, int c, int i) const { return d[r][c][i]; }
+};
+
+template <int ROWS, int B> struct Row {
+    float d[ROWS / B];
+    TITAN_FUNCTION_MEMBER float at(int r, int, int) const { return d[r]; }
+};
+
+template <int COLUMNS, int B> struct Column {
+    float d[COLUMNS / B][Block<B>::REGISTERS];
+    TITAN_FUNCTION_MEMBER float at(int, int c, int i) const { return d[c][i]; }
+};
+
+// `function` of the operands at every element that the lane holds.
+template <int ROWS, int COLUMNS, int B, class F, class... X>
+TITAN_FUNCTION void elementwise(Fragment<ROWS, COLUMNS, B> &out, F function, const X &...x) {
+#pragma unroll
+    for (int r = 0; r < ROWS / B; ++r)
+#pragma unroll
+        for (int c = 0; c < COLUMNS / B; ++c)
+#pragma unroll
+            for (int i = 0; i < Block<B>::REGISTERS; ++i)
+                out.d[r][c][i] = function(x.at(r, c, i)...);
+}
+
+template <int ROWS, int B, class F, class... X>
+TITAN_FUNCTION void elementwise(Row<ROWS, B> &out, F function, const X &...x) {
+#pragma unroll
+    for (int r = 0; r < ROWS / B; ++r) out.d[r] = function(x.at(r, 0, 0)...);
+}
+
+template <int COLUMNS, int B, class F, class... X>
+TITAN_FUNCTION void elementwise(Column<COLUMNS, B> &out, F function, const X &...x) {
+#pragma unroll
+    for (int c = 0; c < COLUMNS / B; ++c)
+#pragma unroll
+        for (int i = 0; i < Block<B>::REGISTERS; ++i) out.d[c][i] = function(x.at(0, c, i)...);
+}
+
+// x where the condition holds, counted in rows and columns of the workgroup's tile.
+template <int ROWS, int COLUMNS, int B, class F>
+TITAN_FUNCTION void mask(Fragment<ROWS, COLUMNS, B> &out, const Fragment<ROWS, COLUMNS, B> &x,
+                         float fill, int wave, int lane, F condition) {
+#pragma unroll
+    for (int r = 0; r < ROWS / B; ++r)
+#pragma unroll
+        for (int c = 0; c < COLUMNS / B; ++c)
+#pragma unroll
+            for (int i = 0; i < Block<B>::REGISTERS; ++i) {
+                int row = wave * ROWS + r * B + Block<B>::row(lane);
+                int column = c * B + Block<B>::column(lane, i);
+                out.d[r][c][i] = condition(row, column) ? x.d[r][c][i] : fill;
+            }
+}
+
+// Over the columns: in the lane, then across the lanes that hold the same row.
+template <int ROWS, int COLUMNS, int B, class F>
+TITAN_FUNCTION void reduce(Row<ROWS, B> &out, const Fragment<ROWS, COLUMNS, B> &x, float first,
+                           F function) {
+#pragma unroll
+    for (int r = 0; r < ROWS / B; ++r) {
+        float total = first;
+#pragma unroll
+        for (int c = 0; c < COLUMNS / B; ++c)
+#pragma unroll
+            for (int i = 0; i < Block<B>::REGISTERS; ++i) total = function(total, x.d[r][c][i]);
+#pragma unroll
+        for (int mask = B; mask < LANES; mask *= 2) total = function(total, lane_xor(total, mask));
+        out.d[r] = total;
+    }
+}
+
+// ------------------------------------------------------------------------------ the matrix product
+
+// One operand of a product in registers: 8 bytes along the contraction in each step.
+template <int BLOCKS, int STEPS> struct Operand {
+    u32x2 d[BLOCKS][STEPS];
+};
+
+// Where along the contraction a lane's 8 bytes of a step begin, in bytes. PAIRED: two steps together
+// take 16 bytes side by side, for wider reads; both operands do the same.
+template <int B, bool PAIRED> TITAN_FUNCTION int contraction(int lane, int step) {
+    constexpr int GROUPS = Block<B>::GROUPS;
+    if constexpr (PAIRED)
+        return step / 2 * 16 * GROUPS + lane / B * 16 + step % 2 * 8;
+    else
+        return step * 8 * GROUPS + lane / B * 8;
+}
+
+// From a tile whose rows run along the contraction: rows `first` and following.
+template <class D, int COLUMNS, int B, bool PAIRED, int BLOCKS, int STEPS>
+TITAN_FUNCTION void read_operand(Operand<BLOCKS, STEPS> &out, u32 tile, int first, int lane) {
+    constexpr int ROW_BYTES = COLUMNS * D::bytes;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block) {
+        int row = first + block * B + lane % B;
+        if constexpr (PAIRED) {
+#pragma unroll
+            for (int step = 0; step < STEPS; step += 2) {
+                int byte = contraction<B, true>(lane, step);
+                u32x4 bits = shared_read<16>(place_in<ROW_BYTES>(tile, row, byte));
+                out.d[block][step] = u32x2{bits[0], bits[1]};
+                out.d[block][step + 1] = u32x2{bits[2], bits[3]};
+            }
+        } else {
+#pragma unroll
+            for (int step = 0; step < STEPS; ++step)
+                out.d[block][step] = shared_read<8>(
+                    place_in<ROW_BYTES>(tile, row, contraction<B, false>(lane, step)));
+        }
+    }
+}
+
+// From a tile whose columns run along the other way: element by element, columns `first` and so on.
+template <class D, int COLUMNS, int B, bool PAIRED, int BLOCKS, int STEPS>
+TITAN_FUNCTION void read_across(Operand<BLOCKS, STEPS> &out, u32 tile, int first, int lane) {
+    constexpr int ROW_BYTES = COLUMNS * D::bytes;
+    constexpr int EACH = 8 / D::bytes;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+#pragma unroll
+        for (int step = 0; step < STEPS; ++step) {
+            int row = contraction<B, PAIRED>(lane, step) / D::bytes;
+            int byte = (first + block * B + lane % B) * D::bytes;
+            u32 bits[2] = {0, 0};
+#pragma unroll
+            for (int i = 0; i < EACH; ++i) {
+                u32 one = shared_read<D::bytes>(place_in<ROW_BYTES>(tile, row + i, byte));
+                bits[i * D::bytes / 4] |= one << (i * D::bytes % 4 * 8);
+            }
+            out.d[block][step] = u32x2{bits[0], bits[1]};
+        }
+}
+
+// From a fragment whose columns run along the contraction; its registers are in the order of a step.
+template <class D, int ROWS, int COLUMNS, int B>
+TITAN_FUNCTION void
+operand_of(Operand<ROWS / B, COLUMNS / (4 * Block<B>::GROUPS)> &out,
+           const Fragment<ROWS, COLUMNS, B> &x) {
+    static_assert(D::bytes == 2, "four numbers of 16 bits make a step");
+    constexpr int RUNS = Block<B>::RUNS;
+#pragma unroll
+    for (int r = 0; r < ROWS / B; ++r)
+#pragma unroll
+        for (int step = 0; step < COLUMNS / (4 * Block<B>::GROUPS); ++step) {
+            const Accumulator<B> &block = x.d[r][step / RUNS];
+            int i = step % RUNS * 4;
+            float four[4] = {block[i], block[i + 1], block[i + 2], block[i + 3]};
+            out.d[r][step] = pack<D>(four);
+        }
+}
+
+template <class D, int ROWS, int COLUMNS, int B, int STEPS>
+TITAN_FUNCTION void product(Fragment<ROWS, COLUMNS, B> &sum, const Operand<ROWS / B, STEPS> &left,
+                            const Operand<COLUMNS / B, STEPS> &right) {
+#pragma unroll
+    for (int step = 0; step < STEPS; ++step)
+#pragma unroll
+        for (int r = 0; r < ROWS / B; ++r)
+#pragma unroll
+            for (int c = 0; c < COLUMNS / B; ++c)
+                sum.d[r][c] = multiply<D, B>(right.d[c][step], left.d[r][step], sum.d[r][c]);
+}
+
+// ------------------------------------------------------------- between registers and memory
+
+template <class D, int TILE_COLUMNS, int ROWS, int COLUMNS, int B>
+TITAN_FUNCTION void read_tile(Fragment<ROWS, COLUMNS, B> &out, u32 tile, int wave, int lane) {
+    constexpr int ROW_BYTES = TILE_COLUMNS * D::bytes;
+#pragma unroll
+    for (int r = 0; r < ROWS / B; ++r)
+#pragma unroll
+        for (int c = 0; c < COLUMNS / B; ++c)
+#pragma unroll
+            for (int i = 0; i < Block<B>::REGISTERS; i += 4) {
+                int row = wave * ROWS + r * B + Block<B>::row(lane);
+                int byte = (c * B + Block<B>::column(lane, i)) * D::bytes;
+                float four[4];
+                unpack<D>(shared_read<4 * D::bytes>(place_in<ROW_BYTES>(tile, row, byte)), four);
+#pragma unroll
+                for (int j = 0; j < 4; ++j) out.d[r][c][i + j] = four[j];
+            }
+}
+
+template <class D, bool WHOLE, int ROWS, int COLUMNS, int B>
+TITAN_FUNCTION void store_blocks(const View &at, const Fragment<ROWS, COLUMNS, B> &x, int wave,
+                                 int lane) {
+#pragma unroll
+    for (int r = 0; r < ROWS / B; ++r)
+#pragma unroll
+        for (int c = 0; c < COLUMNS / B; ++c)
+#pragma unroll
+            for (int i = 0; i < Block<B>::REGISTERS; i += 4) {
+                int row = wave * ROWS + r * B + Block<B>::row(lane);
+                int column = c * B + Block<B>::column(lane, i);
+                float four[4] = {x.d[r][c][i], x.d[r][c][i + 1], x.d[r][c][i + 2],
+                                 x.d[r][c][i + 3]};
+                if constexpr (WHOLE) {
+                    u32 offset = offset_in<D>(at, row, column, true);
+                    global_write<4 * D::bytes>(resource(at.base), offset, pack<D>(four));
+                } else {
+#pragma unroll
+                    for (int j = 0; j < 4; ++j)
+                        global_write<D::bytes>(
+                            resource(at.base), offset_in<D>(at, row, column + j, true),
+                            static_cast<typename Bits<D::bytes>::type>(D::exact(four[j])));
+                }
+            }
+}
+
+// Four columns of a lane are written at once where they are there or not as one.
+template <class D, int ROWS, int COLUMNS, int B>
+TITAN_FUNCTION void store_fragment(const View &to, const Fragment<ROWS, COLUMNS, B> &x, int wave,
+                                   int lane) {
+    View at = afresh(to);
+    if (at.columns % 4 == 0 && at.column % 4 == 0)
+        store_blocks<D, true>(at, x, wave, lane);
+    else
+        store_blocks<D, false>(at, x, wave, lane);
+}
+
+// A ROW lies along the last dimension of its tensor.
+template <class D, int ROWS, int B>
+TITAN_FUNCTION void store_row(const View &at, const Row<ROWS, B> &x, int wave, int lane) {
+#pragma unroll
+    for (int r = 0; r < ROWS / B; ++r) {
+        int place = wave * ROWS + r * B + Block<B>::row(lane);
+        u32 offset = offset_in<D>(at, 0, place, lane < B);
+        global_write<D::bytes>(resource(at.base), offset,
+                               static_cast<typename Bits<D::bytes>::type>(D::exact(x.d[r])));
+    }
+}
+
+template <class D, int ROWS, int B>
+TITAN_FUNCTION void load_row(Row<ROWS, B> &out, const View &at, int wave, int lane) {
+#pragma unroll
+    for (int r = 0; r < ROWS / B; ++r) {
+        int place = wave * ROWS + r * B + Block<B>::row(lane);
+        out.d[r] = D::widen(global_read<D::bytes>(resource(at.base),
+                                                  offset_in<D>(at, 0, place, true)));
+    }
+}
+
+template <class D, int COLUMNS, int B>
+TITAN_FUNCTION void load_column(Column<COLUMNS, B> &out, const View &from, int lane) {
+    View at = afresh(from);
+#pragma unroll
+    for (int c = 0; c < COLUMNS / B; ++c)
+#pragma unroll
+        for (int i = 0; i < Block<B>::REGISTERS; ++i) {
+            int place = c * B + Block<B>::column(lane, i);
+            out.d[c][i] = D::widen(global_read<D::bytes>(resource(at.base),
+                                                         offset_in<D>(at, 0, place, true)));
+        }
+}
+
+// ------------------------------------------------------------------------------- functions of f32
+
+constexpr float LOG2_E = 1.44269504f;
+
+struct Add {
+    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return x + y; }
+};
+struct Subtract {
+    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return x - y; }
+};
+struct Multiply {
+    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return x * y; }
+};
+struct Divide {
+    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return x / y; }
+};
+struct Maximum {
+    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return __builtin_fmaxf(x, y); }
+};
+struct Minimum {
+    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return __builtin_fminf(x, y); }
+};
+struct Constant {
+    float value;
+    TITAN_FUNCTION_MEMBER float operator()() const { return value; }
+};
+struct Same {
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return x; }
+};
+struct Scale {
+    float factor;
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return x * factor; }
+};
+struct Offset {
+    float amount;
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return x + amount; }
+};
+struct Exp2 {
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return exp2_fast(x); }
+};
+struct Log2 {
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return log2_fast(x); }
+};
+struct Reciprocal {
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return reciprocal_fast(x); }
+};
+struct Rsqrt {
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return rsqrt_fast(x); }
+};
+struct Relu {
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return x < 0.0f ? 0.0f : x; }
+};
+struct Tanh {
+    TITAN_FUNCTION_MEMBER float operator()(float x) const {
+        float small = exp2_fast(-2.0f * LOG2_E * __builtin_fabsf(x));
+        return __builtin_copysignf((1.0f - small) * reciprocal_fast(1.0f + small), x);
+    }
+};
+struct Gelu {  // by tanh
+    TITAN_FUNCTION_MEMBER float operator()(float x) const {
+        float inner = 0.79788456f * (x + 0.044715f * x * x * x);
+        return 0.5f * x * (1.0f + Tanh()(inner));
+    }
+};
+struct Silu {
+    TITAN_FUNCTION_MEMBER float operator()(float x) const {
+        return x * reciprocal_fast(1.0f + exp2_fast(-LOG2_E * x));
+    }
+};
+template <class D> struct Convert {  // kept as the f32 that it denotes
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return D::widen(D::narrow(x)); }
+};
+
+}  // namespace titan
