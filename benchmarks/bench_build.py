@@ -1,0 +1,179 @@
+"""What `titan build` makes of every tile program of the library, and the time that it takes.
+
+The table of docs/reference/build.md: for each kernel and target the shape that was taken and what
+was refused before, depth, roles, resources as the toolchain counts them (where it is installed),
+the initiation interval over its bound, and the seconds of TITAN itself with an empty cache of
+schedules and with a full one. From the root of the repository:
+
+    python benchmarks/bench_build.py [--no-compile] [--out FILE] [--page FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from bench_library import BEGIN, END, machine  # noqa: E402
+
+from titan.package.produce import Produced, produce  # noqa: E402
+from titan.package.told import refused  # noqa: E402
+from titan.pipeline.build import BuildRefused, Limits  # noqa: E402
+from titan.schedule.cache import explored  # noqa: E402
+from titan.tile.load import load_tile, targets_of  # noqa: E402
+from titan.tile.model import TileProgram  # noqa: E402
+
+LIBRARY = ROOT / "protocols" / "tiles"
+Row = dict[str, Any]
+
+
+def programs() -> list[tuple[Path, TileProgram]]:
+    """Every tile program of the library for each of its targets."""
+    found = []
+    for path in sorted(LIBRARY.glob("*.yaml")):
+        found += [(path, load_tile(path, target=name)) for name in targets_of(path)]
+    return found
+
+
+def measure(path: Path, tile: TileProgram, folder: Path, with_compiler: bool) -> Row:
+    """One row; a kernel that no shape of the list fits says why for each."""
+    text = path.read_text(encoding="utf-8")
+    row: Row = {"kernel": tile.name, "target": tile.target}
+    seconds = []
+    produced: Produced | None = None
+    for _ in ("empty cache", "full cache"):
+        try:
+            produced = produce(tile, text, folder, Limits(cache=str(folder / "schedules.sqlite")))
+        except BuildRefused as refusal:
+            steps = [f"{step.shape.name}: {step.reason}" for step in refusal.steps]
+            return {**row, "built": False, "reason": str(refusal), "refused": steps}
+        seconds.append(round(produced.built.seconds, 3))
+    assert produced is not None
+    built, manifest = produced.built, produced.emitted.manifest
+    schedule = built.result.schedule
+    assert schedule is not None
+    coverage = built.finding.coverage
+    row |= {
+        "built": True,
+        "shape": built.shape.name,
+        "depth": built.shape.depth,
+        "roles": [f"{role.agents} x {role.name}" for role in built.program.roles],
+        "resources": manifest.get("resources", {}),
+        "ii": schedule.ii,
+        "bound": built.result.bounds.ii,
+        "explored": explored(built.result),
+        "verified_for": {n: v if v is None else [min(v), max(v)] for n, v in coverage.parameters},
+        "refused": [f"{step.shape.name}: {step.reason}" for step in refused(built.steps)],
+        "seconds_empty_cache": seconds[0],
+        "seconds_full_cache": seconds[1],
+    }
+    if with_compiler:
+        row["compiled"] = compiled(produced)
+    return row
+
+
+def compiled(produced: Produced) -> Row:
+    """What the toolchain of the target says of the source; empty where it is not installed."""
+    from titan.disassembly.compile import NoToolchain, compile_package
+
+    try:
+        figures = compile_package(produced.folder)
+    except NoToolchain as absent:
+        return {"absent": str(absent)}
+    return {
+        "registers": figures.registers,
+        "spill_bytes": figures.spill_bytes,
+        "warnings": list(figures.warnings),
+    }
+
+
+def table(rows: list[Row]) -> str:
+    """The rows in Markdown."""
+    lines = [
+        "| kernel | target | shape taken | roles | registers | shared KiB | fences | barriers |"
+        " interval / bound | verified for | s, cache empty / full | explored |",
+        "| --- | --- | --- | --- | ---: | ---: | ---: | ---: | --- | --- | --- | ---: |",
+    ]
+    for row in rows:
+        if not row["built"]:
+            lines.append(
+                f"| `{row['kernel']}` | {row['target']} | refused: {row['reason']} "
+                + "| " * 9
+                + "|"
+            )
+            continue
+        resources = row["resources"]
+        most = row.get("compiled", {}).get("registers")
+        scope = [
+            f"any {name}" if values is None else f"{name} {values[0]}..{values[1]}"
+            for name, values in row["verified_for"].items()
+        ]
+        cells = [
+            f"`{row['kernel']}`",
+            row["target"],
+            row["shape"],
+            ", ".join(row["roles"]),
+            str(most if most is not None else "not compiled"),
+            f"{resources.get('shared_bytes', 0) / 1024:.0f}",
+            str(resources.get("fences", "")),
+            str(resources.get("barriers", "")),
+            f"{row['ii']} / {row['bound']}",
+            ", ".join(scope),
+            f"{row['seconds_empty_cache']:.2f} / {row['seconds_full_cache']:.2f}",
+            str(row["explored"]),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n\n" + summary(rows)
+
+
+def summary(rows: list[Row]) -> str:
+    """Median and 95th percentile of the seconds, and how often which fallback was taken."""
+    built = [row for row in rows if row["built"]]
+    lines = []
+    for name, key in (("empty", "seconds_empty_cache"), ("full", "seconds_full_cache")):
+        seconds = sorted(row[key] for row in built)
+        if seconds:
+            high = seconds[min(len(seconds) - 1, int(0.95 * len(seconds)))]
+            middle = statistics.median(seconds)
+            lines.append(f"Cache {name}: median {middle:.2f} s, 95th percentile {high:.2f} s.")
+    fell = sum(bool(row["refused"]) for row in built)
+    lines.append(
+        f"{len(built)} of {len(rows)} built; {fell} of them not in the first shape of the list."
+    )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--no-compile", action="store_true", help="do not ask the toolchains")
+    parser.add_argument("--out", type=Path, help="write the rows as JSON")
+    parser.add_argument("--page", type=Path, help="write the table into this page")
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for path, tile in programs():
+            rows.append(measure(path, tile, Path(folder), not options.no_compile))
+            print(json.dumps(rows[-1]))
+            sys.stdout.flush()
+    text = table(rows)
+    print(text)
+    if options.out:
+        data = {"benchmark": "build", "machine": machine(), "rows": rows}
+        options.out.write_text(json.dumps(data, indent=1) + "\n")
+    if options.page:
+        page = options.page.read_text(encoding="utf-8")
+        head, _, rest = page.partition(BEGIN)
+        _, _, tail = rest.partition(END)
+        options.page.write_text(head + BEGIN + text + END + tail, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
