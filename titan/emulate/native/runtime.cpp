@@ -1,0 +1,2 @@
+// The emulation without a kernel.
+#include "launch.h"
