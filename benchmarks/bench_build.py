@@ -51,7 +51,8 @@ def measure(path: Path, tile: TileProgram, folder: Path, with_compiler: bool) ->
     produced: Produced | None = None
     for _ in ("empty cache", "full cache"):
         try:
-            produced = produce(tile, text, folder, Limits(cache=str(folder / "schedules.sqlite")))
+            limits = Limits(cache=str(folder / "schedules.sqlite"))
+            produced = produce(tile, text, folder, limits, with_toolchain=with_compiler)
         except BuildRefused as refusal:
             steps = [f"{step.shape.name}: {step.reason}" for step in refusal.steps]
             return {**row, "built": False, "reason": str(refusal), "refused": steps}
@@ -75,24 +76,9 @@ def measure(path: Path, tile: TileProgram, folder: Path, with_compiler: bool) ->
         "seconds_empty_cache": seconds[0],
         "seconds_full_cache": seconds[1],
     }
-    if with_compiler:
-        row["compiled"] = compiled(produced)
+    if produced.figures is not None:
+        row |= {"registers": produced.figures.registers, "spills": produced.figures.spill_bytes}
     return row
-
-
-def compiled(produced: Produced) -> Row:
-    """What the toolchain of the target says of the source; empty where it is not installed."""
-    from titan.disassembly.compile import NoToolchain, compile_package
-
-    try:
-        figures = compile_package(produced.folder)
-    except NoToolchain as absent:
-        return {"absent": str(absent)}
-    return {
-        "registers": figures.registers,
-        "spill_bytes": figures.spill_bytes,
-        "warnings": list(figures.warnings),
-    }
 
 
 def table(rows: list[Row]) -> str:
@@ -111,7 +97,6 @@ def table(rows: list[Row]) -> str:
             )
             continue
         resources = row["resources"]
-        most = row.get("compiled", {}).get("registers")
         scope = [
             f"any {name}" if values is None else f"{name} {values[0]}..{values[1]}"
             for name, values in row["verified_for"].items()
@@ -121,7 +106,7 @@ def table(rows: list[Row]) -> str:
             row["target"],
             row["shape"],
             ", ".join(row["roles"]),
-            str(most if most is not None else "not compiled"),
+            str(row.get("registers", "not compiled")),
             f"{resources.get('shared_bytes', 0) / 1024:.0f}",
             str(resources.get("fences", "")),
             str(resources.get("barriers", "")),

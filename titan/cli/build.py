@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Where schedules are kept.",
 )
+@click.option("--no-compile", is_flag=True, help="Do not ask the toolchain of the target.")
 @click.option("--no-cache", is_flag=True, help="Search anew, and keep nothing.")
 @click.option(
     "--format",
@@ -74,6 +75,7 @@ def build(
     budget: float,
     require: str,
     cache: str,
+    no_compile: bool,
     no_cache: bool,
     format_name: str,
     colour: str,
@@ -89,7 +91,7 @@ def build(
     told: list[dict[str, Any]] = []
     codes: list[int] = []
     for path, tile, text in _programs(paths, target, colour, codes):
-        produced = _produced(path, tile, text, Path(output), limits, codes)
+        produced = _produced(path, tile, text, Path(output), limits, not no_compile, codes)
         if produced is None:
             continue
         from titan.package.told import as_data, as_text
@@ -145,7 +147,13 @@ def _files(paths: tuple[str, ...]) -> list[str]:
 
 
 def _produced(
-    path: str, tile: TileProgram, text: str, parent: Path, limits: Limits, codes: list[int]
+    path: str,
+    tile: TileProgram,
+    text: str,
+    parent: Path,
+    limits: Limits,
+    with_toolchain: bool,
+    codes: list[int],
 ) -> Produced | None:
     from titan.package.atomic import CannotWrite
     from titan.package.produce import produce
@@ -158,7 +166,7 @@ def _produced(
             click.echo(f"\r\x1b[K{tile.name}: {what}", err=True, nl=False)
 
     try:
-        return produce(tile, text, parent, limits, tell)
+        return produce(tile, text, parent, limits, tell, with_toolchain)
     except BuildRefused as refused:
         click.echo(f"REFUSED {tile.name} ({path}) for {tile.target}: {refused}", err=True)
         for step in refused.steps:

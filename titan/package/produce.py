@@ -1,6 +1,8 @@
 """From a tile file to a package on disk: read, build, emit, write; or why there is none.
 
-A pipeline that is verified but that its target cannot spell sends the build to the next shape.
+A pipeline that is verified but that its target cannot spell sends the build to the next shape; so
+does a source that the toolchain of the target, where it is installed, refuses or remarks on, or
+whose registers it spills.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from titan.disassembly.compile import CannotCompile, Figures, Missing, compile_package
 from titan.emit.write import EmissionRefused, Emitted, emit
 from titan.package.write import write_package
 from titan.pipeline.build import Limits, build
@@ -18,11 +21,42 @@ from titan.tile.model import TileProgram
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """A package that was written to `folder`."""
+    """A package that was written to `folder`.
+
+    `figures` are those of the toolchain; without one, `uncompiled` says why there are none.
+    """
 
     built: Built
     emitted: Emitted
     folder: Path
+    figures: Figures | None
+    uncompiled: str = ""
+
+
+class _Trial:
+    """Writes and compiles what was verified; keeps what came of the last attempt."""
+
+    def __init__(self, with_toolchain: bool) -> None:
+        self.emitted: Emitted | None = None
+        self.figures: Figures | None = None
+        self.uncompiled = "" if with_toolchain else "not asked for"
+
+    def accept(self, built: Built) -> str | None:
+        """Why the source is not taken, or None."""
+        try:
+            self.emitted = emit(built.tile, built.kernel, built.program)
+            if self.uncompiled:
+                return None
+            self.figures = compile_package(self.emitted.files, built.tile.target).figures
+        except EmissionRefused as refused:
+            return str(refused)
+        except CannotCompile as error:
+            return f"the toolchain refuses it: {error}"
+        except Missing as absent:
+            self.uncompiled = str(absent)
+            return None
+        faults = self.figures.faults()
+        return "; ".join(faults) if faults else None
 
 
 def produce(
@@ -31,22 +65,15 @@ def produce(
     parent: Path,
     limits: Limits,
     tell: Callable[[str], None] = lambda text: None,
+    with_toolchain: bool = True,
 ) -> Produced:
     """The package of a tile program, in a folder of `parent` named for kernel and target.
 
     Raises BuildRefused, and CannotWrite where the folder cannot be made.
     """
-    spelled: dict[str, Emitted] = {}
-
-    def accept(built: Built) -> str | None:
-        try:
-            spelled[built.pipeline_text] = emit(built.tile, built.kernel, built.program)
-        except EmissionRefused as refused:
-            return str(refused)
-        return None
-
-    built = build(tile, text, limits, accept, tell)
-    emitted = spelled[built.pipeline_text]
+    trial = _Trial(with_toolchain)
+    built = build(tile, text, limits, trial.accept, tell)
+    assert trial.emitted is not None
     folder = parent / f"{tile.name}-{tile.target}"
-    write_package(folder, built, emitted)
-    return Produced(built, emitted, folder)
+    write_package(folder, built, trial.emitted)
+    return Produced(built, trial.emitted, folder, trial.figures, trial.uncompiled)

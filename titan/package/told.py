@@ -17,6 +17,7 @@ def as_text(path: str, produced: Produced) -> str:
         ("pipeline", f"{built.shape.name}; {roles_words(built)}"),
         ("verified", scope_words(built)),
         ("resources", resource_words(produced.emitted.manifest)),
+        ("compiled", compiled_words(produced)),
         *(("not taken", f"{step.shape.name}: {step.reason}") for step in refused(built.steps)),
         ("package", str(produced.folder)),
         ("time", f"{built.seconds:.2f} s"),
@@ -42,6 +43,8 @@ def as_data(path: str, produced: Produced) -> dict[str, Any]:
         "cached": built.result.cached,
         "scope": scope_words(built),
         "resources": produced.emitted.manifest.get("resources", {}),
+        "registers": produced.figures.registers if produced.figures else None,
+        "spill_bytes": produced.figures.spill_bytes if produced.figures else None,
         "refused": [{"shape": s.shape.name, "reason": s.reason} for s in refused(built.steps)],
         "seconds": round(built.seconds, 3),
     }
@@ -75,3 +78,10 @@ def resource_words(manifest: Any) -> str:
     return ", ".join(
         f"{name.replace('_', ' ')} {value}" for name, value in manifest.get("resources", {}).items()
     )
+
+
+def compiled_words(produced: Produced) -> str:
+    figures = produced.figures
+    if figures is None:
+        return f"no: {produced.uncompiled}"
+    return f"{figures.registers} registers at entry, no spills, no remarks"
