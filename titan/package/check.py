@@ -11,11 +11,13 @@ Imports no solver. Evidence other than a bound is a statement of a solver and is
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from titan.diagnostics.model import Diagnostic
+from titan.loop.bounds import Unschedulable, bounds
 from titan.package import canonical, contents
 from titan.package.certificate import (
     FORMAT,
@@ -29,7 +31,7 @@ from titan.package.difference import difference
 from titan.package.verdicts import Question
 from titan.schedule.check import check as schedule_faults
 from titan.schedule.model import Evidence, Schedule
-from titan.schedule.store import as_data, certify, read_text
+from titan.schedule.store import as_data, certify, digest, read_text
 
 if TYPE_CHECKING:
     from titan.kernel.model import Kernel
@@ -100,6 +102,7 @@ class _Package:
     def __init__(self, files: dict[str, bytes], data: dict[str, Any]) -> None:
         self.files = files
         self.data = data
+        self.stages = 0  # of the rings that the loop was scheduled with
 
     def text(self, name: str) -> str:
         try:
@@ -112,7 +115,7 @@ class _Package:
         loop = self._loop(tile)
         schedule, evidence = self._schedule(loop)
         self._timeline(loop, schedule)
-        shape = self._shape()
+        shape = self._shape(tile, loop, schedule)
         self._constructed(tile, loop, schedule, shape)
         kernel, program = self._lowered(tile)
         self._emitted(tile, kernel, program)
@@ -139,14 +142,23 @@ class _Package:
         return tile
 
     def _loop(self, tile: TileProgram) -> Loop:
+        """The loop with rings of as many stages as were asked for and have any schedule."""
         from titan.machine.load import machine
         from titan.pipeline.candidates import DEPTH_DEFAULT
-        from titan.schedule.store import digest
-        from titan.tile.cost import loop_of
+        from titan.tile.cost import CostError, loop_of
 
-        loop = loop_of(tile, machine(tile.target), tile.depth or DEPTH_DEFAULT)
-        _same(digest(loop), self.data["loop_digest"], "loop_digest")
-        return loop
+        for depth in range(tile.depth or DEPTH_DEFAULT, 0, -1):
+            try:
+                loop = loop_of(tile, machine(tile.target), depth)
+                bounds(loop)
+            except Unschedulable:
+                continue
+            except (CostError, KeyError) as error:
+                raise Broken(f"tile.yaml has no loop: {contents.printable(str(error))}") from None
+            _same(digest(loop), self.data["loop_digest"], "loop_digest")
+            self.stages = depth
+            return loop
+        raise Broken("tile.yaml has no loop with a schedule")
 
     def _schedule(self, loop: Loop) -> tuple[Schedule, Evidence]:
         """Read, judged by the schedule checker, and its claim derived anew."""
@@ -168,12 +180,8 @@ class _Package:
         faults = schedule_faults(loop, schedule) or certify(loop, schedule, claim)
         if faults:
             raise Broken(f"schedule.json: {contents.printable(faults[0].text)}")
-        if evidence.lower_bound > schedule.ii:
-            raise Broken("schedule.json claims a bound above its interval")
-        stated = self.data["schedule"]
-        _same(schedule_section(loop, schedule, evidence), stated, "schedule")
-        if evidence.kind == "none" and evidence.lower_bound != stated["bound"]:
-            raise Broken("schedule.json claims a bound without evidence")
+        _same(schedule_section(loop, schedule, evidence), self.data["schedule"], "schedule")
+        _check_claim(loop, schedule, evidence)
         return schedule, evidence
 
     def _timeline(self, loop: Loop, schedule: Schedule) -> None:
@@ -182,28 +190,39 @@ class _Package:
         if trace(loop, schedule).encode() != self.files[contents.TIMELINE]:
             raise Broken("timeline.json is not the timeline of the schedule")
 
-    def _shape(self) -> Shape:
-        """The shape taken: the last of the candidates, and the only one that was taken."""
+    def _shape(self, tile: TileProgram, loop: Loop, schedule: Schedule) -> Shape:
+        """The shape taken: the last of the candidates, which stand in the order of the list."""
         section = self.data["pipeline"]
         keys = ("kernel", "sync_program", "shape", "candidates")
         if not isinstance(section, dict) or tuple(section) != keys:
             raise Broken("the certificate's `pipeline` lacks a field or has an unknown one")
-        shape = _read_shape(section["shape"], "pipeline.shape")
         tried = section["candidates"]
         if not isinstance(tried, list) or not tried:
             raise Broken("the certificate lists no candidates")
+        following = self._candidates(tile, loop, schedule)
+        shape: Shape | None = None
         for position, entry in enumerate(tried):
             where = f"pipeline.candidates[{position}]"
             if not isinstance(entry, dict) or tuple(entry) != ("shape", "taken", "reason"):
                 raise Broken(f"{where} lacks a field or has an unknown one")
-            candidate = _read_shape(entry["shape"], where)
+            shape = _read_shape(entry["shape"], where)
+            if not any(candidate == shape for candidate in following):
+                raise Broken(f"{where} is not next in the fixed list of shapes")
             last = position == len(tried) - 1
             _same(last, entry["taken"], f"{where}.taken")
             if not isinstance(entry["reason"], str) or bool(entry["reason"]) == last:
                 raise Broken(f"{where}: who is refused has a reason, who is taken has none")
-            if (candidate == shape) != last:
-                raise Broken("the last candidate alone is the shape that was taken")
+        _same(tried[-1]["shape"], section["shape"], "pipeline.shape")
+        assert shape is not None
         return shape
+
+    def _candidates(self, tile: TileProgram, loop: Loop, schedule: Schedule) -> Iterator[Shape]:
+        """The fixed list for this loop and schedule."""
+        from titan.pipeline.candidates import DEPTH_DEFAULT, shapes
+        from titan.schedule.explain import rings
+
+        needed = max((ring.needed for ring in rings(loop, schedule)), default=DEPTH_DEFAULT)
+        return iter(list(shapes(tile, needed, self.stages)))
 
     def _constructed(self, tile: TileProgram, loop: Loop, schedule: Schedule, shape: Shape) -> None:
         """The pipeline is the one of this tile program, schedule and shape."""
@@ -314,6 +333,25 @@ def _read_schedule(data: Any, loop: Loop) -> tuple[Schedule, Evidence]:
     if not isinstance(evidence.complete, bool):
         raise Broken("schedule.json does not say which schedules its evidence speaks of")
     return Schedule(ii, starts, teams), evidence
+
+
+def _check_claim(loop: Loop, schedule: Schedule, evidence: Evidence) -> None:
+    """What the claim says besides the interval, as far as it follows from its kind."""
+    best = bounds(loop).best
+    if not best.ii <= evidence.lower_bound <= schedule.ii:
+        raise Broken("schedule.json claims a bound that is not between the plain one and its own")
+    if evidence.kind == "bound" and evidence.detail != f"{best.kind}: {best.detail}":
+        raise Broken("schedule.json tells another bound than the one that holds")
+    if evidence.kind in ("bound", "proof") and (
+        not evidence.complete or evidence.lengths_to is not None
+    ):
+        raise Broken("schedule.json restricts evidence that holds for every length")
+    if (
+        evidence.kind in ("refutation", "agreement")
+        and evidence.complete
+        and (evidence.lower_bound != schedule.ii)
+    ):
+        raise Broken("schedule.json claims a least interval that is not its own")
 
 
 def _read_shape(data: Any, where: str) -> Shape:

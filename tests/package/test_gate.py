@@ -1,0 +1,165 @@
+"""`titan gate`: what it finds, what it says of it, exit codes, and where verdicts are from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.package.built import built, forged, write
+from titan.cli.main import run
+from titan.package import contents
+from titan.package.gate import NothingThere, find, gate
+from titan.package.verdicts import Kept, fingerprint
+from titan.package.write import package_files
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[str, bytes]:
+    return package_files(*built())
+
+
+def told(capsys, *arguments: object) -> tuple[int, list[str]]:
+    code = run(["gate", *map(str, arguments)])
+    return code, capsys.readouterr().out.splitlines()
+
+
+def test_a_package_passes_and_its_verdict_is_kept(tmp_path, files, capsys):
+    write(tmp_path / "p", files)
+    cache = tmp_path / "gate.sqlite"
+    code, lines = told(capsys, tmp_path, "--cache", cache)
+    assert code == 0 and len(lines) == 1
+    assert lines[0].startswith("ok   small_gemm") and "verdict recomputed" in lines[0]
+    code, lines = told(capsys, tmp_path, "--cache", cache)
+    assert code == 0 and "verdict kept" in lines[0]
+    code, lines = told(capsys, tmp_path, "--cache", cache, "--fresh")
+    assert code == 0 and "verdict recomputed" in lines[0]
+
+
+def test_equal_programs_are_verified_once(tmp_path, files, capsys):
+    for number in range(5):
+        write(tmp_path / f"p{number}", files)
+    code, lines = told(capsys, tmp_path, "--fresh")
+    assert code == 0 and len(lines) == 6
+    assert lines[-1] == "5 ok, 0 failed; verdicts: 1 recomputed, 4 shared, 0 kept"
+
+
+def test_one_bad_package_fails_all(tmp_path, files, capsys):
+    write(tmp_path / "good", files)
+    text = files["kernel.cu"].replace(b"fence_proxy_async", b"warp_sync", 1)
+    write(tmp_path / "bad", forged({**files, "kernel.cu": text}))
+    (tmp_path / "worse").mkdir()
+    (tmp_path / "worse" / "certificate.json").write_text("[" * 9999)
+    code, lines = told(capsys, tmp_path, "--fresh")
+    assert code == 1
+    assert [line[:4] for line in lines] == ["FAIL", "ok  ", "FAIL", "1 ok"]
+    assert "kernel.cu is not what is emitted" in lines[0]
+
+
+def test_json_says_the_same(tmp_path, files, capsys):
+    write(tmp_path / "p", files)
+    code = run(["gate", str(tmp_path / "p"), "--json", "--fresh"])
+    data = json.loads(capsys.readouterr().out)
+    assert code == 0 and data["ok"] is True
+    assert data["items"] == [
+        {
+            "kind": "package", "path": str(tmp_path / "p"), "name": "small_gemm", "ok": True,
+            "why": "", "verdict": "recomputed", "stated": [],
+        }
+    ]  # fmt: skip
+
+
+def test_the_certificate_stands_for_its_package(tmp_path, files):
+    write(tmp_path / "p", files)
+    items = find((str(tmp_path / "p" / contents.CERTIFICATE), str(tmp_path / "p")))
+    assert [item.kind for item in items] == ["package"]
+
+
+def test_a_false_verdict_is_found_out(tmp_path, files):
+    """The engine that runs again decides, not the certificate."""
+    from titan.package import verdicts
+    from titan.package.check import check_package
+
+    data = json.loads(files[contents.CERTIFICATE])
+    data["verification"]["scope"]["parameters"]["tiles"] = {"values": [1, 2, 3], "minimum": 1}
+    write(tmp_path / "p", forged({**files, contents.CERTIFICATE: contents.to_json(data)}))
+    checked = check_package(tmp_path / "p")
+    assert checked.question is not None
+    found = verdicts.fault_of(checked.question, verdicts.answer(checked.question, 20.0))
+    assert "verification.scope.parameters.tiles" in found
+
+
+def test_kernels_are_verified(tmp_path, capsys):
+    good = ROOT / "protocols" / "bulk_copy.yaml"
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("titan: 1\nkernel: x\n")
+    code, lines = told(capsys, good, "--fresh")
+    assert (code, lines[0][:14]) == (0, "ok   bulk_copy")
+    code, lines = told(capsys, good, bad, "--fresh")
+    assert code == 1 and lines[1].startswith("FAIL bad.yaml")
+
+
+def test_a_schedule_is_judged_for_its_loop(tmp_path, capsys):
+    loop = ROOT / "protocols" / "loops" / "gemm_hopper.yaml"
+    saved = tmp_path / "gemm_hopper.certificate.json"
+    assert run(["schedule", str(loop), "--certificate", str(saved)]) == 0
+    capsys.readouterr()
+    code, lines = told(capsys, saved, "--loop", loop)
+    assert code == 0 and lines[0].startswith("ok  ")
+    code, lines = told(capsys, saved)
+    assert code == 1 and "its loop does not lie beside it" in lines[0]
+    (tmp_path / "gemm_hopper.yaml").write_text(loop.read_text())
+    assert told(capsys, saved)[0] == 0
+    data = json.loads(saved.read_text())
+    for change in ("ii", "cycle", "bound"):
+        other = json.loads(json.dumps(data))
+        if change == "ii":
+            other["ii"] -= 1
+        elif change == "cycle":
+            first = next(iter(other["operations"]))
+            other["operations"][first]["cycle"] += 10_000
+        else:
+            other["claim"]["lower_bound"] += 1
+        saved.write_text(json.dumps(other))
+        assert told(capsys, saved)[0] == 1, change
+
+
+@pytest.mark.parametrize("argument", ["nowhere", ".", "--jobs=0"])
+def test_bad_usage_is_told(tmp_path, monkeypatch, capsys, argument):
+    monkeypatch.chdir(tmp_path)
+    assert run(["gate", argument]) == 2
+    with pytest.raises(NothingThere):
+        find(("nowhere",))
+
+
+def test_a_broken_cache_is_no_cache(tmp_path, files, capsys):
+    write(tmp_path / "p", files)
+    (tmp_path / "gate.sqlite").write_text("not a database, but text of some length" * 50)
+    code, lines = told(capsys, tmp_path / "p", "--cache", tmp_path / "gate.sqlite")
+    assert code == 0 and "recomputed" in lines[0]
+
+
+def test_only_what_was_verified_is_kept(tmp_path):
+    from titan.package.verdicts import Answer
+
+    kept = Kept(tmp_path / "gate.sqlite")
+    kept.put(Answer("one", "the protocol is refuted"))
+    kept.put(Answer("two", "", (("tiles", None), ("work", (1, 2)))))
+    assert kept.get("one") is None
+    found = kept.get("two")
+    assert found is not None and found.sizes == (("tiles", None), ("work", (1, 2)))
+    assert len(fingerprint()) == 64
+
+
+def test_judgements_come_in_the_order_of_the_items(tmp_path, files):
+    for number in range(4):
+        write(tmp_path / f"p{number}", files if number % 2 else {**files, "kernel.cu": b""})
+    items = find((str(tmp_path),))
+    done: list[int] = []
+    found = list(gate(items, tell=lambda count, of: done.append(count)))
+    assert [judged.item for judged in found] == items
+    assert [judged.ok for judged in found] == [False, True, False, True]
+    assert done == [1, 2, 3, 4]
