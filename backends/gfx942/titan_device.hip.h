@@ -1,19 +1,21 @@
 // Primitives and tile arithmetic that kernels emitted for gfx942 and gfx950 are spelled in.
 //
-// Self-contained: needs clang for AMDGPU and no ROCm header or library. Synchronisation is explicit:
-// `wait_vector<N>` and `workgroup_barrier` are volatile assembly that clobbers memory, so that no
-// access moves across, and direct-to-LDS copies are assembly as well, so that the compiler, which
-// does not see them, adds no wait for them of its own. Waits for values in registers are its own.
+// Self-contained: needs clang for AMDGPU, no ROCm header and no library. What synchronises is
+// explicit: `wait_vector<N>`, `wait_shared` and `workgroup_barrier` are volatile assembly that
+// clobbers memory, so that no access moves across. Direct-to-LDS copies are assembly as well: the
+// compiler does not see them and adds no wait for them of its own. Waits for values in registers
+// are left to it.
 //
 // A tile [rows, columns] lies in LDS row by row; the 16-byte chunks of a row are permuted (XOR with
 // the row) so that the lanes of a wave, which read one chunk of 32 rows, meet all banks. A
 // direct-to-LDS copy writes 64 consecutive units, so the permutation is done on the addresses that
 // the lanes read in global memory.
 //
-// A FRAGMENT is cut into blocks of B x B elements (B = 32 or 16), the accumulators of one MFMA each.
-// With H = 64 / B, lane l holds row l % B and in register i column (i / 4) 4 H + 4 (l / B) + i % 4:
-// the matrix instruction gets the tile of columns as its first operand. A ROW has one number for each
-// row of the lane, equal in all lanes l % B; a COLUMN one for each register.
+// A FRAGMENT is cut into blocks of B x B elements (B = 32 or 16), the accumulators of one MFMA
+// each. With H = 64 / B, lane l holds row l % B and in register i the column
+// (i / 4) 4 H + 4 (l / B) + i % 4: the matrix instruction gets the tile of columns as its first
+// operand. A ROW has one number for each row of the lane, equal in all lanes of one l % B; a COLUMN
+// one for each register.
 #pragma once
 
 #if defined(TITAN_EMULATION)
@@ -254,8 +256,8 @@ TITAN_FUNCTION bool within(int value, int count) {
     return static_cast<u32>(value) < static_cast<u32>(larger(count, 0));
 }
 
-// Leaves at most `pending` (0 to MOST) copies of EACH instructions in flight: ever stricter waits, one
-// after the other, until the one that is meant.
+// Leaves at most `pending` (0 to MOST) copies of EACH instructions in flight: ever stricter waits,
+// one after the other, until the one that is meant.
 template <int EACH, int MOST> TITAN_FUNCTION void wait_copies(int pending) {
     constexpr int COUNT = EACH * MOST < 62 ? EACH * MOST : 62;
     wait_vector<COUNT>();
@@ -266,8 +268,8 @@ template <int EACH, int MOST> TITAN_FUNCTION void wait_copies(int pending) {
 
 // --------------------------------------------------------------------------------- element types
 //
-// `widen` and `narrow` (to the nearest, ties to even) go between numbers and bits; `exact` is `narrow`
-// of a number that the type has.
+// `widen` and `narrow` (to the nearest, ties to even) go between numbers and bits; `exact` is
+// `narrow` of a number that the type has.
 
 struct f32 {
     static constexpr int bytes = 4;
@@ -439,7 +441,7 @@ TITAN_FUNCTION void put_tile(u32 tile, const Passing<COUNT, BYTES> &held, int wa
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         int byte = ((i * WAVES + wave) * LANES + lane) * BYTES, row = byte / ROW_BYTES;
-        if (row < ROWS)
+        if (ROWS * ROW_BYTES == COUNT * WAVES * LANES * BYTES || row < ROWS)
             shared_write<BYTES>(place_in<ROW_BYTES>(tile, row, byte % ROW_BYTES), held.unit[i]);
     }
 }
@@ -554,8 +556,8 @@ template <int BLOCKS, int STEPS> struct Operand {
     u32x2 d[BLOCKS][STEPS];
 };
 
-// Where along the contraction a lane's 8 bytes of a step begin, in bytes. PAIRED: two steps together
-// take 16 bytes side by side, for wider reads; both operands do the same.
+// Where along the contraction a lane's 8 bytes of a step begin, in bytes. PAIRED: two steps
+// together take 16 bytes side by side, for wider reads; both operands do the same.
 template <int B, bool PAIRED> TITAN_FUNCTION int contraction(int lane, int step) {
     constexpr int GROUPS = Block<B>::GROUPS;
     if constexpr (PAIRED)
@@ -609,7 +611,7 @@ TITAN_FUNCTION void read_across(Operand<BLOCKS, STEPS> &out, u32 tile, int first
         }
 }
 
-// From a fragment whose columns run along the contraction; its registers are in the order of a step.
+// From a fragment whose columns run along the contraction: its registers are in step order.
 template <class D, int ROWS, int COLUMNS, int B>
 TITAN_FUNCTION void
 operand_of(Operand<ROWS / B, COLUMNS / (4 * Block<B>::GROUPS)> &out,

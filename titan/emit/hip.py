@@ -124,7 +124,7 @@ def _manifest(
     extents = [f"{item.name} <= {EXTENT_MAX}" for item in tile.parameters]
     items = places.plain(work_items(tile))
     waves = tile.groups
-    shared = max((item.offset + item.stages * item.stage_bytes for item in buffers.values()))
+    shared = max(item.offset + item.stages * item.stage_bytes for item in buffers.values())
     threads = LANES * waves
     pointers = [
         {"kind": "pointer", "name": mangled("g", item.name, "a tensor"), "tensor": item.name}

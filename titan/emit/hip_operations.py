@@ -194,7 +194,7 @@ class Speller:
         return [f"titan::elementwise({self.values.variable[name]}, titan::Constant{{{value}}});"]
 
     def compute(self, operation: TileOperation, stage_of: Mapping[str, str]) -> list[str]:
-        """The lines of an operation whose shared operands have been read. Raises EmissionRefused."""
+        """The lines of an operation, its shared operands read. Raises EmissionRefused."""
         kind = operation.kind
         if kind == "read":
             return [f"// {mangled('v', operation.name, 'a value')} has been read"]
@@ -238,7 +238,7 @@ class Speller:
         scope = self.places.inside.plus("row", "row", 0).plus("column", "column", 0)
         condition = self.places.text(operation.condition, scope)
         fill = single(operation.number, f"the fill of {operation.name}")
-        test = f"[=] TITAN_LAMBDA (int row, int column) {{ (void)row; (void)column; "
+        test = "[=] TITAN_LAMBDA (int row, int column) { (void)row; (void)column; "
         return f"titan::mask({out}, {source}, {fill}, wave, lane, {test}return {condition}; }});"
 
     def _mma(self, operation: TileOperation) -> list[str]:

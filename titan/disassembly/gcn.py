@@ -1,0 +1,194 @@
+"""Reads the disassembly of an AMDGPU code object as far as synchronisation goes.
+
+Text of `llvm-objdump -d`: instructions with their addresses and branch targets. Events are what a
+wave does that the sync program speaks of; arithmetic is none. A wait for lgkmcnt above 0 is the
+compiler's own and no event.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_FUNCTION = re.compile(r"^([0-9a-f]+) <([A-Za-z_][\w.$]*)>:$")
+_LINE = re.compile(
+    r"^\s+([a-z]\w*)\s*(.*?)\s*// ([0-9A-F]+):((?: [0-9A-F]{8})+)"
+    r"\s*(?:<[\w.$]+(?:\+0x([0-9a-f]+))?>)?\s*$"
+)
+_VMCNT = re.compile(r"vmcnt\((\d+)\)")
+_LGKMCNT = re.compile(r"lgkmcnt\((\d+)\)")
+
+BARRIER, COPY, READ, WRITE, LGKM = "barrier", "copy", "read", "write", "lgkmcnt(0)"
+
+
+class NotUnderstood(Exception):
+    """The text holds something that the reader does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """`target`: the address that a branch may go to."""
+
+    address: int
+    mnemonic: str
+    operands: str
+    target: int | None = None
+
+    @property
+    def text(self) -> str:
+        return f"{self.mnemonic} {self.operands}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    name: str
+    address: int
+    instructions: tuple[Instruction, ...]
+
+    def successors(self, number: int) -> tuple[int, ...]:
+        """Numbers of the instructions that may come next. Raises NotUnderstood."""
+        item = self.instructions[number]
+        if item.mnemonic == "s_endpgm":
+            return ()
+        following = (number + 1,) if number + 1 < len(self.instructions) else ()
+        if item.target is None:
+            if not following:
+                raise NotUnderstood(f"{self.name} runs off its end")
+            return following
+        target = self._places().get(item.target)
+        if target is None:
+            raise NotUnderstood(f"a branch to {item.target:x}, where nothing stands")
+        return (target,) if item.mnemonic == "s_branch" else (*following, target)
+
+    def _places(self) -> dict[int, int]:
+        return {item.address: number for number, item in enumerate(self.instructions)}
+
+
+def read(text: str) -> dict[str, Function]:
+    """All functions of a disassembly. Raises NotUnderstood."""
+    found: dict[str, Function] = {}
+    name, start = "", 0
+    items: list[Instruction] = []
+
+    def close() -> None:
+        if name:
+            found[name] = Function(name, start, tuple(_trimmed(items)))
+        items.clear()
+
+    for line in text.split("\n"):
+        head = _FUNCTION.match(line)
+        if head is not None:
+            close()
+            start, name = int(head.group(1), 16), head.group(2)
+            continue
+        match = _LINE.match(line)
+        if match is not None and name:
+            items.append(_instruction(match, start))
+        elif line.startswith("\t") and name:
+            raise NotUnderstood(f"no instruction: {line.strip()[:80]}")
+    close()
+    return found
+
+
+def _instruction(match: re.Match[str], start: int) -> Instruction:
+    mnemonic, operands = match.group(1), match.group(2)
+    target = None
+    if mnemonic == "s_branch" or mnemonic.startswith("s_cbranch_"):
+        if match.group(5) is None and "<" not in match.string:
+            raise NotUnderstood(f"a branch without a target: {match.string.strip()[:80]}")
+        target = start + int(match.group(5) or "0", 16)
+    elif mnemonic.startswith(("s_setpc", "s_swappc", "s_call", "s_cbranch", "s_rfe")):
+        raise NotUnderstood(f"a jump that is not followed: {mnemonic}")
+    return Instruction(int(match.group(3), 16), mnemonic, operands, target)
+
+
+def _trimmed(items: list[Instruction]) -> list[Instruction]:
+    """Without the padding behind the last end."""
+    ends = [n for n, item in enumerate(items) if item.mnemonic in ("s_endpgm", "s_branch")]
+    return items[: ends[-1] + 1] if ends else items
+
+
+def events(item: Instruction) -> tuple[str, ...]:
+    """What the instruction does for synchronisation, in order. Raises NotUnderstood."""
+    name = item.mnemonic
+    if name == "s_barrier":
+        return (BARRIER,)
+    if name == "s_waitcnt":
+        return _waits(item)
+    if name.startswith(("buffer_load", "global_load", "scratch_load")):
+        direct = "lds" in name.split("_") or item.operands.split()[-1:] == ["lds"]
+        return (COPY,) if direct else ()
+    if name.startswith("ds_read"):
+        return (READ,)
+    if name.startswith("ds_write"):
+        return (WRITE,)
+    if name.startswith(("s_waitcnt_", "s_wait_", "flat_", "ds_gws", "s_barrier_")):
+        raise NotUnderstood(f"an instruction that these kernels do not have: {name}")
+    return ()
+
+
+def _waits(item: Instruction) -> tuple[str, ...]:
+    vector, shared = _VMCNT.search(item.operands), _LGKMCNT.search(item.operands)
+    if vector is None and shared is None and "expcnt" not in item.operands:
+        raise NotUnderstood(f"a wait of an unknown form: {item.text}")
+    made = [f"vmcnt({int(vector.group(1))})"] if vector is not None else []
+    if shared is not None and shared.group(1) == "0":
+        made.append(LGKM)
+    return tuple(made)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSummary:
+    """One loop of the machine program, nested ones included: events and MFMAs by address."""
+
+    first: int
+    last: int
+    events: tuple[str, ...]
+    products: int
+
+
+def loops(function: Function) -> list[LoopSummary]:
+    """The natural loops, by their heads: a backward branch and all that reaches it from there."""
+    forward = [function.successors(number) for number in range(len(function.instructions))]
+    backward: list[list[int]] = [[] for _ in forward]
+    for number, following in enumerate(forward):
+        for target in following:
+            backward[target].append(number)
+    members: dict[int, set[int]] = {}
+    for tail, head in _back_edges(forward):
+        inside = members.setdefault(head, {head})
+        waiting = [tail]
+        while waiting:
+            number = waiting.pop()
+            if number not in inside:
+                inside.add(number)
+                waiting += backward[number]
+    found = []
+    for _, inside in sorted(members.items()):
+        order = [function.instructions[number] for number in sorted(inside)]
+        told = tuple(event for item in order for event in events(item))
+        products = sum(item.mnemonic.startswith("v_mfma") for item in order)
+        found.append(LoopSummary(order[0].address, order[-1].address, told, products))
+    return found
+
+
+def _back_edges(forward: list[tuple[int, ...]]) -> list[tuple[int, int]]:
+    """Edges to an instruction that the walk in depth has not left yet."""
+    state = [0] * len(forward)
+    found: list[tuple[int, int]] = []
+    stack: list[tuple[int, int]] = [(0, 0)] if forward else []
+    if stack:
+        state[0] = 1
+    while stack:
+        number, place = stack.pop()
+        if place == len(forward[number]):
+            state[number] = 2
+            continue
+        stack.append((number, place + 1))
+        target = forward[number][place]
+        if state[target] == 1:
+            found.append((number, target))
+        elif state[target] == 0:
+            state[target] = 1
+            stack.append((target, 0))
+    return found
