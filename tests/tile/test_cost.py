@@ -11,8 +11,9 @@ from titan.loop.load import load_loop
 from titan.loop.model import DATA, ORDER, Loop
 from titan.machine.load import machine
 from titan.resources import root
-from titan.tile.cost import CostError, loop_of, origins
+from titan.tile.cost import CostError, loop_of, origins, team_shape
 from titan.tile.load import load_tile, parse_tile, targets_of
+from titan.tile.rates import rates
 
 FOLDER = root("protocols") / "tiles"
 LIBRARY = sorted(FOLDER.glob("*.yaml"))
@@ -42,7 +43,8 @@ def test_every_program_of_the_library_has_a_loop(path: Path) -> None:
             assert operation.latency_cycles >= operation.cycles
         computed = {(o.operation, o.group) for o in found.values() if not o.operand}
         for item in tile.body:
-            groups = [None] if item.kind == "load" else list(range(tile.groups))
+            teams, _ = team_shape(tile, rates(target))
+            groups = [None] if item.kind == "load" else list(range(teams))
             assert all((item.name, group) in computed for group in groups)
         limit = machine(target).registers_total
         threads = machine(target).threads_per_warp
@@ -101,7 +103,7 @@ def test_the_attention_of_the_library_of_loops() -> None:
 
 
 def test_amd_reads_operands_into_registers() -> None:
-    text = GEMM.replace("target: sm_90a", "target: gfx942")
+    text = GEMM.replace("target: sm_90a", "target: gfx942").replace("groups: 2", "groups: 8")
     loop = loop_of(parse_tile(text), machine("gfx942"), 2)
     names = [operation.name for operation in loop.operations]
     assert names[:5] == ["a", "b", "a_into_acc_next_0", "b_into_acc_next_0", "acc_next_0"]
@@ -117,6 +119,10 @@ def test_amd_reads_operands_into_registers() -> None:
     assert [team.name for team in loop.teams] == ["waves0", "waves1"]
     assert [team.registers_per_thread for team in loop.teams] == [256, 256]
     assert not any(operation.variable_latency for operation in loop.operations)
+    assert {operation.warps for operation in loop.operations} == {4}
+    fewer = loop_of(parse_tile(text.replace("groups: 8", "groups: 4")), machine("gfx942"), 2)
+    assert [(t.name, t.warps, t.registers_per_thread) for t in fewer.teams] == [("waves0", 4, 512)]
+    assert fewer.operations[fewer.index["acc_next_0"]].cycles == 1024
     assert dict(loop.memories)["shared"] == 65536
 
 

@@ -1,7 +1,8 @@
 """The loop that a tile program puts before the schedulers: operations with units and cycles.
 
-A load stands once; every other operation of the body once for each group, `NAME_g`, on the rows of
-that group. Cycles follow from shapes and the rates of the target (`backends/<target>/rates.yaml`),
+A load stands once; every other operation of the body once for each team, `NAME_g`, on the rows of
+that team: a team is a group of the program, on AMD four of its groups (waves, one a SIMD). Cycles
+follow from shapes and the rates of the target (`backends/<target>/rates.yaml`),
 registers are 32-bit words of all threads of the group. Where the matrix unit reads registers only
 (AMD), each of its operands in shared memory gets a read of its own, `OPERAND_into_NAME_g`.
 
@@ -30,7 +31,7 @@ class CostError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What an operation of the loop is: the tile operation, on the rows of a group.
+    """What an operation of the loop is: the tile operation, on the rows of a team.
 
     `operand`: it only reads that operand of the operation into registers.
     """
@@ -84,39 +85,42 @@ def teams_of(tile: TileProgram, machine: Machine, rates_: Rates) -> tuple[WarpGr
     A team's registers are what is left when each producer thread keeps its own, a multiple of 8.
     """
     groups = rates_.groups
-    threads = groups.warps * machine.threads_per_warp
-    share = (machine.registers_total // threads - groups.reserved) // tile.groups
+    teams_count, warps = team_shape(tile, rates_)
+    threads = groups.warps * groups.together * machine.threads_per_warp
+    share = (machine.registers_total // threads - groups.reserved) // teams_count
     most = min(groups.registers, share // 8 * 8)
-    held = _held_before(tile, rates_) // threads
+    held = _held_before(tile, rates_, teams_count) // threads
     teams = []
     if rates_.transfer.engine:
         teams.append(WarpGroup("producer", 1, None, True))
     if rates_.matrix.result == "tensor":
         teams.append(WarpGroup("mma", 1))
     word = "consumer" if rates_.transfer.engine else "waves"
-    teams += [
-        WarpGroup(f"{word}{g}", groups.warps, max(1, most - held)) for g in range(tile.groups)
-    ]
+    teams += [WarpGroup(f"{word}{g}", warps, max(1, most - held)) for g in range(teams_count)]
     return tuple(teams)
 
 
-def words_of(value: Value, rates_: Rates, groups: int) -> int:
-    """32-bit registers of one group for its part of a value; 0 in shared memory."""
-    bits = FORMATS[value.dtype].bits
+def team_shape(tile: TileProgram, rates_: Rates) -> tuple[int, int]:
+    """How many teams compute, and the warps of each."""
+    together = rates_.groups.together
+    teams = max(1, tile.groups // together)
+    return teams, rates_.groups.warps * tile.groups // teams
+
+
+def words_of(value: Value, rates_: Rates, teams: int) -> int:
+    """32-bit registers of one team for its part of a value; 0 in shared memory."""
     if value.place is Place.SHARED:
         return 0
-    if value.place is Place.COLUMN:
-        return value.columns * rates_.lanes_per_column * bits // 32
-    return _elements(value, rates_, groups) * bits // 32
+    return _elements(value, rates_, teams) * FORMATS[value.dtype].bits // 32
 
 
-def _elements(value: Value, rates_: Rates, groups: int) -> int:
-    """Numbers that the lanes of one group hold (copies counted)."""
-    rows = value.rows // groups
+def _elements(value: Value, rates_: Rates, teams: int) -> int:
+    """Numbers that the lanes of one team hold (copies counted)."""
+    rows = value.rows // teams
     if value.place is Place.ROW:
         return rows * rates_.lanes_per_row
     if value.place is Place.COLUMN:
-        return value.columns * rates_.lanes_per_column
+        return value.columns * rates_.lanes_per_column * rates_.groups.together
     return rows * value.columns
 
 
@@ -126,11 +130,11 @@ def _values(tile: TileProgram) -> dict[str, Value]:
     return found
 
 
-def _held_before(tile: TileProgram, rates_: Rates) -> int:
-    """Registers of a group that values of `before` hold through the loop."""
+def _held_before(tile: TileProgram, rates_: Rates, teams: int) -> int:
+    """Registers of a team that values of `before` hold through the loop."""
     used = {name for operation in (*tile.body, *tile.after) for name in operation.operands}
     return sum(
-        words_of(operation.result, rates_, tile.groups)
+        words_of(operation.result, rates_, teams)
         for operation in tile.before
         if operation.result is not None and operation.name in used
     )
@@ -142,6 +146,7 @@ class _Builder:
         self.machine = machine
         self.depth = depth
         self.rates = rates(machine.name)
+        self.teams, self.warps = team_shape(tile, self.rates)
         self.values = _values(tile)
         self.next = {item.value.name: item.next for item in tile.carried}
         self.body = {operation.name: operation for operation in tile.body}
@@ -155,11 +160,11 @@ class _Builder:
         for operation in tile.body:
             if operation.kind == "load":
                 self.put(self.load(operation), Origin(operation.name))
-        for group in range(tile.groups):
+        for group in range(self.teams):
             for operation in tile.body:
                 if operation.kind != "load":
                     self.compute(operation, group)
-        for group in range(tile.groups):
+        for group in range(self.teams):
             for operation in tile.body:
                 if operation.kind != "load":
                     self.depend(operation, group)
@@ -190,7 +195,7 @@ class _Builder:
             operation.name,
             (Use(transfer.unit, cycles),),
             cycles + transfer.latency_cycles,
-            warps=1 if transfer.engine else self.rates.groups.warps,
+            warps=1 if transfer.engine else self.warps,
             footprints=(("shared", amount),),
             variable_latency=transfer.engine,
             streaming=transfer.engine,
@@ -213,7 +218,7 @@ class _Builder:
 
     def rows_of(self, operation: TileOperation, number: int) -> float:
         """The share of an operand in shared memory that one group reads: its rows, or all."""
-        return 1 / self.tile.groups if number == 0 else 1.0
+        return 1 / self.teams if number == 0 else 1.0
 
     def cost(self, operation: TileOperation) -> dict:
         value = self.values.get(operation.name)
@@ -221,7 +226,7 @@ class _Builder:
             return self.matrix(operation)
         if operation.kind == "read":
             source = self.values[operation.operands[0]]
-            return self.shared_read(source, 1 / self.tile.groups)
+            return self.shared_read(source, 1 / self.teams)
         if operation.kind == "vector":
             assert value is not None and operation.view is not None
             return self.vector(operation, value)
@@ -231,7 +236,7 @@ class _Builder:
         kind = KINDS[operation.kind]
         rate = self.rates.classes[cost_class(kind, operation.function)]
         counted = value if kind.elements == "result" else self.values[operation.operands[0]]
-        amount = _elements(counted, self.rates, self.tile.groups)
+        amount = _elements(counted, self.rates, self.teams)
         uses: list[Use] = []
         for unit, per_cycle in rate.uses:
             start = uses[-1].end_cycle if uses else 0
@@ -239,12 +244,12 @@ class _Builder:
         return self.in_registers(value, tuple(uses), rate.latency_cycles)
 
     def in_registers(self, value: Value, uses: tuple[Use, ...], latency: int) -> dict:
-        words = words_of(value, self.rates, self.tile.groups)
+        words = words_of(value, self.rates, self.teams)
         return {
             "uses": uses,
             "latency_cycles": uses[-1].end_cycle + latency,
             "registers": words,
-            "warps": self.rates.groups.warps,
+            "warps": self.warps,
             "spill_cycles": self.machine.spill_cycles(words),
         }
 
@@ -252,7 +257,7 @@ class _Builder:
         value, matrix = self.values[operation.name], self.rates.matrix
         left = self.values[operation.operands[0]]
         depth = left.rows if operation.transpose[0] else left.columns
-        work = value.rows // self.tile.groups * value.columns * depth
+        work = value.rows // self.teams * value.columns * depth
         cycles = max(1, -(-work // matrix.per_cycle[left.dtype]))
         made = self.in_registers(value, (Use(matrix.unit, cycles),), matrix.latency_cycles)
         made["issue_cycles"] = matrix.issue_cycles or max(1, cycles // max(1, matrix.issue_share))
@@ -271,7 +276,7 @@ class _Builder:
             "uses": (Use(memory.unit, cycles),),
             "latency_cycles": cycles + memory.latency_cycles,
             "registers": amount // 4,
-            "warps": self.rates.groups.warps,
+            "warps": self.warps,
             "issue_cycles": self.rates.transfer.issue_cycles or None,
         }
 
@@ -279,13 +284,13 @@ class _Builder:
         assert operation.view is not None
         tensor = next(item for item in self.tile.tensors if item.name == operation.view.tensor)
         memory = self.rates.global_memory
-        amount = value.columns * (value.rows // self.tile.groups if value.rows > 1 else 1)
+        amount = value.columns * (value.rows // self.teams if value.rows > 1 else 1)
         cycles = max(1, -(-amount * bytes_of(tensor.dtype) // memory.bytes_per_cycle))
         return self.in_registers(value, (Use(memory.unit, cycles),), memory.latency_cycles)
 
     def store(self, value: Value) -> dict:
         """A fragment through shared memory where an engine stores, else straight."""
-        amount = value.rows // self.tile.groups * value.columns * bytes_of(value.dtype)
+        amount = value.rows // self.teams * value.columns * bytes_of(value.dtype)
         shared, transfer = self.rates.shared, self.rates.transfer
         uses: list[Use] = []
         if value.place is Place.ROW or not transfer.engine:
@@ -300,7 +305,7 @@ class _Builder:
         return {
             "uses": tuple(uses),
             "latency_cycles": uses[-1].end_cycle + shared.latency_cycles,
-            "warps": self.rates.groups.warps,
+            "warps": self.warps,
             "issue_cycles": written,
         }
 

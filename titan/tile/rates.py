@@ -90,13 +90,15 @@ class Memory:
 class Groups:
     """The computing warps: `warps` a group, at most `most` groups, registers of a thread.
 
-    `reserved` registers a thread are kept by a warpgroup that loads.
+    `reserved` registers a thread are kept by a warpgroup that loads. `together` groups are one team
+    for the schedulers (four waves, one a SIMD).
     """
 
     warps: int
     most: int
     registers: int
     reserved: int
+    together: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ class _Decoder:
         reader.choice(top["titan"], ("1",), "the format version")
         shape = ("rows", "columns", "lanes_per_row", "lanes_per_column")
         fragment = self.numbers(top["fragment"], shape, what="the fragment")
-        keys = ("warps", "most", "registers", "reserved")
+        keys = ("warps", "most", "registers", "reserved", "together")
         groups = self.numbers(top["groups"], keys, what="the groups")
         return Rates(
             reader.identifier(top["rates"], "the target") or "",
@@ -166,7 +168,13 @@ class _Decoder:
             self.classes(top["operations"]),
             self.memory(top["shared"], "shared memory"),
             self.memory(top["global"], "global memory"),
-            Groups(groups["warps"], groups["most"], groups["registers"], groups["reserved"]),
+            Groups(
+                groups["warps"],
+                groups["most"],
+                groups["registers"],
+                groups["reserved"],
+                max(1, groups["together"]),
+            ),
             fragment["rows"],
             fragment["columns"],
             fragment["lanes_per_row"],
