@@ -516,6 +516,14 @@ TITAN_DEVICE void hold(u32 (&registers)[Count]) {
   for (int i = 0; i < Count; ++i) asm volatile("" : "+r"(registers[i])::"memory");
 }
 
+// Registers whose content nobody needs any more: what a wgmma without accumulation will overwrite.
+// Without it their last values would have to be moved there first. No instruction.
+template <int Count>
+TITAN_DEVICE void discard(float (&registers)[Count]) {
+  TITAN_UNROLL
+  for (int i = 0; i < Count; ++i) asm volatile("" : "=f"(registers[i])::"memory");
+}
+
 // The descriptor of a matrix in shared memory. PTX: wgmma, matrix descriptor and canonical layouts.
 // With a swizzle of S bytes the matrix consists of units of 8 rows of S bytes; units lie at
 // multiples of 8 * S. For operands whose rows run along K (K-major) `stride_bytes` leads from one

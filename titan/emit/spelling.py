@@ -73,7 +73,11 @@ class Spelling:
     def block(self, sites: tuple[Site, ...], scope: Scope) -> list[Statement]:
         made: list[Statement] = []
         for site in sites:
-            made += self.site(site, scope)
+            for statement in self.site(site, scope):
+                if made and statement["kind"] == made[-1]["kind"] == "leader":
+                    made[-1]["body"] += statement["body"]
+                else:
+                    made.append(statement)
         return made
 
     # -------------------------------------------------------------------------- operations
@@ -83,6 +87,9 @@ class Spelling:
         match operation:
             case ir.Loop():
                 return [self._loop(site, operation, scope)]
+            case ir.Branch() if self._only_waits(site):
+                # A wait too many is harmless; one that ptxas sees on every path lets it overlap.
+                return self.block(site.inside, scope)
             case ir.Branch(condition=condition):
                 then, otherwise = self.block(site.inside, scope), self.block(site.otherwise, scope)
                 text = scope.text(condition)
@@ -113,6 +120,13 @@ class Spelling:
             case ir.Asynchronous() | ir.Compute() | ir.Access():
                 return self._tile_site(site, scope)
         raise EmissionRefused(f"no spelling for {type(operation).__name__} on sm_90a")
+
+    def _only_waits(self, branch: Site) -> bool:
+        """Whether a branch does nothing but wait for tensor-core groups."""
+        return not branch.otherwise and all(
+            isinstance(site.operation, ir.QueueWait) and self.queues[site.operation.queue].pipelined
+            for site in branch.inside
+        )
 
     def _tile_site(self, site: Site, scope: Scope) -> list[Statement]:
         match site.kind:
@@ -236,7 +250,7 @@ class Spelling:
         if site.number not in self.iterations:
             return self.outer
         iteration = self.iterations[site.number]
-        return self.outer.plus(loop, f"({scope.text(iteration)})", scope.bound(iteration))
+        return self.outer.plus(loop, _inner(scope, iteration), scope.bound(iteration))
 
     def _coordinates(self, view: View, scope: Scope, rows: str = "") -> tuple[str, list[str]]:
         """The innermost coordinate, and the others from the rows outwards."""
