@@ -54,11 +54,12 @@ class Rounds:
         )
 
 
-def draw(random: Random) -> Rounds:
+def draw(random: Random, strong: bool = False) -> Rounds:
+    """`strong`: arrivals are few and carry visibility, all in one CTA; copies are many."""
     agents = random.randint(2, 4)
-    ctas = [random.choice((0, 1)) for _ in range(agents)]
+    ctas = [0 if strong else random.choice((0, 1)) for _ in range(agents)]
     made = Rounds([[] for _ in range(agents)], ctas)
-    strength = random.choice((0.5, 0.9))
+    strength = 1.0 if strong else random.choice((0.5, 0.9))
 
     def order() -> ir.Order:
         return ir.Order.SYNCHRONISING if random.random() < strength else ir.Order.RELAXED
@@ -71,11 +72,12 @@ def draw(random: Random) -> Rounds:
             if random.random() < 0.45:
                 effect = random.choice((read, write))(random.choice("xy"))
                 made.add(agent, access(effect))
-        arrivers = random.sample(range(agents), random.randint((agents + 1) // 2, agents))
+        few = 1 if strong else random.randint((agents + 1) // 2, agents)
+        arrivers = random.sample(range(agents), few)
         waiters = random.sample(range(agents), random.randint((agents + 1) // 2, agents))
         barrier = at(f"b{number}")
         made.counts.append(len(arrivers))
-        issuers = random.sample(range(agents), random.choice((0, 0, 1, 1, 2)))
+        issuers = random.sample(range(agents), random.choice((1, 2) if strong else (0, 0, 1, 1, 2)))
         early = [agent for agent in issuers if random.random() < 0.5]
         copies = [made.add(agent, copy(number, agent)) for agent in early]
         sizes = [BYTES * len(issuers)] + [0] * (len(arrivers) - 1)

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
 from titan.explore.expressions import Scope, compile_expression
+from titan.explore.known import number_events
 from titan.explore.tables import (
     AGENTS_MAX,
     CTAS_MAX,
@@ -93,6 +94,7 @@ class _Compiler:
     def run(self) -> None:
         self._arrays()
         self._memory()
+        number_events(self.flat)
         self._fixed_words()
         for number, role in enumerate(self.program.roles):
             self.role = number
@@ -238,7 +240,7 @@ class _Compiler:
         self._barrier_words()
         flat.offsets["named"] = len(words)
         for _ in range(flat.named_count):
-            live += range(len(words), len(words) + NAMED_WORDS)
+            live += range(len(words), len(words) + (NAMED_WORDS if flat.follows else 4))
             flat.masks += [len(words) + 2, len(words) + 3]
             words += [0] * NAMED_WORDS
         flat.offsets["cells"] = len(words)
@@ -250,6 +252,11 @@ class _Compiler:
         flat.offsets["pools"] = len(words)
         live += range(len(words), len(words) + len(self.program.pools))
         words += [pool.available for pool in self.program.pools]
+        flat.offsets["known"] = len(words)
+        if flat.follows:
+            count = 1 + len(flat.agents) * (1 + len(self.program.queues))
+            live += range(len(words), len(words) + count)
+            words += [0] * count
 
     def _barrier_words(self) -> None:
         flat = self.flat
@@ -274,8 +281,10 @@ class _Compiler:
                 if barrier.name in tokens:
                     flat.live.append(base + 6)
                     flat.masks.append(base + 6)
+                if flat.follows:
+                    flat.live += [base + 7, base + 8]
                 status = 2 if barrier.initialised else 0
-                flat.initial += [status, -1, barrier.count, barrier.count, 0, 0, 0]
+                flat.initial += [status, -1, barrier.count, barrier.count, 0, 0, 0, 0, 0]
 
     def _initial_tiles(self) -> list[int]:
         tiles: list[int | None] = [None] * len(self.flat.cells)

@@ -70,6 +70,7 @@ _LIMITS = {
     5: "agents lie too far apart in a loop whose inner number of iterations is open",
     6: "a size has to be known before any loop has counted up to it",
     7: "memory",
+    9: "what a completed copy would have to tell beyond itself is not decided here",
 }
 
 
@@ -92,7 +93,7 @@ def explore(
     flat = flatten(program, sizes)
     apply_quotient(flat)
     whole = budget or Budget()
-    if reductions is not None or not flat.classes:
+    if reductions is not None or not flat.classes or flat.follows:
         result = _search(flat, whole, reductions or Reductions(), progress)
     else:
         started = time.monotonic()
@@ -199,6 +200,7 @@ class _Run:
             "path_rule": int(program.policies.fence_rule == "path"),
             "war_fence": int(program.policies.war_fence),
             "assume_init": int(program.policies.barrier_init == "assumed"),
+            "follows": int(flat.follows),
         }  # fmt: skip
         for name, count in counts.items():
             setattr(p, name, count)
@@ -244,6 +246,8 @@ class _Run:
             "cell_ancient": flat.cell_ancient, "barrier_shift": flat.barrier_shift,
             "tagged": [int(any(column)) for column in zip(*flat.cell_shift, strict=True)]
             or [0] * len(flat.cells),
+            "write_events": flat.write_events, "read_events": flat.read_events,
+            "concerned": flat.concerned,
         }  # fmt: skip
 
     # ------------------------------------------------------------------------------ search

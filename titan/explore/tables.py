@@ -31,7 +31,8 @@ FENCES = {
     ir.FenceKind.BARRIER_INIT: 3,
 }
 FLAG_DROP, FLAG_TOKEN, FLAG_READ = 1, 2, 4
-BARRIER_WORDS, NAMED_WORDS, CELL_WORDS = 7, 4, 4
+BARRIER_WORDS, NAMED_WORDS, CELL_WORDS = 9, 6, 4
+EVENTS_MAX = 60
 
 
 class TooLargeError(ValueError):
@@ -112,6 +113,10 @@ class Flat:
     cell_shift: list[list[int]] = field(default_factory=list)
     cell_ancient: list[list[int]] = field(default_factory=list)
     barrier_shift: list[list[int]] = field(default_factory=list)
+    follows: bool = False
+    write_events: list[int] = field(default_factory=list)
+    read_events: list[int] = field(default_factory=list)
+    concerned: list[int] = field(default_factory=list)
 
     window: int = WINDOW
     scope: str = ""
@@ -134,4 +139,4 @@ class Flat:
     def flight_words(self) -> int:
         flying = (KINDS["issue"], KINDS["queue_arrive"])
         values = [2 * (n.effects + n.completions) for n in self.nodes if n.kind in flying]
-        return 5 + max(values, default=0)
+        return 6 + max(values, default=0)

@@ -291,6 +291,10 @@ class MemoryRules:
             if not self._map_published(cell, touch.cell, at):
                 kind = FaultKind.MISSING_TENSORMAP_FENCE
                 self._unfenced(kind, at, flight, touch, cell.engine_write)
+            elif self._clocks.weak and not self._map_published(cell, touch.cell, at, seen=True):
+                agent, mark = next(iter(cell.generic_writes.items()), (at.agent, at))
+                instance = self._layout.agents[agent].instances[mark.index]
+                self._weak(Past(mark, instance, True), at, flight.instance, touch.cell)
             return
         if touch.proxy is not ir.Proxy.ASYNC:
             return
@@ -327,13 +331,13 @@ class MemoryRules:
             if not self._engine_mark_cleared(fence, engine, touch.cell, at):
                 self._unfenced(kind, at, flight, touch, engine)
 
-    def _map_published(self, cell: CellTrack, name: Cell, at: Moment) -> bool:
+    def _map_published(self, cell: CellTrack, name: Cell, at: Moment, seen: bool = False) -> bool:
         """Whether each who wrote has released, and an acquire after that is before the moment.
 
         One acquire each suffices: whichever release is the last of a run, one follows it.
         """
         release = ir.FenceKind.TENSORMAP_RELEASE
-        acquires = self._last_fences(ir.FenceKind.TENSORMAP_ACQUIRE, name, at, False)
+        acquires = self._last_fences(ir.FenceKind.TENSORMAP_ACQUIRE, name, at, False, seen)
         written = cell.engine_write
         if written is not None and not any(
             self._engine_mark_cleared(release, written, name, acquire) for acquire in acquires
@@ -341,7 +345,7 @@ class MemoryRules:
             return False
         return all(
             any(
-                self._agent_mark_cleared(release, agent, write.index, name, acquire)
+                self._agent_mark_cleared(release, agent, write.index, name, acquire, seen)
                 for acquire in acquires
             )
             for agent, write in cell.generic_writes.items()

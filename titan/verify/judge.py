@@ -15,6 +15,7 @@ from titan.diagnostics.model import diagnostic
 from titan.kernel.model import Kernel
 from titan.sync.fault import FaultKind
 from titan.sync.program import SyncProgram
+from titan.sync.relays import relays
 from titan.verify import engines
 from titan.verify.engines import Budget
 from titan.verify.model import EngineReport, Finding, Options, Verdict
@@ -107,10 +108,11 @@ def conclude(
 def _verified(finding: Finding, verifying: list[EngineReport], options: Options) -> Finding:
     """VERIFIED for what the report with the widest scope covers.
 
-    Where synchronisation may carry no visibility, only happens-before has decided everything.
+    Where synchronisation may carry no visibility, only happens-before has decided everything; what
+    completed copies do not carry, the explorer sees as well.
     """
-    if finding.program is not None and may_be_weak(finding.program):
-        verifying = [report for report in verifying if report.engine == engines.ORDER]
+    if finding.program is not None:
+        verifying = [item for item in verifying if _decides(item.engine, finding.program)]
         if not verifying:
             note = "whether relaxed or narrow synchronisation carries visibility is not decided"
             return replace(finding, verdict=Verdict.UNDECIDED, notes=(*finding.notes, note))
@@ -130,6 +132,15 @@ def _verified(finding: Finding, verifying: list[EngineReport], options: Options)
         note = "every value of the parameters is required, but only some are covered"
         return replace(finding, verdict=Verdict.UNDECIDED, notes=(*finding.notes, note))
     return replace(finding, verdict=Verdict.VERIFIED)
+
+
+def _decides(engine: str, program: SyncProgram) -> bool:
+    """Whether the engine sees all that may go wrong with what synchronisation makes visible."""
+    if engine == engines.ORDER:
+        return True
+    if may_be_weak(program):
+        return False
+    return engine == engines.EXPLORER or not relays(program)
 
 
 def _problem(program: SyncProgram, report: EngineReport) -> str:

@@ -28,7 +28,7 @@ enum { DONE = 0, FAULT = 1, NEED = 2, BROKEN = 3, STAYS = 4, BLOCKED = 5 };
 /* Why a search broke off (`titan_search.error`). */
 enum {
     ERROR_DIVISION = 1, ERROR_LOCAL_LOOP, ERROR_FLIGHTS, ERROR_NUMBER, ERROR_WINDOW, ERROR_LEVEL,
-    ERROR_MEMORY, ERROR_TRACE
+    ERROR_MEMORY, ERROR_TRACE, ERROR_RELAY
 };
 
 enum {
@@ -82,7 +82,8 @@ typedef struct { word period, threshold, parameter, companion; } class_t;
 typedef struct {
     int32_t agents, roles, barriers, named, cells, pools, parameters, queues, classes;
     int32_t variables, flight_words, window, fixed_words, live_words, mask_words;
-    int32_t off_barriers, off_named, off_cells, off_pools;
+    int32_t off_barriers, off_named, off_cells, off_pools, off_known;
+    int32_t follows; /* whether it is followed who knows of which accesses (visible.c) */
     int32_t refuse_exit, path_rule, war_fence, assume_init;
     const word *code, *nodes, *effects, *completions, *buffers, *pieces, *cell, *barrier, *queue;
     const word *agent, *role, *covers, *parameter, *classes_table, *initial, *per_sizes;
@@ -96,11 +97,15 @@ typedef struct {
     const word *barrier_shift;         /* classes x barriers: phase shift in one period */
     const word *first_values;          /* roles x variables */
     const word *tagged;                /* cells: whether some class shifts the tiles of the cell */
+    const word *write_events;          /* cells: event or -1 */
+    const word *read_events;           /* cells x agents: event or -1 */
+    const word *concerned;             /* agents: events that an access of theirs may rest on */
 } titan_program;
 
 /* Words of one mbarrier, named barrier and cell among the fixed words. */
-enum { B_STATUS, B_OWNER, B_EXPECTED, B_PENDING, B_BYTES, B_PHASE, B_TOKENS, B_WORDS };
-enum { D_ARRIVED, D_EXPECTED, D_AGENTS, D_SYNCS, D_WORDS };
+enum { B_STATUS, B_OWNER, B_EXPECTED, B_PENDING, B_BYTES, B_PHASE, B_TOKENS, B_TELLING, B_TOLD,
+       B_WORDS };
+enum { D_ARRIVED, D_EXPECTED, D_AGENTS, D_SYNCS, D_TELLING, D_TOLD, D_WORDS };
 enum { C_TILE, C_WRITERS, C_READERS, C_MAP, C_WORDS };
 
 /* C_MAP: the agents that have yet to release what they wrote of a tensor map, or this. */
@@ -109,7 +114,7 @@ enum { C_TILE, C_WRITERS, C_READERS, C_MAP, C_WORDS };
 /* Words of an agent's region before its variables, and of a flight before its values.
  * A flight's values: (piece, tile) of every effect, then (barrier, amount) of every completion. */
 enum { A_NODE, A_ISSUED, A_FLIGHTS, A_VARIABLES };
-enum { F_NODE, F_GROUP, F_READING, F_CHUNKS, F_ORDINAL, F_VALUES };
+enum { F_NODE, F_GROUP, F_READING, F_CHUNKS, F_ORDINAL, F_KNOWN, F_VALUES };
 #define GROUP_OPEN (-1)
 
 typedef struct { int32_t actor, agent, ordinal; } step_t;

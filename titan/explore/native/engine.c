@@ -30,16 +30,23 @@ static int do_named_arrive(search_t *s, word *w, int agent, const node_t *node)
     word arrived = named[D_ARRIVED] + agent_info(s, agent)->threads;
     if ((named[D_EXPECTED] != 0 && named[D_EXPECTED] != threads) || arrived > threads)
         return fault(s, 210);
+    if (s->program->follows)
+        named[D_TELLING] |= *known_by(s, w, agent);
     if (arrived < threads) {
         named[D_ARRIVED] = arrived;
         named[D_EXPECTED] = threads;
         named[sync ? D_SYNCS : D_AGENTS] |= bit;
         return sync ? STAYS : DONE;
     }
-    word released = named[D_SYNCS];
+    word released = named[D_SYNCS], told = named[D_TELLING];
     memset(named, 0, sizeof(word) * D_WORDS);
+    named[D_TOLD] = told;
+    if (s->program->follows && sync)
+        *known_by(s, w, agent) |= told;
     for (int other = 0; other < s->program->agents; other++)
         if (released >> other & 1) {
+            if (s->program->follows)
+                *known_by(s, w, other) |= told;
             result = advance(s, w, other);
             if (result != DONE)
                 return result;
@@ -57,6 +64,21 @@ static int blocked_in_sync(const search_t *s, const word *w, int agent)
 
 /* ------------------------------------------------------------------- fences and pools */
 
+/* Whoever rests on the fence of an access has to know of it; `whose` accesses it fences. */
+static void fence_known(search_t *s, word *w, int agent, word kind, word cell, word whose)
+{
+    const word *held = cell_at(s, w, cell);
+    word events = 0;
+    if (kind == FENCE_ACQUIRE ? held[C_MAP] == MAP_RELEASED
+        : kind == FENCE_RELEASE ? held[C_MAP] != MAP_RELEASED && (held[C_MAP] & whose)
+                                : (held[C_WRITERS] & whose & ~ENGINE_BIT) != 0)
+        events |= write_event(s, cell);
+    for (int a = 0; kind == FENCE_ASYNC && a < s->program->agents; a++)
+        if (held[C_READERS] & whose & (word)1 << a)
+            events |= read_event(s, cell, a);
+    fenced(s, w, events, agent);
+}
+
 static void do_fence(search_t *s, word *w, int agent, const node_t *node)
 {
     const titan_program *p = s->program;
@@ -73,6 +95,8 @@ static void do_fence(search_t *s, word *w, int agent, const node_t *node)
     for (int i = 0; i < node->effects; i++, cover++) {
         word *held = cell_at(s, w, cover->cell);
         int path = cover->near && p->path_rule;
+        if (p->follows)
+            fence_known(s, w, agent, node->x, cover->cell, path ? ~(word)0 : (word)1 << agent);
         if (node->x == FENCE_ASYNC) {
             held[C_WRITERS] = path ? 0 : held[C_WRITERS] & ~own;
             held[C_READERS] = path ? 0 : held[C_READERS] & ~own;
@@ -97,9 +121,27 @@ static int do_pool(search_t *s, word *w, int agent, const node_t *node)
     return DONE;
 }
 
+static int do_token_wait(search_t *s, word *w, int agent, const node_t *node)
+{
+    word number;
+    int result = reach_barrier(s, w, agent, node, &number);
+    if (result == DONE && s->program->follows)
+        *known_by(s, w, agent) |= barrier_at(s, w, number)[B_TOLD];
+    return result;
+}
+
+static int do_named_wait(search_t *s, word *w, int agent, const node_t *node)
+{
+    word number;
+    int result = reach_named(s, w, agent, node, &number);
+    if (result == DONE && s->program->follows)
+        *known_by(s, w, agent) |= named_at(s, w, number)[D_TOLD];
+    return result;
+}
+
 static int execute(search_t *s, word *w, int agent)
 {
-    word number, *region = agent_region(s, w, agent);
+    word *region = agent_region(s, w, agent);
     const node_t *node = node_at(s, region[A_NODE]);
     switch (node->kind) {
     case N_ACCESS: return do_access(s, w, agent, node);
@@ -111,10 +153,14 @@ static int execute(search_t *s, word *w, int agent)
     case N_ARRIVE: return do_arrive(s, w, agent, node);
     case N_EXPECT: return do_expect(s, w, agent, node);
     case N_WAIT: return do_wait(s, w, agent, node);
-    case N_TOKEN_WAIT: return reach_barrier(s, w, agent, node, &number);
+    case N_TOKEN_WAIT: return do_token_wait(s, w, agent, node);
     case N_NAMED_SYNC:
     case N_NAMED_ARRIVE: return do_named_arrive(s, w, agent, node);
-    case N_NAMED_WAIT: return reach_named(s, w, agent, node, &number);
+    case N_NAMED_WAIT: return do_named_wait(s, w, agent, node);
+    case N_QUEUE_WAIT:
+        if (s->program->follows && !(node->flags & FLAG_READ))
+            *known_by(s, w, agent) |= *over_in(s, w, agent, node->x);
+        return DONE;
     case N_FENCE: do_fence(s, w, agent, node); return DONE;
     case N_TAKE:
     case N_GIVE: return do_pool(s, w, agent, node);
@@ -234,9 +280,11 @@ static void remove_flight(const search_t *s, word *region, int f)
     *closed = ordered ? *closed - oldest : kept;
 }
 
-static void finish_effects(search_t *s, word *w, const node_t *node, const word *flight)
+/* Returns what is written: events that whoever hears of the end learns. */
+static word finish_effects(search_t *s, word *w, const node_t *node, const word *flight)
 {
     const effect_t *effect = (const effect_t *)s->program->effects + node->effect;
+    word landed = 0;
     for (int e = 0; e < node->effects; e++, effect++) {
         word first, end;
         flight_place(s, flight, e, &first, &end);
@@ -245,11 +293,17 @@ static void finish_effects(search_t *s, word *w, const node_t *node, const word 
                 cell_at(s, w, cell)[C_TILE] = kept_tile(s, cell, flight[F_VALUES + 2 * e + 1]);
             if (effect->proxy == PROXY_GENERIC)
                 mark_cell(s, w, cell, (int)effect->write, ENGINE_BIT);
+            if (s->program->follows && effect->write) {
+                written(s, w, cell, -1);
+                landed |= write_event(s, cell);
+            }
         }
     }
+    return landed;
 }
 
-static int finish_completions(search_t *s, word *w, const node_t *node, const word *flight)
+static int finish_completions(search_t *s, word *w, const node_t *node, const word *flight,
+                              word told)
 {
     const word *values = flight + F_VALUES + 2 * node->effects;
     int last = flight[F_CHUNKS] == 1;
@@ -261,6 +315,7 @@ static int finish_completions(search_t *s, word *w, const node_t *node, const wo
             return result;
         if (cta_gone(s, w, ((const barrier_t *)s->program->barrier)[number].cta))
             return fault(s, 211);
+        barrier[B_TELLING] |= told;
         if (node->kind == N_QUEUE_ARRIVE) {
             result = count_down(s, number, barrier, amount, 0);
         } else {
@@ -320,9 +375,15 @@ static int engine(search_t *s, word *w, int agent, int f, int actor)
         retire(s, region, queue);
         return DONE;
     }
-    if (flight[F_CHUNKS] == 1)
-        finish_effects(s, w, node, flight);
-    int result = finish_completions(s, w, node, flight);
+    word told = flight[F_CHUNKS] == 1 ? finish_effects(s, w, node, flight) : 0;
+    if (s->program->follows && queue < s->program->queues) {
+        *over_in(s, w, agent, queue) |= told;
+        /* An arrival tells what its agent knew, and of what its queue has finished before it. */
+        if (node->kind == N_QUEUE_ARRIVE)
+            told = flight[F_KNOWN]
+                   | (queue_info(s, queue)->ordered ? *over_in(s, w, agent, queue) : 0);
+    }
+    int result = finish_completions(s, w, node, flight, told);
     if (flight[F_CHUNKS] > 1)
         flight[F_CHUNKS] -= 1;
     else
@@ -405,6 +466,8 @@ static int take_step(search_t *s, word *w, const step_t *step)
     } else {
         result = engine(s, w, step->agent, step->ordinal, step->actor);
     }
+    if (result == DONE && s->program->follows)
+        forget_common(s, w);
     if (result == DONE)
         result = check_exit(s, w);
     return result == DONE ? check_lapped(s, w) : result;

@@ -159,8 +159,15 @@ static int do_access(search_t *s, word *w, int agent, const node_t *node)
             if (result != DONE)
                 return result;
         }
+    for (int e = 0; s->program->follows && e < node->effects; e++)
+        for (word cell = places[e].first; cell < places[e].end; cell++)
+            rests_on(s, w, agent, cell, (int)effects[e].write, 0);
     for (int e = 0; e < node->effects; e++)
         for (word cell = places[e].first; cell < places[e].end; cell++) {
+            if (s->program->follows && effects[e].write)
+                written(s, w, cell, agent);
+            else if (s->program->follows)
+                happen(s, w, read_event(s, cell, agent), agent);
             if (effects[e].write)
                 cell_at(s, w, cell)[C_TILE] = kept_tile(s, cell, places[e].tile);
             mark_cell(s, w, cell, (int)effects[e].write, (word)1 << agent);
@@ -219,6 +226,18 @@ static int do_completions(search_t *s, word *w, int agent, const node_t *node, w
     return DONE;
 }
 
+/* The data path itself makes known what is over in a pipelined queue. */
+static void issue_rests_on(search_t *s, const word *w, int agent, const node_t *node,
+                           const place_t *places)
+{
+    const effect_t *effects = (const effect_t *)s->program->effects + node->effect;
+    int pipe = node->x < s->program->queues && queue_info(s, node->x)->pipelined;
+    word more = pipe ? *over_in(s, w, agent, node->x) : 0;
+    for (int e = 0; e < node->effects; e++)
+        for (word cell = places[e].first; cell < places[e].end; cell++)
+            rests_on(s, w, agent, cell, (int)effects[e].write, more);
+}
+
 static int do_issue(search_t *s, word *w, int agent, const node_t *node)
 {
     const effect_t *effects = (const effect_t *)s->program->effects + node->effect;
@@ -242,6 +261,8 @@ static int do_issue(search_t *s, word *w, int agent, const node_t *node)
     int result = do_completions(s, w, agent, node, ends);
     if (result != DONE)
         return result;
+    if (s->program->follows)
+        issue_rests_on(s, w, agent, node, places);
     word *flight = new_flight(s, region, region[A_NODE], node->x);
     if (!flight)
         return BROKEN;
@@ -272,6 +293,7 @@ static int do_queue_arrive(search_t *s, word *w, int agent, const node_t *node)
     if (!flight)
         return BROKEN;
     flight[F_CHUNKS] = 1;
+    flight[F_KNOWN] = s->program->follows ? *known_by(s, w, agent) : 0;
     flight[F_VALUES] = node->chunks + index; /* `chunks` of such a node is its first barrier */
     flight[F_VALUES + 1] = count;
     return DONE;
@@ -353,6 +375,8 @@ static int close_phase(search_t *s, word number, word *barrier)
         if (!((const barrier_t *)s->program->barrier)[number].phase)
             barrier[B_PHASE] &= 1;
         barrier[B_TOKENS] = 0;
+        barrier[B_TOLD] = barrier[B_TELLING];
+        barrier[B_TELLING] = 0;
     }
     return DONE;
 }
@@ -381,6 +405,8 @@ static int do_arrive(search_t *s, word *w, int agent, const node_t *node)
         barrier[B_TOKENS] |= (word)1 << agent;
     if (node->flags & FLAG_DROP)
         barrier[B_EXPECTED] -= count;
+    if (s->program->follows && count > 0)
+        barrier[B_TELLING] |= *known_by(s, w, agent);
     return count_down(s, number, barrier, count, bytes);
 }
 
@@ -404,6 +430,8 @@ static int do_wait(search_t *s, word *w, int agent, const node_t *node)
 {
     word number, meant;
     int result = reach_barrier(s, w, agent, node, &number);
+    if (result == DONE && s->program->follows)
+        *known_by(s, w, agent) |= barrier_at(s, w, number)[B_TOLD];
     if (result != DONE || node->c < 0)
         return result;
     result = agent_value(s, w, agent, node->c, &meant);

@@ -154,8 +154,8 @@ search_t *titan_new(const titan_program *p, int symmetry, int partial_order, int
     if (!s)
         return NULL;
     s->program = p;
-    s->symmetry = symmetry;
-    s->partial_order = partial_order;
+    s->symmetry = symmetry && !p->follows;
+    s->partial_order = partial_order && !p->follows;
     s->states_max = states_max;
     s->bytes_max = (size_t)bytes_max;
     s->region_words = A_VARIABLES + p->variables + p->queues + FLIGHTS_MAX * p->flight_words;

@@ -60,6 +60,8 @@ static uint8_t *put_agent(const search_t *s, uint8_t *to, const word *region, in
         to = put(to, flight[F_NODE]);
         to = put(to, flight[F_GROUP]);
         to = put(to, flight[F_CHUNKS] * 2 + flight[F_READING]);
+        if (p->follows)
+            to = put(to, flight[F_KNOWN]);
         for (int v = 0; v < 2 * (node->effects + node->completions); v++)
             to = put(to, flight[F_VALUES + v]);
     }
@@ -86,7 +88,9 @@ static const uint8_t *get_agent(const search_t *s, const uint8_t *from, word *re
         from = get(from, &both);
         flight[F_CHUNKS] = both >> 1;
         flight[F_READING] = both & 1;
-        flight[F_ORDINAL] = 0;
+        flight[F_ORDINAL] = flight[F_KNOWN] = 0;
+        if (p->follows)
+            from = get(from, flight + F_KNOWN);
         const node_t *node = node_at(s, flight[F_NODE]);
         for (int v = 0; v < 2 * (node->effects + node->completions); v++)
             from = get(from, flight + F_VALUES + v);

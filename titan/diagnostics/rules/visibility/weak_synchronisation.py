@@ -3,7 +3,8 @@
 ## What it means
 
 Two accesses are connected by an arrive and a wait, or by atomics, that are relaxed or whose scope
-does not contain both threads.
+does not contain both threads; or by nothing but the completion of a bulk copy, which publishes what
+the copy wrote and nothing that its issuer did before.
 
 ## Why it is a fault
 
@@ -19,11 +20,12 @@ Counting still works, so the wait passes at the right time, but the data need no
 ## What to do
 
 Use release and acquire at a scope that contains both (`cluster` between CTAs), or put fences around
-the relaxed pair.
+the relaxed pair. Arrive at the barrier behind the stores, not before them.
 
 ## Source
 
-PTX ISA, memory consistency model: morally strong operations and causality order.
+PTX ISA, memory consistency model: morally strong operations and causality order; asynchronous
+operations in program order.
 """
 
 CODE = "TTN305"

@@ -1,0 +1,122 @@
+"""Whether the completion of a transfer may have to stand for more than the transfer itself.
+
+A completed bulk copy publishes what it has written, and nothing that its issuer did or knew before
+(PTX, "Asynchronous Operations in Program Order"). Where the issuer arrives at the same barrier
+anyway, after all that it has to tell and before it issues, the arrival publishes the rest, and it
+makes no difference. `relays` says of a program whether that is so everywhere.
+
+The argument. Say that every other synchronisation carries visibility (titan/verify/weak.py), and
+that every issue that completes on barrier b comes after an arrival of the same agent at b, without
+an access, a fence or a wait in between. Then whatever is ordered is visible. By induction over a
+run: the flight takes part in the phase of that arrival, or in a later one. In the first case what
+its issuer knew is what the arrival published to that phase. In the second, every arrival at the
+later phase is after the completion of the earlier one, or it could have fallen into that
+(titan/order/phases.py), so it publishes what its agent had learnt of it, by induction all of it.
+What an agent issues before it has accessed, fenced or learnt anything has nothing to tell.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from titan.sync import program as ir
+from titan.sync.expression import Constant, names_of
+
+# What an agent has published to each barrier since it last had something new to tell; None: it
+# has had nothing to tell so far.
+Told = frozenset[ir.Reference] | None
+_NOTHING_TOLD: frozenset[ir.Reference] = frozenset()
+_LEARNING = (ir.Wait, ir.TokenWait, ir.BarrierSync, ir.BarrierWait, ir.QueueWait)
+
+
+def relays(program: ir.SyncProgram) -> bool:
+    """Whether some completion may have to carry what its issuer knew."""
+    shared = _shared_storages(program)
+    return any(_Role(program, shared).relays(role) for role in program.roles)
+
+
+def _shared_storages(program: ir.SyncProgram) -> set[str]:
+    """Memory that more than one agent uses."""
+    storages = {buffer.name: buffer.storage or buffer.name for buffer in program.buffers}
+    users: dict[str, set[str]] = defaultdict(set)
+    crowds: set[str] = set()
+    for role in program.roles:
+        for operation in ir.walk(role.body):
+            for effect in getattr(operation, "effects", ()):
+                storage = storages[effect.buffer]
+                users[storage].add(role.name)
+                if role.agents > 1:
+                    crowds.add(storage)
+    return crowds | {storage for storage, roles in users.items() if len(roles) > 1}
+
+
+class _Role:
+    """The control flow of one role, with what it has told so far."""
+
+    def __init__(self, program: ir.SyncProgram, shared: set[str]) -> None:
+        self._storages = {buffer.name: buffer.storage or buffer.name for buffer in program.buffers}
+        self._shared = shared
+        self._outer = {parameter.name: parameter.per for parameter in program.parameters}
+        self._found = False
+
+    def relays(self, role: ir.Role) -> bool:
+        self._block(role.body, None)
+        return self._found
+
+    def _block(self, block: ir.Block, told: Told) -> Told:
+        for operation in block:
+            told = self._operation(operation, told)
+        return told
+
+    def _operation(self, operation: ir.Operation, told: Told) -> Told:
+        match operation:
+            case ir.Loop():
+                return self._loop(operation, told)
+            case ir.Branch(then=then, otherwise=otherwise):
+                return _both(self._block(then, told), self._block(otherwise, told))
+            case ir.Assign(variable=variable):
+                return self._forget(told, variable)
+            case ir.Arrive(order=ir.Order.SYNCHRONISING, count=count) if _counts(count):
+                return told if told is None else told | {operation.barrier}
+            case ir.Asynchronous(completes=completes):
+                barriers = {completion.barrier for completion in completes}
+                if told is not None and not barriers <= told:
+                    self._found = True
+                return told
+            case ir.Access(effects=effects):
+                shared = any(self._storages[effect.buffer] in self._shared for effect in effects)
+                return _NOTHING_TOLD if shared else told
+        return _NOTHING_TOLD if isinstance(operation, (*_LEARNING, ir.Fence)) else told
+
+    def _loop(self, loop: ir.Loop, told: Told) -> Told:
+        """What holds at every test of the loop."""
+        told = self._forget(told, loop.variable)
+        while True:
+            turned = self._forget(self._block(loop.body, told), loop.variable)
+            again = _both(told, turned)
+            if again == told:
+                return told
+            told = again
+
+    def _forget(self, told: Told, variable: str) -> Told:
+        """A variable changes: a barrier that it chose is another one now."""
+        if told is None:
+            return None
+        return frozenset(
+            barrier
+            for barrier in told
+            if all(
+                variable not in (name, self._outer.get(name)) for name in names_of(barrier.index)
+            )
+        )
+
+
+def _counts(count: object) -> bool:
+    return isinstance(count, Constant) and count.value > 0
+
+
+def _both(one: Told, other: Told) -> Told:
+    """What holds on either way."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
