@@ -242,12 +242,9 @@ inline void bulk_wait_read(TITAN_LINE) {
 inline float bits_to_float(u32 bits) { return emulation::float_of(bits); }
 inline u32 float_to_bits(float value) { return emulation::bits_of(value); }
 inline float infinity() { return INFINITY; }
-inline float maximum(float first, float second) {
-  return std::isnan(first) || std::isnan(second) ? NAN : first > second ? first : second;
-}
-inline float minimum(float first, float second) {
-  return std::isnan(first) || std::isnan(second) ? NAN : first < second ? first : second;
-}
+// Of a number and a NaN, the number.
+inline float maximum(float first, float second) { return std::fmax(first, second); }
+inline float minimum(float first, float second) { return std::fmin(first, second); }
 inline float exp2_fast(float value) {
   return emulation::flushed(std::exp2(emulation::flushed(value)));
 }
@@ -261,7 +258,8 @@ inline float activation_relu(float value) { return maximum(value, 0.0f); }
 inline float activation_tanh(float value) { return std::tanh(value); }
 inline float activation_silu(float value) { return value / (1.0f + std::exp(-value)); }
 inline float activation_gelu(float value) {
-  return 0.5f * value * (1.0f + std::erf(value * 0.70710678118654752f));
+  const double x = value, inner = 0.7978845608028654 * (x + 0.044715 * x * x * x);
+  return static_cast<float>(0.5 * x * (1 + std::tanh(inner)));
 }
 template <class Type>
 inline u32 pack_pair(float low, float high) {
@@ -348,6 +346,8 @@ template <int Count>
 inline void hold(float (&)[Count]) {}
 template <int Count>
 inline void hold(u32 (&)[Count]) {}
+template <int Count>
+inline void discard(float (&)[Count]) {}
 
 template <int Swizzle>
 inline u64 shared_descriptor(const void *start, u32 leading_bytes, u32 stride_bytes) {
