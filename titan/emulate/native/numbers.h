@@ -66,8 +66,9 @@ inline std::uint32_t encode_small(float value, int exponent, int mantissa, bool 
   const std::uint32_t largest = infinities ? infinity - 1 : all - 1;
   if (std::isnan(value)) return infinities ? sign | infinity | 1u << (mantissa - 1) : sign | all;
   const double magnitude = std::fabs(static_cast<double>(value));
+  if (magnitude == 0) return sign;
   int power = 0;
-  if (magnitude != 0) std::frexp(magnitude, &power);
+  std::frexp(magnitude, &power);
   const int low = 1 - bias;  // exponent of the smallest normal number
   const int scale = (power - 1 < low ? low : power - 1) - mantissa;
   const double steps = std::nearbyint(std::ldexp(magnitude, -scale));
