@@ -43,6 +43,45 @@ program:
         - load: A = t
         - arrive: empty
 """
+COPIES = """\
+titan: 1
+kernel: store_and_copy
+target: sm_90a
+sizes: {tiles: any}
+buffers:
+  A: {bytes: 64}
+  x: {bytes: 64}
+barriers:
+  full: {count: 1}
+  empty: {count: 1}
+roles:
+  writer: {warps: 1}
+  reader: {warps: 1}
+program:
+  writer:
+    - for: t in 0..tiles
+      do:
+        - wait: empty
+          phase: t - 1
+        - if: t == 40
+          then:
+            - {arrive: full, bytes: 64}
+            - store: x = t
+          else:
+            - store: x = t
+            - {arrive: full, bytes: 64}
+        - bulk_load: A = t
+          completes: full
+  reader:
+    - for: t in 0..tiles
+      do:
+        - wait: full
+          phase: t
+        - load: x = t
+        - load: A = t
+        - fence: async
+        - arrive: empty
+"""
 PAIR = """\
 titan: 1
 kernel: pair
@@ -93,6 +132,22 @@ def test_it_is_refuted_where_the_bound_reaches_it() -> None:
     finding = verify_kernel(family.kernels[0], options)
     assert finding.verdict is Verdict.REFUTED
     assert finding.trace is not None and finding.trace.fault.kind == "TTN305"
+
+
+def test_a_store_behind_the_arrival_is_not_said_to_be_published_by_the_copy() -> None:
+    options = Options(save_traces=None, seconds_max=10.0)
+    finding = verify_kernel(kernel_of(COPIES), options)
+    assert finding.verdict is Verdict.VERIFIED
+    ((name, values),) = finding.coverage.parameters
+    assert name == "tiles" and values is not None and max(values) < 40
+    required = Options(save_traces=None, seconds_max=10.0, require="any")
+    assert verify_kernel(kernel_of(COPIES), required).verdict is Verdict.UNDECIDED
+    early = kernel_of(COPIES.replace("t == 40", "t == 0"))
+    finding = verify_kernel(early, options)
+    assert finding.verdict is Verdict.REFUTED
+    assert finding.trace is not None and finding.trace.fault.kind == "TTN305"
+    never = verify_kernel(kernel_of(COPIES.replace("t == 40", "t < 0")), options)
+    assert never.verdict is Verdict.VERIFIED and never.coverage.parameters == (("tiles", None),)
 
 
 @pytest.mark.parametrize(
