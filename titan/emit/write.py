@@ -9,6 +9,8 @@ where, the templates of backends/sm_90a only spell it. The output depends on the
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from titan.emit.expressions import Scope, product
@@ -420,17 +422,23 @@ def _reads(sites: tuple[Site, ...]) -> dict[int, ir.Access]:
     return found
 
 
-def _fill(context: dict[str, Any]) -> str:
+@cache
+def _environment(folder: Path) -> Any:
+    """One for a process: templates are compiled once, and again where their files change."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    environment = Environment(
-        loader=FileSystemLoader(root("backends") / TARGET),
+    return Environment(
+        loader=FileSystemLoader(folder),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
     )
+
+
+def _fill(context: dict[str, Any]) -> str:
+    environment = _environment(root("backends") / TARGET)
     text = environment.get_template("kernel.cu.j2").render(context)
     return "\n".join(line.rstrip() for line in text.split("\n"))
 
