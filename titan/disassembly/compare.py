@@ -241,6 +241,9 @@ class _Whole:
                     issuers.setdefault(queue, set()).update(by)
             elif kind == WARP:
                 good = bool(by) and (by == elected or len(by) == 1)
+                if lanes - elected and not all(event.warp_met for _, event in done):
+                    text = f"{occurrence.text}: one thread arrives before its warp has met"
+                    self.result.fault(f"{where}: {text}")
             if not good:
                 count = "nobody" if not by else f"lanes {sorted(by)} of {sorted(lanes)}"
                 self.result.fault(f"{where}: {occurrence.text} is executed by {count}")

@@ -1,10 +1,11 @@
 """Runs the integer part of a kernel's PTX for one thread, and notes what synchronises.
 
-Nothing blocks: a test of a barrier succeeds at once, so that the thread goes through the path that
-it takes when everybody else does their part. What depends on data (floats, loads) is not known; a
-branch on it is refused, since the order of the synchronising instructions would depend on data.
-The thread is the elected one exactly if it is lane 0 of its warp. `shfl.idx` gives the thread's own
-value, which holds for what is the same in the warp; the emitter uses it for nothing else.
+Nothing blocks: every test of a barrier fails once and then succeeds, so that the thread goes
+through the path that it takes when everybody else does their part, and shows that it tests again.
+What depends on data (floats, loads) is not known; a branch on it is refused, since the order of the
+synchronising instructions would depend on data. The thread is the elected one exactly if it is lane
+0 of its warp. `shfl.idx` gives the thread's own value, which holds for what is the same in the
+warp; the emitter uses it for nothing else.
 """
 
 from __future__ import annotations
@@ -32,12 +33,16 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a thread did: its kind, numbers (None: not known), modifiers, and the line."""
+    """What a thread did: its kind, numbers (None: not known), modifiers, and the line.
+
+    `warp_met`: since its last event the thread has met the others of its warp (`bar.warp.sync`).
+    """
 
     kind: str
     values: tuple[Bits, ...]
     modifiers: tuple[str, ...]
     line: int
+    warp_met: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,8 @@ class _Machine:
         self.thread = thread
         self.registers: dict[str, Bits] = {}
         self.ran = Ran()
+        self.warp_met = False
+        self.failed: tuple[int, Bits, Bits] | None = None  # a test of a barrier that failed
         self.symbols = {
             parameter.name: PARAMETER_BASE + i * STRIDE
             for i, parameter in enumerate(kernel.parameters)
@@ -112,6 +119,7 @@ class _Machine:
                 break
             else:
                 self._step(here)
+        self._passed_by()
         return self.ran
 
     def _step(self, here: Instruction) -> None:
@@ -229,8 +237,16 @@ class _Machine:
     # What is noted
 
     def note(self, kind: str, here: Instruction, *values: Bits) -> None:
+        self._passed_by()
         self.ran.seen.add(here.line)
-        self.ran.events.append(Event(kind, values, here.modifiers, here.line))
+        self.ran.events.append(Event(kind, values, here.modifiers, here.line, self.warp_met))
+        self.warp_met = False
+
+    def _passed_by(self) -> None:
+        """A thread that goes on after a test that failed does not wait."""
+        if self.failed is not None:
+            line, self.failed = self.failed[0], None
+            self.ran.events.append(Event("test without waiting", (), (), line))
 
     def _access(self, here: Instruction) -> None:
         """Loads of parameters give the launch's numbers; accesses of shared memory are noted."""
@@ -263,7 +279,13 @@ class _Machine:
             self.note("init", here, address, self._value(here.operands[1]))
         elif what in ("try_wait", "test_wait"):
             address, parity = self._address(here.operands[1]), self._value(here.operands[2])
-            self._set(here.operands[0], 1)
+            test = here.line, address, parity
+            self._set(here.operands[0], int(self.failed == test))
+            if self.failed != test:
+                self._passed_by()
+                self.failed = test
+                return
+            self.failed = None
             self.note("wait" if "parity" in here.modifiers else "other", here, address, parity)
         elif what in ("arrive", "arrive_drop"):
             self._arrival(here)
@@ -339,6 +361,7 @@ class _Machine:
         """`bar.*` and `barrier.*`."""
         words = here.modifiers
         if "warp" in words:
+            self.warp_met = True
             return
         if "cluster" in words:
             self.note("cluster_arrive" if "arrive" in words else "cluster_wait", here)

@@ -32,6 +32,7 @@ from titan.package.verdicts import Question
 from titan.schedule.check import check as schedule_faults
 from titan.schedule.model import Evidence, Schedule
 from titan.schedule.store import as_data, certify, digest, read_text
+from titan.source.yaml import parse_text
 
 if TYPE_CHECKING:
     from titan.kernel.model import Kernel
@@ -119,7 +120,7 @@ class _Package:
         self._constructed(tile, loop, schedule, shape)
         kernel, program = self._lowered(tile)
         self._emitted(tile, kernel, program)
-        question = self._question(program)
+        question = self._question(kernel, program)
         return self._statements(evidence), question
 
     def _tile(self) -> TileProgram:
@@ -162,27 +163,32 @@ class _Package:
 
     def _schedule(self, loop: Loop) -> tuple[Schedule, Evidence]:
         """Read, judged by the schedule checker, and its claim derived anew."""
-        from titan.machine.load import Refused
-
         raw = self.files[contents.SCHEDULE]
         data = contents.from_json(raw, contents.SCHEDULE)
         schedule, evidence = _read_schedule(data, loop)
-        try:
-            again, claim = read_text(self.text(contents.SCHEDULE), contents.SCHEDULE, loop)
-        except Refused as refused:
-            raise Broken(f"schedule.json: {_told(list(refused.diagnostics))}") from None
+        claim: dict[str, Any] = {}
+        if "refutations" in data["claim"]:
+            claim = self._refutations(loop)
         refutations = tuple(claim.get("refutations", ()))
-        if again != schedule:
-            raise Broken("schedule.json can be read in two ways")
         _same(as_data(loop, schedule, evidence, refutations), data, "schedule.json")
         if contents.to_json(data) != raw:
             raise Broken("schedule.json is not written as titan writes it")
+        claim |= {"kind": evidence.kind, "lower_bound": evidence.lower_bound}
         faults = schedule_faults(loop, schedule) or certify(loop, schedule, claim)
         if faults:
             raise Broken(f"schedule.json: {contents.printable(faults[0].text)}")
         _same(schedule_section(loop, schedule, evidence), self.data["schedule"], "schedule")
         _check_claim(loop, schedule, evidence)
         return schedule, evidence
+
+    def _refutations(self, loop: Loop) -> dict[str, Any]:
+        """The claim as schedule files are read otherwise: refutations have a form of their own."""
+        from titan.machine.load import Refused
+
+        try:
+            return read_text(self.text(contents.SCHEDULE), contents.SCHEDULE, loop)[1]
+        except Refused as refused:
+            raise Broken(f"schedule.json: {_told(list(refused.diagnostics))}") from None
 
     def _timeline(self, loop: Loop, schedule: Schedule) -> None:
         from titan.report.schedule_trace import trace
@@ -239,13 +245,13 @@ class _Package:
 
     def _lowered(self, tile: TileProgram) -> tuple[Kernel, SyncProgram]:
         """The kernel without computations, its sync program with them."""
-        from titan.kernel.decode import decode_text
+        from titan.kernel.decode import decode
         from titan.legality.check import examine
         from titan.verify.lowering import Refusal, sync_program
 
-        text = self.text(contents.PIPELINE)
-        family, errors = decode_text(text, contents.PIPELINE)
-        whole, more = decode_text(text, contents.PIPELINE, computations=True)
+        tree, broken = parse_text(self.text(contents.PIPELINE), contents.PIPELINE)
+        family, errors = decode(tree, broken, contents.PIPELINE, {})
+        whole, more = decode(tree, broken, contents.PIPELINE, {}, computations=True)
         if family is None or whole is None:
             raise Broken(f"pipeline.yaml: {_told([*errors, *more])}")
         if len(family.kernels) != 1:
@@ -283,14 +289,14 @@ class _Package:
         if manifest != self.files[contents.MANIFEST]:
             raise Broken("manifest.json is not written as titan writes it")
 
-    def _question(self, program: SyncProgram) -> Question:
+    def _question(self, kernel: Kernel, program: SyncProgram) -> Question:
         section = self.data["verification"]
         keys = ("verdict", "engine", "scope", "policies")
         if not isinstance(section, dict) or tuple(section) != keys:
             raise Broken("the certificate's `verification` lacks a field or has an unknown one")
         if section["verdict"] != "verified":
             raise Broken("the certificate does not say that the pipeline is verified")
-        return Question.of(self.text(contents.PIPELINE), program, section)
+        return Question.of(self.text(contents.PIPELINE), kernel, program, section)
 
     def _statements(self, evidence: Evidence) -> tuple[str, ...]:
         """What the package claims and this check does not derive."""

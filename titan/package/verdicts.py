@@ -27,7 +27,7 @@ from titan.package.difference import difference
 if TYPE_CHECKING:
     from titan.kernel.model import Kernel
     from titan.sync.program import SyncProgram
-    from titan.verify.model import Finding
+    from titan.verify.model import Coverage, Finding
 
 ENGINES = ("explorer", "happens-before")
 DECIDING = ("sync", "explore", "order", "verify")
@@ -36,22 +36,29 @@ Sizes = tuple[tuple[str, tuple[int, ...] | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`stated` is the certificate's `verification`; `key` is the same for equal questions."""
+    """`stated` is the certificate's `verification`; `key` is the same for equal questions.
+
+    `coverage` is what a verdict on the kernel covers, its parameters still open.
+    """
 
     key: str
     pipeline: str
     engine: str
     every_value: bool
     stated: dict[str, Any]
+    coverage: Coverage
 
     @staticmethod
-    def of(pipeline: str, program: SyncProgram, stated: dict[str, Any]) -> Question:
+    def of(pipeline: str, kernel: Kernel, program: SyncProgram, stated: dict[str, Any]) -> Question:
+        from titan.verify.pipeline import coverage_of
+
         engine = stated["engine"] if stated["engine"] in ENGINES else ""
         every = _says_any(stated["scope"])
         text = "\0".join(
             (canonical.canonical(canonical.nameless(program)), engine, str(every), fingerprint())
         )
-        return Question(hashlib.sha256(text.encode()).hexdigest(), pipeline, engine, every, stated)
+        key = hashlib.sha256(text.encode()).hexdigest()
+        return Question(key, pipeline, engine, every, stated, coverage_of(kernel))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +110,9 @@ def answer(question: Question, seconds: float) -> Answer:
 
 def fault_of(question: Question, given: Answer) -> str:
     """Why the verdict that a certificate states is not the one that was found, or nothing."""
-    from titan.verify.pipeline import coverage_of
-
     if given.fault:
         return given.fault
-    coverage = replace(coverage_of(_kernel(question)), parameters=given.sizes)
+    coverage = replace(question.coverage, parameters=given.sizes)
     expected = {
         "verdict": "verified",
         "engine": question.engine,
@@ -130,11 +135,10 @@ def _decide(kernel: Kernel, question: Question, seconds: float) -> Finding:
     from titan.verify.judge import conclude
     from titan.verify.lowering import sync_program
     from titan.verify.model import Finding, Options, Verdict
-    from titan.verify.pipeline import coverage_of
 
     program = sync_program(kernel).program
     finding = Finding(kernel.path, kernel.name, kernel.target, Verdict.UNDECIDED)
-    finding = replace(finding, coverage=coverage_of(kernel))
+    finding = replace(finding, coverage=question.coverage)
     options = Options(seconds_max=seconds, save_traces=None)
     budget = engines.Budget(options.states_max, seconds)
     if question.engine == engines.ORDER:
