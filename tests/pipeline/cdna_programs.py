@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from titan.sync.expression import parse_expression
+from dataclasses import replace
+
+from titan.sync.expression import Expression, parse_expression, substitute
 from titan.sync.program import Parameter
 from titan.tile.model import (
     Carried,
@@ -34,6 +36,28 @@ def load(name: str, at: View, rows: int, columns: int, dtype: str) -> TileOperat
     return TileOperation(name, "load", (), Value(name, rows, columns, dtype, S), at)
 
 
+def with_numbers(tile: TileProgram) -> TileProgram:
+    """The sizes put in, as the decoder of tile files does."""
+    sizes: dict[str, Expression | int] = dict(tile.sizes)
+
+    def put(expression: Expression) -> Expression:
+        return substitute(expression, sizes)
+
+    def operation(item: TileOperation) -> TileOperation:
+        at = item.view and View(item.view.tensor, tuple(map(put, item.view.offsets)))
+        return replace(item, view=at, condition=item.condition and put(item.condition))
+
+    return replace(
+        tile,
+        tensors=tuple(replace(item, shape=tuple(map(put, item.shape))) for item in tile.tensors),
+        work=tuple(replace(item, count=put(item.count)) for item in tile.work),
+        trip_count=put(tile.trip_count),
+        before=tuple(map(operation, tile.before)),
+        body=tuple(map(operation, tile.body)),
+        after=tuple(map(operation, tile.after)),
+    )
+
+
 def gemm(
     rows: int = 128,
     columns: int = 128,
@@ -54,7 +78,7 @@ def gemm(
     narrow = TileOperation(
         "narrow", "convert", ("activated",), Value("narrow", rows, columns, dtype, F)
     )
-    return TileProgram(
+    return with_numbers(TileProgram(
         name="gemm_bias_act",
         target=target,
         sizes=(("rows", rows), ("columns", columns), ("k_tile", k_tile)),
@@ -90,7 +114,7 @@ def gemm(
         carried=(Carried(acc, 0.0, "acc_next"),),
         groups=groups,
         depth=depth,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def elementwise(groups: int = 4, target: str = "gfx942", columns: int = 128) -> TileProgram:
@@ -101,7 +125,7 @@ def elementwise(groups: int = 4, target: str = "gfx942", columns: int = 128) -> 
         made = Value(name, rows, columns, "f32", F)
         return TileOperation(name, kind, (operand,), made, **more)  # type: ignore[arg-type]
 
-    return TileProgram(
+    return with_numbers(TileProgram(
         name="silu_half",
         target=target,
         sizes=(("rows", rows), ("columns", columns)),
@@ -123,7 +147,7 @@ def elementwise(groups: int = 4, target: str = "gfx942", columns: int = 128) -> 
         ),
         after=(),
         groups=groups,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def row_sum(groups: int = 4, target: str = "gfx942", columns: int = 64) -> TileProgram:
@@ -139,60 +163,66 @@ def row_sum(groups: int = 4, target: str = "gfx942", columns: int = 64) -> TileP
         made = Value(name, rows, columns, "f32", F)
         return TileOperation(name, kind, operands, made, **more)  # type: ignore[arg-type]
 
-    return TileProgram(
-        name="row_statistics",
-        target=target,
-        sizes=(("rows", rows), ("columns", columns)),
-        parameters=parameters("M", "N"),
-        tensors=(
-            tensor("x", "f32", "M", "N"),
-            tensor("sums", "f32", "M", output=True),
-            tensor("tops", "f32", "M", output=True),
-        ),
-        work=(WorkDimension("m", parse_expression("(M + rows - 1) // rows")),),
-        loop_variable="n",
-        trip_count=parse_expression("(N + columns - 1) // columns"),
-        before=(),
-        body=(
-            load("x_tile", view("x", "m * rows", "n * columns"), rows, columns, "f32"),
-            fragment("wide", "read", "x_tile"),
-            row("tile_sum", "row_sum", "wide"),
-            row("total_next", "add", "total", "tile_sum"),
-            fragment("inside", "mask", "wide", condition=bound, number=float("-inf")),
-            row("tile_top", "row_max", "inside"),
-            row("top_next", "maximum", "top", "tile_top"),
-        ),
-        after=(
-            TileOperation("s_out", "store", ("total",), None, view("sums", "m * rows")),
-            TileOperation("t_out", "store", ("top",), None, view("tops", "m * rows")),
-        ),
-        carried=(
-            Carried(total, 0.0, "total_next"),
-            Carried(top, float("-inf"), "top_next"),
-        ),
-        groups=groups,
+    return with_numbers(
+        TileProgram(
+            name="row_statistics",
+            target=target,
+            sizes=(("rows", rows), ("columns", columns)),
+            parameters=parameters("M", "N"),
+            tensors=(
+                tensor("x", "f32", "M", "N"),
+                tensor("sums", "f32", "M", output=True),
+                tensor("tops", "f32", "M", output=True),
+            ),
+            work=(WorkDimension("m", parse_expression("(M + rows - 1) // rows")),),
+            loop_variable="n",
+            trip_count=parse_expression("(N + columns - 1) // columns"),
+            before=(),
+            body=(
+                load("x_tile", view("x", "m * rows", "n * columns"), rows, columns, "f32"),
+                fragment("wide", "read", "x_tile"),
+                row("tile_sum", "row_sum", "wide"),
+                row("total_next", "add", "total", "tile_sum"),
+                fragment("inside", "mask", "wide", condition=bound, number=float("-inf")),
+                row("tile_top", "row_max", "inside"),
+                row("top_next", "maximum", "top", "tile_top"),
+            ),
+            after=(
+                TileOperation("s_out", "store", ("total",), None, view("sums", "m * rows")),
+                TileOperation("t_out", "store", ("top",), None, view("tops", "m * rows")),
+            ),
+            carried=(
+                Carried(total, 0.0, "total_next"),
+                Carried(top, float("-inf"), "top_next"),
+            ),
+            groups=groups,
+        )
     )
 
 
 def copy(groups: int = 4, target: str = "gfx942", columns: int = 64) -> TileProgram:
     """y = x, through LDS."""
     rows = 16 * groups
-    return TileProgram(
-        name="copy_tiles",
-        target=target,
-        sizes=(("rows", rows), ("columns", columns)),
-        parameters=parameters("M", "N"),
-        tensors=(tensor("x", "bf16", "M", "N"), tensor("y", "bf16", "M", "N", output=True)),
-        work=(WorkDimension("m", parse_expression("(M + rows - 1) // rows")),),
-        loop_variable="n",
-        trip_count=parse_expression("(N + columns - 1) // columns"),
-        before=(),
-        body=(
-            load("x_tile", view("x", "m * rows", "n * columns"), rows, columns, "bf16"),
-            TileOperation("out", "store", ("x_tile",), None, view("y", "m * rows", "n * columns")),
-        ),
-        after=(),
-        groups=groups,
+    return with_numbers(
+        TileProgram(
+            name="copy_tiles",
+            target=target,
+            sizes=(("rows", rows), ("columns", columns)),
+            parameters=parameters("M", "N"),
+            tensors=(tensor("x", "bf16", "M", "N"), tensor("y", "bf16", "M", "N", output=True)),
+            work=(WorkDimension("m", parse_expression("(M + rows - 1) // rows")),),
+            loop_variable="n",
+            trip_count=parse_expression("(N + columns - 1) // columns"),
+            before=(),
+            body=(
+                load("x_tile", view("x", "m * rows", "n * columns"), rows, columns, "bf16"),
+                TileOperation(
+                    "out", "store", ("x_tile",), None, view("y", "m * rows", "n * columns")
+                ),
+            ),
+            after=(),
+            groups=groups,
+        )
     )
 
 

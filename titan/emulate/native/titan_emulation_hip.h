@@ -1,12 +1,13 @@
 // The primitives of titan_device.hip.h on the CPU: one fiber for each lane of a workgroup.
 //
 // What is adverse: which wave runs next, and when a direct-to-LDS copy lands (LAZY: when its wave
-// waits for it; EAGER: at once; MIXED: at any time between). Copies of a lane land in the order of
-// issue, and vmcnt counts them together with other accesses of global memory. An LDS read has
-// returned, and an LDS write is seen by others, when the wave has waited for lgkmcnt. Faults: a read
-// of LDS where a copy has not landed or a write is not seen yet, a copy to where a read has not
-// returned, an access outside of a tensor or of LDS, work in flight at the end, waves that do not
-// meet. Matrix instructions follow the register layouts of the CDNA3 instruction set architecture.
+// waits for it; EAGER: at once; MIXED: at any time between). Copies of a lane land in the order
+// of issue, and vmcnt counts them together with other accesses of global memory. An LDS read has
+// returned, and an LDS write is seen by others, when the wave has waited for lgkmcnt. Faults: a
+// read of LDS where a copy has not landed or a write is not seen yet, a copy to where a read has
+// not returned, an access outside of a tensor or of LDS, work in flight at the end, waves that do
+// not meet. Matrix instructions follow the register layouts of the CDNA3 instruction set
+// architecture.
 #pragma once
 
 #include <cmath>
@@ -238,7 +239,7 @@ template <int WIDTH> inline void direct_copy(Resource at, u32 offset, u32 place)
   shared_bounds(target, WIDTH);
   const unsigned char *from = offset < END ? global(at.base, offset, WIDTH, false) : nullptr;
   for (u32 word = target / 4; word < (target + WIDTH) / 4; ++word) {
-    if (machine.reading[word]) fault("a copy to LDS byte %u, of which a read may be under way", 4 * word);
+    if (machine.reading[word]) fault("a copy to LDS byte %u, which is being read", 4 * word);
     if (machine.writing[word]) fault("a copy to LDS byte %u, which is being written", 4 * word);
     if (machine.landing[word]) fault("two copies to LDS byte %u at once", 4 * word);
     ++machine.landing[word];
@@ -275,7 +276,7 @@ template <int BYTES> inline typename Bits<BYTES>::type shared_read(u32 place) {
   typename Bits<BYTES>::type value;
   shared_bounds(place, BYTES);
   for (u32 word = place / 4; word <= (place + BYTES - 1) / 4; ++word) {
-    if (machine.landing[word]) fault("a read of LDS byte %u, where a copy has not landed", 4 * word);
+    if (machine.landing[word]) fault("a read of LDS byte %u before a copy has landed", 4 * word);
     if (machine.writing[word]) fault("a read of LDS byte %u, which is being written", 4 * word);
     ++machine.reading[word];
     self().reading.push_back(word);
@@ -288,7 +289,7 @@ template <int BYTES> inline void shared_write(u32 place, typename Bits<BYTES>::t
   using namespace emulation;
   shared_bounds(place, BYTES);
   for (u32 word = place / 4; word <= (place + BYTES - 1) / 4; ++word) {
-    if (machine.reading[word]) fault("a write of LDS byte %u, of which a read may be under way", 4 * word);
+    if (machine.reading[word]) fault("a write of LDS byte %u, which is being read", 4 * word);
     ++machine.writing[word];
     self().writing.push_back(word);
   }
