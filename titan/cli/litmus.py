@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from titan.cli.exit_code import ExitCode
+from titan.cli.litmus_run import run
 
 if TYPE_CHECKING:
     from titan.memory.decide import Decision
@@ -174,6 +175,9 @@ def render(paths: tuple[Path, ...], output: Path, language: str) -> int:
         raise click.ClickException(f"cannot write to {output}: {error.strerror}") from None
     click.echo(f"{len(rendered) // 2} rendered, {len(refused)} not")
     return ExitCode.VERIFIED
+
+
+litmus.add_command(run)
 
 
 def _entries(paths: tuple[Path, ...]) -> list[SuiteEntry]:

@@ -169,6 +169,7 @@ def facts() -> dict[str, Any]:
     properties = runtime.getDeviceProperties(number)
     return {
         "name": properties["name"].decode(),
+        "backend": "gpu",
         "count": runtime.getDeviceCount(),
         "compute_capability": f"{properties['major']}.{properties['minor']}",
         "multiprocessors": properties["multiProcessorCount"],

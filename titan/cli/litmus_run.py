@@ -1,0 +1,92 @@
+"""`titan litmus run`: which outcomes a device shows, next to what the model allows."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import click
+
+from titan.cli.exit_code import ExitCode
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument(
+    "paths", metavar="[FILE|DIR]...", nargs=-1, type=click.Path(exists=True, path_type=Path)
+)
+@click.option(
+    "--backend",
+    type=click.Choice(["gpu", "cpu"]),
+    default="gpu",
+    show_default=True,
+    help="Where to run: a GPU through CuPy, or this CPU (tests without proxies, as C11).",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.01, 3600),
+    default=1.0,
+    show_default=True,
+    help="Time for each test.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="First seed of the delays.")
+@click.option(
+    "--scale",
+    type=click.FloatRange(0.001, 1000),
+    default=1.0,
+    show_default=True,
+    help="Instances of a batch, as a multiple of what the test suggests.",
+)
+@click.option("--result", type=_FILE, metavar="FILE", help="Write the result as JSON.")
+@click.option("--page", type=_FILE, metavar="FILE", help="Write the result as an HTML page.")
+@click.option("--log", type=_FILE, metavar="FILE", help="Append a line of JSON for every batch.")
+def run(
+    paths: tuple[Path, ...],
+    backend: str,
+    seconds: float,
+    seed: int,
+    scale: float,
+    result: Path | None,
+    page: Path | None,
+    log: Path | None,
+) -> int:
+    """Run litmus tests, by default all of litmus/, and count what they show.
+
+    A folder of rendered tests runs as it is; other files and folders are rendered first. Exit code
+    1 means that an outcome was seen which the model forbids, 2 that there is no device.
+    """
+    from titan.device import litmus
+    from titan.device.__main__ import run_folder
+
+    try:
+        facts = litmus.machine(backend)
+    except RuntimeError as error:
+        click.echo(f"no device: {error}", err=True)
+        return ExitCode.BAD_INPUT
+    if len(paths) == 1 and paths[0].is_dir() and litmus.manifests(paths[0]):
+        return run_folder(paths[0], facts, seconds, seed, scale, result, page, log)
+    with tempfile.TemporaryDirectory(prefix="titan-") as folder:
+        _render(paths, Path(folder), "c11" if backend == "cpu" else "cuda")
+        return run_folder(Path(folder), facts, seconds, seed, scale, result, page, log)
+
+
+def _render(paths: tuple[Path, ...], folder: Path, language: str) -> None:
+    """Render what can be rendered; those that cannot be are counted."""
+    from titan.memory.condition import LitmusError
+    from titan.memory.render.files import render_all, write_all
+    from titan.memory.suite import find_tests
+    from titan.resources import root
+
+    try:
+        tests = [entry.path for entry in find_tests(paths or (root("litmus"),))]
+        rendered, refused = render_all(tests, language)
+    except LitmusError as error:
+        raise click.ClickException(str(error)) from None
+    if not rendered:
+        raise click.ClickException("none of the tests can be run there")
+    write_all(folder, rendered)
+    if refused:
+        click.echo(
+            f"{len(refused)} tests cannot be run there; `titan litmus render` says why", err=True
+        )

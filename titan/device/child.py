@@ -1,0 +1,60 @@
+"""The child process of the watchdog: one job from standard input, records to standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+Job = dict[str, Any]
+Record = dict[str, Any]
+
+
+def litmus(job: Job) -> Iterator[Record]:
+    """Counts of one rendered litmus test."""
+    path = Path(job["manifest"])
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    source = path.parent / Path(str(manifest["source"])).name
+    if manifest["language"] == "c11":
+        from titan.device.litmus_cpu import batches
+
+        yield from batches(source, manifest, job["seconds"], job["seed"], job.get("scale", 1.0))
+        return
+    from titan.device.litmus_gpu import batches as gpu_batches
+
+    yield from gpu_batches(source, manifest, job["seconds"], job["seed"], job.get("scale", 1.0))
+
+
+def facts(job: Job) -> Iterator[Record]:
+    if job.get("backend") == "cpu":
+        from titan.device.litmus_cpu import facts as known
+
+        yield {"kind": "facts", **known()}
+        return
+    from titan.device.gpu import facts as of_gpu
+
+    yield {"kind": "facts", **of_gpu()}
+
+
+JOBS: dict[str, Callable[[Job], Iterator[Record]]] = {"litmus": litmus, "facts": facts}
+
+
+def main() -> int:
+    job = json.loads(sys.stdin.readline())
+    run = JOBS.get(job.get("kind", ""))
+    if run is None:
+        print(f"no job {job.get('kind')!r}", file=sys.stderr)
+        return 2
+    try:
+        for record in run(job):
+            print(json.dumps(record), flush=True)
+    except Exception as error:  # the parent is told, whatever it was
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

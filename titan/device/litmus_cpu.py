@@ -1,0 +1,93 @@
+"""A litmus test rendered as C11, compiled and run on the CPU; the back end that needs no GPU.
+
+Runs in a child process: a test that hangs or crashes takes only that with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+ERRORS = {1: "no memory", 2: "no threads"}
+COMPILERS = ("cc", "gcc", "clang")
+
+
+class CannotRun(Exception):
+    """The test does not compile or run here; the text says why."""
+
+
+def batches(
+    source: Path, manifest: Mapping[str, Any], seconds: float, seed: int, scale: float = 1.0
+) -> Iterator[dict[str, Any]]:
+    """Counts of batches with different seeds and delays, as long as the time lasts (one at least).
+
+    Raises CannotRun.
+    """
+    launch = manifest["launch"]
+    size = int(manifest["outcomes"]["incomplete_bucket"]) + 1
+    with tempfile.TemporaryDirectory(prefix="titan-") as folder:
+        library = Path(folder) / "test.so"
+        _compile(source, manifest, library)
+        entry = getattr(ctypes.CDLL(str(library)), _name(str(manifest["entry"])))
+        started = time.monotonic()
+        number = 0
+        while number == 0 or time.monotonic() - started < seconds:
+            histogram = (ctypes.c_ulonglong * size)()
+            instances = max(1, int(int(launch["instances"]) * scale))
+            # Every second batch without delays, the others with shorter and longer ones.
+            spread = 0 if number % 2 == 0 else max(1, int(launch["spread"]) >> (number // 2 % 6))
+            begin = time.monotonic()
+            code = entry(
+                ctypes.c_uint(instances), ctypes.c_uint(int(launch["rounds"])),
+                ctypes.c_uint(int(launch["patience"])), ctypes.c_uint(seed + number),
+                ctypes.c_uint(spread), histogram,
+            )  # fmt: skip
+            if code:
+                raise CannotRun(ERRORS.get(code, f"code {code}"))
+            yield {
+                "kind": "counts",
+                "histogram": list(histogram),
+                "seed": seed + number,
+                "spread": spread,
+                "seconds": time.monotonic() - begin,
+            }
+            number += 1
+
+
+def _name(entry: str) -> str:
+    if not entry.isidentifier():
+        raise CannotRun("the entry of the manifest is no name")
+    return entry
+
+
+def _compile(source: Path, manifest: Mapping[str, Any], library: Path) -> None:
+    compiler, *flags = manifest["compile"]
+    if compiler not in COMPILERS or any(not str(flag).startswith("-") for flag in flags):
+        raise CannotRun("the manifest asks for another compiler than a C compiler")
+    command = [
+        os.environ.get("CC", compiler), *map(str, flags), "-fPIC", "-shared", str(source),
+        "-o", str(library),
+    ]  # fmt: skip
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CannotRun(f"the C compiler does not run: {error}") from None
+    if ran.returncode:
+        raise CannotRun(f"{source.name} does not compile: {ran.stderr.strip()[:500]}")
+
+
+def facts() -> dict[str, Any]:
+    """The machine that the results are from."""
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        model = names[0].split(":", 1)[1].strip() if names else model
+    return {"name": model, "backend": "cpu", "cores": os.cpu_count(), "machine": platform.machine()}

@@ -1,0 +1,235 @@
+"""A litmus test rendered as a CUDA kernel, run in bulk on a GPU as its manifest asks.
+
+Batches differ in seed, delays, placement (lanes, groups, threads together in a warp) and in how
+many warps only disturb. Supports set-up by nothing, tensor maps, a constant symbol and a second
+mapping of the same memory; tests that need textures or surfaces are told as not run. Runs in a
+child process. Source: docs/reference/litmus_kernels.md; CUDA driver API.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from titan.device.gpu import Module, checked, driver, encode, library
+from titan.device.plan import TensorMap
+
+SUPPORTED = ("encode tensor map", "constant symbol", "map again")
+DTYPES = {"int32": "i32", "uint32": "u32", "float32": "f32"}
+ALIGNMENT_BYTES = 128
+# Options of a batch: lanes, together, stress warps; what a test does not have stays at its default.
+PLACEMENTS = ((1, 0, 0), (8, 0, 0), (32, 0, 2), (1, 0, 4), (32, 1, 0), (8, 1, 4))
+
+
+class NotRun(Exception):
+    """The test needs a set-up that has no host code here."""
+
+
+def batches(
+    source: Path, manifest: Mapping[str, Any], seconds: float, seed: int, scale: float = 1.0
+) -> Iterator[dict[str, Any]]:
+    """Counts of batches as long as the time lasts, one of each placement at least.
+
+    Raises NotRun and DeviceError.
+    """
+    missing = [step["step"] for step in manifest["setup"] if step["step"] not in SUPPORTED]
+    if missing:
+        raise NotRun(f"set-up by `{missing[0]}` has no host code")
+    placements = list(dict.fromkeys(_options(manifest, *choice) for choice in PLACEMENTS))
+    started = time.monotonic()
+    number = 0
+    tests: dict[tuple[tuple[str, int], ...], _Test] = {}
+    while number < len(placements) or time.monotonic() - started < seconds:
+        options = placements[number % len(placements)]
+        if options not in tests:
+            tests[options] = _Test(source, manifest, dict(options), scale)
+        yield {**tests[options].batch(seed + number, number), "options": dict(options)}
+        number += 1
+
+
+def _options(
+    manifest: Mapping[str, Any], lanes: int, together: int, stress: int
+) -> tuple[tuple[str, int], ...]:
+    wanted = {"TITAN_LANES": lanes, "TITAN_TOGETHER": together, "TITAN_STRESS_WARPS": stress}
+    return tuple(
+        (name, min(wanted.get(name, int(limits["default"])), int(limits["max"])))
+        for name, limits in sorted(manifest["options"].items())
+    )
+
+
+class _Test:
+    """One compiled test with its memory."""
+
+    def __init__(
+        self, source: Path, manifest: Mapping[str, Any], options: Mapping[str, int], scale: float
+    ) -> None:
+        self.cupy = library()
+        self.manifest = manifest
+        self.options = options
+        launch = manifest["launch"]
+        self.instances = min(
+            max(1, int(int(launch["instances"]) * scale)), int(launch["instances_max"])
+        )
+        defines = [f"{name}={value}" for name, value in options.items()]
+        self.module = Module(source, str(manifest["target"]), (), defines)
+        self.kernels = {name: self.module.function(name, 0) for name in manifest["kernels"]}
+        self.buffers: dict[str, Any] = {}
+        self.pointers: dict[str, int] = {}
+        views = [step for step in manifest["setup"] if step["step"] == "map again"]
+        twice = {step["alias_of"] for step in views}
+        for item in manifest["buffers"]:
+            name = item["parameter"]
+            size = int(item["bytes"]) + int(item["bytes_per_instance"]) * self.instances
+            if name in twice:
+                self.buffers[name] = _Mapped(size)
+                self.pointers[name] = self.buffers[name].map()
+            else:
+                self.buffers[name] = self.cupy.zeros(size + ALIGNMENT_BYTES, dtype="uint8")
+                at = self.buffers[name].data.ptr
+                self.pointers[name] = at + -at % ALIGNMENT_BYTES
+        for step in manifest["setup"]:
+            self._set_up(step)
+
+    def _set_up(self, step: Mapping[str, Any]) -> None:
+        match step["step"]:
+            case "map again":
+                self.pointers[step["parameter"]] = self.buffers[step["alias_of"]].map()
+            case "constant symbol":
+                symbol = self.module.module.get_global(str(step["symbol"]))
+                self.pointers[step["parameter"]] = int(symbol.ptr)
+            case "encode tensor map":
+                self._tensor_map(step)
+
+    def _tensor_map(self, step: Mapping[str, Any]) -> None:
+        extents = tuple(int(extent) for extent in step["dimensions"])
+        dtype = DTYPES[str(step["type"])]
+        strides, size = [], 4
+        for extent in extents[:-1]:
+            size *= extent
+            strides.append(size)
+        box = tuple(int(side) for side in step["box"])
+        item = TensorMap("map", dtype, extents, tuple(strides), box, str(step["swizzle"]))
+        place = step["address"]
+        encoded = encode(item, self.pointers[place["parameter"]] + int(place["offset_bytes"]))
+        target = self.pointers[step["parameter"]] + int(step["offset_bytes"])
+        code = driver().cuMemcpyHtoD_v2(
+            ctypes.c_uint64(target), ctypes.byref(encoded), ctypes.c_size_t(len(encoded))
+        )
+        checked(code, "tensor map")
+
+    def batch(self, seed: int, number: int) -> dict[str, Any]:
+        """One round: prepare, run, collect."""
+        launch = self.manifest["launch"]
+        spread = 0 if number % 2 == 0 else int(launch["spread_cycles"]) << (number // 2 % 4)
+        values = {
+            "instances": self.instances,
+            "patience": int(launch["patience"]),
+            "seed": seed,
+            "spread": spread,
+            "stress rounds": int(launch["stress_rounds"]),
+            "scratch words": self._size("scratch") // 4
+            if self.options["TITAN_STRESS_WARPS"]
+            else 0,
+        }
+        arguments = [self._argument(item, values) for item in self.manifest["parameters"]]
+        histogram = self.buffers["histogram"]
+        histogram.fill(0)
+        copies = self.options["TITAN_LANES"] * self.options["TITAN_GROUPS"]
+        per_instance = int(launch["ctas_per_instance"])
+        grid = -(-self.instances // copies) * per_instance
+        together = self.options["TITAN_TOGETHER"]
+        warps = self.options["TITAN_GROUPS"] * (1 if together else int(launch["warps_per_group"]))
+        threads = 32 * (warps + self.options["TITAN_STRESS_WARPS"])
+        begin = time.monotonic()
+        for name, blocks, size in (
+            ("titan_litmus_prepare", 256, 256),
+            ("titan_litmus_run", grid, threads),
+            ("titan_litmus_collect", 256, 256),
+        ):
+            self.kernels[name]((blocks,), (size,), tuple(arguments))
+        self.cupy.cuda.Device().synchronize()
+        seconds = time.monotonic() - begin
+        size = int(self.manifest["outcomes"]["incomplete_bucket"]) + 1
+        offset = self.pointers["histogram"] - histogram.data.ptr
+        counts = histogram[offset : offset + 8 * size].view("uint64").get()
+        return {
+            "kind": "counts",
+            "histogram": [int(count) for count in counts],
+            "seed": seed,
+            "spread": spread,
+            "seconds": seconds,
+        }
+
+    def _size(self, parameter: str) -> int:
+        for item in self.manifest["buffers"]:
+            if item["parameter"] == parameter:
+                return int(item["bytes"]) + int(item["bytes_per_instance"]) * self.instances
+        return 0
+
+    def _argument(self, item: Mapping[str, Any], values: Mapping[str, int]) -> Any:
+        import numpy
+
+        if item["name"] in self.pointers:
+            return numpy.uint64(self.pointers[item["name"]])
+        return numpy.uint32(values[item["role"]])
+
+
+class _Mapped:
+    """Physical memory that can be mapped at several addresses (cuMemCreate, cuMemMap)."""
+
+    def __init__(self, size: int) -> None:
+        self.properties = _Properties(type=1, location_type=1)
+        granularity = ctypes.c_size_t()
+        checked(
+            driver().cuMemGetAllocationGranularity(
+                ctypes.byref(granularity), ctypes.byref(self.properties), ctypes.c_int(0)
+            ),
+            "granularity",
+        )
+        self.size = -(-size // granularity.value) * granularity.value
+        self.handle = ctypes.c_uint64()
+        code = driver().cuMemCreate(
+            ctypes.byref(self.handle), ctypes.c_size_t(self.size), ctypes.byref(self.properties),
+            ctypes.c_uint64(0),
+        )  # fmt: skip
+        checked(code, "cuMemCreate")
+
+    def map(self) -> int:
+        """A further address of the memory, filled with zeros."""
+        address = ctypes.c_uint64()
+        size, zero = ctypes.c_size_t(self.size), ctypes.c_uint64(0)
+        cuda = driver()
+        code = cuda.cuMemAddressReserve(ctypes.byref(address), size, ctypes.c_size_t(0), zero, zero)
+        checked(code, "cuMemAddressReserve")
+        checked(cuda.cuMemMap(address, size, ctypes.c_size_t(0), self.handle, zero), "cuMemMap")
+        access = _Access(location_type=1, flags=3)
+        code = cuda.cuMemSetAccess(address, size, ctypes.byref(access), ctypes.c_size_t(1))
+        checked(code, "cuMemSetAccess")
+        checked(cuda.cuMemsetD8_v2(address, ctypes.c_ubyte(0), size), "cuMemsetD8")
+        return int(address.value)
+
+
+class _Properties(ctypes.Structure):
+    """CUmemAllocationProp: pinned memory (type 1) of device 0 (location type 1)."""
+
+    _fields_ = [
+        ("type", ctypes.c_int),
+        ("handle_types", ctypes.c_int),
+        ("location_type", ctypes.c_int),
+        ("location_id", ctypes.c_int),
+        ("metadata", ctypes.c_void_p),
+        ("flags", ctypes.c_ubyte * 8),
+    ]
+
+
+class _Access(ctypes.Structure):
+    """CUmemAccessDesc: reading and writing (3) by device 0."""
+
+    _fields_ = [
+        ("location_type", ctypes.c_int),
+        ("location_id", ctypes.c_int),
+        ("flags", ctypes.c_int),
+    ]
