@@ -8,7 +8,7 @@ STAMP := $(VENV)/.titan-installed
 CORES := $(VENV)/.titan-cores
 NATIVE := $(wildcard titan/*/*.c titan/*/*.h titan/*/_build_core.py)
 
-.PHONY: setup verify test lint types pytest heavy bench mutants clean
+.PHONY: setup verify test lint types pytest heavy bench build-all mutants clean
 
 setup: $(STAMP) $(CORES)
 
@@ -41,6 +41,10 @@ heavy: setup
 
 bench: setup
 	set -e; for script in benchmarks/bench_*.py; do $(BIN)/python $$script; done
+
+build-all: setup
+	$(BIN)/titan build protocols/tiles -o out
+	$(BIN)/titan gate out
 
 mutants: setup
 	$(BIN)/titan mutants protocols

@@ -1,0 +1,129 @@
+"""From tile files to packages that compute what they should: built, run on the CPU, compared."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from titan.emit.model import EmissionRefused
+from titan.emulate.compare import compare
+from titan.package import produce as module
+from titan.package.produce import produce
+from titan.pipeline.build import BuildRefused, Limits
+from titan.tile.load import load_tile, targets_of
+
+pytest.importorskip("numpy")
+LIBRARY = Path(__file__).resolve().parents[2] / "protocols" / "tiles"
+QUICK = ("gemm", "attention_forward")
+LIMITS = Limits(schedule_seconds=5, verify_seconds=5)
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+
+
+def built(path, target, folder, **more):
+    tile = load_tile(path, target=target)
+    limits = replace(LIMITS, **more)
+    return produce(tile, path.read_text(), folder, limits, with_toolchain=False)
+
+
+def test_a_package_is_written_and_told(tmp_path):
+    from titan.package.told import as_data, as_text
+
+    produced = built(LIBRARY / "gemm.yaml", "sm_90a", tmp_path)
+    assert produced.folder == tmp_path / "gemm-sm_90a"
+    text = as_text("gemm.yaml", produced)
+    assert "any tiles from 1 upwards" in text
+    assert "proved" in text
+    data = as_data("gemm.yaml", produced)
+    assert data["ii"] == data["lower_bound"]
+    assert data["refused"] == []
+
+
+def test_twice_the_same_bytes(tmp_path):
+    for name in ("one", "two"):
+        built(LIBRARY / "gemm.yaml", "sm_90a", tmp_path / name)
+    first, second = (sorted((tmp_path / name).rglob("*")) for name in ("one", "two"))
+    assert [path.name for path in first] == [path.name for path in second]
+    for one, two in zip(first, second, strict=True):
+        assert one.is_dir() or one.read_bytes() == two.read_bytes()
+
+
+def test_what_cannot_be_spelled_falls_through_the_whole_list(tmp_path, monkeypatch):
+    def refuse(tile, kernel, program):
+        raise EmissionRefused("no ink")
+
+    monkeypatch.setattr(module, "emit", refuse)
+    with pytest.raises(BuildRefused) as caught:
+        built(LIBRARY / "attention_forward.yaml", "sm_90a", tmp_path)
+    names = [step.shape.name for step in caught.value.steps]
+    assert names[0].endswith("taking turns")
+    assert names[-1] == "no pipeline"
+    assert all(step.reason == "no ink" for step in caught.value.steps)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_second_shape_where_the_first_is_refused(tmp_path, monkeypatch):
+    real = module.emit
+    seen = []
+
+    def picky(tile, kernel, program):
+        seen.append(kernel)
+        if len(seen) == 1:
+            raise EmissionRefused("too clever")
+        return real(tile, kernel, program)
+
+    monkeypatch.setattr(module, "emit", picky)
+    produced = built(LIBRARY / "attention_forward.yaml", "sm_90a", tmp_path)
+    refused = [step for step in produced.built.steps if not step.taken]
+    assert [step.reason for step in refused] == ["too clever"]
+    assert produced.built.shape.name == "depth 2, order of the schedule"
+
+
+# ------------------------------------------------------------------ what the kernels compute
+
+# Sizes below, at and beyond the depth of the rings, whole and ragged tiles.
+SIZES = {
+    ("K", "M", "N"): [
+        {"M": 1, "N": 8, "K": 8},
+        {"M": 130, "N": 136, "K": 128},
+        {"M": 128, "N": 128, "K": 256},
+        {"M": 257, "N": 72, "K": 584},
+    ],
+    ("heads", "keys", "queries"): [
+        {"heads": 2, "queries": 3, "keys": 5},
+        {"heads": 1, "queries": 128, "keys": 256},
+        {"heads": 1, "queries": 200, "keys": 333},
+    ],
+    ("M", "N"): [
+        {"M": 1, "N": 16},
+        {"M": 64, "N": 256},
+        {"M": 130, "N": 1000},
+    ],
+}
+
+
+def cases():
+    for path in sorted(LIBRARY.glob("*.yaml")):
+        for target in targets_of(path):
+            if target.startswith("sm_90"):
+                marks = () if path.stem in QUICK else (pytest.mark.heavy,)
+                yield pytest.param(path, target, id=f"{path.stem}-{target}", marks=marks)
+
+
+def sizes_of(manifest):
+    names = tuple(sorted(item["name"] for item in manifest["parameters"]))
+    return SIZES[names]
+
+
+@needs_compiler
+@pytest.mark.parametrize(("path", "target"), list(cases()))
+def test_the_emitted_kernel_computes_what_the_tile_program_means(path, target, tmp_path):
+    produced = built(path, target, tmp_path)
+    tile, manifest = produced.built.tile, produced.emitted.manifest
+    policies = ("uniform", "latest", "starve:consumer")
+    for seed, (sizes, policy) in enumerate(product(sizes_of(manifest), policies)):
+        found = compare(tile, produced.folder, manifest, sizes, seed=seed, policy=policy)
+        assert found.same, (sizes, policy, found.told())
