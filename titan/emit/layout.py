@@ -7,7 +7,7 @@ Source: PTX ISA, tensor copies and swizzling modes; the facts T22 to T32 of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from titan.emit.model import EmissionRefused
 from titan.emit.names import DTYPE_BYTES, dtype, identifier, integer, mangled
@@ -26,7 +26,11 @@ THREADS_MAX = 1024
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One buffer. `part_rows`: rows of one part; parts follow each other, then stages."""
+    """One buffer. `part_rows`: rows of one part.
+
+    Where it is `staged` (written by the groups for a store) each part has panels of its own and
+    parts follow each other; else a panel holds the rows of all parts.
+    """
 
     name: str
     rows: int
@@ -36,6 +40,7 @@ class Tile:
     parts: int
     panel_bytes: int  # also the swizzle
     offset: int
+    staged: bool = False
 
     @property
     def element_bytes(self) -> int:
@@ -55,16 +60,17 @@ class Tile:
 
     @property
     def panel_stride(self) -> int:
-        """Bytes from one panel of a part to the next."""
-        return self.part_rows * self.panel_bytes
+        """Bytes from one panel to the next."""
+        return (self.part_rows if self.staged else self.rows) * self.panel_bytes
 
     @property
     def part_stride(self) -> int:
-        return self.panels * self.panel_stride
+        part = self.part_rows * self.panel_bytes
+        return self.panels * part if self.staged else part
 
     @property
     def stage_bytes(self) -> int:
-        return self.parts * self.part_stride
+        return self.rows * self.columns * self.element_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +112,9 @@ class Layout:
         return tuple(place for group in self.groups for place in group.places)
 
 
-def lay_out(kernel: Kernel, program: ir.SyncProgram) -> Layout:
-    """Raises EmissionRefused."""
-    tiles, end = _tiles(kernel, program)
+def lay_out(kernel: Kernel, program: ir.SyncProgram, staged: frozenset[str]) -> Layout:
+    """`staged`: names of the stores. Raises EmissionRefused."""
+    tiles, end = _tiles(kernel, program, staged)
     barriers: dict[str, int] = {}
     for barrier in program.barriers:
         name = mangled("b", barrier.name, "a barrier")
@@ -134,7 +140,9 @@ def swizzle_bytes(row_bytes: int) -> int:
     return next((size for size in (128, 64, 32) if row_bytes % size == 0), 0)
 
 
-def _tiles(kernel: Kernel, program: ir.SyncProgram) -> tuple[dict[str, Tile], int]:
+def _tiles(
+    kernel: Kernel, program: ir.SyncProgram, staged: frozenset[str]
+) -> tuple[dict[str, Tile], int]:
     layouts = {layout.name: layout for layout in kernel.placement.layouts}
     tiles: dict[str, Tile] = {}
     end = 0
@@ -148,6 +156,7 @@ def _tiles(kernel: Kernel, program: ir.SyncProgram) -> tuple[dict[str, Tile], in
         if layout is None or len(layout.tile) != 2 or layout.base is not None:
             raise EmissionRefused(f"{name} needs a tile of rows and columns, and no base")
         tile = _tile(buffer, layout.tile, layout.dtype, layout.swizzle, end)
+        tile = replace(tile, staged=buffer.name in staged)
         tiles[buffer.name] = tile
         end = -(-(end + tile.stages * tile.stage_bytes) // ALIGNMENT) * ALIGNMENT
         if end > SHARED_BYTES_MAX:

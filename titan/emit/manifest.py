@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from titan.emit.expressions import Scope, product
+from titan.emit.expressions import product
 from titan.emit.layout import Layout, Tile
 from titan.emit.model import EmissionRefused
 from titan.emit.names import DTYPE_BYTES, dtype, identifier, integer, mangled
 from titan.emit.sites import Tiles
-from titan.kernel.model import Kernel
 from titan.sync import program as ir
 from titan.sync.expression import Binary, Constant, Expression, Name, binary, substitute, to_text
 from titan.tile.model import Tensor, TileOperation, TileProgram
 
 STRIDE_BYTES = 16  # global strides of a tensor map are multiples of it
+
+
+def _multiple(number: Expression, of: int, up: bool) -> Expression:
+    """The number, brought to a multiple."""
+    if of == 1:
+        return number
+    more = binary("+", number, Constant(of - 1)) if up else number
+    return binary("*", binary("//", more, Constant(of)), Constant(of))
+
+
+def work_counts(tile: TileProgram, ctas: int) -> list[Expression]:
+    """Extents of the work coordinates; the CTAs of a cluster have neighbours in the last one.
+
+    Items beyond the last coordinate's end read zeros and write nothing.
+    """
+    counts = [dimension.count for dimension in tile.work]
+    if ctas > 1 and not counts:
+        raise EmissionRefused("a cluster without work coordinates")
+    if counts:
+        counts[-1] = _multiple(counts[-1], ctas, up=True)
+    return counts
 
 
 def tensor_of(tile: TileProgram, operation: TileOperation) -> Tensor:
@@ -80,16 +100,17 @@ def arguments(
 
 
 def manifest(
-    tile: TileProgram, kernel: Kernel, program: ir.SyncProgram, layout: Layout, tiles: Tiles,
-    outer: Scope, name: str,
+    tile: TileProgram, program: ir.SyncProgram, layout: Layout, tiles: Tiles, name: str, ctas: int
 ) -> dict[str, object]:  # fmt: skip
     """The manifest as plain data; expressions are texts of the expression language."""
     sizes = {size: Constant(value) for size, value in tile.sizes}
     maps = mapped(tile, tiles, layout)
     pointers = pointed(tile, tiles, layout)
-    work = product([substitute(dimension.count, sizes) for dimension in tile.work])
+    work = product([substitute(count, sizes) for count in work_counts(tile, ctas)])
     persistent = any(parameter.name == "work" for parameter in program.parameters)
-    grid = Binary("min", work, Name("processors")) if persistent else work
+    grid = work
+    if persistent:
+        grid = Binary("min", work, _multiple(Name("processors"), ctas, up=False))
     return {
         "titan": "1",
         "kernel": name,
@@ -114,7 +135,7 @@ def manifest(
         "launch": {
             "block": layout.threads,
             "grid": to_text(grid),
-            "cluster": 1,
+            "cluster": ctas,
             "dynamic_shared_bytes": layout.shared_bytes,
         },
         "work": to_text(work),

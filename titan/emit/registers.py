@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from titan.emit.cluster import RANK, Multicast
 from titan.emit.model import EmissionRefused
 from titan.emit.sites import Kind, Site, Tiles
 from titan.emit.trace import Event
@@ -24,7 +25,8 @@ from titan.sync.expression import evaluate
 from titan.tile.model import Place, TileOperation, Value
 
 Tag = tuple[str, int, int]  # value, work item, iteration (-1 outside of the loop)
-Filled = dict[tuple[str, int, int], Tag]  # (buffer, tile, part) -> the value it holds
+Key = tuple[int, str, int, int]  # CTA, buffer, number of the tile, part (-1: whole)
+Filled = dict[Key, Tag]  # what the shared tiles of each CTA hold
 NO_ITERATION = -1
 ELEMENTWISE = frozenset(
     ("add", "subtract", "multiply", "divide", "maximum", "minimum", "scale", "exp2", "log2",
@@ -205,13 +207,14 @@ class AgentCheck:
 
     def __init__(
         self, role: ir.Role, tiles: Tiles, queues: dict[str, ir.Queue], plan: Allocation,
-        filled: Filled,
+        filled: Filled, parts: dict[str, int],
     ) -> None:  # fmt: skip
         self.role = role
         self.tiles = tiles
         self.queues = queues
         self.plan = plan
         self.filled = filled
+        self.parts = parts
         self.tags: dict[str, set[Tag]] = {}
         self.open: list[_Flight] = []
         self.committed: list[list[_Flight]] = []
@@ -352,18 +355,27 @@ class AgentCheck:
         """The shared tile that is read holds the value that the tile program means."""
         if effect.tile is None:
             raise EmissionRefused(f"what {reader} reads of {effect.buffer} is not said")
-        key = key_of(effect, event)
-        if self.filled.get(key) != self._tag(value, reader, event):
+        meant = self._tag(value, reader, event)
+        if not self._holds(effect, event, meant):
             raise EmissionRefused(f"{reader} reads another tile of {value} than it means")
+
+    def _holds(self, effect: ir.Effect, event: Event, meant: Tag) -> bool:
+        """Whether what is read was filled with the value, in all parts where it is read whole."""
+        key = key_of(effect, event)
+        if effect.part is not None or key in self.filled:
+            return self.filled.get(key) == meant
+        count = self.parts.get(effect.buffer, 1)
+        return count > 1 and all(
+            self.filled.get((*key[:3], part)) == meant for part in range(count)
+        )
 
     def _read(self, operation: TileOperation, event: Event) -> None:
         effects = self._effects(self.reading) if self.reading is not None else ()
         for effect in effects:
             if effect.buffer == operation.operands[0]:
                 assert self.reading is not None
-                key = key_of(effect, self.reading)
                 tag = self._tag(effect.buffer, operation.name, event)
-                if self.filled.get(key) != tag:
+                if not self._holds(effect, self.reading, tag):
                     raise EmissionRefused(f"{operation.name} reads another tile than it means")
                 return
         raise EmissionRefused(f"{operation.name} is computed without a read before it")
@@ -430,10 +442,11 @@ def _part(effect: ir.Effect, event: Event) -> int:
     return evaluate(effect.part, event.environment) if effect.part is not None else -1
 
 
-def key_of(effect: ir.Effect, event: Event) -> tuple[str, int, int]:
+def key_of(effect: ir.Effect, event: Event, cta: int | None = None) -> Key:
     """The tile that an effect reads or writes, by its number in the sync program."""
     assert effect.tile is not None
-    return effect.buffer, evaluate(effect.tile, event.environment), _part(effect, event)
+    own = event.environment[RANK] if cta is None else cta
+    return own, effect.buffer, evaluate(effect.tile, event.environment), _part(effect, event)
 
 
 def _stored(event: Event, tiles: Tiles) -> Tag:
@@ -441,8 +454,8 @@ def _stored(event: Event, tiles: Tiles) -> Tag:
     return event.site.name, event.item, event.count if body else NO_ITERATION
 
 
-def fill(filled: Filled, events: list[Event], tiles: Tiles) -> None:
-    """Note what the loads and stagings of an agent put into shared memory."""
+def fill(filled: Filled, events: list[Event], tiles: Tiles, ctas: int) -> None:
+    """Note what the loads and stagings of an agent put into shared memory, of all CTAs even."""
     for event in events:
         if event.site.kind not in (Kind.LOAD, Kind.STAGE):
             continue
@@ -452,5 +465,7 @@ def fill(filled: Filled, events: list[Event], tiles: Tiles) -> None:
         for effect in operation.effects:
             if effect.tile is None:
                 raise EmissionRefused(f"what {event.site.name} writes is not said")
-            if filled.setdefault(key_of(effect, event), tag) != tag:
-                raise EmissionRefused(f"two tiles of {effect.buffer} have one number")
+            everywhere = isinstance(operation, Multicast)
+            for cta in range(ctas) if everywhere else (None,):
+                if filled.setdefault(key_of(effect, event, cta), tag) != tag:
+                    raise EmissionRefused(f"two tiles of {effect.buffer} have one number")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from titan.emit.cluster import RANK
 from titan.emit.model import EmissionRefused
 from titan.emit.sites import Kind, Site
 from titan.sync import program as ir
@@ -68,17 +69,20 @@ def work_variable(program: ir.SyncProgram, role: ir.Role) -> str | None:
 
 
 def execute(
-    program: ir.SyncProgram, role: ir.Role, member: int, sites: tuple[Site, ...], run: Run
+    program: ir.SyncProgram, role: ir.Role, cta: int, member: int, sites: tuple[Site, ...], run: Run
 ) -> list[Event]:
-    """All events of one agent. Raises EmissionRefused."""
-    return list(_Execution(program, role, member, run).all(sites))
+    """All events of one agent of a CTA. Raises EmissionRefused."""
+    return list(_Execution(program, role, cta, member, run).all(sites))
 
 
 class _Execution:
-    def __init__(self, program: ir.SyncProgram, role: ir.Role, member: int, run: Run) -> None:
+    def __init__(
+        self, program: ir.SyncProgram, role: ir.Role, cta: int, member: int, run: Run
+    ) -> None:
         self.run = run
         self.work = work_variable(program, role)
         self.environment = {role.agent_constant: member, **dict(role.variables)}
+        self.environment[RANK] = cta
         self.environment[TRIPS] = run.trips[0]
         if self.work is not None:
             self.environment[WORK] = len(run.trips)

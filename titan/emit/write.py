@@ -13,9 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from titan.emit.cluster import RANK, fold
 from titan.emit.expressions import Scope, product
 from titan.emit.layout import GROUP, Place, lay_out
-from titan.emit.manifest import arguments, manifest
+from titan.emit.manifest import arguments, manifest, work_counts
 from titan.emit.model import EmissionRefused, Emitted
 from titan.emit.names import identifier, integer, mangled
 from titan.emit.registers import AgentCheck, Allocation, Filled, RoleRegisters, fill
@@ -66,15 +67,18 @@ class _Emission:
         for target in (tile.target, kernel.target, program.target):
             if target != TARGET:
                 raise EmissionRefused(f"this backend writes {TARGET}, not {target!a:.40}")
-        if kernel.ctas != 1 or tile.cluster != 1:
-            raise EmissionRefused("a cluster of several CTAs")
+        if kernel.ctas != tile.cluster:
+            raise EmissionRefused("the tile program and the pipeline differ in CTAs of a cluster")
+        folded = fold(kernel, program)
         self.tile = tile
         self.kernel = kernel
-        self.program = program
+        self.program = program = folded.program
+        self.ctas = folded.ctas
         self.name = identifier(tile.name, "the tile program")
         self.tiles = Tiles(tile)
         self.queues = {queue.name: queue for queue in program.queues}
-        self.layout = lay_out(kernel, program)
+        stores = [item.name for item in self.tiles.operations.values() if item.kind == "store"]
+        self.layout = lay_out(kernel, program, frozenset(stores))
         self.outer = tile_scope(tile)
         self.runs = runs_of(program)
         self.roles = [
@@ -89,9 +93,7 @@ class _Emission:
         spelled = [self._spell(role) for role in self.roles]
         context = self._context(spelled, counts)
         text = _fill(context)
-        made = manifest(
-            self.tile, self.kernel, self.program, self.layout, self.tiles, self.outer, self.name
-        )
+        made = manifest(self.tile, self.program, self.layout, self.tiles, self.name, self.ctas)
         header = (root("backends") / TARGET / HEADER).read_text(encoding="utf-8")
         return Emitted({SOURCE: text, HEADER: header}, made)
 
@@ -119,10 +121,12 @@ class _Emission:
         for turn, run in enumerate(self.runs):
             filled.append({})
             for number, role in enumerate(self.roles):
-                for member in range(role.place.role.agents):
-                    made = execute(self.program, role.place.role, member, role.sites, run)
-                    events[turn, number, member] = made
-                    fill(filled[turn], made, self.tiles)
+                agents = role.place.role.agents
+                for both in range(agents * self.ctas):
+                    cta, member = divmod(both, agents)
+                    made = execute(self.program, role.place.role, cta, member, role.sites, run)
+                    events[turn, number, both] = made
+                    fill(filled[turn], made, self.tiles, self.ctas)
         for number, role in enumerate(self.roles):
             mine = {key: made for key, made in events.items() if key[1] == number}
             self._once_each(role, mine)
@@ -171,11 +175,14 @@ class _Emission:
     ) -> None:
         registers = RoleRegisters(role.place.role, role.sites, self.tiles)
         last: list[AgentCheck] = []
+        parts = {name: shared.parts for name, shared in self.layout.tiles.items()}
 
         def check(plan: Allocation) -> None:
             last.clear()
             for (turn, _, _), made in events.items():
-                agent = AgentCheck(role.place.role, self.tiles, self.queues, plan, filled[turn])
+                agent = AgentCheck(
+                    role.place.role, self.tiles, self.queues, plan, filled[turn], parts
+                )
                 agent.run(made)
                 last.append(agent)
 
@@ -216,6 +223,8 @@ class _Emission:
     def _sync_scope(self, role: _Role) -> Scope:
         agent = role.place.role.agent_constant
         scope = Scope({agent: "x_group"}, {agent: 0})
+        if self.ctas > 1:
+            scope = scope.plus(RANK, "x_cta", 0)
         for parameter in self.program.parameters:
             scope = scope.plus(
                 parameter.name, mangled("x", parameter.name, "a parameter"), parameter.minimum
@@ -236,13 +245,15 @@ class _Emission:
         trips = [p for p in self.program.parameters if p.name == TRIPS]
         if trips and work is not None and trips[0].per not in (None, work):
             raise EmissionRefused("`tiles` changes with another loop than that over work items")
-        if trips and work is not None and trips[0].per is None and self._varies():
+        same = work is not None and trips and trips[0].per is None
+        if same and self._varies({dimension.name for dimension in self.tile.work}):
             raise EmissionRefused("the trip count differs between work items")
+        if self.ctas > 1 and self._varies({self.tile.work[-1].name if self.tile.work else ""}):
+            raise EmissionRefused("the trip count differs between the CTAs of a cluster")
         spelling = Spelling(
             role.place, self.layout, self.tiles, self.queues, role.plan, role.iterations,
-            self._sync_scope(role), self.outer, work,
+            self._sync_scope(role), self.outer, work, _reads(role.sites), self.ctas,
         )  # fmt: skip
-        spelling.reads = _reads(role.sites)
         statements = spelling.role(role.sites)
         place = role.place
         agents, first = place.role.agents, place.first_warp
@@ -282,7 +293,7 @@ class _Emission:
             made.append(f"{constant} int titan_row0 = titan_warp % 4 * 16 + titan_lane / 4;")
             made.append(f"{constant} int titan_column0 = titan_lane % 4 * 2;")
         if any(parameter.name == WORK for parameter in self.program.parameters):
-            items = self.outer.text(product([dim.count for dim in self.tile.work]))
+            items = self.outer.text(product(work_counts(self.tile, self.ctas)))
             made.append(f"const int titan_items = {items};")
             made.append(
                 "const int x_work = (titan_items - titan::block_index() + titan::grid_size() - 1) "
@@ -290,16 +301,17 @@ class _Emission:
             )
         return made
 
-    def _varies(self) -> bool:
-        return bool(names_of(self.tile.trip_count) & {dim.name for dim in self.tile.work})
+    def _varies(self, names: set[str]) -> bool:
+        return bool(names_of(self.tile.trip_count) & names)
 
     def _coordinates(self) -> list[str]:
         """Work coordinates of an item, the last one varying fastest, and its trip count."""
         constant = "[[maybe_unused]] const"
         lines = ["[[maybe_unused]] int titan_item = @item@;"]
+        counts = work_counts(self.tile, self.ctas)
         for number, dimension in enumerate(reversed(self.tile.work)):
             name = mangled("w", dimension.name, "a work coordinate")
-            count = self.outer.text(dimension.count)
+            count = self.outer.text(counts[-1 - number])
             if number == len(self.tile.work) - 1:
                 lines.append(f"{constant} int {name} = titan_item;")
             else:
@@ -335,7 +347,7 @@ class _Emission:
         return {
             "kernel": {
                 "name": self.name, "entry": f"titan_{self.name}", "threads": layout.threads,
-                "shared_bytes": layout.shared_bytes,
+                "shared_bytes": layout.shared_bytes, "ctas": self.ctas,
             },
             "tiles": [
                 {
