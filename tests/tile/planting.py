@@ -8,6 +8,7 @@ from dataclasses import replace
 from titan.kernel.decode import decode_text
 from titan.loop.model import Loop
 from titan.machine.load import machine
+from titan.pipeline import cdna
 from titan.pipeline.build import form_of, group_starts
 from titan.pipeline.model import Shape
 from titan.schedule.rau import Options, solve
@@ -31,6 +32,11 @@ def constructed(tile: TileProgram, shape: Shape) -> ir.SyncProgram:
     starts, ii = _schedule(loop)
     text = form_of(tile.target)(tile, shape, group_starts(tile, loop, starts), ii)
     return lowered(text)
+
+
+def counted(tile: TileProgram, shape: Shape, staged: bool | None = None) -> ir.SyncProgram:
+    """The pipeline on AMD, where waves count their own loads."""
+    return lowered(cdna.construct(tile, shape, staged=staged))
 
 
 def _schedule(loop: Loop) -> tuple[tuple[int, ...], int]:

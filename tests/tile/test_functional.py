@@ -12,6 +12,7 @@ from tests.tile import planting
 from titan.pipeline.model import Shape
 from titan.resources import root
 from titan.sync import program as ir
+from titan.sync.expression import evaluate
 from titan.tile.functional import Interleaving, check, deviation, interleavings, simulate
 from titan.tile.load import load_tile, parse_tile
 from titan.tile.model import TileProgram
@@ -148,6 +149,52 @@ def test_attention_is_right(shape: Shape, sizes: tuple[int, int, int]) -> None:
     assert check(tile, program, inputs, parameters, interleavings(8)) == []
 
 
+LAUNCH = {"M": 150, "N": 100, "K": 200}
+OTHERS = [
+    ("copy", "sm_90a", Shape("", 3, overlapped=False)),
+    ("layer_norm", "sm_90a", Shape("", 2, overlapped=False)),
+    ("row_sum", "sm_100a", Shape("", 3, overlapped=False)),
+    ("scale_bias_silu", "sm_90a", Shape("", 2, specialised=False, overlapped=False)),
+    ("gemm_cluster2", "sm_90a", Shape("", 3)),
+    ("gemm_sm_100a", "sm_100a", Shape("", 3)),
+    ("gemm_persistent_sm_100a", "sm_100a", Shape("", 2, persistent=True)),
+    ("gemm_gfx942", "gfx942", Shape("", 3, specialised=False)),
+    ("gemm_f16_gfx942", "gfx942", Shape("", 3, specialised=False, ping_pong=True)),
+    ("row_sum_gfx942", "gfx942", Shape("", 2, specialised=False)),
+    ("copy_gfx942", "gfx942", Shape("", 2, specialised=False)),
+]
+
+
+def pipeline(tile: TileProgram, shape: Shape) -> ir.SyncProgram:
+    if tile.target == "gfx942":
+        return planting.counted(tile, shape)
+    return planting.constructed(tile, shape)
+
+
+def launch_of(tile: TileProgram, sizes: dict[str, int] = LAUNCH) -> tuple[dict, dict]:
+    parameters = {item.name: sizes[item.name] for item in tile.parameters}
+    inputs = {
+        tensor.name: random(i, *(evaluate(extent, parameters) for extent in tensor.shape))
+        for i, tensor in enumerate(tile.tensors)
+        if not tensor.output
+    }
+    return inputs, parameters
+
+
+@pytest.mark.parametrize(("name", "target", "shape"), OTHERS, ids=[row[0] for row in OTHERS])
+def test_pipelines_of_all_forms_are_right(name: str, target: str, shape: Shape) -> None:
+    tile = load_tile(FOLDER / f"{name}.yaml", target)
+    inputs, parameters = launch_of(tile)
+    assert check(tile, pipeline(tile, shape), inputs, parameters, interleavings(4)) == []
+
+
+def test_tiles_that_pass_through_registers_are_right() -> None:
+    tile = load_tile(FOLDER / "gemm_small_tiles_gfx942.yaml")
+    program = planting.counted(tile, Shape("", 2, specialised=False), staged=True)
+    inputs, parameters = launch_of(tile)
+    assert check(tile, program, inputs, parameters, interleavings(8)) == []
+
+
 # ----------------------------------------------------------------------------- planted faults
 
 RUNS = [replace(run, lenient=True) for run in interleavings(24, seed=5)]
@@ -205,6 +252,21 @@ def test_a_staging_buffer_overwritten_too_early_shows_in_the_numbers() -> None:
     assert wrong_numbers(tile, program, (129, 70, 20)) == 0
     broken = planting.changed(program, "consumer", planting.without(ir.QueueWait, "'read'"))
     assert wrong_numbers(tile, broken, (129, 70, 20)) > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"),
+    [(ir.QueueWait, "'loads'"), (ir.QueueWait, "'reads'"), (ir.BarrierSync, "workgroup")],
+    ids=["loads are not awaited", "reads are not awaited", "waves do not meet"],
+)
+def test_faults_of_counted_loads_show_in_the_numbers(kind: type[ir.Operation], word: str) -> None:
+    tile = load_tile(FOLDER / "gemm_small_tiles_gfx942.yaml")
+    program = planting.counted(tile, Shape("", 2, specialised=False))
+    inputs, parameters = launch_of(tile, {"M": 64, "N": 64, "K": 400})
+    assert check(tile, program, inputs, parameters, RUNS[:8]) == []
+    broken = planting.changed(program, "wave", planting.without(kind, word))
+    found = check(tile, broken, inputs, parameters, RUNS)
+    assert any(item.text.endswith("is wrong") for item in found)
 
 
 @pytest.mark.parametrize("word", ["what='top'", "what='o_shrunk'", "what='total'", "drain s"])

@@ -1,0 +1,118 @@
+"""Interleavings that try to go wrong, and the interpreter that runs pipelines with computations."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from titan.sync import program as ir
+from titan.sync.control import Agent
+from titan.sync.fault import Actor, Step
+from titan.sync.interpreter import Machine
+from titan.sync.state import Cell, Doing, Draft
+
+ENGINES = ("late", "early", "random", "fickle")
+REDRAW = 0.03  # how often a fickle run changes who goes first
+
+
+@dataclass(frozen=True, slots=True)
+class Interleaving:
+    """How one run goes: `engines` finish as late or early as they can, at random, or by turns of
+    favour that change (`fickle`, agents included)."""
+
+    seed: int = 0
+    engines: str = "random"
+    torn: bool = False
+    lenient: bool = False
+
+
+def interleavings(count: int, seed: int = 0) -> list[Interleaving]:
+    """`count` runs, all ways of going in turn, every second round torn."""
+    return [
+        Interleaving(seed + i, ENGINES[i % len(ENGINES)], torn=i // len(ENGINES) % 2 == 0)
+        for i in range(count)
+    ]
+
+
+@dataclass(slots=True)
+class Chooser:
+    """Which of the possible steps is next; `queue_of` names the queue that an engine serves."""
+
+    interleaving: Interleaving
+    queue_of: Callable[[Step], str | None]
+    random: random.Random = field(init=False)
+    favour: dict[tuple[Any, ...], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.interleaving.seed)
+
+    def choice(self, steps: list[Step]) -> Step:
+        engines = [step for step in steps if step.actor is not Actor.AGENT]
+        agents = [step for step in steps if step.actor is Actor.AGENT]
+        match self.interleaving.engines:
+            case "late":
+                return self.random.choice(agents or engines)
+            case "early":
+                return self.random.choice(engines or agents)
+            case "random":
+                return self.random.choice(steps)
+        if self.random.random() < REDRAW:
+            self.favour.clear()
+        return max(steps, key=self._favour_of)
+
+    def _favour_of(self, step: Step) -> float:
+        key: tuple[Any, ...] = (step.actor is Actor.AGENT, step.agent)
+        if step.actor is not Actor.AGENT:
+            key = (*key, self.queue_of(step))
+        return self.favour.setdefault(key, self.random.random())
+
+
+class Emitted(Machine):
+    """The reference interpreter on programs with computations, which are no steps of their own."""
+
+    def _execute(self, draft: Draft, agent: Agent) -> bool:
+        if isinstance(self.operation_at(draft.positions[agent.number]), ir.Compute):
+            return True
+        return super()._execute(draft, agent)
+
+
+class Lenient(Emitted):
+    """Stops for nothing that the numbers should tell."""
+
+    def check_read(
+        self, draft: Draft, doing: Doing, cell: Cell, tile: int, queue: str | None = None
+    ) -> None:
+        pass
+
+    def check_write(self, draft: Draft, doing: Doing, cell: Cell, queue: str | None = None) -> None:
+        pass
+
+    def check_proxy(
+        self, draft: Draft, doing: Doing, cell: Cell, write: bool, proxy: ir.Proxy
+    ) -> None:
+        pass
+
+    def _check_exit(self, draft: Draft) -> None:
+        pass
+
+
+def without_phases(program: ir.SyncProgram) -> ir.SyncProgram:
+    """Waits by parity alone, as hardware does them."""
+
+    def block(operations: ir.Block) -> ir.Block:
+        return tuple(one(operation) for operation in operations)
+
+    def one(operation: ir.Operation) -> ir.Operation:
+        if isinstance(operation, ir.Wait):
+            return replace(operation, phase=None)
+        if isinstance(operation, ir.Loop):
+            return replace(operation, body=block(operation.body))
+        if isinstance(operation, ir.Branch):
+            then, otherwise = block(operation.then), block(operation.otherwise)
+            return replace(operation, then=then, otherwise=otherwise)
+        return operation
+
+    roles = tuple(replace(role, body=block(role.body)) for role in program.roles)
+    return replace(program, roles=roles)
