@@ -111,6 +111,8 @@ def async_instructions(draw, register: str) -> list[ast.Instruction]:
             ["load", "store", "copy", "wgmma", "tcgen05", "fence", "halves", "map", "use"]
         )
     )
+    if draw(st.integers(0, 3)) == 0:
+        return draw(rarer_instructions(register))
     if kind == "load":
         return [ast.BulkCopy((draw(TILES),), draw(TILES), ("b",))]
     if kind == "store":
@@ -153,6 +155,36 @@ def async_instructions(draw, register: str) -> list[ast.Instruction]:
             *draw(st.sampled_from([[], [ast.BulkCopy(("a",), None, ("b",), "y")]])),
         ]
     return [ast.Load(register, draw(TILES))]
+
+
+@st.composite
+def rarer_instructions(draw, register: str) -> list[ast.Instruction]:
+    """Asynchronous stores, bulk reductions, restricted fences, the half for reads, descriptors."""
+    kind = draw(st.sampled_from(["sent", "reduce", "reduce", "restricted", "read half", "edit"]))
+    if kind == "sent":
+        return [ast.AsyncStore(draw(TILES), draw(st.integers(1, 2)), "b", 16)]
+    if kind == "reduce":
+        tiles, barriers = (draw(TILES),), draw(st.sampled_from([(), ("b",)]))
+        wait = ast.WaitGroup(GroupKind.BULK, 0, draw(st.booleans()))
+        done = [] if barriers else [ast.CommitGroup(GroupKind.BULK), wait]
+        operation = draw(st.sampled_from(["add", "max"]))
+        return [ast.BulkCopy(tiles, draw(TILES), barriers, reduction=operation), *done]
+    if kind == "restricted":
+        fence = draw(
+            st.sampled_from(
+                [
+                    ast.Fence(Semantics.RELEASE, Scope.CLUSTER, Space.OWN_SHARED),
+                    ast.Fence(Semantics.ACQUIRE, Scope.CLUSTER, Space.SHARED),
+                ]
+            )
+        )
+        return [fence]
+    if kind == "edit":
+        return [ast.DescriptorCopy("y", draw(TILES), draw(SCOPES))]
+    half = ast.ProxyFence(
+        Proxy.ASYNC, Direction.RELEASE, Scope.CLUSTER, Space.SHARED, reads_only=True
+    )
+    return [half, *draw(st.sampled_from([[], [ast.Load(register, "a")]]))]
 
 
 @st.composite

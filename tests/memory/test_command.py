@@ -54,7 +54,7 @@ def test_unexpected_verdict_is_exit_1(tmp_path: Path) -> None:
 def test_a_second_solver_confirms() -> None:
     result = call("check", "--confirm", "--format", "concise", str(root("litmus") / "tensormap"))
     assert result.return_value == 0
-    assert len(result.output.splitlines()) == 18  # 17 tests and the summary
+    assert len(result.output.splitlines()) == 22  # 21 tests and the summary
 
 
 def test_a_cut_loop_is_undecided(tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ def imports() -> dict[str, set[str]]:
         found[name] = {
             node.module
             for node in nodes
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("titan.memory.")
+            if isinstance(node, ast.ImportFrom)
+            and node.module is not None
+            and node.module.startswith("titan.memory.")
         }
     return found
 

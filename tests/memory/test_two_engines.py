@@ -13,7 +13,7 @@ from titan.memory.explicit import TooManyCandidates, admits, allowed
 from titan.memory.printing import format_litmus
 from titan.memory.terms import UnsupportedTest
 
-EXAMPLES = {"plain": 300, "proxy": 300, "barrier": 250, "async": 120, "perturbed": 300}
+EXAMPLES = {"plain": 300, "proxy": 300, "barrier": 250, "async": 200, "perturbed": 300}
 BUDGET = 3_000
 
 

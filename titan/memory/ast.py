@@ -154,8 +154,21 @@ class Atomic(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class Fence(Instruction):
+    """`fence`; `space` is a `.sync_restrict`: it orders accesses of that shared memory only."""
+
     semantics: Semantics
     scope: Scope
+    space: Space | None = None
+
+    def covers(self, place: Placement, location: Location) -> bool:
+        """Whether the fence, executed at `place`, orders accesses of the location's memory."""
+        if self.space is None:
+            return True
+        if location.home is None:
+            return False
+        if self.space is Space.OWN_SHARED:
+            return location.home == place
+        return location.home.shares(Scope.CLUSTER, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +194,8 @@ class ProxyFence(Instruction):
     `BOTH` is the bi-directional per-thread form. A `RELEASE` or `ACQUIRE` form is one half of
     the generic-to-`proxy` direction and carries a scope; the tensormap acquire names its map.
     `space` limits the effect: `OWN_SHARED` to the shared memory of the executing CTA, `SHARED` to
-    that of the cluster, None is no limit.
+    that of the cluster, None is no limit. `reads_only` is the `::read` release half: it covers the
+    executing thread's own reads, and is not cumulative.
     """
 
     proxy: Proxy
@@ -189,6 +203,21 @@ class ProxyFence(Instruction):
     scope: Scope | None = None
     space: Space | None = None
     location: str | None = None
+    reads_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptorCopy(Instruction):
+    """`tensormap.cp_fenceproxy`: a generic copy of a descriptor, then its release half."""
+
+    destination: str
+    source: str
+    scope: Scope
+
+
+def copy_fence(copy: DescriptorCopy) -> ProxyFence:
+    """The release half that a copy of a descriptor ends with."""
+    return ProxyFence(Proxy.TENSORMAP, Direction.RELEASE, copy.scope, span=copy.span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +290,9 @@ class BulkCopy(Instruction):
 
     With `barriers` (one per destination) completion is complete_tx of `size` bytes, else it is
     tracked by the bulk group. `tensormap` names the descriptor; a tensor copy without a source
-    delivers the descriptor's own value, which stands for the tile that it describes.
+    delivers the descriptor's own value, which stands for the tile that it describes. With a
+    `reduction` it is `cp.reduce.async.bulk`: each element of the one destination is updated by an
+    atomic operation that is relaxed at gpu scope.
     """
 
     destinations: tuple[str, ...]
@@ -269,6 +300,17 @@ class BulkCopy(Instruction):
     barriers: tuple[str, ...] = ()
     tensormap: str | None = None
     size: int = 16
+    reduction: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncStore(Instruction):
+    """`st.async`: a weak, asynchronous store; completes `size` bytes on an mbarrier beside it."""
+
+    location: str
+    value: Operand
+    barrier: str
+    size: int = 4
 
 
 @dataclass(frozen=True, slots=True)

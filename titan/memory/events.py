@@ -72,6 +72,7 @@ class _ThreadBuilder(AsynchronousSteps):
         self.finished: list[State] = []
         self.blocked: list[tuple[State, set[str]]] = []
         self.groups: dict[GroupKind, list[list[Event]]] = {k: [[]] for k in GroupKind}
+        self.loose: set[GroupKind] = set()
         self.matrix: list[Event] = []
         self.copies: list[Event] = []
         self.at = (0, 0)
@@ -239,6 +240,8 @@ class _ThreadBuilder(AsynchronousSteps):
                     semantics=instruction.semantics,
                     scope=instruction.scope,
                 )
+            case ast.DescriptorCopy():
+                self._descriptor_copy(state, instruction)
             case ast.ProxyFence():
                 self._event(
                     state,
@@ -272,6 +275,29 @@ class _ThreadBuilder(AsynchronousSteps):
         )
         event.value = Symbol(f"value_{event.index}", INT)
         self._set(state, load.destination, event.value, frozenset({event.index}))
+
+    def _descriptor_copy(self, state: State, copy: ast.DescriptorCopy) -> None:
+        """A generic read and write, then the release half of the tensormap fence."""
+        read = self._event(state, Kind.READ, "read", position=self._here(), location=copy.source)
+        read.value = Symbol(f"value_{read.index}", INT)
+        self._event(
+            state,
+            Kind.WRITE,
+            "write",
+            position=self._here(1),
+            location=copy.destination,
+            value=read.value,
+            depends=state.control | {read.index},
+        )
+        self._event(
+            state,
+            Kind.PROXY_FENCE,
+            "fence",
+            position=self._here(2),
+            proxy=ast.Proxy.TENSORMAP,
+            scope=copy.scope,
+            instruction=ast.copy_fence(copy),
+        )
 
     def _atomic(self, state: State, atomic: ast.Atomic) -> None:
         acquires, releases = atomic.semantics.acquires, atomic.semantics.releases

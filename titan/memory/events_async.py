@@ -15,7 +15,7 @@ from pysmt.shortcuts import BOOL, INT, Int, Symbol
 from titan.memory import ast
 from titan.memory.ast import GroupKind, Proxy, Scope, Semantics
 from titan.memory.event import Event, EventGraph, Kind, State
-from titan.memory.terms import UnsupportedTest, choose
+from titan.memory.terms import UnsupportedTest, arithmetic, choose
 
 
 class AsynchronousSteps:
@@ -26,10 +26,17 @@ class AsynchronousSteps:
     code: tuple[ast.Instruction, ...]
     at: tuple[int, int]
     groups: dict[GroupKind, list[list[Event]]]
+    loose: set[GroupKind]
     matrix: list[Event]
     copies: list[Event]
 
     def _event(self, state: State, kind: Kind, part: str = "", **rest: Any) -> Event:
+        raise NotImplementedError
+
+    def _value(self, state: State, operand: ast.Operand) -> tuple[FNode, frozenset[int]]:
+        raise NotImplementedError
+
+    def _polls(self, start: int, end: int) -> bool:
         raise NotImplementedError
 
     def _here(self, part: int = 0) -> int:
@@ -75,6 +82,8 @@ class AsynchronousSteps:
                 return self._wait(state, instruction)
             case ast.BulkCopy():
                 self._bulk(state, instruction)
+            case ast.AsyncStore():
+                self._async_store(state, instruction)
             case ast.AsyncCopy():
                 self._copy(state, instruction)
             case ast.MatrixRead():
@@ -87,7 +96,7 @@ class AsynchronousSteps:
                 for part in self.matrix:
                     part.exits.append(arrive.index)
             case ast.CommitGroup():
-                self._straight(state, instruction)
+                self._counted(instruction, instruction.kind)
                 self.groups[instruction.kind].append([])
             case ast.WaitGroup():
                 self._group_wait(state, instruction)
@@ -127,12 +136,28 @@ class AsynchronousSteps:
         for part in self.copies:
             part.exits.append(done.index)
 
-    def _straight(self, state: State, instruction: ast.Instruction) -> None:
-        """Group counting is static: a group operation behind a jump is refused, not guessed."""
-        jumps = any(isinstance(i, ast.Branch) for i in self.code)
-        if jumps:
+    def _straight(self) -> bool:
+        """Whether the instruction is executed once, and in the first copy, if at all.
+
+        Group counting is static. A loop that only polls is left behind without a further copy; a
+        jump over the instruction, or any other loop before or around it, makes the count depend on
+        the path.
+        """
+        index = self.at[1]
+        labels = {i.name: n for n, i in enumerate(self.code) if isinstance(i, ast.Label)}
+        for number, branch in enumerate(self.code):
+            if isinstance(branch, ast.Branch):
+                target = labels[branch.target]
+                back = target <= number
+                if (back and not self._polls(target, number)) or number < index < target:
+                    return False
+        return True
+
+    def _counted(self, instruction: ast.Instruction, kind: GroupKind) -> None:
+        """A group operation behind a jump is refused, not guessed."""
+        if not self._straight() or kind in self.loose:
             name = type(instruction).__name__
-            raise UnsupportedTest(f"{name} in a thread with jumps is not decided")
+            raise UnsupportedTest(f"{name} after a jump that may skip or repeat it is not decided")
 
     def _part(
         self,
@@ -199,15 +224,25 @@ class AsynchronousSteps:
                 chain = frozenset({part.index})
                 value = part.value
                 parts.append(part)
+        if bulk.reduction is not None:
+            assert value is not None
+            old = self._reduced(state, issue, bulk.destinations[0])
+            assert old.value is not None
+            value = arithmetic(bulk.reduction, [old.value, value])
+            chain |= {old.index}
+            parts.append(old)
         for number, location in enumerate(bulk.destinations):
             write = self._part(
                 state, Kind.WRITE, issue, f"write{number}", location, Proxy.ASYNC, value, chain
             )
             parts.append(write)
+            if bulk.reduction is not None:
+                write.semantics, write.scope = Semantics.RELAXED, Scope.GPU
+                self.graph.rmw.append((parts[-2].index, write.index))
         for part in parts:
             part.implicit_fence = True
         if not bulk.barriers:
-            self._straight(state, bulk)
+            self._counted(bulk, GroupKind.BULK)
             self.groups[GroupKind.BULK][-1] += parts
             return
         reads = [part for part in parts if part.kind is Kind.READ]
@@ -218,6 +253,24 @@ class AsynchronousSteps:
             done.depends = done.depends | {part.index for part in (*reads, own)}
             for part in (*reads, own):
                 part.exits.append(done.index)
+
+    def _reduced(self, state: State, issue: Event, location: str) -> Event:
+        """The read of the destination's element: relaxed at gpu scope, as its write (PTX)."""
+        old = self._part(state, Kind.READ, issue, "old", location, Proxy.ASYNC, None, frozenset())
+        old.semantics, old.scope = Semantics.RELAXED, Scope.GPU
+        old.reduction = True
+        return old
+
+    def _async_store(self, state: State, store: ast.AsyncStore) -> None:
+        """A weak generic write that completes on the mbarrier (PTX, st.async)."""
+        issue = self._issue(state)
+        value, taint = self._value(state, store.value)
+        write = self._part(
+            state, Kind.WRITE, issue, "write0", store.location, Proxy.GENERIC, value, taint
+        )
+        done = self._completion(state, store.barrier, Scope.CLUSTER, "complete0", store.size)
+        done.depends = done.depends | {write.index}
+        write.exits.append(done.index)
 
     def _copy(self, state: State, copy: ast.AsyncCopy) -> None:
         issue = self._issue(state)
@@ -234,8 +287,10 @@ class AsynchronousSteps:
             frozenset({read.index}),
         )
         self.copies += [read, write]
-        if not any(isinstance(i, ast.Branch) for i in self.code):
+        if self._straight():
             self.groups[GroupKind.COPY][-1] += [read, write]
+        else:
+            self.loose.add(GroupKind.COPY)
 
     def _matrix(self, state: State, matrix: ast.MatrixRead) -> None:
         issue = self._issue(state)
@@ -248,11 +303,11 @@ class AsynchronousSteps:
             self.matrix.append(read)
             return
         read.implicit_fence = True
-        self._straight(state, matrix)
+        self._counted(matrix, GroupKind.WGMMA)
         self.groups[GroupKind.WGMMA][-1].append(read)
 
     def _group_wait(self, state: State, wait: ast.WaitGroup) -> None:
-        self._straight(state, wait)
+        self._counted(wait, wait.kind)
         event = self._event(state, Kind.GROUP_WAIT, position=self._here())
         committed = self.groups[wait.kind][:-1]
         done = committed[: len(committed) - wait.pending] if wait.pending else committed

@@ -281,7 +281,7 @@ class Enumeration:
                     base = candidate.base_causality(observed, sc)
                     if any(base[b] >> a & 1 for a, b in sc):
                         continue
-                    causality = Causality(candidate, base, observed)
+                    causality = Causality(candidate, base, observed, sc)
                     if not self._mbarriers_in_order(candidate, causality):
                         continue
                     for coherence in self._coherences(candidate, causality):

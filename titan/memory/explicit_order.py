@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import product
 
-from titan.memory.ast import Direction, LitmusTest, Proxy, ProxyFence, Space
+from titan.memory.ast import Direction, Fence, LitmusTest, Proxy, ProxyFence, Space
 from titan.memory.explicit_schedule import Schedule
 from titan.memory.explicit_trace import Act, Key
 from titan.memory.options import FenceRule, InitRule, ModelOptions, WarPolicy
@@ -78,6 +79,7 @@ class Candidate:
         }
         self.exits = [[self.index[k] for k in a.exits] for a in acts]
         self.phases = dict(schedule.phases)
+        self.restricted = not all(self._speaks(act, None) for act in acts)
 
     def _row(self, holds: Callable[[Act, Act], bool], i: int) -> int:
         return sum(1 << j for j, b in enumerate(self.acts) if holds(self.acts[i], b))
@@ -175,32 +177,66 @@ class Candidate:
                 if self._scopes(self.acts[first], self.acts[last]):
                     yield first, last
 
-    def base_causality(self, observed: set[tuple[int, int]], sc: set[tuple[int, int]]) -> Rows:
-        """Closure of program order and synchronizes-with over events that are in program order."""
+    def base_causality(
+        self, observed: set[tuple[int, int]], sc: set[tuple[int, int]], memory: str | None = None
+    ) -> Rows:
+        """Closure of program order and synchronizes-with over events that are in program order.
+
+        Fences with `.sync_restrict` synchronise for `memory` only, where they cover it.
+        """
+        silent = {n for n, act in enumerate(self.acts) if not self._speaks(act, memory)}
         rows = list(self.po)
         for w, r in observed:
             for first, last in product(self._firsts(w), self._lasts(r)):
                 other_thread = self.acts[first].thread != self.acts[last].thread
+                if {first, last} & silent:
+                    continue
                 if other_thread and self.strong[first][last]:
                     rows[first] |= 1 << last
         for a, b in sc:
             rows[a] |= 1 << b
         for a, b in self._meeting_edges():
-            rows[a] |= 1 << b
+            if not {a, b} & silent:
+                rows[a] |= 1 << b
         return closure(rows)
+
+    def _speaks(self, act: Act, memory: str | None) -> bool:
+        if not isinstance(act.code, Fence) or act.code.space is None:
+            return True
+        return memory is not None and act.code.covers(act.place, self.test.location(memory))
 
 
 class Causality:
     """Causality order of one candidate, proxies included."""
 
-    def __init__(self, candidate: Candidate, base: Rows, observed: set[tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        candidate: Candidate,
+        base: Rows,
+        observed: set[tuple[int, int]],
+        sc: set[tuple[int, int]],
+    ) -> None:
         self.c = candidate
         self.base = base
         self.observed = observed
+        self.sc = sc
+        self._by_memory: dict[str, Rows] = {}
         self._known: dict[tuple[int, int], bool] = {}
 
     def reaches(self, i: int, j: int) -> bool:
         return bool(self.base[i] >> j & 1)
+
+    @contextmanager
+    def _about(self, memory: str) -> Iterator[None]:
+        """Base causality as it is for accesses of one memory."""
+        before = self.base
+        if self.c.restricted:
+            if memory not in self._by_memory:
+                rows = self.c.base_causality(self.observed, self.sc, memory)
+                self._by_memory[memory] = rows
+            self.base = self._by_memory[memory]
+        yield
+        self.base = before
 
     def _starts(self, i: int) -> list[int]:
         return self.c.exits[i] if self.c.issue[i] is not None else [i]
@@ -228,7 +264,8 @@ class Causality:
 
     def preserved(self, i: int, j: int) -> bool:
         if (i, j) not in self._known:
-            self._known[(i, j)] = self._preserved(i, j)
+            with self._about(self.c.memory[i]):
+                self._known[(i, j)] = self._preserved(i, j)
         return self._known[(i, j)]
 
     def _preserved(self, i: int, j: int) -> bool:
@@ -310,6 +347,9 @@ class Causality:
         if both_ways and at in (2, 3) and self._covers(fence, b):
             yield from self._bidirectional(fence, at, a, j)
         elif form.direction is Direction.RELEASE and at == 2:
+            own = c.in_po(i, node) and a.what == "R"
+            if form.reads_only and not own:
+                return
             if c.options.fence_rule is FenceRule.PATH or fence.thread == a.thread:
                 yield (5, node)
         elif form.direction is Direction.ACQUIRE and isinstance(at, tuple):
@@ -382,7 +422,8 @@ class Causality:
             for n, a in enumerate(c.acts)
             if a.what in ("arrive", "expect", "wait") and c.memory[n] == memory
         ]
-        return any(not any(self._published(i, use) for i in inits) for use in uses)
+        with self._about(memory):
+            return any(not any(self._published(i, use) for i in inits) for use in uses)
 
     def _published(self, init: int, use: int) -> bool:
         c = self.c

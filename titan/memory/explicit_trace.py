@@ -179,11 +179,14 @@ class ThreadRuns:
             part = "" if isinstance(code, ast.Load) else "read"
             place = code.source if isinstance(code, ast.AsyncCopy) else code.location
             return self._guesses(machine, place, part)
+        if isinstance(code, ast.DescriptorCopy):
+            return self._guesses(machine, code.source, "read")
         if isinstance(code, ast.Atomic):
             return self._guesses(machine, code.location, "read")
         if isinstance(code, ast.BulkCopy):
             found: list[tuple[int, ...]] = [()]
-            for part, spot in (("map", code.tensormap), ("read", code.source)):
+            old = code.destinations[0] if code.reduction is not None else None
+            for part, spot in (("map", code.tensormap), ("read", code.source), ("old", old)):
                 if spot is not None:
                     found = [(*f, v) for f in found for v in self._guesses(machine, spot, part)]
             return found
@@ -218,6 +221,8 @@ class ThreadRuns:
                 self._atomic(machine, code, choice)
             case ast.AsyncCopy():
                 self._copy(machine, code, choice)
+            case ast.DescriptorCopy():
+                self._descriptor(machine, code, choice)
             case ast.MatrixRead():
                 self._matrix(machine, code, choice)
             case ast.BulkCopy():
@@ -313,6 +318,13 @@ class ThreadRuns:
                 )
             case ast.MbarrierExpect():
                 self._act(machine, "expect", spot=code.location, expect=code.expect)
+            case ast.AsyncStore():
+                value, taint = self._get(machine, code.value)
+                write = self._piece(machine, "W", "write0", code.location, value, needs=taint)
+                done = self._arrival(machine, code.barrier, "complete0", ast.Scope.CLUSTER)
+                done.expect = -code.size
+                done.needs += (write.key,)
+                machine.exits.setdefault(write.key, []).append(done.key)
             case ast.AsyncCopyArrive():
                 if not code.noinc:
                     step = (machine.round * len(self.code) + machine.pc) * 4 - 1
@@ -429,6 +441,24 @@ class ThreadRuns:
                 )
                 chain = frozenset({act.key})
                 reads.append(act.key)
+        order: dict[str, Any] = {}
+        if code.reduction is not None:
+            order = {"sem": "relaxed", "scope": ast.Scope.GPU}
+            before = guesses.pop(0)
+            old = self._piece(
+                machine,
+                "R",
+                "old",
+                code.destinations[0],
+                before,
+                proxy=Proxy.ASYNC,
+                implicit=True,
+                reduction=True,
+                **order,
+            )
+            chain |= {old.key}
+            reads.append(old.key)
+            value = _compute(code.reduction, [before, value])
         writes = [
             self._piece(
                 machine,
@@ -439,9 +469,12 @@ class ThreadRuns:
                 proxy=Proxy.ASYNC,
                 implicit=True,
                 needs=chain,
+                **order,
             ).key
             for n, spot in enumerate(code.destinations)
         ]
+        if code.reduction is not None:
+            machine.pairs.append((reads[-1], writes[0]))
         if not code.barriers:
             machine.groups.setdefault("cp.async.bulk", [[]])[-1] += reads + writes
         for n, barrier in enumerate(code.barriers):
@@ -450,6 +483,28 @@ class ThreadRuns:
             done.needs += (*reads, writes[n])
             for key in (*reads, writes[n]):
                 machine.exits.setdefault(key, []).append(done.key)
+
+    def _descriptor(self, machine: _Machine, code: ast.DescriptorCopy, value: int) -> None:
+        read = self._act(machine, "R", "read", spot=code.source, value=value)
+        assert read.step is not None
+        self._act(
+            machine,
+            "W",
+            "write",
+            spot=code.destination,
+            value=value,
+            needs=frozenset({read.key}),
+            step=read.step + 1,
+        )
+        fence = self._act(
+            machine,
+            "PF",
+            "fence",
+            proxy=Proxy.TENSORMAP,
+            scope=code.scope,
+            step=read.step + 2,
+        )
+        fence.code = ast.copy_fence(code)
 
     def _copy(self, machine: _Machine, code: ast.AsyncCopy, value: int) -> None:
         read = self._piece(machine, "R", "read", code.source, value)

@@ -17,12 +17,14 @@ from titan.memory.ast import (
     Assign,
     AsyncCopy,
     AsyncCopyArrive,
+    AsyncStore,
     Atomic,
     Barrier,
     Branch,
     BulkCopy,
     ClusterBarrier,
     CommitGroup,
+    DescriptorCopy,
     Direction,
     Fence,
     GroupKind,
@@ -66,12 +68,33 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$%][A-Za-z0-9_$]*$")
 _SPACES = ("global", "shared", "shared::cta", "shared::cluster")
 _TYPES = tuple(f"{kind}{bits}" for kind in "usbf" for bits in (8, 16, 32, 64, 128))
 _ORDERS = tuple(Semantics)
+_REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
 _GROUPS = ("commit_group", "wait_group", "sync", "aligned")
 # A qualifier that is not known here is refused: ignoring a misspelled one could change a verdict.
 _QUALIFIERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
-        ("ld", "st", "suld", "sust", "tld", "cold"),
+        ("ld", "suld", "sust", "tld", "cold"),
         (*_ORDERS, *_SCOPES, *_SPACES, *_TYPES, "volatile", "mmio"),
+    ),
+    "st": (
+        *_ORDERS,
+        *_SCOPES,
+        *_SPACES,
+        *_TYPES,
+        "volatile",
+        "mmio",
+        "async",
+        "mbarrier",
+        "mbarrier::complete_tx::bytes",
+    ),
+    "tensormap": (
+        "cp_fenceproxy",
+        "tensormap::generic",
+        "release",
+        *_SCOPES,
+        *_SPACES,
+        "sync",
+        "aligned",
     ),
     **dict.fromkeys(("atom", "red"), (*_ORDERS, *_SCOPES, *_SPACES, *_TYPES, *ATOMIC_OPERATIONS)),
     **dict.fromkeys((*ARITHMETIC, "mov"), _TYPES),
@@ -91,6 +114,7 @@ _QUALIFIERS: dict[str, tuple[str, ...]] = {
         "mbarrier_init",
         "sync_restrict::shared::cta",
         "sync_restrict::shared::cluster",
+        "sync_restrict::shared::cluster::read",
     ),
     "membar": ("cta", "gl", "sys"),
     "bar": ("cta", "sync", "arrive"),
@@ -117,6 +141,8 @@ _QUALIFIERS: dict[str, tuple[str, ...]] = {
         "multicast::cluster",
         "arrive",
         "noinc",
+        "reduce",
+        *_REDUCTIONS,
         "wait_all",
         "read",
         "ca",
@@ -246,9 +272,31 @@ def _load(line: _Line) -> Instruction:
 
 
 def _store(line: _Line) -> Instruction:
+    if line.has("async", "mbarrier", "mbarrier::complete_tx::bytes"):
+        return _async_store(line)
     location, value = line.take(2)
     semantics, scope = _access_order(line, ("weak", "relaxed", "release"))
     return Store(_name(location), _operand(value), semantics, scope, _VIEWS[line.qualifiers[0]])
+
+
+def _async_store(line: _Line) -> Instruction:
+    if not line.has("async") or line.qualifiers[0] != "st":
+        raise InstructionError("only st.async completes on an mbarrier")
+    if line.semantics(("weak",), "weak") is not Semantics.WEAK or line.has(*_SCOPES, "volatile"):
+        raise InstructionError("st.async is weak")
+    location, value, barrier = line.take(3)
+    wide = line.has("b64", "u64", "s64", "f64")
+    return AsyncStore(_name(location), _operand(value), _name(barrier), 8 if wide else 4)
+
+
+def _descriptor_copy(line: _Line) -> Instruction:
+    if not line.has("cp_fenceproxy"):
+        raise InstructionError(f"`{line.head}` is not modelled")
+    line.semantics(("release",), "release")
+    destination, source, *rest = line.take(2, 3)
+    if rest and _number(rest[0]) != 128:
+        raise InstructionError("a tensor map has 128 bytes")
+    return DescriptorCopy(_name(destination), _name(source), line.scope())
 
 
 def _atomic(line: _Line) -> Instruction:
@@ -279,9 +327,23 @@ def _fence(line: _Line) -> Instruction:
     if line.has("mbarrier_init"):
         return MbarrierInitFence()
     semantics = line.semantics(("acq_rel", "acquire", "release", "sc"), default="acq_rel")
-    if any(q.startswith("sync_restrict") for q in line.qualifiers):
-        raise InstructionError("memory fences restricted to one space are not modelled")
-    return Fence(semantics, line.scope())
+    return Fence(semantics, line.scope(), _restriction(line, semantics))
+
+
+def _restriction(line: _Line, semantics: Semantics) -> Space | None:
+    """A release is restricted to the own cta's shared memory, an acquire to the cluster's."""
+    found = [q for q in line.qualifiers if q.startswith("sync_restrict")]
+    if not found:
+        return None
+    spaces = {
+        (Semantics.RELEASE, "sync_restrict::shared::cta"): Space.OWN_SHARED,
+        (Semantics.ACQUIRE, "sync_restrict::shared::cluster"): Space.SHARED,
+    }
+    if len(found) != 1 or (semantics, found[0]) not in spaces:
+        raise InstructionError(f"`{line.head}` is no restricted fence that ptx has")
+    if line.scope() is not Scope.CLUSTER:
+        raise InstructionError("a restricted fence has cluster scope")
+    return spaces[semantics, found[0]]
 
 
 def _membar(line: _Line) -> Instruction:
@@ -307,6 +369,10 @@ def _proxy_fence(line: _Line) -> Instruction:
     semantics = line.semantics(("release", "acquire"))
     direction = Direction.RELEASE if semantics is Semantics.RELEASE else Direction.ACQUIRE
     if proxy is Proxy.ASYNC:
+        if line.has("sync_restrict::shared::cluster::read"):
+            if direction is not Direction.RELEASE:
+                raise InstructionError("only the release half has a form for reads")
+            return ProxyFence(proxy, direction, Scope.CLUSTER, Space.SHARED, reads_only=True)
         own = direction is Direction.RELEASE
         return ProxyFence(
             proxy, direction, Scope.CLUSTER, Space.OWN_SHARED if own else Space.SHARED
@@ -409,6 +475,7 @@ def _bulk(line: _Line) -> Instruction:
     by_group = line.has("bulk_group")
     barriers = () if by_group else _names(operands.pop())
     destinations = _names(operands.pop(0))
+    reduction = _reduction(line, destinations)
     if not by_group and len(barriers) != len(destinations):
         raise InstructionError(
             f"`{line.head}` names {len(destinations)} destinations and {len(barriers)} barriers"
@@ -417,7 +484,20 @@ def _bulk(line: _Line) -> Instruction:
     source = _name(operands.pop(0)) if operands else None
     if operands or (source is None and tensormap is None):
         raise InstructionError(f"`{line.head}` has too few or too many operands")
-    return BulkCopy(destinations, source, barriers, tensormap, size)
+    if reduction is not None and (source is None or tensormap is not None):
+        raise InstructionError("a reduction has one source and no descriptor here")
+    return BulkCopy(destinations, source, barriers, tensormap, size, reduction)
+
+
+def _reduction(line: _Line, destinations: tuple[str, ...]) -> str | None:
+    found = [q for q in line.qualifiers if q in _REDUCTIONS]
+    if not line.has("reduce"):
+        if found:
+            raise InstructionError(f"`{line.head}` has an operation but is no reduction")
+        return None
+    if len(found) != 1 or len(destinations) != 1:
+        raise InstructionError(f"`{line.head}` needs one operation of {_REDUCTIONS}")
+    return found[0]
 
 
 def _wgmma(line: _Line) -> Instruction:
@@ -475,6 +555,7 @@ _READERS: dict[str, Callable[[_Line], Instruction]] = {
     "cp": _copy_async,
     "wgmma": _wgmma,
     "tcgen05": _tcgen05,
+    "tensormap": _descriptor_copy,
     "mov": _move,
     "goto": _goto,
     "bra": _goto,

@@ -1,4 +1,4 @@
-"""The axioms: one small function per rule of the PTX memory consistency model with proxies.
+"""The relations of an execution: one small function per rule of the PTX memory model with proxies.
 
 Every relation that is a least fixpoint (observation, base causality) is used only where more
 pairs mean fewer executions. It is therefore enough to assert that a relation is closed: the solver
@@ -11,20 +11,20 @@ every witness is evaluated again by `explicit` with the fixpoints themselves.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
 from itertools import combinations, permutations
 
 from pysmt.fnode import FNode
 from pysmt.shortcuts import BOOL, Symbol
 
-from titan.memory.ast import MatrixRead, Proxy, Scope, Semantics, Space
+from titan.memory.ast import Fence, MatrixRead, Proxy, Scope, Semantics
 from titan.memory.events import MBARRIER_USE, MEMORY, Event, EventGraph, Kind
 from titan.memory.mutants import MUTANTS
-from titan.memory.options import FenceRule, InitRule, ModelOptions, WarPolicy
+from titan.memory.options import InitRule, ModelOptions
 from titan.memory.proxies import ProxyRules
 from titan.memory.rendezvous import Rendezvous
-from titan.memory.terms import NO, YES, all_of, any_of, both, compare, implied, negation
+from titan.memory.terms import NO, YES, all_of, any_of, both, implied, negation
 
 
 class Model:
@@ -42,7 +42,10 @@ class Model:
         self.reads = graph.of_kind(Kind.READ)
         self.writes = graph.of_kind(Kind.WRITE)
         self._observed: dict[tuple[int, int], FNode] | None = None
-        self._base: dict[tuple[int, int], FNode] = {}
+        self._base: dict[tuple[int, int, frozenset[int]], FNode] = {}
+        self._reached: dict[frozenset[int], dict[tuple[int, int], FNode]] = {}
+        self._restricted = [e for e in graph.of_kind(Kind.FENCE) if self._is_restricted(e)]
+        self._in_force: frozenset[int] = frozenset()
         self._cause: dict[tuple[int, int], FNode] = {}
         self.rf = {
             (w.index, r.index): self._var("rf", w, r)
@@ -105,6 +108,8 @@ class Model:
             return False
         if self.graph.po(first, second) or self.graph.po(second, first):
             return True
+        if first.proxy is Proxy.ASYNC and self.weakened("bulk_reductions_are_weak"):
+            return False
         return first.strong and second.strong and self._scopes_include(first, second)
 
     def _scopes_include(self, first: Event, second: Event) -> bool:
@@ -282,18 +287,54 @@ class Model:
 
     # Base causality order ---------------------------------------------------------------------
 
-    @cached_property
+    @staticmethod
+    def _is_restricted(event: Event) -> bool:
+        return isinstance(event.instruction, Fence) and event.instruction.space is not None
+
+    @contextmanager
+    def _about(self, memory: str) -> Iterator[None]:
+        """Causality between accesses of one memory: restricted fences that cover it are in force.
+
+        A `.sync_restrict` fence orders accesses of some shared memory only, so that an edge from or
+        to it counts for that memory and for no other (PTX, fence).
+        """
+        before = self._in_force
+        location = self.graph.test.location(memory)
+        self._in_force = frozenset(
+            fence.index
+            for fence in self._restricted
+            if self.weakened("restricted_fences_cover_all")
+            or (
+                isinstance(fence.instruction, Fence)
+                and fence.instruction.covers(fence.placement, location)
+            )
+        )
+        yield
+        self._in_force = before
+
+    @property
     def _reach(self) -> dict[tuple[int, int], FNode]:
         """From sources of synchronizes-with edges to targets: the closure over program order."""
+        if self._in_force not in self._reached:
+            self._reached[self._in_force] = self._closed(self._edges())
+        return self._reached[self._in_force]
+
+    def _edges(self) -> dict[tuple[int, int], FNode]:
+        """Synchronizes-with, less what restricted fences that are not in force would add."""
+        out_of_force = {fence.index for fence in self._restricted} - self._in_force
         edges: dict[tuple[int, int], list[FNode]] = {}
         for rule, function in SYNCHRONISATIONS.items():
             if self.on(rule):
                 for first, last, formula in function(self):
+                    if {first.index, last.index} & out_of_force:
+                        continue
                     edges.setdefault((first.index, last.index), []).append(formula)
         if self.weakened("completion_carries_issuer"):
             for issue, arrive in self.graph.prefix:
                 edges.setdefault((issue, arrive), []).append(self.events[arrive].guard)
-        joined = {pair: any_of(parts) for pair, parts in edges.items()}
+        return {pair: any_of(parts) for pair, parts in edges.items()}
+
+    def _closed(self, joined: dict[tuple[int, int], FNode]) -> dict[tuple[int, int], FNode]:
         pairs = set(joined)
         grown = True
         while grown:
@@ -304,7 +345,8 @@ class Model:
             self._po_or_same(b, c) for _, b in pairs for c, _ in joined
         ):
             return joined
-        found = {(a, b): Symbol(f"reach_{a}_{b}", BOOL) for a, b in pairs}
+        name = f"reach{len(self._reached)}"
+        found = {(a, b): Symbol(f"{name}_{a}_{b}", BOOL) for a, b in pairs}
         for pair, formula in joined.items():
             self.constraints.append(implied(formula, found[pair]))
         for a, b in pairs:
@@ -318,7 +360,7 @@ class Model:
 
     def base(self, first: Event, second: Event) -> FNode:
         """Base causality order between events that are no parts of asynchronous operations."""
-        key = (first.index, second.index)
+        key = (first.index, second.index, self._in_force)
         if key not in self._base:
             if self.graph.po(first, second):
                 self._base[key] = YES
@@ -368,7 +410,8 @@ class Model:
 
     def preserved(self, first: Event, second: Event) -> FNode:
         """Proxy-preserved base causality order between two accesses of the same memory."""
-        return self.proxies.preserved(first, second)
+        with self._about(self.graph.memory(first)):
+            return self.proxies.preserved(first, second)
 
     def cause(self, first: Event, second: Event) -> FNode:
         key = (first.index, second.index)
@@ -387,6 +430,10 @@ class Model:
 
     def initialised(self, first: Event, use: Event) -> FNode:
         """An mbarrier use sees the initialisation `first`."""
+        with self._about(self.graph.memory(first)):
+            return self._initialised(first, use)
+
+    def _initialised(self, first: Event, use: Event) -> FNode:
         issue = next((i for i, a in self.graph.prefix if a == use.index), None)
         point = use if issue is None else self.events[issue]
         parts = [self.base(first, point)]
@@ -453,128 +500,3 @@ SYNCHRONISATIONS: dict[str, Callable[[Model], Iterator[tuple[Event, Event, FNode
     "sync_cluster_barriers": Model.sync_cluster_barriers,
     "sync_mbarriers": Model.sync_mbarriers,
 }
-
-
-# Axioms -------------------------------------------------------------------------------------
-
-
-def coherence(model: Model) -> Iterator[FNode]:
-    """Writes in causality order are in coherence order."""
-    for (a, b), before in model.co.items():
-        first, second = model.events[a], model.events[b]
-        if first.thread >= 0:
-            cause = model.cause(first, second)
-            yield implied(all_of((cause, first.guard, second.guard)), before)
-
-
-def coherence_total(model: Model) -> Iterator[FNode]:
-    """Morally strong writes are in coherence order one way or the other."""
-    for first, second in combinations(model.writes, 2):
-        if model.morally_strong(first, second) and (first.index, second.index) in model.co:
-            forward = model.co[(first.index, second.index)]
-            backward = model.co[(second.index, first.index)]
-            yield implied(both(first.guard, second.guard), any_of((forward, backward)))
-
-
-def fence_sc(model: Model) -> Iterator[FNode]:
-    """Fence-SC order is acyclic and does not contradict base causality order."""
-    for (a, b), before in model.sc.items():
-        yield negation(both(before, model.base(model.events[b], model.events[a])))
-
-
-def atomicity(model: Model) -> Iterator[FNode]:
-    """No morally strong write comes between the read and the write of an atomic operation."""
-    for r, w in model.graph.rmw:
-        read, update = model.events[r], model.events[w]
-        for other in model.writes:
-            between = model.co.get((other.index, w), NO)
-            strong = model.morally_strong(read, other) and model.morally_strong(other, update)
-            if other is not update and strong:
-                yield negation(all_of((update.guard, model.fr(read, other), between)))
-
-
-def no_thin_air(model: Model) -> Iterator[FNode]:
-    """Values and dependencies do not go in circles."""
-    time = model.rendezvous
-    for (w, r), reads in model.rf.items():
-        if model.events[w].thread >= 0:
-            yield implied(reads, time.before(model.events[w], model.events[r]))
-    for event in model.events:
-        for source in event.depends:
-            yield time.before(model.events[source], event)
-
-
-def causality(model: Model) -> Iterator[FNode]:
-    """Communication does not contradict causality order (reads-from and from-read)."""
-    for (w, r), reads in model.rf.items():
-        write, read = model.events[w], model.events[r]
-        if write.thread >= 0:
-            yield negation(both(reads, model.cause(read, write)))
-            cause = model.cause(write, read)
-            if not cause.is_false():
-                yield negation(all_of((model.fr(read, write), cause, write.guard)))
-
-
-def mbarriers_follow_causality(model: Model) -> Iterator[FNode]:
-    """Operations on one mbarrier take effect in base causality order, completions included."""
-    phase, time = model.rendezvous.phase, model.rendezvous
-    for a, b in permutations(phase, 2):
-        first, second = model.events[a], model.events[b]
-        if model.graph.memory(first) == model.graph.memory(second):
-            issue = next((i for i, arrive in model.graph.prefix if arrive == b), None)
-            point = second if issue is None else model.events[issue]
-            before = any_of((model.base(first, second), model.base_or_same(first, point)))
-            executed = both(first.guard, second.guard)
-            yield implied(both(executed, before), time.before(first, second))
-
-
-AXIOMS: dict[str, Callable[[Model], Iterator[FNode]]] = {
-    "coherence": coherence,
-    "coherence_total": coherence_total,
-    "fence_sc": fence_sc,
-    "atomicity": atomicity,
-    "no_thin_air": no_thin_air,
-    "causality": causality,
-    "mbarriers_follow_causality": mbarriers_follow_causality,
-}
-
-
-def well_formed(model: Model) -> Iterator[FNode]:
-    """What makes a candidate execution: sources, values, strict orders."""
-    for read in model.reads:
-        choices = [(model.events[w], f) for (w, r), f in model.rf.items() if r == read.index]
-        yield implied(read.guard, any_of(f for _, f in choices))
-        for (_, left), (_, right) in combinations(choices, 2):
-            yield negation(both(left, right))
-        for write, reads in choices:
-            assert write.value is not None and read.value is not None
-            same = compare(read.value, "==", write.value)
-            yield implied(reads, all_of((write.guard, read.guard, same)))
-    for (a, b), before in model.co.items():
-        if model.events[a].thread < 0:
-            continue
-        yield implied(before, both(model.events[a].guard, model.events[b].guard))
-        if a < b:
-            yield negation(both(before, model.co[(b, a)]))
-        for c in (c for x, c in model.co if x == b and c != a):
-            yield implied(both(before, model.co[(b, c)]), model.co[(a, c)])
-    for (a, b), before in model.sc.items():
-        if a < b:
-            first, second = model.events[a], model.events[b]
-            yield negation(both(before, model.sc[(b, a)]))
-            executed = both(first.guard, second.guard)
-            yield implied(executed, any_of((before, model.sc[(b, a)])))
-
-
-def consistent(model: Model) -> list[FNode]:
-    """All constraints of a consistent execution under the model's reading."""
-    found = [*well_formed(model)]
-    for name, axiom in AXIOMS.items():
-        if model.on(name):
-            found += axiom(model)
-    found += model.rendezvous.constraints + model.constraints
-    found += [negation(guard) for guard in (*model.graph.polling, *model.graph.cut)]
-    return [part for part in found if not part.is_true()]
-
-
-__all__ = ["AXIOMS", "SYNCHRONISATIONS", "FenceRule", "Model", "Space", "WarPolicy", "consistent"]

@@ -56,6 +56,10 @@ WEAKENED: dict[str, str] = {
     "alias_fence_in_any_order": "an alias fence may stand anywhere",
     "init_fence_covers_data": "fence.mbarrier_init releases all earlier writes",
     "wgmma_waits_for_nothing": "a matrix read is complete when it is issued",
+    "restricted_fences_cover_all": "a .sync_restrict fence orders accesses of any memory",
+    "read_half_covers_writes": "the ::read release half also publishes writes",
+    "read_half_is_cumulative": "the ::read release half also publishes what was observed",
+    "bulk_reductions_are_weak": "the accesses of cp.reduce.async.bulk are not atomic",
     "read_wait_covers_writes": "wait_group.read also waits for writes",
 }
 

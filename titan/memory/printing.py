@@ -75,8 +75,14 @@ def format_instruction(instruction: ast.Instruction) -> str:
             values = ", ".join(str(operand) for operand in operands)
             target = f"{destination}, " if destination is not None else ""
             return f"{head}{_order(semantics, scope)}.{operation} {target}{location}, {values}"
-        case ast.Fence(semantics, scope):
-            return f"fence{_order(semantics, scope)}"
+        case ast.Fence(semantics, scope, space):
+            limit = "" if space is None else ".sync_restrict::shared::cta"
+            if space is Space.SHARED:
+                limit = ".sync_restrict::shared::cluster"
+            return f"fence.{semantics}{limit}.{scope}"
+        case ast.DescriptorCopy(destination, source, scope):
+            head = "tensormap.cp_fenceproxy.tensormap::generic.release"
+            return f"{head}.{scope} {destination}, {source}"
         case ast.AliasFence():
             return "fence.proxy.alias"
         case ast.MbarrierInitFence():
@@ -119,6 +125,8 @@ def _proxy_fence(fence: ast.ProxyFence) -> str:
         return f"fence.proxy.{fence.proxy}{spaces[fence.space]}"
     if fence.proxy is Proxy.ASYNC:
         reach = "cta" if fence.direction is Direction.RELEASE else "cluster"
+        if fence.reads_only:
+            reach = "cluster::read"
         return (
             f"fence.proxy.async::generic.{fence.direction}.sync_restrict::shared::{reach}.cluster"
         )
@@ -144,6 +152,9 @@ def _asynchronous(instruction: ast.Instruction) -> str:
             return f"mbarrier.{head}.parity.{semantics}.{scope} {target}{location}, {parity}"
         case ast.BulkCopy():
             return _bulk(instruction)
+        case ast.AsyncStore(location, value, barrier, size):
+            kind = ".b64" if size == 8 else ""
+            return f"st.async.mbarrier{kind} {location}, {value}, {barrier}"
         case ast.AsyncCopy(destination, source):
             return f"cp.async {destination}, {source}"
         case ast.AsyncCopyArrive(location, noinc):
@@ -163,10 +174,15 @@ def _asynchronous(instruction: ast.Instruction) -> str:
 
 
 def _bulk(bulk: ast.BulkCopy) -> str:
-    head = "cp.async.bulk" + (".tensor" if bulk.tensormap is not None else "")
+    reduce = bulk.reduction is not None
+    head = ("cp.reduce.async.bulk" if reduce else "cp.async.bulk") + (
+        ".tensor" if bulk.tensormap is not None else ""
+    )
     form = ".mbarrier" if bulk.barriers else ".bulk_group"
     if len(bulk.destinations) > 1:
         form += ".multicast::cluster"
+    if bulk.reduction is not None:
+        form += f".{bulk.reduction}"
     operands = [_set(bulk.destinations)]
     operands += [name for name in (bulk.tensormap, bulk.source) if name is not None]
     operands += [str(bulk.size)] if bulk.size != 16 else []

@@ -258,7 +258,7 @@ class ProxyRules:
         assert second.entry is not None
         if model.options.fence_rule is FenceRule.WRITER and release.thread != first.thread:
             return False
-        if not self._scopes(release, acquire):
+        if not self._scopes(release, acquire) or not self._halved(first, release):
             return False
         if second.proxy is Proxy.ASYNC:
             covered = self._covers(release, second) and self._covers(acquire, second)
@@ -268,6 +268,15 @@ class ProxyRules:
         same_map = self.graph.test.memory(named) == self.graph.memory(second)
         in_cta = acquire.placement == model.events[second.entry].placement
         return same_map and (in_cta or model.weakened("fence_in_any_cta"))
+
+    def _halved(self, first: Event, release: Event) -> bool:
+        """The `::read` form covers reads of its own thread before it, and nothing else."""
+        if not self._form(release).reads_only:
+            return True
+        model = self.model
+        read = first.kind is Kind.READ or model.weakened("read_half_covers_writes")
+        own = self.graph.po(first, release) or model.weakened("read_half_is_cumulative")
+        return read and own
 
     def _scopes(self, release: Event, acquire: Event) -> bool:
         if self.model.weakened("scopes_always_include"):

@@ -21,9 +21,10 @@ from titan.memory.ast import (
     Term,
     Undefined,
 )
+from titan.memory.axioms import consistent
 from titan.memory.condition import observed_terms
 from titan.memory.events import EventGraph, build_events
-from titan.memory.model import Model, consistent
+from titan.memory.model import Model
 from titan.memory.options import ModelOptions
 from titan.memory.terms import NO, all_of, any_of, both, choose, compare, negation
 

@@ -21,6 +21,7 @@ from dataclasses import replace
 from titan.memory.ast import (
     Assign,
     AsyncCopyArrive,
+    AsyncStore,
     Atomic,
     Branch,
     BulkCopy,
@@ -369,6 +370,8 @@ def named_mbarriers(instruction: Instruction) -> list[str]:
     """The locations that an instruction uses as mbarriers."""
     if isinstance(instruction, BulkCopy):
         return list(instruction.barriers)
+    if isinstance(instruction, AsyncStore):
+        return [instruction.barrier]
     if isinstance(
         instruction,
         MbarrierInit

@@ -154,8 +154,10 @@ def named(step: ast.Instruction) -> set[str]:
             names.add(name)
     if isinstance(step, ast.BulkCopy):
         names |= {*step.destinations, *step.barriers}
-    if isinstance(step, ast.AsyncCopy):
+    if isinstance(step, ast.AsyncCopy | ast.DescriptorCopy):
         names.add(step.destination)
+    if isinstance(step, ast.AsyncStore):
+        names.add(step.barrier)
     return names
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from titan.memory import ast
 from titan.memory.ast import Direction, GroupKind, Proxy, Register, Scope, Semantics, Space
+from titan.memory.printing import format_instruction
 from titan.memory.render.places import (
     TENSOR_TILE_BYTES,
     WARP_THREADS,
@@ -97,8 +98,12 @@ class Writer:
                 return self._access(step)
             case ast.Atomic():
                 return self._atomic(step)
-            case ast.Fence(semantics, scope):
-                return Assembly(f"fence.{semantics}.{scope};")
+            case ast.Fence():
+                return Assembly(f"{format_instruction(step)};")
+            case ast.DescriptorCopy():
+                raise NotRenderable(
+                    "tensor map", "a descriptor in shared memory is not rendered", step.span
+                )
             case ast.MbarrierInitFence():
                 return Assembly("fence.mbarrier_init.release.cluster;")
             case ast.AliasFence():
@@ -239,6 +244,10 @@ class Writer:
                 Space.OWN_SHARED: ".shared::cta",
             }
             return Assembly(f"fence.proxy.async{spaces[step.space]};")
+        if step.reads_only:
+            raise NotRenderable(
+                "no such form", "ptxas 13.0 has no release half of reads", step.span
+            )
         if step.proxy is Proxy.ASYNC:
             reach = "cta" if step.direction is Direction.RELEASE else "cluster"
             return Assembly(
@@ -305,6 +314,8 @@ class Writer:
                 return self._wait(step)
             case ast.BulkCopy():
                 return self._bulk(step)
+            case ast.AsyncStore():
+                return self._async_store(step)
             case ast.AsyncCopy(destination, source):
                 target = self.own(destination, step)
                 space, origin = self.place(source, step)
@@ -345,9 +356,32 @@ class Writer:
             None if tests else output,
         )
 
+    def _async_store(self, step: ast.AsyncStore) -> Assembly:
+        """The address may be of any CTA of the cluster; the mbarrier lies beside it."""
+        space, address = self.place(step.location, step)
+        _, barrier = self.place(step.barrier, step)
+        homes = {self.layout.cells[name].cta for name in (step.location, step.barrier)}
+        if space == "global" or len(homes) != 1 or step.size != 4:
+            raise NotRenderable(
+                "no such form", "st.async writes a word beside its mbarrier", step.span
+            )
+        head = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.s32"
+        if isinstance(step.value, Register):
+            value = ("r", self.register(step.value.name))
+            return Assembly(f"{head} [%0], %1, [%2];", (), (address, value, barrier))
+        if not -(2**31) <= step.value < 2**31:
+            raise NotRenderable("size", f"{step.value} does not fit 32 bits", step.span)
+        return Assembly(
+            f"{{ .reg .b32 v; mov.b32 v, {step.value:d}; {head} [%0], v, [%1]; }}",
+            (),
+            (address, barrier),
+        )
+
     def _bulk(self, step: ast.BulkCopy) -> Assembly:
         if step.tensormap is not None or step.source is None:
             return self._tensor(step)
+        if step.reduction is not None:
+            return self._reduce(step)
         if step.size <= 0 or step.size % 16:
             raise NotRenderable("size", "bulk copies move multiples of 16 bytes", step.span)
         space, source = self.place(step.source, step)
@@ -375,6 +409,35 @@ class Writer:
         return Assembly(
             f"cp.async.bulk.shared::cluster.{space}.mbarrier::complete_tx::bytes "
             f"[%0], [%1], {step.size:d}, [%2];",
+            (),
+            (destination, source, barrier),
+        )
+
+    def _reduce(self, step: ast.BulkCopy) -> Assembly:
+        """To global memory by group, to shared memory of another CTA by mbarrier."""
+        assert step.source is not None and step.reduction is not None
+        if step.size <= 0 or step.size % 16:
+            raise NotRenderable("size", "bulk copies move multiples of 16 bytes", step.span)
+        source = self.own(step.source, step)
+        target, destination = self.place(step.destinations[0], step)
+        logical = step.reduction in ("and", "or", "xor")
+        kind = f"{step.reduction}.{'b32' if logical else 's32'}"
+        if not step.barriers and target == "global":
+            return Assembly(
+                f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{kind} "
+                f"[%0], [%1], {step.size:d};",
+                (),
+                (destination, source),
+            )
+        homes = {self.layout.cells[n].cta for n in (*step.destinations, *step.barriers)}
+        if target == "global" or not step.barriers or len(homes) != 1:
+            raise NotRenderable(
+                "no such form", "a bulk reduction is tracked where it writes", step.span
+            )
+        _, barrier = self.place(step.barriers[0], step)
+        return Assembly(
+            "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes."
+            f"{kind} [%0], [%1], {step.size:d}, [%2];",
             (),
             (destination, source, barrier),
         )

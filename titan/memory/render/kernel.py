@@ -232,7 +232,9 @@ def _drain(seat: Seat) -> list[str]:
         ]
     if any(isinstance(s, ast.AsyncCopy) for s in steps):
         lines.append('asm volatile("cp.async.wait_all;" ::: "memory");')
-    if any(isinstance(s, ast.BulkCopy) and s.barriers for s in steps):
+    if any(
+        isinstance(s, ast.AsyncStore) or (isinstance(s, ast.BulkCopy) and s.barriers) for s in steps
+    ):
         lines.append("__nanosleep(20000);")
     return lines
 
