@@ -124,7 +124,7 @@ struct Group {
 };
 inline std::vector<Group> groups;
 
-inline void poison_registers(float *registers, int count) {
+void poison_registers(float *registers, int count) {
   std::memset(registers, poison_byte(), sizeof(float) * count);
 }
 

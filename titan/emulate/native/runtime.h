@@ -60,6 +60,7 @@ void commit_bulk(int line);
 void wait_bulk(const char *name, int line, int pending, bool read_only);
 
 void matrix_multiply(const char *name, int line, const Instruction &said);
+void poison_registers(float *registers, int count);
 void matrix_fence(int line);
 void matrix_commit(int line);
 void matrix_wait(int line, int pending);

@@ -346,8 +346,11 @@ template <int Count>
 inline void hold(float (&)[Count]) {}
 template <int Count>
 inline void hold(u32 (&)[Count]) {}
+inline int computed_here(int value) { return value; }
 template <int Count>
-inline void discard(float (&)[Count]) {}
+inline void discard(float (&registers)[Count]) {
+  emulation::poison_registers(registers, Count);
+}
 
 template <int Swizzle>
 inline u64 shared_descriptor(const void *start, u32 leading_bytes, u32 stride_bytes) {
