@@ -4,7 +4,8 @@ python benchmarks/bench_schedule.py proofs      proofs of optimality on the real
 python benchmarks/bench_schedule.py faithful    the faithful formulation beside it
 python benchmarks/bench_schedule.py scale       random loops of 100 to 100,000 operations
 python benchmarks/bench_schedule.py gauss       the differentiable scheduler
-python benchmarks/bench_schedule.py ablation    warps specialised or not; registers aware or naive
+python benchmarks/bench_schedule.py ablation    warps specialised: always, chosen or never
+python benchmarks/bench_schedule.py registers   registers aware or naive
 python benchmarks/bench_schedule.py robust      the interval when every cost moves by 10 %
 """
 
@@ -18,13 +19,15 @@ import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 
-from titan.loop.bounds import bounds
+from titan.loop.bounds import Unschedulable, bounds
 from titan.loop.generate import large_loop
 from titan.loop.load import load_loop
 from titan.loop.model import Loop
 from titan.resources import root
 from titan.schedule import cnf, faithful, joint, rau
 from titan.schedule.check import check
+from titan.schedule.common import common_group
+from titan.schedule.model import Schedule
 from titan.schedule.native import recurrence
 from titan.schedule.normalise import normalise_loop
 from titan.schedule.run import Request, run
@@ -40,6 +43,8 @@ PROVED = (
     "gemm_mi300",
 )
 REPEATS = 3
+# Formulas of more than five million clauses, which memory does not do for.
+LARGE = {("fa4_forward", 120)}
 
 
 def library(name: str) -> Loop:
@@ -89,29 +94,45 @@ def proofs() -> None:
 
 
 def faithful_table(seconds: float) -> None:
-    """The faithful formulation on the same normalised loops, at the optimum: one question."""
-    heading("loop", "U", "ii", "length", "booleans", "assertions", "answer", "seconds", "fast, s")
-    for name, total in (
-        ("toy_fa_hopper", 300), ("fa3_forward_one", 24), ("fa3_forward", 34),
-        ("gemm_hopper", 24),
-    ):  # fmt: skip
-        coarse = normalise_loop(library(name), total).loop
-        begin = time.perf_counter()
-        best = joint.solve(coarse, joint.Options(second_solver=False))
-        fast = time.perf_counter() - begin
-        assert best.schedule is not None
-        length = best.schedule.length(coarse)
-        begin = time.perf_counter()
-        formulation = faithful.Formulation(coarse, best.schedule.ii, length)
-        formulation.build()
-        left = seconds - (time.perf_counter() - begin)
-        answer = formulation.solve(left) if left > 0 else None
-        spent = time.perf_counter() - begin
-        word = "none in time" if answer is None else "schedule" if answer else "refuted"
-        row(
-            name, total, best.schedule.ii, length, formulation.booleans,
-            formulation.assertions, word, f"{spent:.1f}", f"{fast:.3f}",
-        )  # fmt: skip
+    """The faithful formulation at the optimum of the fast one: is it there, and nothing shorter?"""
+    heading(
+        "loop", "U", "ii", "length", "booleans", "constraints", "built, s", "solved, s",
+        "one cycle shorter", "seconds", "fast, s",
+    )  # fmt: skip
+    for name in ("toy_fa_hopper", *PROVED):
+        for total in (30, 60, 120):
+            if (name, total) in LARGE:
+                continue
+            coarse = normalise_loop(library(name), total).loop
+            begin = time.perf_counter()
+            best = joint.solve(coarse, joint.Options(second_solver=False))
+            fast = time.perf_counter() - begin
+            assert best.schedule is not None
+            length = best.schedule.length(coarse)
+            at = faithful_answer(coarse, best.schedule.ii, length, seconds)
+            below = faithful_answer(coarse, best.schedule.ii, length - 1, seconds)
+            assert at[2] is not False and not below[2]
+            words = {True: "schedule", False: "refuted", None: "none in time"}
+            row(
+                name, total, best.schedule.ii, length, at[0].booleans, at[0].assertions,
+                f"{at[1]:.2f}", f"{at[3]:.2f}" if at[2] else words[None], words[below[2]],
+                f"{below[1] + below[3]:.2f}", f"{fast:.3f}",
+            )  # fmt: skip
+
+
+def faithful_answer(
+    loop: Loop, ii: int, length: int, seconds: float
+) -> tuple[faithful.Formulation, float, bool | None, float]:
+    """The formulation, seconds of building, whether there is a schedule, seconds of solving."""
+    begin = time.perf_counter()
+    formulation = faithful.Formulation(loop, ii, length)
+    formulation.build()
+    built = time.perf_counter()
+    found = formulation.solve(max(1.0, seconds - (built - begin)))
+    if isinstance(found, Schedule):
+        assert not check(loop, found, length)
+    answer = found if found is None else isinstance(found, Schedule)
+    return formulation, built - begin, answer, time.perf_counter() - built
 
 
 def scale(sizes: list[int], solve: Callable[[Loop], joint.Outcome], seeds: int) -> None:
@@ -154,42 +175,120 @@ def plot(points: list[tuple[int, float]]) -> None:
         print(f"    {n:>7} {'#' * (1 + round(8 * math.log10(seconds / least)))} {seconds:.3f} s")
 
 
-def ablation(seconds: float) -> None:
-    """B2 and B3 on the model: who specialises, and who knows about registers."""
-    print(
-        "Specialisation (B2): interval with warps always, heuristically, and never specialised.\n"
+def best(loop: Loop, seconds: float) -> Schedule | None:
+    """The least (interval, length) of Rau and of the joint solver at three resolutions."""
+    found = [rau.solve(loop, rau.Options(seconds=seconds)).schedule]
+    for total in (60, 100, 300):
+        try:
+            request = Request(solver="joint", budget_seconds=seconds, total_max=total)
+            found.append(run(loop, request).schedule)
+        except Unschedulable:
+            return None
+    known = [schedule for schedule in found if schedule is not None]
+    return min(known, key=lambda x: (x.ii, x.length(loop)), default=None)
+
+
+def small_tile(loop: Loop) -> Loop:
+    """A quarter of the work and of the registers; what is not work (latency, transfer) stays."""
+    operations = tuple(
+        replace(
+            op,
+            uses=tuple(
+                replace(
+                    use,
+                    cycles=max(1, use.cycles // 4),
+                    first_cycle=min(use.first_cycle, use.cycles // 4),
+                )
+                for use in op.uses
+            ),
+            latency_cycles=max(0, op.latency_cycles - op.cycles + op.cycles // 4),
+            registers=op.registers // 4,
+        )
+        for op in loop.operations
     )
-    heading("loop", "bound", "always", "heuristic", "never", "never over heuristic")
+    dependences = tuple(
+        replace(
+            e,
+            delay_cycles=operations[e.source].latency_cycles
+            if e.delay_cycles == loop.operations[e.source].latency_cycles
+            else e.delay_cycles,
+        )
+        for e in loop.dependences
+    )
+    return replace(loop, operations=operations, dependences=dependences)
+
+
+def ablation(seconds: float) -> None:
+    """B2 on the model: specialised as the loop file says, never, and what is better for N tiles."""
+    heading(
+        "loop", "bound", "always: ii, length", "never: ii, length", "never over always",
+        "2 tiles", "8 tiles", "64 tiles", "chosen",
+    )  # fmt: skip
     for name in (*PROVED, "gemm_epilogue"):
-        loop = library(name)
-        found = []
-        for styles in (("specialised",), ("specialised", "joined"), ("joined",)):
-            options = rau.Options(styles=styles)
-            outcome = rau.solve(loop, replace(options, seconds=seconds))
-            found.append(outcome.schedule.ii if outcome.schedule else None)
-        ratio = f"{found[2] / found[1]:.3f}" if found[1] and found[2] else "-"
-        row(name, bounds(loop, recurrence=recurrence).ii, *(x or "none" for x in found), ratio)
-    print("\nRegisters (B3): naive ignores the limits, aware keeps them.\n")
-    heading("loop", "registers a thread", "naive ii", "limits broken", "aware ii", "price")
-    for name in ("fa3_forward", "fa3_backward", "fa4_forward", "gemm_epilogue"):
-        for cut in (1.0, 0.7):
-            loop = tight(library(name), cut)
-            naive = rau.solve(loop, rau.Options(registers="naive", seconds=8)).schedule
-            aware = rau.solve(loop, rau.Options(seconds=8)).schedule
-            broken = {f.kind for f in check(loop, naive)} if naive else {"-"}
-            limit = max(g.registers_per_thread or 0 for g in loop.groups)
-            price = f"{aware.ii / naive.ii:.3f}" if naive and aware else "-"
+        for variant, loop in (("", library(name)), (", quarter", small_tile(library(name)))):
+            common = common_group(loop)
+            always, never = best(loop, seconds), best(common, seconds)
+            cells, ratios = [], []
+            for schedule, where in ((always, loop), (never, common)):
+                assert schedule is None or not check(where, schedule)
+                cells.append(f"{schedule.ii}, {schedule.length(where)}" if schedule else "none")
+            for tiles in (2, 8, 64):
+                if always and never:
+                    a, b = (
+                        (tiles - 1) * s.ii + s.length(w)
+                        for s, w in ((always, loop), (never, common))
+                    )
+                    ratios.append(b / a)
+            chosen = "-"
+            if ratios:
+                chosen = (
+                    "always" if min(ratios) > 1 else "never" if max(ratios) <= 1 else "by tiles"
+                )
+            ratio = f"{never.ii / always.ii:.3f}" if always and never else "-"
             row(
-                name, limit, naive.ii if naive else "none",
-                ", ".join(sorted(broken)) or "no", aware.ii if aware else "none", price,
+                name + variant, bounds(loop, recurrence=recurrence).ii, *cells, ratio,
+                *(f"{x:.3f}" for x in ratios or "---"), chosen,
             )  # fmt: skip
 
 
-def tight(loop: Loop, cut: float) -> Loop:
+def registers_table(seconds: float) -> None:
+    """B3 on the model: a schedule that ignores registers, and one that keeps the limit."""
+    heading("loop", "registers a thread", "naive ii", "limits broken", "aware ii", "price")
+    for name, counts in (
+        ("fa3_forward", (240, 168, 128)), ("fa3_backward", (240, 208, 176, 168)),
+        ("fa4_forward", (200, 140)), ("gemm_epilogue", (240, 168)),
+    ):  # fmt: skip
+        for count in counts:
+            loop = tight(library(name), count)
+            naive = rau.solve(loop, rau.Options(registers="naive", seconds=seconds)).schedule
+            aware = best(loop, seconds)
+            broken = {f.kind for f in check(loop, naive)} if naive else {"-"}
+            price = f"{aware.ii / naive.ii:.3f}" if naive and aware else "-"
+            unknown = "none exists" if hopeless(loop) else "none in time"
+            row(
+                name, count, naive.ii if naive else "none",
+                ", ".join(sorted(broken)) or "no", aware.ii if aware else unknown, price,
+            )  # fmt: skip
+
+
+def hopeless(loop: Loop) -> bool:
+    """Is there no schedule even where nothing overlaps? In coarse cycles, any order of events."""
+    coarse = normalise_loop(loop, 40).loop
+    ii = sum(op.cycles + op.spill_cycles for op in coarse.operations)
+    search = joint.Search(coarse, joint.Options(objective="ii"), time.monotonic() + 60)
+    search.engine = cnf.available()[0]
+    try:
+        return joint.Attempt(search, ii, ii).find(ii) is None
+    except joint.Infeasible:
+        return True
+
+
+def tight(loop: Loop, registers: int) -> Loop:
+    """No group has more registers a thread than this."""
     groups = tuple(
         group
         if group.registers_per_thread is None
-        else replace(group, registers_per_thread=int(group.registers_per_thread * cut))
+        else replace(group, registers_per_thread=min(registers, group.registers_per_thread))
         for group in loop.groups
     )
     return replace(loop, groups=groups)
@@ -236,7 +335,7 @@ def main() -> None:
         "table",
         nargs="?",
         default="proofs",
-        choices=["proofs", "faithful", "scale", "gauss", "ablation", "robust"],
+        choices=["proofs", "faithful", "scale", "gauss", "ablation", "registers", "robust"],
     )
     parser.add_argument("--seconds", type=float, default=120.0, help="for one faithful formula")
     parser.add_argument("--sizes", type=int, nargs="*")
@@ -254,7 +353,8 @@ def main() -> None:
     else:
         tables = {
             "proofs": proofs,
-            "ablation": lambda: ablation(min(options.seconds, 20.0)),
+            "ablation": lambda: ablation(min(options.seconds, 8.0)),
+            "registers": lambda: registers_table(min(options.seconds, 8.0)),
             "robust": robust,
         }
         tables[options.table]()

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 Literal = int | bool
+SLICE_SECONDS = 0.5
 
 
 class Cnf:
@@ -205,11 +206,16 @@ class SatSolver:
         deadline = time.monotonic() + seconds
         conflicts = 2000
         while True:
+            begin = time.monotonic()
             self.solver.conf_budget(conflicts)
             answer = self.solver.solve_limited(assumptions=assumptions)
-            if answer is not None or time.monotonic() > deadline:
+            now = time.monotonic()
+            if answer is not None or now > deadline:
                 return answer
-            conflicts = min(conflicts * 2, 100_000)
+            if now - begin > SLICE_SECONDS:
+                conflicts = max(100, conflicts // 2)
+            else:
+                conflicts *= 2
 
     def value(self, variable: int) -> bool:
         return self._model[variable]

@@ -125,6 +125,31 @@ def solve(loop: Loop, options: Options | None = None) -> Outcome:
     return _outcome(search, begin, best, evidence)
 
 
+def anyhow(loop: Loop, options: Options | None = None) -> Schedule | None:
+    """Some schedule at twice the best bound, or at four times, and so on; None when time runs out.
+
+    For when the search upwards did not end: larger intervals are easier.
+    """
+    options = options or Options()
+    search = Search(loop, options, time.monotonic() + options.budget_seconds)
+    search.engine = cnf.available()[0] if options.engine == "auto" else options.engine
+    lower = bounds(loop, recurrence=recurrence)
+    last, ii = _last_interval(loop, lower), lower.ii
+    try:
+        while ii < last:
+            ii = min(2 * ii, last)
+            try:
+                horizon = max(shortest(loop, ii), 2 * ii)
+                found = Attempt(search, ii, horizon).find(horizon)
+            except Infeasible:
+                continue
+            if found is not None:
+                return found
+    except OutOfTime:
+        return None
+    return None
+
+
 def _last_interval(loop: Loop, lower: Bounds) -> int:
     """One iteration after the other, with every transfer: nothing is feasible only beyond this."""
     delays = sum(e.delay_cycles + loop.operations[e.source].spill_cycles for e in loop.dependences)
@@ -456,4 +481,4 @@ def _outcome(search: Search, begin: float, best: Schedule | None, evidence: Evid
     return Outcome("joint", best, evidence, time.monotonic() - begin, statistics)
 
 
-__all__ = ["OBJECTIVES", "Disagreement", "Options", "Unschedulable", "solve"]
+__all__ = ["OBJECTIVES", "Disagreement", "Options", "Unschedulable", "anyhow", "solve"]

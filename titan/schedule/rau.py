@@ -98,6 +98,8 @@ def solve(loop: Loop, options: Options | None = None) -> Outcome:
     search = linear if options.search == "linear" else gallop
     ii = search(run, probe, lower.ii, cap)
     schedule = run.tried.get(ii) if ii is not None else None
+    if schedule is None:
+        schedule = _in_sequence(run, lower.ii, cap)
     statistics: dict[str, object] = {
         "intervals_tried": run.probes,
         "placements": run.placements,
@@ -111,6 +113,21 @@ def solve(loop: Loop, options: Options | None = None) -> Outcome:
     evidence = _evidence(lower, schedule)
     spent = time.monotonic() - begin
     return Outcome("rau", schedule, evidence, spent, statistics, (), tuple(run.failures[-5:]))
+
+
+def _in_sequence(run: _Run, lower: int, cap: int) -> Schedule | None:
+    """The last resort of small loops when time has run out: no overlap but what refining adds."""
+    loop, options = run.loop, run.options
+    if len(loop.operations) > options.arms_max or options.stages_max is not None:
+        return None
+    from titan.schedule.sequence import in_sequence
+
+    found = [in_sequence(loop, teams, lower) for teams, _, _ in run.styles.values()]
+    known = [schedule for schedule in found if schedule is not None and schedule.ii <= cap]
+    if not known:
+        return None
+    run.arms["in sequence"] = 1
+    return min(known, key=lambda schedule: schedule.ii)
 
 
 def sequential_ii(loop: Loop) -> int:

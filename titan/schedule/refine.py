@@ -43,6 +43,28 @@ def refine(loop: Loop, coarse_loop: Loop, coarse: Schedule, lower: int) -> Sched
     return None
 
 
+def stretched(loop: Loop, coarse_loop: Loop, coarse: Schedule) -> Schedule | None:
+    """The coarse schedule with all its cycles multiplied, so that every real cost fits its place.
+
+    Nothing changes its order and every lifetime grows alike, so that limits of registers and
+    memories are kept, which the order alone does not ensure. None where a positive cost is 0 there.
+    """
+    pairs: list[tuple[int, int]] = []
+    for real, rough in zip(loop.operations, coarse_loop.operations, strict=True):
+        pairs += [(real.spill_cycles, rough.spill_cycles)]
+        pairs += [(real.issue_window, rough.issue_window), (real.cycles, rough.cycles)]
+        for a, b in zip(real.uses, rough.uses, strict=True):
+            pairs += [(a.end_cycle, b.end_cycle), (a.cycles, b.cycles)]
+    for e, f in zip(loop.dependences, coarse_loop.dependences, strict=True):
+        pairs += [(e.delay_cycles, f.delay_cycles), (e.hold_cycles, f.hold_cycles)]
+    if any(a > 0 and b <= 0 for a, b in pairs):
+        return None
+    factor = max((-(-a // b) for a, b in pairs if b > 0), default=1)
+    starts = tuple(factor * start for start in coarse.starts)
+    schedule = Schedule(factor * coarse.ii, starts, coarse.teams)
+    return None if check(loop, schedule, faults_max=1) else schedule
+
+
 def worst_cycle(n: int, arcs: list[Arc], ii: int) -> list[int] | None:
     """A cycle that this interval does not satisfy."""
     for component in components(n, arcs):

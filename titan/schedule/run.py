@@ -20,7 +20,7 @@ from titan.schedule.check import check
 from titan.schedule.model import Evidence, Outcome, Schedule
 from titan.schedule.native import recurrence
 from titan.schedule.normalise import Normalised, TooSmall, normalise_loop
-from titan.schedule.refine import refine
+from titan.schedule.refine import refine, stretched
 from titan.schedule.refutation import Refutation
 
 SOLVERS = ("auto", "rau", "joint", "gauss")
@@ -29,6 +29,8 @@ REAL_CYCLES_MAX = 8192
 REAL = "joint, real cycles"
 JOINT_OPERATIONS = 64
 RAU_SECONDS = 2.0
+ANYHOW_SECONDS = 5.0
+ANYHOW_TOTAL = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,8 @@ def _joint(
     outcomes.append(outcome)
     if outcome.schedule is None:
         notes.append(f"the joint solver found no schedule: {outcome.evidence.detail}")
+        if not candidates:
+            _anyhow(loop, options, lower, candidates)
         return coarse
     fine = outcome.schedule
     if coarse.normalisation.scale != 1:
@@ -189,6 +193,27 @@ def _joint(
         fine = refined
     candidates.append(("joint", fine))
     return coarse
+
+
+def _anyhow(
+    loop: Loop,
+    options: joint.Options,
+    lower: Bounds,
+    candidates: list[tuple[str, Schedule]],
+) -> None:
+    """Nobody found anything: a larger interval, in coarse cycles, with some seconds more."""
+    try:
+        coarse = normalise_loop(loop, ANYHOW_TOTAL)
+    except TooSmall:
+        return
+    seconds = min(options.budget_seconds, ANYHOW_SECONDS)
+    rough = joint.anyhow(coarse.loop, replace(options, budget_seconds=seconds))
+    if rough is None:
+        return
+    found = refine(loop, coarse.loop, rough, lower.ii) or stretched(loop, coarse.loop, rough)
+    if found is not None:
+        tighter = refine(loop, loop, found, lower.ii) or found
+        candidates.append(("joint, larger interval", tighter))
 
 
 def _real_cycles(
