@@ -8,8 +8,9 @@ threshold, or stands behind its barrier is found wherever it is; and every opera
 program must be matched on some path, so that nothing has vanished.
 
 What the compiler may add: waits for lgkmcnt(0) anywhere, and waits for vmcnt where it loads values
-into registers (a `vector`, tiles that pass through registers, and behind the last loop). What is
-not checked: that branches are taken for the right numbers.
+into registers: behind a `vector`, but not inside a later loop, where it would drain the copies that
+are to stay in flight; where tiles pass through registers; behind the last loop. What is not
+checked: that branches are taken for the right numbers.
 """
 
 from __future__ import annotations
@@ -111,6 +112,9 @@ class _Builder:
         free = {ANY_VMCNT} if self.passing else set()
         here = language.start = language.state(free)
         for number, item in enumerate(self.role.body):
+            if isinstance(item, ir.Compute) and item.what in self.vectors:
+                free.add(ANY_VMCNT)  # the compiler waits for the registers at their first use
+                here = self._join([here], free)
             here = self._operation(item, here, free)
             if number == self.tail:
                 free = {ANY_VMCNT}  # behind the loop nothing is to stay in flight
@@ -143,8 +147,9 @@ class _Builder:
     def _operation(self, item: ir.Operation, here: int, free: set[str]) -> int:
         match item:
             case ir.Loop(body=body):
-                head = self._join([here], free)
-                end = self._block(body, head, free)
+                inside = free if self.passing else free - {ANY_VMCNT}
+                head = self._join([here], inside)
+                end = self._block(body, head, inside)
                 self.language.silent[end].append(head)
                 return self._join([head], free)
             case ir.Branch(then=then, otherwise=otherwise):

@@ -49,6 +49,10 @@ def emit(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> Emitted:
     `program` is lowered from the kernel decoded with its computations and has been verified
     without them. `kernel` brings layouts and register counts.
     """
+    if tile.target.startswith("gfx"):
+        from titan.emit.hip import emit as emit_hip
+
+        return emit_hip(tile, kernel, program)
     return _Emission(tile, kernel, program).emit()
 
 

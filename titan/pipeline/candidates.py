@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from titan.pipeline import cdna
 from titan.pipeline.model import Shape
 from titan.tile.model import TileProgram
 
@@ -24,6 +25,9 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
     `needed` stages hide the latency of the loads in the schedule, `most` are what it had.
     """
     depth = tile.depth or min(max(needed, DEPTH_MIN), max(most, DEPTH_MIN))
+    if tile.target.startswith("gfx"):
+        yield from cdna.shapes(tile, depth)
+        return
     multiplications = sum(operation.kind == "mma" for operation in tile.body)
     turns = tile.groups == 2 and multiplications >= 2
     for stages in range(depth, DEPTH_MIN - 1, -1) if depth >= DEPTH_MIN else (depth,):

@@ -33,9 +33,9 @@ DEPTH_MIN = 2
 DEPTH_DEFAULT = 4
 
 
-def shapes(tile: TileProgram, needed: int = DEPTH_DEFAULT) -> Iterator[Shape]:
+def shapes(tile: TileProgram, depth: int = DEPTH_DEFAULT) -> Iterator[Shape]:
     """The candidates in order: counted waits at every depth, then vmcnt(0) at depth 2."""
-    depth = max(tile.depth or needed, DEPTH_MIN)
+    depth = max(tile.depth or depth, DEPTH_MIN)
     turns = tile.groups == 8 and any(operation.kind == "mma" for operation in tile.body)
     for stages in range(depth, DEPTH_MIN - 1, -1):
         if turns and stages > DEPTH_MIN:
