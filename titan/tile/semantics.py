@@ -167,10 +167,10 @@ def _condition(
     names: dict[str, Any] = dict(environment)
     names["row"] = first_row + np.arange(shape[0])[:, None]
     names["column"] = np.arange(shape[1])[None, :]
-    return np.broadcast_to(_over_arrays(condition, names), shape).astype(bool)
+    return np.broadcast_to(over_arrays(condition, names), shape).astype(bool)
 
 
-def _over_arrays(expression: Expression, names: Mapping[str, Any]) -> Any:
+def over_arrays(expression: Expression, names: Mapping[str, Any]) -> Any:
     """The value of an expression where names may be arrays; divisors are positive constants."""
     import numpy as np
 
@@ -180,10 +180,11 @@ def _over_arrays(expression: Expression, names: Mapping[str, Any]) -> Any:
         case Name(name):
             return names[name]
         case Not(operand):
-            return np.logical_not(_over_arrays(operand, names))
+            return np.logical_not(over_arrays(operand, names)).astype(np.int64)
         case Binary(operator, left, right):
-            first, second = _over_arrays(left, names), _over_arrays(right, names)
-            return getattr(np, _UFUNCS[operator])(first, second)
+            first, second = over_arrays(left, names), over_arrays(right, names)
+            found = getattr(np, _UFUNCS[operator])(first, second)
+            return found.astype(np.int64)  # comparisons and connectives give 0 or 1
     raise TypeError(f"no expression: {expression!r}")
 
 
