@@ -20,6 +20,7 @@ FOLDERS = sorted({entry.path.parent for entry in ENTRIES})
 READINGS = [
     ModelOptions(),
     ModelOptions(FenceRule.PATH),
+    ModelOptions(FenceRule.WRITER_ALONE),
     ModelOptions(war=WarPolicy.SYNC),
     ModelOptions(init=InitRule.FENCE),
     ModelOptions(FenceRule.PATH, WarPolicy.SYNC, InitRule.FENCE),
@@ -104,7 +105,11 @@ def test_laxer_readings_only_forbid_more() -> None:
     for entry in ENTRIES:
         assert entry.expected is not None
         strict = entry.expected.under(ModelOptions(FenceRule.WRITER, WarPolicy.FENCE))
-        for reading in (ModelOptions(FenceRule.PATH), ModelOptions(war=WarPolicy.SYNC)):
+        for reading in (
+            ModelOptions(FenceRule.PATH),
+            ModelOptions(FenceRule.WRITER_ALONE),
+            ModelOptions(war=WarPolicy.SYNC),
+        ):
             assert strict == "Allowed" or entry.expected.under(reading) == "Forbidden"
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from tests.proxy.small_programs import BYTES, PLACE, Script, litmus_test, options, sync_program
 from titan.memory import ast
 from titan.memory.decide import decide
-from titan.memory.options import InitRule, ModelOptions
+from titan.memory.options import FenceRule, InitRule, ModelOptions
 from titan.proxy.justify import judge
 from titan.sync import program as ir
 from titan.sync.expression import Constant
@@ -87,7 +87,9 @@ def test_a_second_fence_in_the_other_cta() -> None:
     judged = judge(replace(program, roles=roles, buffers=buffers, barriers=barriers))
     assert judged.reason == "" and judged.unjustified == []
 
-    def placed(second: tuple[ast.Instruction, ...]) -> bool:
+    strict = options(LENIENT)
+
+    def placed(second: tuple[ast.Instruction, ...], reading: ModelOptions = strict) -> bool:
         test = litmus_test(script)
         homes = tuple(
             item if item.home is None else replace(item, home=OTHER_CTA) for item in test.locations
@@ -96,10 +98,11 @@ def test_a_second_fence_in_the_other_cta() -> None:
         moved = replace(other, placement=OTHER_CTA, instructions=second)
         # The writer's own fence has to reach the shared memory of the other CTA.
         test = replace(test, locations=homes, threads=(first, moved))
-        return bool(decide(test, options(LENIENT)).allowed)
+        return bool(decide(test, reading).allowed)
 
     body = tuple(script.litmus[1])
     assert placed(body) is True
+    assert placed(body, replace(strict, fence_rule=FenceRule.WRITER_ALONE)) is False  # they agree
     assert placed((body[0], ASYNC_INSTRUCTION, *body[1:])) is False
 
 

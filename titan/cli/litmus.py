@@ -38,7 +38,7 @@ def litmus() -> None:
 )
 @click.option(
     "--fence-rule",
-    type=click.Choice(["writer", "path"]),
+    type=click.Choice(["writer", "writer-alone", "path"]),
     default="writer",
     show_default=True,
     help="Who has to fence generic accesses before asynchronous ones.",

@@ -369,7 +369,8 @@ class Causality:
             if local:
                 yield 4
         elif fence.thread == a.thread:
-            yield 4 if local else 3
+            alone = c.options.fence_rule is FenceRule.WRITER_ALONE
+            yield 4 if local or alone else 3
 
     def _covers(self, fence: Act, act: Act) -> bool:
         assert act.spot is not None and isinstance(fence.code, ProxyFence)

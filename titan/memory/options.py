@@ -9,12 +9,15 @@ from enum import StrEnum
 class FenceRule(StrEnum):
     """Where a generic-to-async proxy fence has to stand.
 
-    `WRITER`: every thread that made generic accesses fences them itself; across CTAs a second
-    fence in the CTA of the asynchronous access is asked for as well. `PATH`: a fence anywhere on
-    the causality path, executed in the CTA of the asynchronous access. `WRITER` asks for more.
+    `WRITER_ALONE`: every thread that made generic accesses fences them itself, and that is enough
+    wherever the asynchronous access happens. `PATH`: a fence anywhere on the causality path,
+    executed in the CTA of the asynchronous access. Sources support either, and neither implies the
+    other across CTAs; `WRITER`, the default, asks for what both accept: the writer's own fence, and
+    a second one in the CTA of the access if that is another.
     """
 
     WRITER = "writer"
+    WRITER_ALONE = "writer-alone"
     PATH = "path"
 
 

@@ -210,13 +210,14 @@ class ProxyRules:
         )
 
     def _fenced_by_writer(self, first: Event) -> bool:
-        writer = self.model.options.fence_rule is FenceRule.WRITER
+        writer = self.model.options.fence_rule is not FenceRule.PATH
         return writer and first.proxy is Proxy.GENERIC
 
     def _reaches_cta(self, fence: Event, second: Event) -> FNode:
         """A writer's fence in another CTA needs a second one where the access happens."""
         model = self.model
-        if self._in_cta(fence, second):
+        alone = model.options.fence_rule is FenceRule.WRITER_ALONE
+        if alone or self._in_cta(fence, second):
             return model.until(fence, second)
         return any_of(
             all_of((model.base(fence, other), other.guard, model.until(other, second)))
@@ -256,7 +257,7 @@ class ProxyRules:
         """Scopes include each other, spaces are covered, threads and CTAs are the right ones."""
         model = self.model
         assert second.entry is not None
-        if model.options.fence_rule is FenceRule.WRITER and release.thread != first.thread:
+        if model.options.fence_rule is not FenceRule.PATH and release.thread != first.thread:
             return False
         if not self._scopes(release, acquire) or not self._halved(first, release):
             return False

@@ -96,7 +96,11 @@ def read_kinds(path: Path) -> dict[str, Expectation]:
 def _exception(source: Source, number: int, word: str) -> tuple[dict[str, str], str]:
     conditions, _, verdict = word.partition(":")
     pairs = [part.partition("=") for part in conditions.split(",")]
-    known = {"rule": ("writer", "path"), "war": ("fence", "sync"), "init": ("sync", "fence")}
+    known = {
+        "rule": ("writer", "writer-alone", "path"),
+        "war": ("fence", "sync"),
+        "init": ("sync", "fence"),
+    }
     for key, _, value in pairs:
         if value not in known.get(key, ()):
             raise _fault(source, number, f"`{key}={value}` is no reading")
