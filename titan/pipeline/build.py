@@ -8,7 +8,7 @@ hardware, a verdict, or a target that cannot spell it (`accept`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from titan.kernel.decode import decode_text
@@ -69,7 +69,7 @@ def build(
     """
     limits = limits or Limits()
     started = time.monotonic()
-    target = form_of(tile.target)
+    form = form_of(tile.target)
     tell("scheduling")
     loop, result, stages = scheduled(tile, limits)
     schedule = result.schedule
@@ -78,9 +78,9 @@ def build(
     starts = group_starts(tile, loop, schedule.starts)
     needed = max((ring.needed for ring in rings(loop, schedule)), default=DEPTH_DEFAULT)
     progress = _Progress()
-    for shape in target.shapes(tile, needed, stages):
+    for shape in shapes(tile, needed, stages):
         tell(shape.name)
-        found = _try(tile, shape, target.form, starts, schedule.ii, limits, progress)
+        found = _try(tile, shape, form, starts, schedule.ii, limits, progress)
         if found is None:
             continue
         text, kernel, program, finding = found
@@ -95,30 +95,20 @@ def build(
     raise BuildRefused("no shape of the list can be verified and written", tuple(progress.steps))
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """How pipelines of a target are constructed, and the list of shapes that is gone down."""
-
-    form: Form
-    shapes: Callable[[TileProgram, int, int], Iterator[Shape]]
-
-
-def form_of(target: str) -> _Target:
-    """Raises BuildRefused for a target without a form."""
+def form_of(target: str) -> Form:
+    """How pipelines of a target are constructed. Raises BuildRefused."""
     if target == "sm_90a":
         from titan.pipeline.hopper import construct
 
-        return _Target(construct, shapes)
+        return construct
     if target == "sm_100a":
         from titan.pipeline import blackwell
 
-        return _Target(blackwell.construct, shapes)
+        return blackwell.construct
     if target in ("gfx942", "gfx950"):
         from titan.pipeline import cdna
 
-        return _Target(
-            cdna.construct, lambda tile, needed, most: cdna.shapes(tile, max(needed, most))
-        )
+        return cdna.construct
     raise BuildRefused(f"there is no pipeline form for target {target}")
 
 
