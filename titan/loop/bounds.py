@@ -161,8 +161,10 @@ def longest_paths(loop: Loop) -> list[int]:
     while ready:
         u = ready.popleft()
         seen += 1
+        begin = earliest[u]
         for v, delay in out[u]:
-            earliest[v] = max(earliest[v], earliest[u] + delay)
+            if begin + delay > earliest[v]:  # noqa: PLR1730 - a call of max costs more
+                earliest[v] = begin + delay
             waiting[v] -= 1
             if not waiting[v]:
                 ready.append(v)
@@ -175,13 +177,9 @@ def longest_paths(loop: Loop) -> list[int]:
 def dependency_bound(loop: Loop, stages_max: int | None) -> Bound:
     """Depth of one iteration over the permitted stages; 1 when stages are not limited."""
     earliest = longest_paths(loop)
-    depth, last = max(
-        (
-            (t + op.cycles, v)
-            for v, (t, op) in enumerate(zip(earliest, loop.operations, strict=True))
-        ),
-        default=(0, 0),
-    )
+    ends = [t + op.cycles for t, op in zip(earliest, loop.operations, strict=True)]
+    depth = max(ends, default=0)
+    last = ends.index(depth) if ends else 0
     if stages_max is None or not loop.operations:
         return Bound("dependency", 1, (), f"one iteration takes {depth} cycles; stages unlimited")
     ii = max(1, -(-depth // stages_max))

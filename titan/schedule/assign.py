@@ -20,6 +20,8 @@ def assign(loop: Loop, style: str = "specialised") -> tuple[int, ...] | None:
     `specialised` spreads chains over all groups; `joined` puts whatever can be on one group there
     (no specialisation beyond what variable latency forces).
     """
+    if not loop.has_teams:
+        return (0,) * len(loop.operations)
     allowed = [allowed_teams(loop, v) for v in range(len(loop.operations))]
     if not all(allowed):
         return None
