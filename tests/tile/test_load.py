@@ -12,6 +12,7 @@ from titan.sync.expression import to_text
 from titan.tile.load import load_tile, parse_tile, targets_of
 from titan.tile.model import Place
 from titan.tile.rates import known_targets, load_rates, rates
+from titan.verify.files import find_kernels
 
 LIBRARY = sorted((root("protocols") / "tiles").glob("*.yaml"))
 GEMM = (root("protocols") / "tiles" / "gemm_bias_gelu.yaml").read_text(encoding="utf-8")
@@ -262,3 +263,12 @@ def test_faulty_rates_are_refused(tmp_path: Path, old: str, new: str, code: str)
     with pytest.raises(Refused) as caught:
         load_rates(path)
     assert code in {item.code for item in caught.value.diagnostics}
+
+
+def test_verification_knows_tile_files_from_kernels() -> None:
+    found = find_kernels([str(root("protocols"))])
+    assert sorted(Path(path).stem for path in found.tiles) == [path.stem for path in LIBRARY]
+    assert not any("tiles" in Path(path).parts for path in (*found.kernels, *found.loops))
+    assert found.kernels and found.loops and not found.empty
+    one = find_kernels([str(LIBRARY[0])] * 2)
+    assert (one.tiles, one.kernels) == ([str(LIBRARY[0])], [])

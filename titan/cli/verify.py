@@ -124,6 +124,8 @@ def verify(
     _check(found, options)
     for path in found.loops:
         click.echo(f"note: {path} is a loop; `titan schedule` takes it", err=True)
+    for path in found.tiles:
+        click.echo(f"note: {path} is a tile program; `titan build` takes it", err=True)
     findings = _shown(_run(found.kernels, options, jobs), format_name, colour)
     return worst([item.exit_code for item in findings])
 

@@ -12,38 +12,44 @@ FILES_MAX = 10_000
 _HEAD_BYTES = 65_536
 _TITAN = re.compile(rb"(?m)^['\"]?titan['\"]?\s*:")
 _LOOP = re.compile(rb"(?m)^['\"]?loop['\"]?\s*:")
+_TILE = re.compile(rb"(?m)^['\"]?tile['\"]?\s*:")
 
 
 @dataclass(slots=True)
 class Found:
-    """Kernel files in order, files of the loop level, and folders without any."""
+    """Kernel files in order, files of the loop level, tile programs, and folders without any."""
 
     kernels: list[str] = field(default_factory=list)
     loops: list[str] = field(default_factory=list)
+    tiles: list[str] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
 
 
 def find_kernels(paths: Iterable[str]) -> Found:
     """Files as they are named; of folders every `*.yaml` that says `titan:`, sorted.
 
-    A file that is named is a kernel file unless it says `loop:`, so that faults in it are told.
+    A file that is named is a kernel file unless it says `loop:` or `tile:`, so that faults in it
+    are told.
     """
     found = Found()
     seen: set[str] = set()
     for path in paths:
         named = not Path(path).is_dir()
-        before = len(found.kernels) + len(found.loops)
+        before = len(seen)
         for file in [path] if named else _files_in(path):
             identity = os.path.realpath(file)
             if identity in seen:
                 continue
-            seen.add(identity)
             kind = _kind(file)
+            if named or kind:
+                seen.add(identity)
             if kind == "loop":
                 found.loops.append(file)
+            elif kind == "tile":
+                found.tiles.append(file)
             elif named or kind == "kernel":
                 found.kernels.append(file)
-        if not named and len(found.kernels) + len(found.loops) == before:
+        if not named and len(seen) == before:
             found.empty.append(path)
     return found
 
@@ -61,7 +67,7 @@ def _files_in(folder: str) -> Iterator[str]:
 
 
 def _kind(path: str) -> str:
-    """`kernel`, `loop` or nothing, from the beginning of the file."""
+    """`kernel`, `loop`, `tile` or nothing, from the beginning of the file."""
     try:
         with Path(path).open("rb") as stream:
             head = stream.read(_HEAD_BYTES)
@@ -69,4 +75,6 @@ def _kind(path: str) -> str:
         return ""
     if _TITAN.search(head) is None:
         return ""
+    if _TILE.search(head) is not None:
+        return "tile"
     return "loop" if _LOOP.search(head) is not None else "kernel"
