@@ -319,12 +319,7 @@ class ThreadRuns:
             case ast.MbarrierExpect():
                 self._act(machine, "expect", spot=code.location, expect=code.expect)
             case ast.AsyncStore():
-                value, taint = self._get(machine, code.value)
-                write = self._piece(machine, "W", "write0", code.location, value, needs=taint)
-                done = self._arrival(machine, code.barrier, "complete0", ast.Scope.CLUSTER)
-                done.expect = -code.size
-                done.needs += (write.key,)
-                machine.exits.setdefault(write.key, []).append(done.key)
+                self._async_store(machine, code)
             case ast.AsyncCopyArrive():
                 if not code.noinc:
                     step = (machine.round * len(self.code) + machine.pc) * 4 - 1
@@ -505,6 +500,14 @@ class ThreadRuns:
             step=read.step + 2,
         )
         fence.code = ast.copy_fence(code)
+
+    def _async_store(self, machine: _Machine, code: ast.AsyncStore) -> None:
+        value, taint = self._get(machine, code.value)
+        write = self._piece(machine, "W", "write0", code.location, value, needs=taint)
+        done = self._arrival(machine, code.barrier, "complete0", ast.Scope.CLUSTER)
+        done.expect = -code.size
+        done.needs += (write.key,)
+        machine.exits.setdefault(write.key, []).append(done.key)
 
     def _copy(self, machine: _Machine, code: ast.AsyncCopy, value: int) -> None:
         read = self._piece(machine, "R", "read", code.source, value)
