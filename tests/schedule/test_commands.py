@@ -181,3 +181,20 @@ def test_every_kind_of_fault_has_a_rule() -> None:
 
     assert set(RULES) == {*KINDS, "claim"}
     assert all(CODES[code].family == "schedules" for code in RULES.values())
+
+
+def test_specialisation_always_never_and_by_the_number_of_tiles(tmp_path: Path) -> None:
+    """One group pools the registers and starts late: better for many tiles, worse for few."""
+    path = str(LOOPS / "gemm_epilogue.yaml")
+    options = ["--resolution", "100", "--budget", "20", "--specialise"]
+    saved = str(tmp_path / "s.json")
+    code, never = call(schedule, path, *options, "never", "--save", saved)
+    assert code == 0
+    code, text = call(schedule, path, "--check", saved, "--specialise", "never")
+    assert code == 0 and "holds" in text
+    code, few = call(schedule, path, *options, "auto", "--tiles", "2")
+    assert code == 0 and "warp groups are used" in few
+    code, many = call(schedule, path, *options, "auto", "--tiles", "64")
+    assert code == 0 and "one group is used" in many
+    common, special = (int(x.split("interval ")[1].split(",")[0]) for x in (never, few))
+    assert common < special

@@ -53,6 +53,20 @@ if TYPE_CHECKING:
     show_default=True,
     help="What Rau does about register and memory limits.",
 )
+@click.option(
+    "--specialise",
+    type=click.Choice(["always", "never", "auto"]),
+    default="always",
+    show_default=True,
+    help="Warp groups of the loop, one group for all, or what is faster for --tiles.",
+)
+@click.option(
+    "--tiles",
+    type=click.IntRange(1, 1 << 30),
+    default=64,
+    show_default=True,
+    help="Iterations that `--specialise auto` decides for.",
+)
 @click.option("--seed", type=int, default=0, help="Seed of the differentiable scheduler.")
 @click.option("--check", "checked", type=click.Path(dir_okay=False), help="Check this schedule.")
 @click.option("--save", type=click.Path(dir_okay=False), help="Write the schedule (JSON).")
@@ -76,6 +90,8 @@ def schedule(
     budget: float,
     resolution: int,
     registers: str,
+    specialise: str,
+    tiles: int,
     seed: int,
     checked: str | None,
     save: str | None,
@@ -92,6 +108,7 @@ def schedule(
     LOOP is a loop-level file, or the GraphML of a public instance, its resource model beside it.
     """
     from titan.loop.bounds import Unschedulable
+    from titan.schedule.common import common_group
     from titan.schedule.gauss import Missing
     from titan.schedule.joint import Disagreement
     from titan.schedule.run import Request
@@ -99,6 +116,8 @@ def schedule(
     loop = load(path, colour)
     if loop is None:
         return ExitCode.BAD_INPUT
+    if specialise == "never":
+        loop = common_group(loop)
     if checked is not None:
         return check_file(loop, checked, colour)
     progress = sys.stderr.isatty() and format_name == "text"
@@ -114,6 +133,8 @@ def schedule(
     )
     try:
         result = search(loop, request, cache)
+        if specialise == "auto":
+            result = faster(result, search(common_group(loop), request, cache), tiles)
     except Unschedulable as error:
         click.echo(f"{path}: no initiation interval exists: {error}", err=True)
         return ExitCode.REFUTED
@@ -191,6 +212,23 @@ def check_file(loop: Loop, path: str, colour: str) -> int:
         claimed += said.get(claim["kind"], "is a statement, not checked here")
     click.echo(f"{path}: holds: initiation interval {found.ii}{claimed}")
     return ExitCode.VERIFIED
+
+
+def faster(special: Result, common: Result, tiles: int) -> Result:
+    """What takes fewer cycles for so many iterations; the warp groups of the loop where equal."""
+    from dataclasses import replace
+
+    cycles = [
+        (tiles - 1) * r.schedule.ii + r.schedule.length(r.loop) if r.schedule else None
+        for r in (special, common)
+    ]
+    first, second = cycles
+    better = second is not None and (first is None or second < first)
+    said = " and ".join("none" if c is None else str(c) for c in cycles)
+    text = f"cycles for {tiles} tiles with warp groups and with one group: {said}; "
+    note = text + ("one group is used" if better else "warp groups are used")
+    chosen = common if better else special
+    return replace(chosen, notes=(*chosen.notes, note))
 
 
 def search(loop: Loop, request: Request, cache: str | None) -> Result:
