@@ -274,6 +274,7 @@ class _Package:
         """Source, header and manifest are those that emission writes for this program."""
         from titan.emit.model import EmissionRefused
         from titan.emit.write import emit
+        from titan.package.write import manifest_of
 
         try:
             emitted = emit(tile, kernel, program)
@@ -283,7 +284,7 @@ class _Package:
             if name not in self.files:
                 raise Broken(f"the package lacks {name}")
             _same_text(text, self.text(name), name)
-        manifest = contents.to_json(emitted.manifest)
+        manifest = contents.to_json(manifest_of(tile, emitted))
         stated = contents.from_json(self.files[contents.MANIFEST], contents.MANIFEST)
         _same(contents.from_json(manifest, contents.MANIFEST), stated, "manifest.json")
         if manifest != self.files[contents.MANIFEST]:

@@ -6,17 +6,19 @@ Holds no time, no host and no path. Refuses to write what was not verified.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from titan.package import contents
 from titan.package.atomic import write_folder
 from titan.package.certificate import certificate
 from titan.report.schedule_trace import trace
 from titan.schedule.store import as_data
+from titan.tile import stored
 from titan.verify.model import Verdict
 
 if TYPE_CHECKING:
     from titan.pipeline.model import Built
+    from titan.tile.model import TileProgram
 
 
 class NotVerified(Exception):
@@ -36,11 +38,16 @@ def package_files(built: Built, emitted: contents.Sources) -> dict[str, bytes]:
     stored = as_data(built.loop, schedule, result.evidence, result.refutations)
     files[contents.SCHEDULE] = contents.to_json(stored)
     files[contents.PIPELINE] = built.pipeline_text.encode()
-    files[contents.MANIFEST] = contents.to_json(dict(emitted.manifest))
+    files[contents.MANIFEST] = contents.to_json(manifest_of(built.tile, emitted))
     files[contents.TIMELINE] = trace(built.loop, schedule).encode()
     contents.check_names(set(files))
     files[contents.CERTIFICATE] = contents.to_json(certificate(built, files))
     return files
+
+
+def manifest_of(tile: TileProgram, emitted: contents.Sources) -> dict[str, Any]:
+    """What emission says, and the tile program for those who check what a kernel computes."""
+    return {**emitted.manifest, "program": stored.as_data(tile)}
 
 
 def write_package(folder: str | Path, built: Built, emitted: contents.Sources) -> None:
