@@ -25,7 +25,8 @@ inline std::vector<std::map<int, Barrier>> barriers_of;  // for each CTA: offset
 inline std::string state_of(const Place &place, const Barrier &barrier) {
   char text[200];
   std::snprintf(text, sizeof text,
-                "mbarrier at offset %d (phase %llu, %lld of %lld arrivals missing, %lld bytes missing)",
+                "mbarrier at offset %d (phase %llu, %lld of %lld arrivals missing, "
+                "%lld bytes missing)",
                 place.offset, static_cast<unsigned long long>(barrier.phase),
                 static_cast<long long>(barrier.pending), static_cast<long long>(barrier.count),
                 static_cast<long long>(barrier.bytes));

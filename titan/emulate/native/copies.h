@@ -1,5 +1,5 @@
-// Bulk tensor copies: boxes of a tensor to and from shared memory, moved by engines at times of their
-// own choice, loads in instalments. Coordinates, strides and boxes are innermost first.
+// Bulk tensor copies: boxes of a tensor to and from shared memory, moved by engines at times of
+// their own choice, loads in instalments. Coordinates, strides and boxes are innermost first.
 #pragma once
 
 #include "barriers.h"
@@ -68,9 +68,10 @@ struct TensorLoad final : Operation {
   std::string describe() const override { return text; }
 
   bool step() override {
-    const std::size_t left = units.size() - done;
-    const std::size_t part = dice.one_in(2) ? left : 1 + dice.below(static_cast<std::uint32_t>(left));
-    for (std::size_t i = 0; i < part; ++i, ++done) move(backwards ? units.size() - 1 - done : done);
+    const auto left = static_cast<std::uint32_t>(units.size() - done);
+    const std::uint32_t part = dice.one_in(2) ? left : 1 + dice.below(left);
+    for (std::uint32_t i = 0; i < part; ++i, ++done)
+      move(backwards ? units.size() - 1 - done : done);
     complete_bytes(barrier, static_cast<std::int64_t>(part) * unit_bytes);
     return done == units.size();
   }
@@ -91,7 +92,7 @@ struct TensorLoad final : Operation {
     const unsigned char *bytes = shared_of[cta].data + unit * unit_bytes;
     for (int i = 0; i < unit_bytes; ++i)
       if (bytes[i] != poison_byte())
-        fail(nullptr, "shared memory at offset %d changed while an operation in flight writes it: %s",
+        fail(nullptr, "shared memory at offset %d changed while an operation writes it: %s",
              unit * unit_bytes + i, text.c_str());
   }
 };
@@ -214,7 +215,8 @@ void wait_bulk(const char *name, int line, int pending, bool read_only) {
     return true;
   };
   while (!over())
-    block("bulk groups: at most " + std::to_string(pending) + (read_only ? " unread" : " unwritten"));
+    block("bulk groups: at most " + std::to_string(pending) +
+          (read_only ? " unread" : " unwritten"));
   self.awaited = std::max(self.awaited, self.committed() - pending);
   if (read_only) return;
   while (static_cast<int>(self.bulk.size()) > pending) {

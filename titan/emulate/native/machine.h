@@ -331,7 +331,8 @@ inline bool meet(Meeting &meeting, int index, const std::string &key, const char
     fail(&self, "divergence: threads of one %s execute `%s` and `%s` where all must execute the "
          "same instruction", unit, meeting.key.c_str(), key.c_str());
   }
-  if (meeting.here[index]) fail(&self, "divergence: the thread comes twice to one `%s`", key.c_str());
+  if (meeting.here[index])
+    fail(&self, "divergence: the thread comes twice to one `%s`", key.c_str());
   meeting.here[index] = true;
   if (++meeting.arrived == meeting.members) return true;
   const std::uint64_t generation = meeting.generation;

@@ -1,6 +1,6 @@
-// wgmma: operands through 64-bit descriptors or in registers, accumulators in the fragment layout of
-// m64nNkK. An engine executes the instructions of a warpgroup in order, as late as a wait allows;
-// until then the accumulator registers hold poison. PTX ISA, "Asynchronous warpgroup level matrix
+// wgmma: operands through 64-bit descriptors or in registers, accumulators in the fragment layout
+// of m64nNkK. An engine executes the instructions of a warpgroup in order, as late as a wait
+// allows; until then the accumulator registers hold poison. PTX ISA, "Asynchronous warpgroup level matrix
 // instructions": register fragments, shared memory matrix layout, matrix descriptor.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Shared memory with what is known of every byte: written or not, by whom and whether a proxy fence
-// followed, and which engine is about to read or write it. Engines work on units of 16 bytes, ordinary
-// accesses on words of 4.
+// followed, and which engine is about to read or write it. Engines work on units of 16 bytes,
+// ordinary accesses on words of 4.
 #pragma once
 
 #include "machine.h"
@@ -89,7 +89,7 @@ void ordinary_store(void *pointer, const void *value, int bytes, int line) {
   Shared &memory = shared_of[place.cta];
   const int unit = place.offset / unit_bytes;
   if (memory.filling[unit] != nullptr)
-    fail(current, "store to shared memory at offset %d, into which an operation in flight writes: %s",
+    fail(current, "store to shared memory at offset %d, which an operation in flight writes: %s",
          place.offset, memory.filling[unit]->describe().c_str());
   if (memory.readers[unit] != 0)
     fail(current, "store to shared memory at offset %d, which an operation in flight reads",
@@ -197,7 +197,7 @@ inline void begin_write(int cta, const std::vector<int> &units, const Operation 
       fail(current, "%s writes where another operation in flight writes, offset %d: %s",
            what.c_str(), offset, memory.filling[unit]->describe().c_str());
     if (memory.readers[unit] != 0)
-      fail(current, "%s writes shared memory at offset %d, which an operation in flight still reads",
+      fail(current, "%s writes shared memory at offset %d, which an operation in flight reads",
            what.c_str(), offset);
     if (memory.read_unfenced[unit] != 0)
       fail(current, "missing proxy fence: %s overwrites offset %d of shared memory, which a thread "
@@ -206,8 +206,8 @@ inline void begin_write(int cta, const std::vector<int> &units, const Operation 
       if (memory.barrier[word])
         fail(current, "%s overwrites a live mbarrier at offset %d", what.c_str(), offset);
       if (memory.writer[word] != 0)
-        fail(current, "missing proxy fence: %s overwrites offset %d of shared memory, written by %s, "
-             "which executed no fence_proxy_async since", what.c_str(), word * word_bytes,
+        fail(current, "missing proxy fence: %s overwrites offset %d of shared memory, written by "
+             "%s, which executed no fence_proxy_async since", what.c_str(), word * word_bytes,
              thread_name(memory.writer[word] - 1).c_str());
       memory.known[word] = 0;
     }

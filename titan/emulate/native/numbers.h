@@ -73,7 +73,8 @@ inline std::uint32_t encode_small(float value, int exponent, int mantissa, bool 
   const int scale = (power - 1 < low ? low : power - 1) - mantissa;
   const double steps = std::nearbyint(std::ldexp(magnitude, -scale));
   // A carry into the next exponent adds up by itself.
-  const double code = std::isinf(value) ? 1e9 : steps + std::ldexp(scale + mantissa - low, mantissa);
+  const double exponents = std::ldexp(scale + mantissa - low, mantissa);
+  const double code = std::isinf(value) ? 1e9 : steps + exponents;
   if (code > largest) return sign | (infinities && !saturate ? infinity : largest);
   return sign | static_cast<std::uint32_t>(code);
 }

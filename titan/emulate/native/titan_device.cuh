@@ -1,6 +1,6 @@
-// The names of the device header of sm_90a with their meaning on a CPU, written from the PTX ISA and
-// from that header's comments, not from its instructions. A kernel that includes "titan_device.cuh"
-// gets this file when it is compiled for emulation.
+// The names of the device header of sm_90a with their meaning on a CPU, written from the PTX ISA
+// and from that header's comments, not from its instructions. A kernel that includes
+// "titan_device.cuh" gets this file when it is compiled for emulation.
 #ifndef TITAN_DEVICE_CUH
 #define TITAN_DEVICE_CUH
 
@@ -126,9 +126,15 @@ inline Word load_shared(const void *pointer, int line) {
   emulation::ordinary_load(pointer, &value, sizeof value, line);
   return value;
 }
-inline u16 load_shared16(const void *pointer, TITAN_LINE) { return load_shared<u16>(pointer, line); }
-inline u32 load_shared32(const void *pointer, TITAN_LINE) { return load_shared<u32>(pointer, line); }
-inline u64 load_shared64(const void *pointer, TITAN_LINE) { return load_shared<u64>(pointer, line); }
+inline u16 load_shared16(const void *pointer, TITAN_LINE) {
+  return load_shared<u16>(pointer, line);
+}
+inline u32 load_shared32(const void *pointer, TITAN_LINE) {
+  return load_shared<u32>(pointer, line);
+}
+inline u64 load_shared64(const void *pointer, TITAN_LINE) {
+  return load_shared<u64>(pointer, line);
+}
 inline void store_shared16(void *pointer, u16 value, TITAN_LINE) {
   emulation::ordinary_store(pointer, &value, sizeof value, line);
 }
@@ -190,7 +196,8 @@ struct MapOf {
 template <int Rank>
 inline void load_box(const char *name, void *to, const TensorMap *map, const BarrierOf &of,
                      const int (&start)[Rank], int mask) {
-  emulation::start_load(name, of.line, to, emulation::number_of(map), of.barrier, start, Rank, mask);
+  emulation::start_load(name, of.line, to, emulation::number_of(map), of.barrier, start, Rank,
+                        mask);
 }
 inline void tensor_load(void *to, const TensorMap *map, BarrierOf of, int c0, int c1) {
   load_box("tensor_load", to, map, of, {c0, c1}, -1);
@@ -346,7 +353,6 @@ template <int Count>
 inline void hold(float (&)[Count]) {}
 template <int Count>
 inline void hold(u32 (&)[Count]) {}
-inline int computed_here(int value) { return value; }
 template <int Count>
 inline void discard(float (&registers)[Count]) {
   emulation::poison_registers(registers, Count);
