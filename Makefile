@@ -8,7 +8,7 @@ STAMP := $(VENV)/.titan-installed
 CORES := $(VENV)/.titan-cores
 NATIVE := $(wildcard titan/*/*.c titan/*/*.h titan/*/_build_core.py)
 
-.PHONY: setup verify test lint types pytest heavy bench build-all mutants clean
+.PHONY: setup verify test lint types pytest heavy gauss bench bench-schedule build-all mutants clean
 
 setup: $(STAMP) $(CORES)
 
@@ -38,6 +38,18 @@ pytest: lint types
 
 heavy: setup
 	$(BIN)/python -m pytest -m heavy
+
+# The extra with PyTorch has an environment of its own: it is large, and `make test` does without it.
+gauss: setup
+	test -x .venv-gauss/bin/python || $(PYTHON) -m venv .venv-gauss
+	.venv-gauss/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,gauss]'
+	.venv-gauss/bin/python hatch_build.py
+	.venv-gauss/bin/python -m pytest tests/schedule/test_gauss.py tests/schedule/test_legalise.py
+
+bench-schedule: setup
+	set -e; for table in proofs faithful scale ablation registers robust; do \
+		$(BIN)/python benchmarks/bench_schedule.py $$table; done
+	test -z "$(INSTANCES)" || $(BIN)/python benchmarks/schedule_instances.py "$(INSTANCES)"
 
 bench: setup
 	set -e; for script in benchmarks/bench_*.py; do $(BIN)/python $$script; done

@@ -1,4 +1,4 @@
-"""The differentiable scheduler; skipped without PyTorch."""
+"""The differentiable scheduler; skipped without PyTorch, which `make gauss` installs."""
 
 from __future__ import annotations
 
