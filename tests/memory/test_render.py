@@ -143,7 +143,7 @@ def special(step: ast.Instruction, ptx: str, maps: dict[str, list[int]]) -> bool
 def test_most_of_what_a_launch_can_do_is_rendered() -> None:
     kinds = Counter(r.kind for r in suite().values() if isinstance(r, NotRenderable))
     assert len(suite()) >= 452
-    assert len(rendered()) >= 338
+    assert len(rendered()) >= 340
     assert set(kinds) == {
         "surface proxy",
         "texture proxy",
@@ -556,3 +556,40 @@ def test_the_densest_packing_compiles(name: str, tmp_path: Path) -> None:
     compiles(source, tmp_path, *(f"-D{key}={value}" for key, value in limits.items()))
     with pytest.raises(AssertionError, match="lanes"):
         compiles(source, tmp_path, "-DTITAN_LANES=33")
+
+
+def test_the_manifest_and_the_source_say_the_same_of_a_launch() -> None:
+    for path, rendering in rendered().items():
+        manifest, source = rendering.manifest, rendering.source
+        numbers = dict(re.findall(r"#define (STRIDE|WORDS|BUCKETS|CTAS) (\d+)", source))
+        buffers = {b["parameter"]: b for b in manifest["buffers"]}
+        assert int(numbers["STRIDE"]) == buffers["memory0"]["bytes_per_instance"]
+        assert 4 * int(numbers["WORDS"]) == buffers["outcomes"]["bytes_per_instance"]
+        assert 8 * (int(numbers["BUCKETS"]) + 1) == buffers["histogram"]["bytes"]
+        assert int(numbers["CTAS"]) == manifest["launch"]["ctas_per_instance"]
+        macro = source.split("#define PARAMETERS")[1].split("\n\n")[0]
+        listed = [line.strip(" ,\\") for line in macro.split("\n")[1:] if line.strip(" \\")]
+        assert listed == [f"{p['type']} {p['name']}" for p in manifest["parameters"]], path
+        names = {p["name"] for p in manifest["parameters"]}
+        assert buffers.keys() <= names
+        for step in manifest["setup"]:
+            used = {step.get(key) for key in ("parameter", "surface", "texture", "offsets")}
+            assert used - {None} <= names
+        for kernel_name in (*manifest["kernels"], *manifest["setup_kernels"]):
+            assert f"{kernel_name}(PARAMETERS)" in source
+
+
+def test_what_the_host_has_to_set_up_is_listed() -> None:
+    def steps(name: str) -> list[str]:
+        return [s["step"] for s in rendered()[SUITE / f"{name}.litmus"].manifest["setup"]]
+
+    assert steps("classic/MP+bar") == []
+    assert steps("tensormap/map-load+minimal") == ["encode tensor map"]
+    assert steps("tensormap/map-load+wrong-map") == ["encode tensor map"] * 2
+    assert steps("ptx/Proxy-Alias-AliasFence") == ["map again"]
+    assert steps("proxy/gen-con+none") == ["constant symbol"]
+    assert steps("proxy/gen-tex+alias-fence") == ["linear texture"]
+    surface = ["array over mapped memory", "find texels"]
+    assert steps("ptx/Proxy-SingleThread-rf-genW-surR") == surface
+    aliased = steps("ptx/Proxy-MP-Alias+diffProxy-noFence1")
+    assert aliased == [surface[0], "map again", surface[1]]
