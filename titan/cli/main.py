@@ -60,6 +60,7 @@ COMMANDS: dict[str, Entry] = {
         "titan.tile.load",
     ),
     "litmus": Entry("titan.cli.litmus:litmus", "Run litmus tests of the memory model."),
+    "stress": Entry("titan.cli.stress:stress", "Run built kernels against an adversary."),
     "doctor": Entry("titan.cli.doctor:doctor", "Show what this installation can do."),
 }
 

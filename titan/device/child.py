@@ -38,7 +38,26 @@ def facts(job: Job) -> Iterator[Record]:
     yield {"kind": "facts", **of_gpu()}
 
 
-JOBS: dict[str, Callable[[Job], Iterator[Record]]] = {"litmus": litmus, "facts": facts}
+def check(job: Job) -> Iterator[Record]:
+    """Runs of a package, compared with what it should compute."""
+    from titan.device.packages import check as runs
+
+    yield from runs(job)
+
+
+def measure(job: Job) -> Iterator[Record]:
+    """Times of a package."""
+    from titan.device.packages import measure as times
+
+    yield from times(job)
+
+
+JOBS: dict[str, Callable[[Job], Iterator[Record]]] = {
+    "litmus": litmus,
+    "facts": facts,
+    "check": check,
+    "measure": measure,
+}
 
 
 def main() -> int:

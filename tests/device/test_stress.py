@@ -1,0 +1,98 @@
+"""Stress: the safe kernel is correct in every run, every unsafe variant is seen to fail."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from dataclasses import replace
+
+import pytest
+
+from titan.cli.main import run as titan
+from titan.device.stress import document, sizes_for, stress
+from titan.device.variants import SAFE, VARIANTS, variants
+from titan.package.produce import produce
+from titan.pipeline.build import Limits
+from titan.resources import root
+from titan.tile.load import load_tile
+
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+TILE = root("protocols") / "tiles" / "gemm_small_tiles.yaml"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    tile = replace(load_tile(TILE), depth=2)
+    folder = tmp_path_factory.mktemp("package")
+    return produce(tile, TILE.read_text(), folder, Limits(), with_toolchain=False).folder
+
+
+def source(package):
+    return (package / "kernel.cu").read_text()
+
+
+def test_every_variant_changes_the_kernel_and_says_so(package):
+    made = variants(source(package))
+    assert list(made) == [SAFE, *(variant.name for variant in VARIANTS)]
+    assert made[SAFE] == source(package)
+    assert all("UNSAFE on purpose" in made[variant.name] for variant in VARIANTS)
+    assert len(set(made.values())) == len(made)
+
+
+def test_sizes_below_at_and_beyond_the_depth_whole_and_ragged(package):
+    manifest = json.loads((package / "manifest.json").read_text())
+    sizes = sizes_for(manifest, 2)
+    trips = {-(-size["K"] // 64) for size in sizes}
+    assert trips == {1, 2, 3, 5}
+    assert any(size["K"] % 64 for size in sizes)
+    assert any(not size["K"] % 64 for size in sizes)
+
+
+@needs_compiler
+def test_unsafe_variants_are_seen_to_fail_and_the_safe_one_never(package):
+    runs = list(stress([package], "cpu", [0], policies=("uniform", "starve:producer")))
+    data = document({"name": "this CPU"}, runs)
+    assert data["safe_failures"] == []
+    assert data["unsafe_variants"] == data["unsafe_seen_to_fail"] == len(VARIANTS)
+    safe = next(row for row in data["rows"] if row["variant"] == SAFE)
+    assert safe["states"] == {"correct": safe["runs"]}
+
+
+@needs_compiler
+def test_a_safe_kernel_that_fails_is_a_failure(package, tmp_path, capsys):
+    """A package whose source was broken by hand."""
+    broken = tmp_path / "broken"
+    shutil.copytree(package, broken)
+    text = (broken / "kernel.cu").read_text()
+    (broken / "kernel.cu").write_text(variants(text)["missing fence"])
+    command = ["stress", str(broken), "--backend", "cpu", "--seeds", "1", "--safe-only"]
+    assert titan(command) == 1
+    assert "missing proxy fence" in capsys.readouterr().out
+
+
+def test_a_hang_takes_one_run_with_it(package):
+    """A child that hangs in its second run; the ones behind it follow in a new child."""
+    code = (
+        "import json, sys, time\njob = json.loads(sys.stdin.readline())\n"
+        "for n, sizes in enumerate(job['sizes']):\n"
+        "  print(json.dumps({'kind': 'begin', 'sizes': sizes}), flush=True)\n"
+        "  if n == 1: time.sleep(60)\n"
+        "  print(json.dumps({'kind': 'run', 'state': 'correct', 'told': ''}), flush=True)\n"
+    )
+    runs = list(
+        stress(
+            [package], "cpu", [0], policies=("uniform",), unsafe=False, seconds=0.7,
+            command=(sys.executable, "-c", code),
+        )
+    )  # fmt: skip
+    states = [run.state for run in runs]
+    assert len(runs) == len(sizes_for(json.loads((package / "manifest.json").read_text()), 2))
+    assert states.count("hung") == len(runs) // 2
+    assert len({run.sizes for run in runs}) == len(runs)
+
+
+def test_without_a_gpu_it_says_what_it_needs(package, capsys):
+    if titan(["stress", str(package)]) != 2:
+        pytest.skip("there is a GPU")
+    assert "no device" in capsys.readouterr().err

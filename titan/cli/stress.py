@@ -1,0 +1,114 @@
+"""`titan stress`: packages against the adversary, and their unsafe variants."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from titan.cli.exit_code import ExitCode
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument(
+    "paths", metavar="PATH...", nargs=-1, required=True,
+    type=click.Path(exists=True, path_type=Path),
+)  # fmt: skip
+@click.option(
+    "--backend",
+    type=click.Choice(["gpu", "cpu"]),
+    default="gpu",
+    show_default=True,
+    help="A GPU through CuPy, or the emulation of the emitted source on this CPU.",
+)
+@click.option(
+    "--depth", "depths", type=click.IntRange(1, 16), multiple=True,
+    help="Ring depths to build tile files with; by default 2, 3, 4 and 5.",
+)  # fmt: skip
+@click.option(
+    "--seeds", type=click.IntRange(1, 10_000), default=2, show_default=True, help="Runs of each."
+)
+@click.option("--safe-only", is_flag=True, help="Leave the unsafe variants out.")
+@click.option("-v", "--verbose", is_flag=True, help="Tell every run, not every variant.")
+@click.option("--result", type=_FILE, metavar="FILE", help="Write the result as JSON.")
+def stress(
+    paths: tuple[Path, ...],
+    backend: str,
+    depths: tuple[int, ...],
+    seeds: int,
+    safe_only: bool,
+    verbose: bool,
+    result: Path | None,
+) -> int:
+    """Run packages, or tile files built at several depths, in every variant.
+
+    Exit code 1 means that a safe kernel failed, 2 that there is no device.
+    """
+    from titan.device import litmus
+    from titan.device.__main__ import write_whole
+    from titan.device.stress import Run, document
+    from titan.device.stress import stress as run_all
+
+    try:
+        facts = litmus.machine(backend)
+    except RuntimeError as error:
+        click.echo(f"no device: {error}", err=True)
+        return ExitCode.BAD_INPUT
+
+    def tell(run: Run) -> None:
+        if not verbose:
+            return
+        sizes = ", ".join(f"{name}={value}" for name, value in run.sizes)
+        text = f"{run.package} depth {run.depth}, {run.variant}: {sizes}, {run.policy}: {run.state}"
+        click.echo(f"{text}; {run.told}" if run.told else text)
+
+    with _packages(paths, depths or (2, 3, 4, 5)) as folders:
+        if not folders:
+            raise click.UsageError("no packages and no tile files there")
+        runs = list(run_all(folders, backend, range(seeds), tell, unsafe=not safe_only))
+    data = document(facts, runs)
+    if result is not None:
+        write_whole(result, json.dumps(data, indent=1) + "\n")
+    for row in data["rows"]:
+        states = ", ".join(f"{count} {state}" for state, count in sorted(row["states"].items()))
+        name = f"{row['package']} depth {row['depth']}, {row['variant']}"
+        click.echo(f"{name}: {states}" + (f"; first: {row['first']}" if row["first"] else ""))
+    click.echo(
+        f"{data['runs']} runs; safe kernels failed {len(data['safe_failures'])} times; "
+        f"{data['unsafe_seen_to_fail']} of {data['unsafe_variants']} unsafe variants seen to fail"
+    )
+    return ExitCode.REFUTED if data["safe_failures"] else ExitCode.VERIFIED
+
+
+@contextmanager
+def _packages(paths: tuple[Path, ...], depths: tuple[int, ...]) -> Iterator[list[Path]]:
+    """The package folders; those of tile files are built in a folder that is removed again."""
+    from titan.package.produce import produce
+    from titan.pipeline.build import BuildRefused, Limits
+    from titan.tile.load import load_tile, targets_of
+
+    with tempfile.TemporaryDirectory(prefix="titan-") as parent:
+        folders: list[Path] = []
+        for path in paths:
+            if path.is_dir():
+                folders += sorted(found.parent for found in path.rglob("manifest.json"))
+                continue
+            text = path.read_text(encoding="utf-8")
+            for depth in depths:
+                tile = replace(load_tile(path, target=targets_of(path)[0]), depth=depth)
+                place = Path(parent) / f"depth-{depth}"
+                try:
+                    made = produce(tile, text, place, Limits(), with_toolchain=False)
+                except BuildRefused as refused:
+                    click.echo(f"{path}, depth {depth}: not built: {refused}", err=True)
+                    continue
+                if made.built.shape.depth == depth:
+                    folders.append(made.folder)
+        yield folders

@@ -1,0 +1,66 @@
+"""Unsafe variants of an emitted kernel: each breaks one rule of the protocol, for all to see.
+
+They are edits of the text of `kernel.cu`, made for stress runs only and never part of a package.
+What each one is without: seed evaluation plan, A1 to A4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+SAFE = "safe"
+BANNER = "// UNSAFE on purpose: {about}. For stress runs only.\n"
+_EMPTY_WAIT = re.compile(r"^\s*titan::barrier_wait\(b_\w+_empty\b.*$", re.M)
+_FULL_PARITY = re.compile(r"(titan::barrier_wait\(b_\w+_full \+ [^;]*, )([^;]*% 2)\);")
+_DRAIN = re.compile(r"titan::wgmma_wait<\d+>\(\);  // drain")
+_FENCE = re.compile(r"^\s*titan::fence_proxy_async\(\);.*$", re.M)
+_RELEASE = re.compile(r"^\s*if \(titan::elect_one\(\)\) titan::barrier_arrive\(b_\w+_empty\b")
+_GROUP_WAIT = re.compile(r"^\s*titan::wgmma_wait<")
+NEAR_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """`edit` gives the changed text, or the same where the kernel has nothing of the kind."""
+
+    name: str
+    about: str
+    edit: Callable[[str], str]
+
+
+def _early(text: str) -> str:
+    """Every release stands before the wait for the multiplications that read the stage."""
+    lines = text.split("\n")
+    for number in range(len(lines)):
+        if not _RELEASE.match(lines[number]):
+            continue
+        for before in range(number - 1, max(-1, number - NEAR_LINES), -1):
+            if _GROUP_WAIT.match(lines[before]):
+                lines.insert(before, lines.pop(number))
+                break
+    return "\n".join(lines)
+
+
+VARIANTS = (
+    Variant("non-blocking acquire", "the producer does not wait for a free stage",
+            lambda text: _EMPTY_WAIT.sub("", text)),
+    Variant("early release", "a stage is given back while it is still read", _early),
+    Variant("missing drain", "nobody waits for the tensor cores before results are used",
+            lambda text: _DRAIN.sub("titan::wgmma_wait<7>();  // drain", text)),
+    Variant("missing fence", "bulk copies read what threads wrote without a proxy fence",
+            lambda text: _FENCE.sub("", text)),
+    Variant("parity without epoch", "readers wait for the same parity in every round",
+            lambda text: _FULL_PARITY.sub(r"\g<1>0);", text)),
+)  # fmt: skip
+
+
+def variants(text: str) -> dict[str, str]:
+    """The safe text and every variant that differs from it, by name."""
+    made = {SAFE: text}
+    for variant in VARIANTS:
+        changed = variant.edit(text)
+        if changed != text:
+            made[variant.name] = BANNER.format(about=variant.about) + changed
+    return made
