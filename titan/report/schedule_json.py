@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from titan.report.schedule_text import failure_lines
 from titan.schedule.explain import explain
 from titan.schedule.run import Result
 from titan.schedule.store import as_data
@@ -33,6 +34,11 @@ def data(result: Result) -> dict[str, Any]:
         },
         "gap": result.gap,
         "notes": list(result.notes),
+        "failures": [
+            "\n".join(failure_lines(loop, failure))
+            for outcome in result.outcomes
+            for failure in outcome.failures
+        ],
         "solvers": [
             {"solver": o.solver, "seconds": round(o.seconds, 6), "statistics": o.statistics}
             for o in result.outcomes

@@ -16,6 +16,10 @@ ROWS_MAX = 200
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
+# Who produced a schedule only because the search ran out of time.
+LAST_RESORTS = ("joint, larger interval",)
+
+
 def render(result: Result) -> str:
     """The whole report."""
     lines = headline(result)
@@ -173,10 +177,16 @@ def _outcomes(result: Result) -> list[str]:
                 f"scale {float(scale.scale):.4g}, F {scale.distortion}, "
                 f"largest error of a ratio {float(scale.ratio_error):.1%}"
             )
-    if result.schedule is None:
+    if result.schedule is None or result.produced_by in LAST_RESORTS or in_sequence(result):
         for failure in (f for o in result.outcomes for f in o.failures[-1:]):
             lines += failure_lines(result.loop, failure)
     return ["", *lines] if lines else []
+
+
+def in_sequence(result: Result) -> bool:
+    """Is the schedule Rau's last resort?"""
+    arms = [o.statistics.get("arms") for o in result.outcomes if o.solver == result.produced_by]
+    return any(isinstance(found, dict) and "in sequence" in found for found in arms)
 
 
 def failure_lines(loop: Loop, failure: object) -> list[str]:
