@@ -40,6 +40,18 @@ class Scope:
     def plus(self, name: str, spelled: str, least: int | None) -> Scope:
         return Scope({**self.spelled, name: spelled}, {**self.least, name: least})
 
+    def where(self, condition: Expression) -> Scope:
+        """The scope where the condition holds: names that it bounds from below."""
+        match condition:
+            case Binary("and", left, right):
+                return self.where(left).where(right)
+            case Binary(">=" | ">" as operator, Name(name), Constant(value)):
+                least = value if operator == ">=" else value + 1
+                known = self.least.get(name)
+                if name in self.spelled and (known is None or known < least):
+                    return self.plus(name, self.spelled[name], least)
+        return self
+
     def bound(self, expression: Expression) -> int | None:
         """A number that the expression is never below."""
         match expression:

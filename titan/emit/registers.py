@@ -19,9 +19,8 @@ from dataclasses import dataclass, field
 from titan.emit.cluster import RANK, Multicast
 from titan.emit.model import EmissionRefused
 from titan.emit.sites import Kind, Site, Tiles
-from titan.emit.trace import Event
+from titan.emit.trace import Event, value_of
 from titan.sync import program as ir
-from titan.sync.expression import evaluate
 from titan.tile.model import Place, TileOperation, Value
 
 Tag = tuple[str, int, int]  # value, work item, iteration (-1 outside of the loop)
@@ -326,7 +325,7 @@ class AgentCheck:
             return
         operation = event.site.operation
         assert isinstance(operation, ir.Compute)
-        if evaluate(operation.index, event.environment) != event.count:
+        if value_of(operation.index, event.environment) != event.count:
             raise EmissionRefused(f"{name} takes its next value out of turn")
         next_tag = (carried.next, event.item, event.count - 1)
         place = self.plan.storage[carried.next]
@@ -341,7 +340,7 @@ class AgentCheck:
         operation = event.site.operation
         if not isinstance(operation, ir.Compute) or self.tiles.section[event.site.name] != "body":
             return
-        if evaluate(operation.index, event.environment) != event.count:
+        if value_of(operation.index, event.environment) != event.count:
             raise EmissionRefused(f"{event.site.name} is computed for an iteration out of turn")
 
     # ------------------------------------------------------------------------ shared tiles
@@ -417,7 +416,7 @@ class AgentCheck:
             case ir.BarrierSync():
                 following = {"fenced": "met", "read": "free"}
             case ir.QueueWait() as wait if not self.queues[wait.queue].pipelined:
-                if evaluate(wait.pending, event.environment) == 0:
+                if value_of(wait.pending, event.environment) == 0:
                     following = {"sent": "read"}
             case ir.QueueWait() as wait:
                 self._retire(wait, event)
@@ -430,7 +429,7 @@ class AgentCheck:
             self.buffers[key] = following.get(state, state)
 
     def _retire(self, wait: ir.QueueWait, event: Event) -> None:
-        pending = evaluate(wait.pending, event.environment)
+        pending = value_of(wait.pending, event.environment)
         keep = max(0, len(self.committed) - max(0, pending))
         retired, self.committed = self.committed[:keep], self.committed[keep:]
         flying = {flight.result for flight in self._flights()}
@@ -439,14 +438,14 @@ class AgentCheck:
 
 
 def _part(effect: ir.Effect, event: Event) -> int:
-    return evaluate(effect.part, event.environment) if effect.part is not None else -1
+    return value_of(effect.part, event.environment) if effect.part is not None else -1
 
 
 def key_of(effect: ir.Effect, event: Event, cta: int | None = None) -> Key:
     """The tile that an effect reads or writes, by its number in the sync program."""
     assert effect.tile is not None
     own = event.environment[RANK] if cta is None else cta
-    return own, effect.buffer, evaluate(effect.tile, event.environment), _part(effect, event)
+    return own, effect.buffer, value_of(effect.tile, event.environment), _part(effect, event)
 
 
 def _stored(event: Event, tiles: Tiles) -> Tag:

@@ -56,9 +56,11 @@ class Spelling(Arithmetic):
                 # A wait too many is harmless; one that ptxas sees on every path lets it overlap.
                 return self.block(site.inside, scope)
             case ir.Branch(condition=condition):
-                then, otherwise = self.block(site.inside, scope), self.block(site.otherwise, scope)
-                text = scope.text(condition)
-                return [{"kind": "branch", "condition": text, "then": then, "otherwise": otherwise}]
+                return [{
+                    "kind": "branch", "condition": scope.text(condition),
+                    "then": self.block(site.inside, self._within(condition, scope)),
+                    "otherwise": self.block(site.otherwise, scope),
+                }]  # fmt: skip
             case ir.Assign(variable=variable, value=value):
                 name = scope.text(Name(variable))
                 return [{"kind": "assign", "name": name, "value": scope.text(value)}]
@@ -85,6 +87,11 @@ class Spelling(Arithmetic):
             case ir.Asynchronous() | ir.Compute() | ir.Access():
                 return self._tile_site(site, scope)
         raise EmissionRefused(f"no spelling for {type(operation).__name__} on sm_90a")
+
+    def _within(self, condition: Expression, scope: Scope) -> Scope:
+        """What the condition tells of names that nothing inside changes."""
+        counters = {name for name, _ in self.place.role.variables}
+        return scope if names_of(condition) & counters else scope.where(condition)
 
     def _only_waits(self, branch: Site) -> bool:
         """Whether a branch does nothing but wait for tensor-core groups."""

@@ -8,7 +8,7 @@ that does not do every operation once an iteration, and they choose the spelling
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from titan.emit.cluster import RANK
@@ -20,6 +20,14 @@ from titan.sync.expression import Constant, Expression, Name, binary, evaluate, 
 WORK = "work"
 TRIPS = "tiles"
 EVENTS_MAX = 20_000
+
+
+def value_of(expression: Expression, environment: Mapping[str, int]) -> int:
+    """Raises EmissionRefused where there is none."""
+    try:
+        return evaluate(expression, environment)
+    except (KeyError, ZeroDivisionError) as error:
+        raise EmissionRefused(f"an expression has no value: {type(error).__name__}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +99,7 @@ class _Execution:
         self.made = 0
 
     def value(self, expression: Expression) -> int:
-        try:
-            return evaluate(expression, self.environment)
-        except (KeyError, ZeroDivisionError) as error:
-            raise EmissionRefused(f"an expression has no value: {type(error).__name__}") from None
+        return value_of(expression, self.environment)
 
     def all(self, sites: tuple[Site, ...]) -> Iterator[Event]:
         for site in sites:
@@ -145,7 +150,7 @@ def iteration_of(site: Site, seen: list[Event], hints: list[Expression]) -> Expr
     candidates += [binary("-", Name(TRIPS), Constant(number)) for number in (1, 2)]
     for candidate in candidates:
         if names_of(candidate) <= {*site.loops, TRIPS} and all(
-            evaluate(candidate, event.environment) == event.count for event in seen
+            value_of(candidate, event.environment) == event.count for event in seen
         ):
             return candidate
     raise EmissionRefused(f"the iteration that {site.name} belongs to cannot be said")

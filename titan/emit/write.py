@@ -32,6 +32,7 @@ from titan.emit.trace import (
     runs_of,
     work_variable,
 )
+from titan.emit.validate import validate
 from titan.kernel.model import Kernel
 from titan.resources import root
 from titan.sync import program as ir
@@ -68,6 +69,7 @@ class _Role:
 
 class _Emission:
     def __init__(self, tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> None:
+        validate(tile, kernel, program)
         for target in (tile.target, kernel.target, program.target):
             if target != TARGET:
                 raise EmissionRefused(f"this backend writes {TARGET}, not {target!a:.40}")
@@ -286,9 +288,9 @@ class _Emission:
 
     def _constants(self, place: Place) -> list[str]:
         constant = "[[maybe_unused]] const"
-        group = f"(titan_warp - {place.first_warp}) / {place.warps}"
-        if place.warps == 1:
-            group = f"titan_warp - {place.first_warp}"
+        group = f"titan_warp - {place.first_warp}" if place.first_warp else "titan_warp"
+        if place.warps > 1:
+            group = f"({group}) / {place.warps}" if place.first_warp else f"{group} / {place.warps}"
         made = [f"{constant} int x_group = {group};"]
         if not place.elected:
             leader = "titan_warp % 4 == 0 && " if place.warps == 4 else ""
