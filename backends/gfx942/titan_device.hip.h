@@ -69,6 +69,9 @@ TITAN_FUNCTION void wait_shared() { asm volatile("s_waitcnt lgkmcnt(0)" ::: "mem
 // All waves of the workgroup meet. Waits for no counter.
 TITAN_FUNCTION void workgroup_barrier() { asm volatile("s_barrier" ::: "memory"); }
 
+// The compiler moves no instruction across; the machine sees nothing.
+TITAN_FUNCTION void keep_order() { __builtin_amdgcn_sched_barrier(0); }
+
 // ---------------------------------------------------------------------------------- global memory
 
 // Offsets from `base` below END are read and written; what lies beyond reads as zero and is not
@@ -516,7 +519,8 @@ TITAN_FUNCTION void elementwise(Column<COLUMNS, B> &out, F function, const X &..
         for (int i = 0; i < Block<B>::REGISTERS; ++i) out.d[c][i] = function(x.at(0, c, i)...);
 }
 
-// x where the condition holds, counted in rows and columns of the workgroup's tile.
+// x where the condition holds, counted in rows and columns of the workgroup's tile. Element by
+// element: the compiler would evaluate all conditions first and run out of registers for them.
 template <int ROWS, int COLUMNS, int B, class F>
 TITAN_FUNCTION void mask(Fragment<ROWS, COLUMNS, B> &out, const Fragment<ROWS, COLUMNS, B> &x,
                          float fill, int wave, int lane, F condition) {
@@ -529,6 +533,7 @@ TITAN_FUNCTION void mask(Fragment<ROWS, COLUMNS, B> &out, const Fragment<ROWS, C
                 int row = wave * ROWS + r * B + Block<B>::row(lane);
                 int column = c * B + Block<B>::column(lane, i);
                 out.d[r][c][i] = condition(row, column) ? x.d[r][c][i] : fill;
+                if (i % 4 == 3) keep_order();
             }
 }
 
