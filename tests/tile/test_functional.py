@@ -299,6 +299,11 @@ def test_deviations_count_what_is_missing_and_what_is_off() -> None:
     missing[1] = np.nan
     assert deviation(missing, meant, exact, "bf16") == float("inf")
     assert deviation(missing, missing, exact, "bf16") == 0
+    endless = meant.copy()
+    endless[0] = np.inf
+    assert deviation(meant, endless, exact, "f16") == float("inf")
+    assert deviation(endless, endless, exact, "f16") == 0
+    assert deviation(endless, meant, exact, "f16") == float("inf")
 
 
 def test_other_parameters_are_refused() -> None:

@@ -93,7 +93,8 @@ def check(
 
 
 def deviation(found: Any, meant: Any, exact: Any, dtype: str) -> float:
-    """The largest error, in units of what is tolerated; infinite where elements are missing.
+    """The largest error, in units of what is tolerated; infinite where elements are missing or
+    should be infinite and are not.
 
     Tolerated are two units in the last place of the type and a thousandth of the largest number
     beyond what the exact meaning is off from the float64 reference itself.
@@ -102,7 +103,10 @@ def deviation(found: Any, meant: Any, exact: Any, dtype: str) -> float:
 
     if not np.array_equal(np.isnan(found), np.isnan(meant)):
         return float("inf")
-    written = ~np.isnan(meant) & np.isfinite(exact)
+    endless = ~np.isnan(meant) & ~np.isfinite(meant)
+    if not np.array_equal(found[endless], meant[endless]):
+        return float("inf")
+    written = np.isfinite(meant) & np.isfinite(exact)
     if not written.any():
         return 0.0
     off = np.abs(meant[written] - exact[written])
