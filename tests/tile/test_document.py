@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from titan.resources import root
 from titan.sync.expression import evaluate
 from titan.tile.dtypes import DTYPES
-from titan.tile.load import OPTIONAL, REQUIRED, parse_tile
+from titan.tile.load import OPTIONAL, REQUIRED, parse_tile, targets_of
 from titan.tile.operations import FUNCTIONS, KINDS
 from titan.tile.semantics import reference64, run
 
@@ -36,10 +37,17 @@ def test_an_example_runs(text: str) -> None:
 
 
 def test_the_tables_are_complete() -> None:
-    rows = re.findall(r"^\| (`[^|]*) \|", PAGE, re.M)
+    rows = re.findall(r"^\| (`[^|]*) \|", PAGE.partition("## The library")[0], re.M)
     words = {word for row in rows for word in re.findall(r"`(\w+)`", row)}
     assert words >= set(KINDS) | set(REQUIRED) | set(OPTIONAL)
     assert words <= set(KINDS) | set(REQUIRED) | set(OPTIONAL)
     for word in (*DTYPES, *FUNCTIONS):
         assert f"`{word}`" in PAGE
     assert len(EXAMPLES) == 3
+
+
+def test_the_library_is_listed_with_its_targets() -> None:
+    library = PAGE.partition("## The library")[2]
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|", library, re.M))
+    files = sorted((root("protocols") / "tiles").glob("*.yaml"))
+    assert rows == {path.stem: ", ".join(targets_of(path)) for path in files}
