@@ -284,18 +284,20 @@ def configuration(name: str, text: str) -> Configuration:
 
 
 def print_flights(rows: list[Flight]) -> None:
-    print(
-        "| tile program | target | waves | depth | form | copies a turn | left in flight, steady | ",
-        end="",
-    )
-    print("bytes of the workgroup | mean | last | vmcnt(0) form | verdict |")
-    print("| --- " * 12 + "|")
+    heads = (
+        "tile program", "target", "waves", "depth", "form", "copies a turn",
+        "left in flight, steady", "bytes of the workgroup", "mean", "last", "vmcnt(0) form",
+        "verdict",
+    )  # fmt: skip
+    print(f"| {' | '.join(heads)} |")
+    print("| --- " * len(heads) + "|")
     for row in rows:
-        print(
-            f"| {row.tile} | {row.target} | {row.waves} | {row.depth} | {row.form} | {row.copies_a_turn} | "
-            f"{row.steady_copies} | {row.steady_bytes} | {row.mean_copies} | {row.last_copies} | "
-            f"{row.plain_copies} | {row.verdict} |"
-        )
+        cells = (
+            row.tile, row.target, row.waves, row.depth, row.form, row.copies_a_turn,
+            row.steady_copies, row.steady_bytes, row.mean_copies, row.last_copies,
+            row.plain_copies, row.verdict,
+        )  # fmt: skip
+        print(f"| {' | '.join(map(str, cells))} |")
 
 
 def print_configurations(rows: list[Configuration]) -> None:

@@ -89,25 +89,37 @@ TITAN_FUNCTION __amdgpu_buffer_rsrc_t descriptor(Resource at) {
         reinterpret_cast<void *>(at.base), 0, static_cast<int>(END), 0x00020000);
 }
 
-// Each lane copies WIDTH bytes at its offset to LDS at `place` + lane * WIDTH. Counts on vmcnt.
-template <int WIDTH>
-TITAN_FUNCTION void direct_copy(Resource at, u32 offset, u32 place) {
+// What direct-to-LDS copies take from scalar registers. Five wait states must pass between a vector
+// instruction that writes a scalar register and a buffer instruction that reads it; the compiler
+// does not see the copies, so they are spent here, and nothing writes the words afterwards.
+struct Source {
+    u32x4 words;
+};
+
+TITAN_FUNCTION Source source(Resource at) {
     u32 low = static_cast<u32>(uniform(static_cast<int>(at.base)));
     u32 high = static_cast<u32>(uniform(static_cast<int>(at.base >> 32)));
     u32x4 words = {low, high & 0xffffu, END, 0x00020000u};
+    asm volatile("s_nop 4" : "+s"(words));
+    return Source{words};
+}
+
+// Each lane copies WIDTH bytes at its offset to LDS at `place` + lane * WIDTH. Counts on vmcnt.
+template <int WIDTH>
+TITAN_FUNCTION void direct_copy(Source from, u32 offset, u32 place) {
     auto shared = (__attribute__((address_space(3))) unsigned char *)shared_memory;
     u32 target = static_cast<u32>(uniform(static_cast<int>(
         static_cast<u32>(reinterpret_cast<__UINTPTR_TYPE__>(shared)) + place)));
     if constexpr (WIDTH == 16) {
         asm volatile("s_mov_b32 m0, %0\n\ts_nop 0\n\tbuffer_load_dwordx4 %1, %2, 0 offen lds" ::"s"(
                          target),
-                     "v"(offset), "s"(words)
+                     "v"(offset), "s"(from.words)
                      : "memory", "m0");
     } else {
         static_assert(WIDTH == 4, "a lane copies 4 or 16 bytes");
         asm volatile("s_mov_b32 m0, %0\n\ts_nop 0\n\tbuffer_load_dword %1, %2, 0 offen lds" ::"s"(
                          target),
-                     "v"(offset), "s"(words)
+                     "v"(offset), "s"(from.words)
                      : "memory", "m0");
     }
 }
@@ -411,13 +423,14 @@ TITAN_FUNCTION void copy_tile(u32 tile, const View &at, int wave, int lane) {
     constexpr int ROW_BYTES = COLUMNS * D::bytes;
     constexpr int UNITS = ROWS * ROW_BYTES / (WAVES * LANES * WIDTH);
     static_assert(UNITS * WAVES * LANES * WIDTH == ROWS * ROW_BYTES, "whole copies only");
+    Source from = source(resource(at.base));
 #pragma unroll
     for (int unit = 0; unit < UNITS; ++unit) {
         int first = (wave * UNITS + unit) * LANES * WIDTH;
         int byte = first + lane * WIDTH, row = byte / ROW_BYTES;
         int column = swizzled<ROW_BYTES>(row, byte % ROW_BYTES) / D::bytes;
         u32 offset = offset_in<D>(at, row, column, true);
-        direct_copy<WIDTH>(resource(at.base), offset, tile + static_cast<u32>(first));
+        direct_copy<WIDTH>(from, offset, tile + static_cast<u32>(first));
     }
 }
 

@@ -12,6 +12,7 @@ from tests.emit.hip_kernels import FORMS, HEADER, SOURCE, form, make, needs_clan
 from tests.pipeline.cdna_programs import copy, gemm
 from titan.disassembly.gcn import events, loops, read
 from titan.disassembly.gcn_compile import over_budget
+from titan.disassembly.gcn_hazards import hazards
 from titan.emit.hip import emit
 from titan.emit.model import EmissionRefused
 from titan.kernel.decode import decode_text
@@ -99,6 +100,35 @@ def test_a_fault_in_waves_that_take_turns_is_seen():
     assert made.edited("if (wave >= 4)", "if (false)").mismatches() != []
     assert made.edited("titan::wait_shared();", "").mismatches() != []
     assert made.edited('"s_waitcnt lgkmcnt(0)"', '""', HEADER).mismatches() != []
+
+
+HAZARD = """
+0000000000001600 <k>:
+\tv_readfirstlane_b32 s2, v0                                 // 000000001600: 7E040500
+\ts_mov_b32 m0, s9                                           // 000000001604: BEFC0009
+\ts_nop 0                                                    // 000000001608: BF800000
+\tbuffer_load_dword v3, s[0:3], 0 offen lds                  // 00000000160C: E0511000 80000003
+\ts_endpgm                                                   // 000000001614: BF810000
+"""
+
+
+def test_wait_states_before_a_copy_are_counted():
+    def found(text: str) -> list[str]:
+        return hazards(read(text)["k"])
+
+    assert ["v_readfirstlane_b32 s2" in item for item in found(HAZARD)] == [True]
+    assert found(HAZARD.replace("s2, v0", "s4, v0")) == []
+    assert found(HAZARD.replace("s_nop 0 ", "s_nop 3 ")) == []
+    assert len(found(HAZARD.replace("s_nop 0 ", "s_nop 2 "))) == 1
+    close = HAZARD.replace("s_nop 0 ", "s_add_i32 m0, s9, 1").replace("s2, v0", "s4, v0")
+    assert len(found(close)) == 1
+
+
+@needs_clang
+def test_copies_keep_their_wait_states():
+    for name in ("gemm of 4 waves", "gemm on gfx950", "copy"):
+        for function in read(form(name).compiled().disassembly).values():
+            assert hazards(function) == []
 
 
 def test_emission_is_deterministic_and_holds_no_path():

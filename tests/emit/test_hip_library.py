@@ -12,6 +12,7 @@ from tests.emit.hip_kernels import Made, make, needs_clang
 from titan.disassembly.gcn import read
 from titan.disassembly.gcn_check import compare
 from titan.disassembly.gcn_compile import over_budget
+from titan.disassembly.gcn_hazards import hazards
 from titan.emulate.hip import emulate_hip
 from titan.pipeline.cdna import shapes
 from titan.pipeline.model import FormRefused
@@ -49,6 +50,7 @@ def test_it_compiles_and_synchronises_as_verified(path: Path, target: str):
     compiled, manifest = made.compiled(), made.emitted.manifest
     function = read(compiled.disassembly)[str(manifest["entry"])]
     assert compare(function, made.language()) == []
+    assert hazards(function) == []
     resources = manifest["resources"]
     assert isinstance(resources, dict)
     limits = resources["registers_per_thread_max"], resources["shared_bytes"]

@@ -234,7 +234,10 @@ struct Resource {
 
 inline Resource resource(u64 base) { return Resource{base}; }
 
-template <int WIDTH> inline void direct_copy(Resource at, u32 offset, u32 place) {
+typedef Resource Source;
+inline Source source(Resource at) { return at; }
+
+template <int WIDTH> inline void direct_copy(Source at, u32 offset, u32 place) {
   using namespace emulation;
   u32 target = place + static_cast<u32>(machine.now % 64 * WIDTH);
   shared_bounds(target, WIDTH);
