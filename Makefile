@@ -47,7 +47,7 @@ gauss: setup
 	.venv-gauss/bin/python -m pytest tests/schedule/test_gauss.py tests/schedule/test_legalise.py
 
 bench-schedule: setup
-	set -e; for table in proofs faithful scale ablation registers robust; do \
+	set -e; for table in proofs certificates faithful scale ablation registers robust; do \
 		$(BIN)/python benchmarks/bench_schedule.py $$table; done
 	test -z "$(INSTANCES)" || $(BIN)/python benchmarks/schedule_instances.py "$(INSTANCES)"
 

@@ -37,7 +37,8 @@ ANYHOW_TOTAL = 60
 class Request:
     """What the user asks for; `total_max` is U of the cost normalisation.
 
-    `proofs`: where solvers refute the smaller intervals, look for proofs that plain code checks.
+    `proofs`: where solvers refute the smaller intervals, look for proofs that plain code checks,
+    as long again as the budget says.
     """
 
     solver: str = "auto"
@@ -121,8 +122,7 @@ def _with_proofs(result: Result, request: Request, begin: float) -> Result:
     from titan.schedule.prove import prove_below
 
     least, loop = result.bounds.ii, result.loop
-    seconds = request.budget_seconds - (time.monotonic() - begin)
-    refutations = prove_below(loop, least, found.ii, seconds)
+    refutations = prove_below(loop, least, found.ii, request.budget_seconds)
     if refutations is None:
         note = "no proof that plain code can check was found for the refuted intervals"
         return replace(result, notes=(*result.notes, note))
