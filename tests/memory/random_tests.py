@@ -162,7 +162,8 @@ def rarer_instructions(draw, register: str) -> list[ast.Instruction]:
     """Asynchronous stores, bulk reductions, restricted fences, the half for reads, descriptors."""
     kind = draw(st.sampled_from(["sent", "reduce", "reduce", "restricted", "read half", "edit"]))
     if kind == "sent":
-        return [ast.AsyncStore(draw(TILES), draw(st.integers(1, 2)), "b", 16)]
+        operation = draw(st.sampled_from([None, None, "add", "max"]))
+        return [ast.AsyncStore(draw(TILES), draw(st.integers(1, 2)), "b", 16, operation)]
     if kind == "reduce":
         tiles, barriers = (draw(TILES),), draw(st.sampled_from([(), ("b",)]))
         wait = ast.WaitGroup(GroupKind.BULK, 0, draw(st.booleans()))

@@ -305,12 +305,16 @@ class BulkCopy(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class AsyncStore(Instruction):
-    """`st.async`: a weak, asynchronous store; completes `size` bytes on an mbarrier beside it."""
+    """`st.async`: a weak, asynchronous store; completes `size` bytes on an mbarrier beside it.
+
+    With a `reduction` it is `red.async`: an atomic operation, relaxed at cluster scope.
+    """
 
     location: str
     value: Operand
     barrier: str
     size: int = 4
+    reduction: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,8 @@ class AsynchronousSteps:
                 parts.append(part)
         if bulk.reduction is not None:
             assert value is not None
-            old = self._reduced(state, issue, bulk.destinations[0])
+            target = bulk.destinations[0]
+            old = self._reduced(state, issue, target, Proxy.ASYNC, Scope.GPU)
             assert old.value is not None
             value = arithmetic(bulk.reduction, [old.value, value])
             chain |= {old.index}
@@ -254,23 +255,36 @@ class AsynchronousSteps:
             for part in (*reads, own):
                 part.exits.append(done.index)
 
-    def _reduced(self, state: State, issue: Event, location: str) -> Event:
-        """The read of the destination's element: relaxed at gpu scope, as its write (PTX)."""
-        old = self._part(state, Kind.READ, issue, "old", location, Proxy.ASYNC, None, frozenset())
-        old.semantics, old.scope = Semantics.RELAXED, Scope.GPU
+    def _reduced(
+        self, state: State, issue: Event, location: str, proxy: Proxy, scope: Scope
+    ) -> Event:
+        """The read of the destination's element: relaxed, as its write (PTX)."""
+        old = self._part(state, Kind.READ, issue, "old", location, proxy, None, frozenset())
+        old.semantics, old.scope = Semantics.RELAXED, scope
         old.reduction = True
         return old
 
     def _async_store(self, state: State, store: ast.AsyncStore) -> None:
-        """A weak generic write that completes on the mbarrier (PTX, st.async)."""
+        """A generic write or update that completes on the mbarrier (PTX st.async, red.async)."""
         issue = self._issue(state)
         value, taint = self._value(state, store.value)
+        parts: list[Event] = []
+        if store.reduction is not None:
+            old = self._reduced(state, issue, store.location, Proxy.GENERIC, Scope.CLUSTER)
+            assert old.value is not None
+            value = arithmetic(store.reduction, [old.value, value])
+            taint |= {old.index}
+            parts.append(old)
         write = self._part(
             state, Kind.WRITE, issue, "write0", store.location, Proxy.GENERIC, value, taint
         )
+        if parts:
+            write.semantics, write.scope = Semantics.RELAXED, Scope.CLUSTER
+            self.graph.rmw.append((parts[0].index, write.index))
         done = self._completion(state, store.barrier, Scope.CLUSTER, "complete0", store.size)
-        done.depends = done.depends | {write.index}
-        write.exits.append(done.index)
+        for part in (*parts, write):
+            done.depends = done.depends | {part.index}
+            part.exits.append(done.index)
 
     def _copy(self, state: State, copy: ast.AsyncCopy) -> None:
         issue = self._issue(state)

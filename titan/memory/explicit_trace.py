@@ -181,6 +181,9 @@ class ThreadRuns:
             return self._guesses(machine, place, part)
         if isinstance(code, ast.DescriptorCopy):
             return self._guesses(machine, code.source, "read")
+        if isinstance(code, ast.AsyncStore):
+            reduces = code.reduction is not None
+            return self._guesses(machine, code.location, "old") if reduces else [None]
         if isinstance(code, ast.Atomic):
             return self._guesses(machine, code.location, "read")
         if isinstance(code, ast.BulkCopy):
@@ -221,6 +224,8 @@ class ThreadRuns:
                 self._atomic(machine, code, choice)
             case ast.AsyncCopy():
                 self._copy(machine, code, choice)
+            case ast.AsyncStore():
+                self._async_store(machine, code, choice)
             case ast.DescriptorCopy():
                 self._descriptor(machine, code, choice)
             case ast.MatrixRead():
@@ -318,8 +323,6 @@ class ThreadRuns:
                 )
             case ast.MbarrierExpect():
                 self._act(machine, "expect", spot=code.location, expect=code.expect)
-            case ast.AsyncStore():
-                self._async_store(machine, code)
             case ast.AsyncCopyArrive():
                 if not code.noinc:
                     step = (machine.round * len(self.code) + machine.pc) * 4 - 1
@@ -501,13 +504,24 @@ class ThreadRuns:
         )
         fence.code = ast.copy_fence(code)
 
-    def _async_store(self, machine: _Machine, code: ast.AsyncStore) -> None:
+    def _async_store(self, machine: _Machine, code: ast.AsyncStore, before: int | None) -> None:
         value, taint = self._get(machine, code.value)
-        write = self._piece(machine, "W", "write0", code.location, value, needs=taint)
+        order: dict[str, Any] = {}
+        keys: list[Key] = []
+        if code.reduction is not None and before is not None:
+            order = {"sem": "relaxed", "scope": ast.Scope.CLUSTER}
+            old = self._piece(machine, "R", "old", code.location, before, reduction=True, **order)
+            keys.append(old.key)
+            taint |= {old.key}
+            value = _compute(code.reduction, [before, value])
+        write = self._piece(machine, "W", "write0", code.location, value, needs=taint, **order)
+        if keys:
+            machine.pairs.append((keys[0], write.key))
         done = self._arrival(machine, code.barrier, "complete0", ast.Scope.CLUSTER)
         done.expect = -code.size
-        done.needs += (write.key,)
-        machine.exits.setdefault(write.key, []).append(done.key)
+        for key in (*keys, write.key):
+            done.needs += (key,)
+            machine.exits.setdefault(key, []).append(done.key)
 
     def _copy(self, machine: _Machine, code: ast.AsyncCopy, value: int) -> None:
         read = self._piece(machine, "R", "read", code.source, value)

@@ -96,7 +96,17 @@ _QUALIFIERS: dict[str, tuple[str, ...]] = {
         "sync",
         "aligned",
     ),
-    **dict.fromkeys(("atom", "red"), (*_ORDERS, *_SCOPES, *_SPACES, *_TYPES, *ATOMIC_OPERATIONS)),
+    "atom": (*_ORDERS, *_SCOPES, *_SPACES, *_TYPES, *ATOMIC_OPERATIONS),
+    "red": (
+        *_ORDERS,
+        *_SCOPES,
+        *_SPACES,
+        *_TYPES,
+        *ATOMIC_OPERATIONS,
+        "async",
+        "mbarrier",
+        "mbarrier::complete_tx::bytes",
+    ),
     **dict.fromkeys((*ARITHMETIC, "mov"), _TYPES),
     "fence": (
         *_ORDERS,
@@ -289,6 +299,19 @@ def _async_store(line: _Line) -> Instruction:
     return AsyncStore(_name(location), _operand(value), _name(barrier), 8 if wide else 4)
 
 
+def _async_reduction(line: _Line) -> Instruction:
+    found = [q for q in line.qualifiers if q in _REDUCTIONS]
+    relaxed = line.semantics(("relaxed",), "relaxed") is Semantics.RELAXED
+    if not line.has("async") or len(found) != 1 or not relaxed:
+        raise InstructionError(f"`{line.head}` needs async and one operation of {_REDUCTIONS}")
+    if line.scope(Scope.CLUSTER) is not Scope.CLUSTER:
+        raise InstructionError("red.async has cluster scope")
+    location, value, barrier = line.take(3)
+    wide = line.has("b64", "u64", "s64")
+    size = 8 if wide else 4
+    return AsyncStore(_name(location), _operand(value), _name(barrier), size, found[0])
+
+
 def _descriptor_copy(line: _Line) -> Instruction:
     if not line.has("cp_fenceproxy"):
         raise InstructionError(f"`{line.head}` is not modelled")
@@ -300,6 +323,8 @@ def _descriptor_copy(line: _Line) -> Instruction:
 
 
 def _atomic(line: _Line) -> Instruction:
+    if line.has("async", "mbarrier", "mbarrier::complete_tx::bytes"):
+        return _async_reduction(line)
     found = [q for q in line.qualifiers if q in ATOMIC_OPERATIONS]
     if len(found) != 1:
         raise InstructionError(f"`{line.head}` needs one operation of {ATOMIC_OPERATIONS}")

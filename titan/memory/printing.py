@@ -152,9 +152,12 @@ def _asynchronous(instruction: ast.Instruction) -> str:
             return f"mbarrier.{head}.parity.{semantics}.{scope} {target}{location}, {parity}"
         case ast.BulkCopy():
             return _bulk(instruction)
-        case ast.AsyncStore(location, value, barrier, size):
+        case ast.AsyncStore(location, value, barrier, size, reduction):
             kind = ".b64" if size == 8 else ""
-            return f"st.async.mbarrier{kind} {location}, {value}, {barrier}"
+            head = "st.async.mbarrier"
+            if reduction is not None:
+                head = f"red.async.relaxed.cluster.mbarrier.{reduction}"
+            return f"{head}{kind} {location}, {value}, {barrier}"
         case ast.AsyncCopy(destination, source):
             return f"cp.async {destination}, {source}"
         case ast.AsyncCopyArrive(location, noinc):

@@ -366,6 +366,12 @@ class Writer:
                 "no such form", "st.async writes a word beside its mbarrier", step.span
             )
         head = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.s32"
+        if step.reduction is not None:
+            kind = "b32" if step.reduction in ("and", "or", "xor") else "s32"
+            head = (
+                "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes."
+                f"{step.reduction}.{kind}"
+            )
         if isinstance(step.value, Register):
             value = ("r", self.register(step.value.name))
             return Assembly(f"{head} [%0], %1, [%2];", (), (address, value, barrier))
