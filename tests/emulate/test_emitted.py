@@ -73,7 +73,8 @@ def test_the_whole_library(name):
 HARMLESS = {
     r"no registers_increase": "fewer registers than allowed compute the same",
     r"no warp_sync": "the election behind it gathers the same lanes; no ordinary access is before",
-    r"no barrier_arrive: .*x_tiles - 1": "the last release of a kernel that is not persistent",
+    r"no barrier_arrive: .*(x_tiles - 1|ring_q)": "the last release: nobody waits for it",
+    r"(count \+ 1|no barrier_wait): .*b_ring_q_empty": "filled once: the wait is for a fresh stage",
     r"wgmma_wait<0>\(\);  // finalize": "nothing is in flight any more",
 }
 
@@ -111,13 +112,13 @@ def survivors(name, numbers, schedules):
     [
         ("gemm", (136, 128, 456), 45),
         pytest.param(
-            "attention_forward", (1, 136, 700), 60, marks=pytest.mark.heavy
+            "attention_forward", (2, 136, 700), 60, marks=pytest.mark.heavy
         ),
         pytest.param("gemm_persistent", (300, 136, 200), 50, marks=pytest.mark.heavy),
     ],
 )  # fmt: skip
 def test_one_change_of_the_text_is_seen(name, numbers, at_least):
-    alive, count = survivors(name, numbers, SCHEDULES)
+    alive, count = survivors(name, numbers, SCHEDULES + 8 * [("latest", "lazy")])
     assert count >= at_least, "the changes are made"
     unexplained = [told for told in alive if not any(re.search(why, told) for why in HARMLESS)]
     assert unexplained == []

@@ -173,7 +173,7 @@ void start_load(const char *name, int line, void *destination, int map_number,
     load->backwards = dice.one_in(2);
     check_visible(load->barrier, barrier_at(load->barrier), self);
     begin_write(cta, load->units, load.get());
-    engine.push_back(std::move(load));
+    start_operation(std::move(load), 2 + static_cast<std::uint64_t>(map_number));
   }
 }
 
@@ -196,7 +196,7 @@ void start_store(int line, int map_number, const void *source, const int *coordi
   store->issuer = &self;
   ++self.open->unread;
   ++self.open->unwritten;
-  engine.push_back(std::move(store));
+  start_operation(std::move(store), 1);
 }
 
 void commit_bulk(int line) {

@@ -98,6 +98,7 @@ struct Thread {
 };
 
 struct Operation {  // the work of an engine, done in steps at times of its own choice
+  std::uint32_t urgency = 0;  // who goes last waits until nothing else can happen
   virtual ~Operation() = default;
   virtual bool step() = 0;  // true when there is nothing left to do
   virtual bool ready() const { return true; }
@@ -176,12 +177,24 @@ inline void engine_step(std::size_t choice) {
   }
 }
 
+// Operations of one sort (the loads of one tensor map, all stores, all wgmma) are early or late
+// together, as the seed has it; so that one kind of data is late in every iteration of a run.
+inline void start_operation(std::unique_ptr<Operation> operation, std::uint64_t sort) {
+  Random own{settings.seed * 1000003 + sort};
+  operation->urgency = own.below(1u << 20) << 8 | dice.below(256);
+  engine.push_back(std::move(operation));
+}
+
 inline bool run_engine_once() {
   std::vector<std::size_t> ready;
   for (std::size_t i = 0; i < engine.size(); ++i)
     if (engine[i]->ready()) ready.push_back(i);
   if (ready.empty()) return false;
-  engine_step(ready[dice.below(static_cast<std::uint32_t>(ready.size()))]);
+  std::size_t choice = ready[dice.below(static_cast<std::uint32_t>(ready.size()))];
+  if (settings.delay == Delay::lazy)
+    for (const std::size_t other : ready)
+      if (engine[other]->urgency > engine[choice]->urgency) choice = other;
+  engine_step(choice);
   return true;
 }
 

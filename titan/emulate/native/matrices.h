@@ -1,7 +1,7 @@
 // wgmma: operands through 64-bit descriptors or in registers, accumulators in the fragment layout
 // of m64nNkK. An engine executes the instructions of a warpgroup in order, as late as a wait
-// allows; until then the accumulator registers hold poison. PTX ISA, "Asynchronous warpgroup level matrix
-// instructions": register fragments, shared memory matrix layout, matrix descriptor.
+// allows; until then the accumulator registers hold poison. PTX ISA, "Asynchronous warpgroup level
+// matrix instructions": register fragments, shared memory matrix layout, matrix descriptor.
 #pragma once
 
 #include <array>
@@ -259,7 +259,7 @@ inline void issue(Group &group, const Thread &self, int line) {
   take_registers(group, target, said);
   operation->target = &target;
   operation->number = target.last = ++group.issued;
-  engine.push_back(std::move(operation));
+  start_operation(std::move(operation), 0);
 }
 
 inline ThreadOfGroup &member_of(const Thread &self) {
