@@ -136,10 +136,11 @@ def test_reasons_are_told_in_the_words_of_the_program() -> None:
 
 
 def test_a_counter_with_a_remainder_needs_its_period() -> None:
-    given = one_role(loop("t", "tiles", [ir.Arrive(at("b", "t * 3 % 4"))]))
+    seen = ir.Wait(at("b", "t * 3 % 4"), e("t // 4 % 2"))
+    given = one_role(loop("t", "tiles", [ir.Arrive(at("b", "t * 3 % 4")), seen]))
     result = explore(given)
     assert result.outcome is Outcome.VERIFIED
-    assert "by 4 from" in result.scope
+    assert "by 8 from" in result.scope
 
 
 def test_an_upper_end_below_the_size() -> None:

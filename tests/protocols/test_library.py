@@ -52,7 +52,7 @@ OPEN: dict[str, dict[str, int]] = {
 SWEPT = {"blackwell_gemm": 3, "hopper_gemm_pingpong": 3}
 CLASSES = [
     frozenset({"TTN201", "TTN202", "TTN203", "TTN204"}),
-    frozenset({"TTN206", "TTN207", "TTN212"}),
+    frozenset({"TTN206", "TTN207", "TTN212", "TTN216"}),
 ]
 COMMENT = re.compile(r" +#.*$", re.MULTILINE)
 CASES = [(name, broken) for name in NAMES for broken in VARIANTS[name]]

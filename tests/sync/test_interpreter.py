@@ -108,18 +108,44 @@ def test_transaction_count_may_be_negative_for_a_while():
 
 
 def test_over_arrival():
-    assert outcome({"p": [ir.Arrive(at("F")), ir.Arrive(at("F"))], "c": []}, barriers=FULL) == (
-        Outcome.VERIFIED
-    )
+    again = [ir.Arrive(at("F")), wait("F", 0), ir.Arrive(at("F"))]
+    assert outcome({"p": again}, barriers=FULL) == Outcome.VERIFIED
     two = {"p": [ir.Arrive(at("F"), count=constant(2))]}
     assert outcome(two, barriers=FULL) == FaultKind.OVER_ARRIVAL
 
 
 def test_parity_cannot_tell_a_phase_from_the_next_but_one():
-    arrivals = [ir.Arrive(at("F")), ir.Arrive(at("F"))]
+    arrivals = [ir.Arrive(at("F")), wait("F", 0), ir.Arrive(at("F"))]
     assert outcome({"p": arrivals, "c": [wait("F", 0)]}, barriers=FULL) == FaultKind.DEADLOCK
     named = [wait("F", 0, phase=0)]
     assert outcome({"p": arrivals, "c": named}, barriers=FULL) == FaultKind.LAPPED_WAIT
+
+
+@pytest.mark.parametrize(
+    ("between", "other", "expected"),
+    [
+        ([], [], FaultKind.UNOBSERVED_PHASE),
+        ([], [wait("F", 0, phase=0)], FaultKind.UNOBSERVED_PHASE),
+        ([wait("F", 0)], [], Outcome.VERIFIED),
+        ([wait("E", 0)], [wait("F", 0), ir.Arrive(at("E"))], Outcome.VERIFIED),
+        ([wait("E", 0)], [ir.Arrive(at("E")), wait("F", 0)], FaultKind.UNOBSERVED_PHASE),
+        ([ir.TokenWait(at("F"))], [], Outcome.VERIFIED),
+    ],
+)
+def test_somebody_sees_each_phase_before_the_next_arrival(between, other, expected):
+    """PTX "Phase of the mbarrier object": a wait has returned true in each phase."""
+    first, second = ir.Arrive(at("F"), token=True), ir.Arrive(at("F"))
+    roles = {"p": [first, *between, second], "c": other}
+    assert outcome(roles, barriers=RING) == expected
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_arrival_of_an_engine_needs_a_wait_before_it(waits):
+    queue = ir.Queue("tcgen05", grouped=False)
+    commit, end = ir.QueueArrive("tcgen05", at("F")), ir.QueueWait("tcgen05")
+    body = [commit, *([wait("F", 0)] if waits else []), commit, end]
+    expected = Outcome.VERIFIED if waits else FaultKind.UNOBSERVED_PHASE
+    assert outcome({"p": body}, barriers=FULL, queues=(queue,)) == expected
 
 
 def test_a_state_wait_is_not_lapped():

@@ -96,6 +96,7 @@ TTN212 lapped-wait error
 TTN213 register-pool-misuse error
 TTN214 index-out-of-range error
 TTN215 vacuous-verdict warning
+TTN216 unobserved-phase error
 TTN301 missing-proxy-fence error
 TTN302 missing-proxy-fence-war error
 TTN303 unpublished-barrier-init error

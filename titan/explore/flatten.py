@@ -277,14 +277,14 @@ class _Compiler:
                     flat.live += [base, base + 1]
                 if lifecycle or barrier.name in dropped:
                     flat.live.append(base + 2)
-                flat.live += [base + 3, base + 4, base + 5]
+                flat.live += [base + 3, base + 4, base + 5, base + 7]
                 if barrier.name in tokens:
                     flat.live.append(base + 6)
                     flat.masks.append(base + 6)
                 if flat.follows:
-                    flat.live += [base + 7, base + 8]
+                    flat.live += [base + 8, base + 9]
                 status = 2 if barrier.initialised else 0
-                flat.initial += [status, -1, barrier.count, barrier.count, 0, 0, 0, 0, 0]
+                flat.initial += [status, -1, barrier.count, barrier.count, 0, 0, 0, 1, 0, 0]
 
     def _initial_tiles(self) -> list[int]:
         tiles: list[int | None] = [None] * len(self.flat.cells)

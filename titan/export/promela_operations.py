@@ -107,9 +107,10 @@ class OperationText:
                 if phase is not None:
                     meant = agent.scope.text(phase)
                     lines.append(fail(f"{self.p}phase[barrier] != {meant} + 1", 212))
-                return lines
+                return [*lines, when_sound(f"{self.p}observed[barrier] = 1")]
             case ir.TokenWait(barrier=reference):
-                return self._usable(agent, reference)
+                observed = when_sound(f"{self.p}observed[barrier] = 1")
+                return [*self._usable(agent, reference), observed]
             case ir.BarrierSync() | ir.BarrierArrive():
                 return self._named_arrive(agent, operation)
             case ir.BarrierWait(barrier=reference):
@@ -341,6 +342,7 @@ class OperationText:
         if operation.drop:
             lines.append(when_sound(f"{p}expected[barrier] = {p}expected[barrier] - count"))
         lines.append(fail(self.state.over_arrival(), 206))
+        lines.append(fail(self.state.unobserved(), 216))
         return [*lines, *self.state.set_barrier(), "count = 0; size = 0; barrier = 0;"]
 
     def _queue_arrive(self, agent: AgentLayout, operation: ir.QueueArrive) -> Lines:
@@ -360,7 +362,8 @@ class OperationText:
         lines.append(fail(f"{p}status[barrier] != 0", 209))
         live = f"{p}status[barrier] = {status}; {p}owner[barrier] = {agent.number};"
         counts = f"{p}expected[barrier] = {count}; {p}pending[barrier] = {count};"
-        clear = f"{p}bytes[barrier] = 0; {p}phase[barrier] = 0; {p}tokens[barrier] = 0"
+        clear = f"{p}bytes[barrier] = 0; {p}phase[barrier] = 0; {p}tokens[barrier] = 0; "
+        clear += f"{p}observed[barrier] = 1"
         return [*lines, when_sound(live, counts, clear), "barrier = 0;"]
 
     def _invalidate(self, agent: AgentLayout, operation: ir.Invalidate) -> Lines:

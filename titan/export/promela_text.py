@@ -28,7 +28,27 @@ from titan.export.names import (
 from titan.sync import program as ir
 
 OUT_OF_CAPACITY = 1
-RULES = (201, 202, 203, 204, 205, 206, 207, 208, 209, 210, 211, 212, 213, 214, 301, 302, 303, 304)
+RULES = (
+    201,
+    202,
+    203,
+    204,
+    205,
+    206,
+    207,
+    208,
+    209,
+    210,
+    211,
+    212,
+    213,
+    214,
+    216,
+    301,
+    302,
+    303,
+    304,
+)
 ALL_FAULTS = (OUT_OF_CAPACITY, *RULES)
 AGENTS_MAX = 30
 CELLS_MAX = 4096
@@ -183,6 +203,7 @@ class State:
         barriers = layout.barrier_base[""]
         if barriers:
             lines.append(f"byte {p}status[{barriers}]; byte {p}owner[{barriers}];")
+            lines.append(f"byte {p}observed[{barriers}];")
             names = ("expected", "pending", "bytes", "phase", "tokens")
             lines += [f"int {p}{name}[{barriers}];" for name in names]
         named = layout.named_base[""]
@@ -224,7 +245,7 @@ class State:
             for stage in range(barrier.stages):
                 at = layout.barrier_base[barrier.name] + stage
                 lines.append(f"{p}status[{at}] = {2 if barrier.initialised else 0};")
-                lines.append(f"{p}owner[{at}] = NONE;")
+                lines.append(f"{p}owner[{at}] = NONE; {p}observed[{at}] = 1;")
                 lines.append(f"{p}expected[{at}] = {barrier.count};")
                 lines.append(f"{p}pending[{at}] = {barrier.count};")
         for cell, content in self._first_tiles().items():
@@ -395,7 +416,8 @@ class State:
         rest = f"({share} - {even} * ({total} - 1))"
         inner += [f"if :: {p}kind[slot] == 2 -> count = {share}; size = 0"]
         inner += [f":: else -> count = 0; size = 0 - ({p}chunks[slot] == 1 -> {rest} : {even}) fi;"]
-        inner += [fail(f"{p}kind[slot] == 2 && {self.over_arrival()}", 206), *self.set_barrier()]
+        inner += [fail(f"{p}kind[slot] == 2 && {self.over_arrival()}", 206)]
+        inner += [fail(f"{p}kind[slot] == 2 && {self.unobserved()}", 216), *self.set_barrier()]
         return [*lines, *indent(inner), "  skip", ":: else fi; barrier = 0; count = 0; size = 0;"]
 
     def barrier_home_ended(self) -> str:
@@ -411,6 +433,10 @@ class State:
         p = self.p
         return f"(count < 0 || count > {p}pending[barrier] || {p}expected[barrier] < 0)"
 
+    def unobserved(self) -> str:
+        """Condition: an arrival, and no wait has passed for the phase before."""
+        return f"(count != 0 && {self.p}observed[barrier] == 0)"
+
     def set_barrier(self) -> list[str]:
         """mbarrier `barrier` after `count` arrivals and `size` more bytes outstanding."""
         p = self.p
@@ -422,7 +448,7 @@ class State:
             fail(beyond, 207),
             fail(f"{pending} == 0 && {outstanding} < 0", 207),
             f"if :: fault == 0 && {pending} == 0 && {outstanding} == 0 -> {turn}; "
-            f"{p}tokens[barrier] = 0 :: else fi;",
+            f"{p}tokens[barrier] = 0; {p}observed[barrier] = 0 :: else fi;",
         ]
 
     def _tidy(self, lane: int, queue: str | None) -> list[str]:

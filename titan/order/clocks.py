@@ -34,7 +34,10 @@ class Moment:
 
 @dataclass(slots=True, eq=False)
 class Point:
-    """A completed phase or one in the making: who takes part, and the join of their clocks."""
+    """A completed phase or one in the making: who takes part, and the join of their clocks.
+
+    `observers` are the waits that pass for the phase before.
+    """
 
     clock: Clock
     seen_near: dict[int, Clock]
@@ -44,6 +47,7 @@ class Point:
     flights: list[Flight] = field(default_factory=list)
     expects: list[tuple[int, int, Moment]] = field(default_factory=list)
     waits: list[tuple[int, int, Moment]] = field(default_factory=list)
+    observers: list[tuple[int, int]] = field(default_factory=list)
     expected_bytes: int = 0
     completed_bytes: int = 0
 

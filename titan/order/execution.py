@@ -13,6 +13,7 @@ from titan.order.faults import (
     fail,
     fence_fault,
     in_flight_fault,
+    unobserved_fault,
 )
 from titan.order.run_state import RunState
 from titan.order.tables import ENGINE, OTHER, CellTable, Flight, Mbarrier, QueueTable
@@ -105,6 +106,7 @@ class Execution(RunState):
             case ir.TokenWait():
                 barrier = self._usable(agent, instance)
                 self.observer.token_waited(barrier, agent, instance)
+                barrier.observed = True
             case ir.BarrierSync() | ir.BarrierArrive():
                 return self._named_arrive(agent, instance, isinstance(operation, ir.BarrierSync))
             case ir.BarrierWait():
@@ -357,6 +359,7 @@ class Execution(RunState):
             barrier.pending = barrier.expected
             barrier.phase += 1
             barrier.tokens.clear()
+            barrier.observed = False
             self.observer.mbarrier_completed(barrier)
             self._lap_check.update(range(len(self.agents)))
 
@@ -366,6 +369,8 @@ class Execution(RunState):
         if count < 0 or count > barrier.pending or barrier.expected < 0:
             message = f"{barrier.text} gets more arrivals than its phase expects"
             fail(FaultKind.OVER_ARRIVAL, message, agent, instance, barrier.key[0])
+        if count and not barrier.observed:
+            raise FaultError(unobserved_fault(barrier, agent, instance))
         barrier.pending -= count
         barrier.transaction += size
         self._settle(barrier, agent, instance)
@@ -401,6 +406,7 @@ class Execution(RunState):
                 barrier.key[0],
             )
         self.observer.waited(barrier, agent, instance)
+        barrier.observed = True
 
     def _init(self, agent: int, instance: Instance) -> None:
         barrier = self.barriers[instance.key]
@@ -412,6 +418,7 @@ class Execution(RunState):
         barrier.expected = barrier.pending = instance.amount
         barrier.transaction = barrier.phase = 0
         barrier.tokens.clear()
+        barrier.observed = True
         barrier.generation += 1
         self.observer.initialised(barrier, agent, instance)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from titan.order.tables import Flight
+from titan.order.tables import Flight, Mbarrier
 from titan.order.unfolding import AgentProgram, Cell, Instance
 from titan.sync.fault import Fault, FaultKind
 
@@ -59,6 +59,15 @@ def fence_fault(kind: FaultKind, agent: int, instance: Instance, cell: Cell) -> 
         "without a tensormap fence",
     }
     return Fault(kind, messages[kind], (agent,), (instance.operation,), cell[0])
+
+
+def unobserved_fault(barrier: Mbarrier, agent: int, instance: Instance) -> Fault:
+    message = (
+        f"an arrival at {barrier.text} for phase {barrier.phase}, and no wait has passed for phase "
+        f"{barrier.phase - 1}"
+    )
+    operations = (instance.operation,)
+    return Fault(FaultKind.UNOBSERVED_PHASE, message, (agent,), operations, barrier.key[0])
 
 
 def cell_text(cell: Cell) -> str:

@@ -26,8 +26,11 @@ for engines and other CTAs) and before the invalidation.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from titan.order.clocks import BarrierTrack, Clock, Clocks, Moment, Point, new_point
 from titan.order.execution import TRANSACTION_MAX
+from titan.order.faults import unobserved_fault
 from titan.order.findings import Findings, Plan, Weight, bounds_of, name_of, up_to, with_event
 from titan.order.tables import Flight, Layout, Mbarrier, Named
 from titan.order.unfolding import Instance, Key
@@ -259,6 +262,8 @@ class PhaseRules:
         if count == 0 or instance.size < 0:
             message = f"an arrival at {barrier.text} counts nothing, or negative bytes"
             self._deviation(FaultKind.OVER_ARRIVAL, message, instance, weight=Weight.INEXACT)
+        if count and barrier.phase:
+            self._check_observed(barrier, point, at, instance, flight)
         point.expected_bytes += instance.size
         agent = at.agent if flight is None else flight.agent
         if flight is None:
@@ -271,6 +276,21 @@ class PhaseRules:
         home = self._layout.barrier_ctas[barrier.key[0]]
         cta = self._layout.ctas[agent] if flight is None else home
         self._contribute(point, cta, scope, order, *after)
+
+    def _check_observed(
+        self, barrier: Mbarrier, point: Point, at: Moment, instance: Instance, flight: Flight | None
+    ) -> None:
+        """Some wait for the phase before must be before the arrival (PTX "Phase of the mbarrier").
+
+        Exactly then one has passed in every interleaving: what is not before the arrival can come
+        after it, all of it together.
+        """
+        if any(self._clocks.before(agent, index, at) for agent, index in point.observers):
+            return
+        agent = at.agent if flight is None else flight.agent
+        fault = unobserved_fault(barrier, agent, instance)
+        plan = replace(self._reach(at, flight), goes_on=False)
+        self._findings.add(Weight.FAULT, fault, plan)
 
     def transact(
         self, barrier: Mbarrier, at: Moment, flight: Flight, amount: int, after: tuple[Clock, Clock]
@@ -390,7 +410,9 @@ class PhaseRules:
             )
             plan = self._reach(at, None, track.points[barrier.phase - 2])
             self._deviation(FaultKind.LAPPED_WAIT, message, instance, plan)
-        self._point(track, barrier.phase).waits.append((at.agent, at.index, at))
+        point = self._point(track, barrier.phase)
+        point.waits.append((at.agent, at.index, at))
+        point.observers.append((at.agent, at.index))
         self._learn(at.agent, track, barrier.phase, operation.scope, operation.order)
 
     def token_wait(
@@ -400,6 +422,9 @@ class PhaseRules:
         track = self.use(barrier, at, instance)
         phase = track.tokens.get(at.agent)
         if phase is not None:
+            # It may pass later than at once; then it observes what is complete by then.
+            if phase + 1 == barrier.phase or self._clocks.complete(track, barrier.phase, at):
+                self._point(track, barrier.phase).observers.append((at.agent, at.index))
             self._learn(at.agent, track, phase + 1, operation.scope, operation.order)
 
     # ---------------------------------------------------------------- named barriers

@@ -71,6 +71,7 @@ class Mbarrier:
     phase: int = 0
     generation: int = 0
     tokens: set[int] = field(default_factory=set)
+    observed: bool = True
 
     @property
     def text(self) -> str:

@@ -64,7 +64,10 @@ class BarrierRules(MemoryRules):
             doing.fail(FaultKind.TRANSACTION_MISMATCH, message, key[0])
         if barrier.pending == 0 and barrier.transaction == 0:
             barrier = barrier._replace(
-                pending=barrier.expected, phase=barrier.phase + 1, tokens=frozenset()
+                pending=barrier.expected,
+                phase=barrier.phase + 1,
+                tokens=frozenset(),
+                observed=False,
             )
         draft.barriers[key] = barrier
 
@@ -94,6 +97,12 @@ class BarrierRules(MemoryRules):
         if not 0 <= count <= barrier.pending or barrier.expected < 0:
             message = f"{key_text(key)} gets more arrivals than its phase expects"
             doing.fail(FaultKind.OVER_ARRIVAL, message, key[0])
+        if count and not barrier.observed:
+            message = (
+                f"an arrival at {key_text(key)} for phase {barrier.phase}, and no wait has passed "
+                f"for phase {barrier.phase - 1}"
+            )
+            doing.fail(FaultKind.UNOBSERVED_PHASE, message, key[0])
         changed = barrier._replace(
             pending=barrier.pending - count, transaction=barrier.transaction + expected_bytes
         )
@@ -122,15 +131,16 @@ class BarrierRules(MemoryRules):
         assert isinstance(operation, ir.Wait)
         key = self.declared(draft, doing, operation.barrier, environment)
         barrier = self.usable(draft, doing, key)
-        if operation.phase is None:
-            return
-        meant = evaluate(operation.phase, environment)
+        meant = barrier.phase - 1
+        if operation.phase is not None:
+            meant = evaluate(operation.phase, environment)
         if barrier.phase != meant + 1:
             message = (
                 f"the wait for phase {meant} of {key_text(key)} passes while {barrier.phase} "
                 "phases are complete"
             )
             doing.fail(FaultKind.LAPPED_WAIT, message, key[0])
+        draft.barriers[key] = barrier._replace(observed=True)
 
     def check_lapped(self, draft: Draft) -> None:
         """A waiting agent whose phase is two behind sleeps through it (PTX test_wait)."""
@@ -159,7 +169,9 @@ class BarrierRules(MemoryRules):
             doing.fail(FaultKind.BARRIER_LIFECYCLE, message, key[0])
         count = evaluate(operation.count, environment)
         status = 2 if self.program.policies.barrier_init == "assumed" else 1
-        draft.barriers[key] = MbarrierState(status, doing.agent, count, count, 0, 0, frozenset())
+        draft.barriers[key] = MbarrierState(
+            status, doing.agent, count, count, 0, 0, frozenset(), True
+        )
 
     def invalidate(self, draft: Draft, doing: Doing, environment: Environment) -> None:
         operation = doing.operation

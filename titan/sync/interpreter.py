@@ -72,7 +72,14 @@ class Machine(BarrierRules):
         program, nobody = self.program, frozenset[int]()
         barriers = {
             (barrier.name, stage): MbarrierState(
-                2 if barrier.initialised else 0, ENGINE, barrier.count, barrier.count, 0, 0, nobody
+                2 if barrier.initialised else 0,
+                ENGINE,
+                barrier.count,
+                barrier.count,
+                transaction=0,
+                phase=0,
+                tokens=nobody,
+                observed=True,
             )
             for barrier in program.barriers
             for stage in range(barrier.stages)
@@ -225,7 +232,8 @@ class Machine(BarrierRules):
             case ir.Wait():
                 self.wait(draft, doing, environment)
             case ir.TokenWait(barrier=reference):
-                self.usable(draft, doing, self.declared(draft, doing, reference, environment))
+                key = self.declared(draft, doing, reference, environment)
+                draft.barriers[key] = self.usable(draft, doing, key)._replace(observed=True)
             case ir.BarrierSync() | ir.BarrierArrive():
                 return self.named_arrive(draft, agent, doing)
             case ir.BarrierWait(barrier=reference):

@@ -43,7 +43,10 @@ class Flight(NamedTuple):
 
 
 class MbarrierState(NamedTuple):
-    """`status`: 0 dead, 1 initialised but not published, 2 live. `tokens`: agents with a state."""
+    """`status`: 0 dead, 1 initialised but not published, 2 live. `tokens`: agents with a state.
+
+    `observed`: some wait has passed since the last phase was completed.
+    """
 
     status: int
     owner: int
@@ -52,6 +55,7 @@ class MbarrierState(NamedTuple):
     transaction: int
     phase: int
     tokens: frozenset[int]
+    observed: bool
 
 
 class NamedState(NamedTuple):

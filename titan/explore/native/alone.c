@@ -217,7 +217,8 @@ static int agent_commutes(search_t *s, word *w)
     int result = DONE, agent = c->step.agent;
     if (node->kind == N_TAKE)
         return c->taken[node->x] ? STAYS : DONE;
-    if (node->kind != N_WAIT && node->kind != N_ARRIVE && node->kind != N_EXPECT
+    if (node->kind != N_WAIT && node->kind != N_TOKEN_WAIT && node->kind != N_ARRIVE
+        && node->kind != N_EXPECT
         && node->kind != N_NAMED_SYNC && node->kind != N_NAMED_ARRIVE)
         return DONE;
     result = agent_value(s, w, agent, node->a, &index);
@@ -230,6 +231,12 @@ static int agent_commutes(search_t *s, word *w)
     if (index < 0 || index >= node->y)
         return STAYS;
     word number = node->x + index;
+    /* An arrival before the first wait of a phase is a fault, and behind it is none. */
+    if ((node->kind == N_WAIT || node->kind == N_TOKEN_WAIT)
+        && !barrier_at(s, w, number)[B_OBSERVED] && (c->arrivals[number] || c->strange[number]))
+        return STAYS;
+    if (node->kind == N_TOKEN_WAIT)
+        return DONE;
     if (node->kind == N_WAIT)
         return completions(s, w, number) ? STAYS : DONE;
     if (node->kind == N_ARRIVE)

@@ -103,8 +103,8 @@ typedef struct {
 } titan_program;
 
 /* Words of one mbarrier, named barrier and cell among the fixed words. */
-enum { B_STATUS, B_OWNER, B_EXPECTED, B_PENDING, B_BYTES, B_PHASE, B_TOKENS, B_TELLING, B_TOLD,
-       B_WORDS };
+enum { B_STATUS, B_OWNER, B_EXPECTED, B_PENDING, B_BYTES, B_PHASE, B_TOKENS, B_OBSERVED,
+       B_TELLING, B_TOLD, B_WORDS };
 enum { D_ARRIVED, D_EXPECTED, D_AGENTS, D_SYNCS, D_TELLING, D_TOLD, D_WORDS };
 enum { C_TILE, C_WRITERS, C_READERS, C_MAP, C_WORDS };
 

@@ -125,9 +125,12 @@ static int do_token_wait(search_t *s, word *w, int agent, const node_t *node)
 {
     word number;
     int result = reach_barrier(s, w, agent, node, &number);
-    if (result == DONE && s->program->follows)
+    if (result != DONE)
+        return result;
+    barrier_at(s, w, number)[B_OBSERVED] = 1;
+    if (s->program->follows)
         *known_by(s, w, agent) |= barrier_at(s, w, number)[B_TOLD];
-    return result;
+    return DONE;
 }
 
 static int do_named_wait(search_t *s, word *w, int agent, const node_t *node)

@@ -374,7 +374,7 @@ static int close_phase(search_t *s, word number, word *barrier)
         barrier[B_PHASE] += 1;
         if (!((const barrier_t *)s->program->barrier)[number].phase)
             barrier[B_PHASE] &= 1;
-        barrier[B_TOKENS] = 0;
+        barrier[B_TOKENS] = barrier[B_OBSERVED] = 0;
         barrier[B_TOLD] = barrier[B_TELLING];
         barrier[B_TELLING] = 0;
     }
@@ -385,6 +385,8 @@ static int count_down(search_t *s, word number, word *barrier, word count, word 
 {
     if (count < 0 || count > barrier[B_PENDING] || barrier[B_EXPECTED] < 0)
         return fault(s, 206);
+    if (count && !barrier[B_OBSERVED])
+        return fault(s, 216);
     barrier[B_BYTES] += bytes;
     barrier[B_PENDING] -= count;
     return close_phase(s, number, barrier);
@@ -432,12 +434,16 @@ static int do_wait(search_t *s, word *w, int agent, const node_t *node)
     int result = reach_barrier(s, w, agent, node, &number);
     if (result == DONE && s->program->follows)
         *known_by(s, w, agent) |= barrier_at(s, w, number)[B_TOLD];
-    if (result != DONE || node->c < 0)
+    if (result != DONE)
         return result;
+    word *barrier = barrier_at(s, w, number);
+    barrier[B_OBSERVED] = 1;
+    if (node->c < 0)
+        return DONE;
     result = agent_value(s, w, agent, node->c, &meant);
     if (result != DONE)
         return result;
-    return barrier_at(s, w, number)[B_PHASE] != meant + 1 ? fault(s, 212) : DONE;
+    return barrier[B_PHASE] != meant + 1 ? fault(s, 212) : DONE;
 }
 
 /* Whether an agent stands at a wait on the barrier. */
@@ -491,6 +497,7 @@ static int do_lifecycle(search_t *s, word *w, int agent, const node_t *node)
         memset(barrier, 0, sizeof(word) * B_WORDS);
         barrier[B_STATUS] = s->program->assume_init ? 2 : 1;
         barrier[B_OWNER] = agent;
+        barrier[B_OBSERVED] = 1;
         barrier[B_EXPECTED] = barrier[B_PENDING] = count;
         return DONE;
     }
