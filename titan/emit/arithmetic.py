@@ -68,7 +68,8 @@ class Arithmetic:
         if site.number not in self.iterations:
             return self.outer
         iteration = self.iterations[site.number]
-        return self.outer.plus(loop, beside(scope, iteration), scope.bound(iteration))
+        # An iteration is never below 0: the runs of `trace.py` count them from there.
+        return self.outer.plus(loop, beside(scope, iteration), 0)
 
     # --------------------------------------------------------------------------- registers
 
@@ -191,11 +192,12 @@ class Arithmetic:
         element, shape = dtype(tensor.dtype, tensor.name), tensor.shape
         extents = [inner.text(extent) for extent in shape]
         offsets = [inner.text(offset) for offset in view.offsets]
-        outer = "0LL"
+        outer, inside = "0LL", []
         for extent, offset in zip(extents[:-dimensions], offsets[:-dimensions], strict=True):
             outer = f"({outer} * ({extent}) + ({offset}))"
+            inside.append(f"(titan::u32)({offset}) < (titan::u32)({extent})")
         return {
-            "pointer": pointer, "type": element, "outer": outer,
+            "pointer": pointer, "type": element, "outer": outer, "inside": " && ".join(inside) or "true",
             "extents": extents[-dimensions:], "offsets": offsets[-dimensions:],
         }  # fmt: skip
 

@@ -271,6 +271,10 @@ class Spelling(Arithmetic):
             raise EmissionRefused(f"{site.name} is not one copy of one piece")
         effect = operation.effects[0]
         tile = self.layout.tiles[effect.buffer]
+        inner = self._tile_scope(site, scope)
+        least = [inner.bound(offset) for offset in store.view.offsets]
+        if any(bound is None or bound < 0 for bound in least):
+            raise EmissionRefused(f"{site.name} may begin before its tensor does")
         rows = ""
         if tile.parts > 1 and effect.part is not None:
             rows = f"{beside(scope, effect.part)} * {tile.part_rows}"
