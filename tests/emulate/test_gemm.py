@@ -19,6 +19,8 @@ SCHEDULES = [
     ("latest", "lazy"),
     ("starve:producer", "mixed"),
     ("starve:consumer", "lazy"),
+    ("uneven", "mixed"),
+    ("uneven", "lazy"),
 ]
 
 

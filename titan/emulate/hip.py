@@ -88,7 +88,12 @@ def _library(files: Mapping[str, str], manifest: Mapping[str, Any]) -> ctypes.CD
     """The kernel and the emulation as a shared library; one for each text in this process."""
     main = _main(manifest)
     native = [(NATIVE / name).read_text() for name in ("titan_emulation_hip.h", "fibers.h")]
-    parts = [main, *native, *(f"{name}\0{files[name]}" for name in sorted(files))]
+    parts = [
+        main,
+        str(manifest["target"]),
+        *native,
+        *(f"{name}\0{files[name]}" for name in sorted(files)),
+    ]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     if digest in _libraries:
         return _libraries[digest]
@@ -97,7 +102,9 @@ def _library(files: Mapping[str, str], manifest: Mapping[str, Any]) -> ctypes.CD
             (Path(folder) / Path(name).name).write_text(files[name], encoding="utf-8")
         (Path(folder) / "main.cpp").write_text(main, encoding="utf-8")
         made = Path(folder) / "kernel.so"
-        command = [compiler(), *FLAGS, f"-I{folder}", f"-I{NATIVE}", f"{folder}/main.cpp"]
+        wide = ["-DTITAN_WIDE_PRODUCTS"] if manifest["target"] == "gfx950" else []
+        paths = [f"-I{folder}", f"-I{NATIVE}", f"{folder}/main.cpp"]
+        command = [compiler(), *FLAGS, *wide, *paths]
         try:
             done = subprocess.run(
                 [*command, "-o", str(made)],

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FAULT_EXIT = 3
-POLICIES = ("uniform", "priority", "round_robin", "latest", "starve")
+POLICIES = ("uniform", "priority", "round_robin", "latest", "uneven", "starve")
 DELAYS = ("mixed", "lazy", "eager")
 UNWRITTEN_BYTE = 0xFF  # every element of an output is NaN until it is written
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -63,8 +63,10 @@ def emulate(
     """Run the kernel once under one interleaving.
 
     `files`: name -> text, or the folder of a package. `inputs`: numbers of any type, rounded to the
-    tensor's. `policy`: `uniform`, `priority`, `round_robin`, `latest`, or `starve:ROLE` (threads of
-    that role run only when no other can); `delay`: when engines work: `mixed`, `lazy` (only when
+    tensor's. `policy`: `uniform`, `priority`, `round_robin`, `latest`, `starve:ROLE` (threads of
+    that role run only when no other can) or `uneven` (warps in a strict order
+    drawn once);
+    `delay`: when engines work: `mixed`, `lazy` (only when
     nothing else can run), `eager`. `read_fences`: an ordinary read must be fenced before an engine
     overwrites what was read. Raises KernelFault, LaunchRefused, EmulationError.
     """

@@ -55,7 +55,8 @@ inline void read_policy(std::istream &line) {
   line >> settings.seed >> policy >> delay >> settings.starved;
   const std::map<std::string, Policy> policies = {
       {"uniform", Policy::uniform}, {"priority", Policy::priority}, {"latest", Policy::latest},
-      {"round_robin", Policy::round_robin}, {"starve", Policy::starve}};
+      {"round_robin", Policy::round_robin}, {"starve", Policy::starve},
+      {"uneven", Policy::uneven}};
   const std::map<std::string, Delay> delays = {
       {"mixed", Delay::mixed}, {"lazy", Delay::lazy}, {"eager", Delay::eager}};
   if (!policies.count(policy) || !delays.count(delay)) refuse("unknown policy");

@@ -24,7 +24,7 @@ constexpr int warps_of_group = 4;
 constexpr std::uint32_t all_lanes = 0xffffffffu;
 constexpr std::size_t stack_bytes = 64 * 1024;
 
-enum class Policy { uniform, priority, round_robin, starve, latest };
+enum class Policy { uniform, priority, round_robin, starve, uneven, latest };
 enum class Delay { mixed, lazy, eager };
 enum class State { runnable, blocked, done };
 
@@ -112,7 +112,7 @@ inline int first_block = 0;  // number of the first CTA of the cluster that runs
 inline std::vector<std::uint32_t> runnable_lanes;  // one mask for each warp of the cluster
 inline std::vector<std::uint64_t> woken_at;        // for each warp
 inline std::vector<std::uint32_t> priorities;
-inline std::vector<bool> starved_warps;
+inline std::vector<bool> starved_warps;  // run only when no other warp can
 inline std::vector<std::unique_ptr<Operation>> engine;
 inline std::uint64_t decisions = 0;
 inline int engine_rate = 4;
@@ -242,8 +242,9 @@ inline int choose_warp(const std::vector<int> &candidates) {
   switch (settings.policy) {
     case Policy::uniform:
       return any(candidates);
+    case Policy::uneven:
     case Policy::priority: {
-      if (dice.one_in(700))
+      if (settings.policy == Policy::priority && dice.one_in(700))
         for (auto &priority : priorities) priority = static_cast<std::uint32_t>(dice.next());
       return *std::max_element(candidates.begin(), candidates.end(), [](int a, int b) {
         return priorities[a] < priorities[b];

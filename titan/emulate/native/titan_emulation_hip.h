@@ -362,14 +362,14 @@ template <class D> inline float element(const void *operand, int number) {
 }
 
 // D[i][j] += sum over k of A[i][k] B[k][j]. A[i][k] is in lane i + B (k / E), element k % E, with E
-// elements in 8 bytes; B[k][j] in lane j + B (k / E); D[i][j] in lane j + B (i / 4 mod H), register
-// 4 (i / (4 H)) + i % 4, H = 64 / B.
-template <class D, int B>
-inline Accumulator<B> multiply(u32x2 first, u32x2 second, Accumulator<B> sum) {
+// elements in the BYTES of a lane; B[k][j] in lane j + B (k / E); D[i][j] in lane j + B (i / 4 mod
+// H), register 4 (i / (4 H)) + i % 4, H = 64 / B.
+template <class D, int B, int BYTES>
+inline Accumulator<B> matrix(const void *first, const void *second, Accumulator<B> sum) {
   Accumulator<B> result = sum;
-  int kind = B * 16 + D::bytes;
-  emulation::together(kind, &first, &second, &result, [](emulation::Exchange &wave) {
-    constexpr int E = 8 / D::bytes, H = 64 / B;
+  int kind = (B * 16 + D::bytes) * 32 + BYTES;
+  emulation::together(kind, first, second, &result, [](emulation::Exchange &wave) {
+    constexpr int E = BYTES / D::bytes, H = 64 / B;
     for (int j = 0; j < B; ++j)
       for (int i = 0; i < B; ++i) {
         float *total = static_cast<float *>(wave.result[j + B * (i / 4 % H)]);
@@ -381,6 +381,18 @@ inline Accumulator<B> multiply(u32x2 first, u32x2 second, Accumulator<B> sum) {
   });
   return result;
 }
+
+template <class D, int B>
+inline Accumulator<B> multiply(u32x2 first, u32x2 second, Accumulator<B> sum) {
+  return matrix<D, B, 8>(&first, &second, sum);
+}
+
+#if defined(TITAN_WIDE_PRODUCTS)
+template <class D, int B>
+inline Accumulator<B> multiply_wide(u32x4 first, u32x4 second, Accumulator<B> sum) {
+  return matrix<D, B, 16>(&first, &second, sum);
+}
+#endif
 
 }  // namespace titan
 
