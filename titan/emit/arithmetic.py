@@ -192,12 +192,14 @@ class Arithmetic:
         element, shape = dtype(tensor.dtype, tensor.name), tensor.shape
         extents = [inner.text(extent) for extent in shape]
         offsets = [inner.text(offset) for offset in view.offsets]
-        outer, inside = "0LL", []
+        outer = "0LL"
+        inside: list[str] = []
         for extent, offset in zip(extents[:-dimensions], offsets[:-dimensions], strict=True):
             outer = f"({outer} * ({extent}) + ({offset}))"
             inside.append(f"(titan::u32)({offset}) < (titan::u32)({extent})")
         return {
-            "pointer": pointer, "type": element, "outer": outer, "inside": " && ".join(inside) or "true",
+            "pointer": pointer, "type": element, "outer": outer,
+            "inside": " && ".join(inside) or "true",
             "extents": extents[-dimensions:], "offsets": offsets[-dimensions:],
         }  # fmt: skip
 
