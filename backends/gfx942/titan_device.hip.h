@@ -236,6 +236,28 @@ TITAN_FUNCTION Accumulator<B> multiply(u32x2 first, u32x2 second, Accumulator<B>
 }
 
 #if defined(__gfx950__)
+#define TITAN_WIDE_PRODUCTS 1
+typedef __bf16 bf16x8 __attribute__((ext_vector_type(8)));
+typedef _Float16 f16x8 __attribute__((ext_vector_type(8)));
+
+// One MFMA of twice the depth: 16 bytes of each operand in a lane, for types of two bytes.
+template <class D, int B>
+TITAN_FUNCTION Accumulator<B> multiply_wide(u32x4 first, u32x4 second, Accumulator<B> sum) {
+    if constexpr (same<D, bf16>) {
+        auto a = __builtin_bit_cast(bf16x8, first), b = __builtin_bit_cast(bf16x8, second);
+        if constexpr (B == 32)
+            return __builtin_amdgcn_mfma_f32_32x32x16_bf16(a, b, sum, 0, 0, 0);
+        else
+            return __builtin_amdgcn_mfma_f32_16x16x32_bf16(a, b, sum, 0, 0, 0);
+    } else {
+        auto a = __builtin_bit_cast(f16x8, first), b = __builtin_bit_cast(f16x8, second);
+        if constexpr (B == 32)
+            return __builtin_amdgcn_mfma_f32_32x32x16_f16(a, b, sum, 0, 0, 0);
+        else
+            return __builtin_amdgcn_mfma_f32_16x16x32_f16(a, b, sum, 0, 0, 0);
+    }
+}
+
 // 8-bit floating point of gfx950 is that of OCP; gfx942 has another (FNUZ), which is not spelled.
 TITAN_FUNCTION float widen_e4m3(u32 bits) {
     return __builtin_amdgcn_cvt_f32_fp8(static_cast<int>(bits), 0);
@@ -647,16 +669,32 @@ operand_of(Operand<ROWS / B, COLUMNS / (4 * Block<B>::GROUPS)> &out,
         }
 }
 
-template <class D, int ROWS, int COLUMNS, int B, int STEPS>
+template <class D, bool PAIRED, int ROWS, int COLUMNS, int B, int STEPS>
 TITAN_FUNCTION void product(Fragment<ROWS, COLUMNS, B> &sum, const Operand<ROWS / B, STEPS> &left,
                             const Operand<COLUMNS / B, STEPS> &right) {
+#if defined(TITAN_WIDE_PRODUCTS)
+    constexpr bool WIDE = PAIRED && D::bytes == 2;
+#else
+    constexpr bool WIDE = false;
+#endif
 #pragma unroll
-    for (int step = 0; step < STEPS; ++step)
+    for (int step = 0; step < STEPS; step += WIDE ? 2 : 1)
 #pragma unroll
         for (int r = 0; r < ROWS / B; ++r)
 #pragma unroll
-            for (int c = 0; c < COLUMNS / B; ++c)
-                sum.d[r][c] = multiply<D, B>(right.d[c][step], left.d[r][step], sum.d[r][c]);
+            for (int c = 0; c < COLUMNS / B; ++c) {
+                u32x2 first = right.d[c][step], second = left.d[r][step];
+#if defined(TITAN_WIDE_PRODUCTS)
+                if constexpr (WIDE) {
+                    u32x2 third = right.d[c][step + 1], fourth = left.d[r][step + 1];
+                    u32x4 a = {first[0], first[1], third[0], third[1]};
+                    u32x4 b = {second[0], second[1], fourth[0], fourth[1]};
+                    sum.d[r][c] = multiply_wide<D, B>(a, b, sum.d[r][c]);
+                    continue;
+                }
+#endif
+                sum.d[r][c] = multiply<D, B>(first, second, sum.d[r][c]);
+            }
 }
 
 // ------------------------------------------------------------- between registers and memory

@@ -51,6 +51,16 @@ def test_the_main_loop_keeps_copies_in_flight():
     assert main.events.count("copy") == 16 and main.products == 16
 
 
+@needs_clang
+def test_gfx950_copies_and_multiplies_twice_and_four_times_as_much_at_once():
+    disassembly = form("gemm on gfx950").compiled().disassembly
+    assert "buffer_load_dwordx4" in disassembly and "v_mfma_f32_32x32x16_bf16" in disassembly
+    (function,) = read(disassembly).values()
+    main = next(loop for loop in loops(function) if loop.products)
+    assert main.products == 16 and main.events.count("copy") == 8  # a k tile of 64, not 32
+    assert "v_mfma_f32_32x32x8_bf16" in form("gemm of 4 waves").compiled().disassembly
+
+
 SYNC_FAULTS = [
     ("a wait is dropped", "titan::wait_copies<16, 2>(titan::smaller(2, tiles - i_t - 1));", ""),
     ("a threshold too deep", "wait_copies<16, 2>", "wait_copies<8, 2>"),

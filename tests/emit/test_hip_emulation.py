@@ -74,7 +74,7 @@ def wrong(made: Made, sizes: dict[str, int] | None = None) -> bool:
 WAIT = "titan::wait_copies<16, 2>(titan::smaller(2, tiles - i_t - 1));"
 BARRIER = "titan::workgroup_barrier();"
 WAITED = f"{WAIT}\n        {BARRIER}"
-PRODUCT, SWAPPED = "right.d[c][step], left.d[r][step]", "left.d[r][step], right.d[c][step]"
+PRODUCT, SWAPPED = "multiply<D, B>(first, second,", "multiply<D, B>(second, first,"
 UNSWIZZLED = "int column = swizzled<ROW_BYTES>(row, byte % ROW_BYTES) / D::bytes;"
 FOUR, TURNS, PASSING = (
     "gemm of 4 waves",

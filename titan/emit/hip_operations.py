@@ -253,7 +253,8 @@ class Speller:
         if product.left_in_registers:
             source = self.values.variable[product.left]
             lines.append(f"titan::operand_of<titan::{product.dtype}>({left}, {source});")
-        lines.append(f"titan::product<titan::{product.dtype}>({out}, {left}, {right});")
+        paired = "true" if product.paired else "false"
+        lines.append(f"titan::product<titan::{product.dtype}, {paired}>({out}, {left}, {right});")
         return lines
 
     def _vector(self, operation: TileOperation) -> list[str]:
