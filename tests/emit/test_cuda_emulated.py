@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.emit.cuda_kernels import emitted, overlapped, parts
+from titan.emit.model import EmissionRefused
 from titan.emit.write import emit
 from titan.emulate.compare import compare
+from titan.pipeline.build import decoded
+from titan.pipeline.hopper import construct
+from titan.pipeline.model import Shape
+from titan.tile.load import parse_tile
 
 SEEDS = ((0, "uniform", "mixed"), (1, "priority", "lazy"), (2, "latest", "eager"))
 
@@ -71,3 +76,49 @@ def test_rows_through_registers():
 def test_the_library_computes_what_it_says(name):
     sizes = {p.name: 1 if p.name == "heads" else 208 for p in parts(name)[0].parameters}
     check(name, sizes)
+
+
+BATCHED = """
+titan: 1
+tile: batched
+target: sm_90a
+sizes: {batch: any, M: any, N: any, K: any, rows: 128, columns: 64, k_tile: 64}
+tensors:
+  A: {shape: [M, K], dtype: f16}
+  B: {shape: [batch, K, N], dtype: f16}
+  bias: {shape: [batch, N], dtype: f32}
+  C: {shape: [batch, M, N], dtype: f16, output: true}
+  S: {shape: [batch, M], dtype: f32, output: true}
+work: {m: (M + rows - 1) // rows, b: batch}
+groups: 2
+loop: {k: (K + k_tile - 1) // k_tile}
+carried:
+  acc: {shape: [rows, columns], initial: 0, next: acc_next}
+body:
+  - a: {load: "A[m * rows, k * k_tile]", tile: [rows, k_tile]}
+  - x: {load: "B[b, k * k_tile, 0]", tile: [k_tile, columns]}
+  - acc_next: {mma: [a, x], add: acc}
+after:
+  - bias_tile: {vector: "bias[b, 0]", tile: [columns]}
+  - biased: {add: [acc, bias_tile]}
+  - total: {row_sum: biased}
+  - s: {store: total, to: "S[b, m * rows]"}
+  - narrow: {convert: biased, to: f16}
+  - c: {store: narrow, to: "C[b, m * rows, 0]"}
+"""
+
+
+@pytest.mark.parametrize("cluster", (1, 2))
+def test_direct_accesses_stay_inside_their_tensor(cluster):
+    """Ragged rows and columns; in a pair of CTAs one of them has a batch index beyond the last."""
+    tile = parse_tile(f"{BATCHED.strip()}\ncluster: {cluster}\n")
+    kernel, program = decoded(construct(tile, Shape("test", 2, overlapped=False), {}, 1))
+    made = emit(tile, kernel, program)
+    agrees(tile, made, {"batch": 3, "M": 70, "N": 40, "K": 72})
+
+
+def test_a_store_that_may_begin_before_its_tensor_is_refused():
+    tile = parse_tile(BATCHED.strip().replace('"C[b, m * rows, 0]"', '"C[b, m * rows - 8, 0]"'))
+    kernel, program = decoded(construct(tile, Shape("test", 2, overlapped=False), {}, 1))
+    with pytest.raises(EmissionRefused, match="before its tensor"):
+        emit(tile, kernel, program)
