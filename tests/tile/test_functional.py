@@ -201,16 +201,22 @@ RUNS = [replace(run, lenient=True) for run in interleavings(24, seed=5)]
 
 
 def wrong_numbers(
-    tile: TileProgram, program: ir.SyncProgram, sizes: tuple[int, int, int] = (129, 33, 150)
-) -> int:
-    """In how many runs the numbers, and not a fault of the interpreter, tell."""
+    tile: TileProgram,
+    program: ir.SyncProgram,
+    sizes: tuple[int, int, int] = (129, 33, 150),
+) -> bool:
+    """Whether the numbers, and not a fault of the interpreter, tell in one of the runs."""
     inputs, parameters = gemm_launch(*sizes)
-    found = check(tile, program, inputs, parameters, RUNS, ctas=1)
-    return sum(item.text.endswith("is wrong") for item in found)
+    for first in range(0, len(RUNS), 4):
+        found = check(tile, program, inputs, parameters, RUNS[first : first + 4], ctas=1)
+        if any(item.text.endswith("is wrong") for item in found):
+            return True
+    return False
 
 
 def test_the_lenient_runs_of_a_good_program_are_right() -> None:
-    assert wrong_numbers(small("gemm"), gemm_pipeline(3)) == 0
+    inputs, parameters = gemm_launch(129, 33, 150)
+    assert check(small("gemm"), gemm_pipeline(3), inputs, parameters, RUNS, ctas=1) == []
 
 
 PLANTED = {
@@ -230,7 +236,7 @@ PLANTED = {
 def test_planted_faults_show_in_the_numbers(name: str) -> None:
     role, change = PLANTED[name]
     broken = planting.changed(gemm_pipeline(3), role, change)
-    assert wrong_numbers(small("gemm"), broken) > 0
+    assert wrong_numbers(small("gemm"), broken)
 
 
 @pytest.mark.parametrize(("role", "word"), [("consumer", "wait full"), ("producer", "wait empty")])
@@ -243,15 +249,15 @@ def test_the_other_parity_never_comes_to_a_right_end(role: str, word: str) -> No
 
 def test_a_stage_given_back_too_early_shows_in_the_numbers() -> None:
     broken = planting.earlier_release(gemm_pipeline(3), "consumer", "ring_a_empty")
-    assert wrong_numbers(small("gemm"), broken) > 0
+    assert wrong_numbers(small("gemm"), broken)
 
 
 def test_a_staging_buffer_overwritten_too_early_shows_in_the_numbers() -> None:
     tile = small("gemm_bias_gelu")
     program = planting.constructed(tile, Shape("", 3, persistent=True))
-    assert wrong_numbers(tile, program, (129, 70, 20)) == 0
+    assert not wrong_numbers(tile, program, (129, 70, 20))
     broken = planting.changed(program, "consumer", planting.without(ir.QueueWait, "'read'"))
-    assert wrong_numbers(tile, broken, (129, 70, 20)) > 0
+    assert wrong_numbers(tile, broken, (129, 70, 20))
 
 
 @pytest.mark.parametrize(
