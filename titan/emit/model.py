@@ -11,11 +11,7 @@ class EmissionRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """`files`: texts by file name, source and device header. `manifest`: plain JSON data.
-
-    `hardware_operations`: for each site of the sync program, in textual order by role, what was
-    written for it; a disassembler can compare with it.
-    """
+    """`files`: texts by file name, source and device header. `manifest`: plain JSON data."""
 
     files: dict[str, str]
     manifest: dict[str, object]

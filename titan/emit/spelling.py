@@ -168,7 +168,8 @@ class Spelling(Arithmetic):
         statement = {
             "kind": "arrive", "barrier": self._barrier(arrive.barrier, scope),
             "bytes": self._constant(arrive.transaction, "expected bytes", 0, 2**20 - 1),
-            "warps": not self.place.elected, "several": self.wide, "note": label(arrive.label),
+            "warps": not self.place.elected, "several": self.wide,
+            "note": label(arrive.label) or f"arrive at {identifier(arrive.barrier.name, 'it')}",
             "remote": remote,
         }  # fmt: skip
         return statement
@@ -289,10 +290,11 @@ class Spelling(Arithmetic):
 
 
 def _wait_note(wait: ir.Wait, scope: Scope) -> str:
+    purpose = label(wait.label) or f"wait for {identifier(wait.barrier.name, 'a barrier')}"
     if wait.phase is None:
-        return label(wait.label)
+        return purpose
     scope.text(wait.phase)  # every name in it is known
-    return f"{label(wait.label)} (phase {label(to_text(wait.phase))})"
+    return f"{purpose} (phase {label(to_text(wait.phase))})"
 
 
 def _simple_parity(parity: Expression, reduced: Expression) -> Expression:
