@@ -84,7 +84,7 @@ def test_a_slip_in_a_kernel_written_by_hand_is_told(tmp_path, old, new, told):
     assert any(told in fault for fault in found.faults), found.faults
 
 
-@pytest.mark.parametrize("name", ["gemm", "attention_forward"])
+@pytest.mark.parametrize("name", ["gemm", "attention_forward", "gemm_cluster2"])
 def test_what_is_emitted_does_what_its_program_says(name):
     made = emission(name)
     assert len(made.launches) > 3
@@ -114,6 +114,21 @@ def test_the_planted_faults_are_of_every_kind():
     wanted = {"parity", "bytes", "count", "pending groups", "guard", "fence_proxy_async dropped",
               "barrier_arrive dropped", "barrier_wait tests once"}  # fmt: skip
     assert wanted <= kinds
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("barrier_wait_cluster(b_ring_a_empty", "barrier_wait(b_ring_a_empty"),
+        ("(titan::u16)3", "(titan::u16)1"),
+        ("b_ring_a_empty + stage, 16", "b_ring_a_empty + stage, 8"),
+        ("  titan::cluster_sync();\n}", "}"),
+    ],
+)
+def test_faults_between_the_ctas_of_a_cluster_are_seen(old, new):
+    made = emission("gemm_cluster2")
+    assert old in made.files[SOURCE]
+    assert made.faults({**made.files, SOURCE: made.files[SOURCE].replace(old, new, 1)}) != []
 
 
 def test_a_branch_on_data_is_not_compared():

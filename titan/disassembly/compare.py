@@ -29,11 +29,20 @@ from titan.disassembly.machine import (
     Unsupported,
     run,
 )
-from titan.disassembly.matching import ONE, WARP, Matcher, Mismatch, kind_of
+from titan.disassembly.matching import (
+    ONE,
+    WARP,
+    Matcher,
+    Mismatch,
+    in_cluster,
+    kind_of,
+    multiplications,
+)
 from titan.disassembly.ptx import PtxKernel
 from titan.sync import program as ir
 
 FAULTS_MAX = 20
+_CLUSTER = ir.Scope.CLUSTER
 LANES = (0, 1)
 WARP_THREADS = 32
 REGISTERS_OF_SM = 65_536  # shared by the threads of a kernel that has the SM for itself
@@ -41,7 +50,10 @@ REGISTERS_OF_SM = 65_536  # shared by the threads of a kernel that has the SM fo
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One CTA of one launch: sizes by name, and the numbers of the program's parameters."""
+    """One CTA of one launch, or the cluster whose first CTA it is.
+
+    `sizes` by name; `numbers` are those of the program's parameters.
+    """
 
     sizes: Mapping[str, int]
     numbers: Numbers
@@ -71,8 +83,6 @@ def compare(
     launches: list[Launch],
 ) -> Comparison:
     """Raises Unsupported for what cannot be compared, TooLong for launches that are too large."""
-    if any(role.cta for role in program.roles):
-        raise Unsupported("programs of several CTAs are not compared")
     whole = _Whole(kernel, program, manifest)
     for launch in launches:
         whole.launch(launch)
@@ -95,6 +105,9 @@ class _Whole:
         self.counts: dict[int, int] = {}  # address of a barrier -> count of its initialisation
         self.ratios: dict[str, Counter[int]] = {}  # barrier -> arrivals for one of the program
         self.places = {item["name"]: item for item in manifest["roles"]}
+        self.matrix = multiplications(program)
+        self.ctas = max((role.cta for role in program.roles), default=0) + 1
+        self.cluster = {item.name for item in program.named_barriers if item.scope is _CLUSTER}
 
     def launch(self, launch: Launch) -> None:
         self.result.launches += 1
@@ -102,7 +115,8 @@ class _Whole:
         for role in self.program.roles:
             for agent in range(role.agents):
                 self._agent(role, agent, launch, starts)
-        self._idle(launch, starts)
+        for rank in range(self.ctas):
+            self._idle(rank, launch, starts)
         wrong = [address for address, count in starts.items() if count != 1]
         if wrong:
             self.result.fault(f"a barrier is initialised {starts[wrong[0]]} times")
@@ -110,29 +124,33 @@ class _Whole:
         if len(starts) != wanted:
             self.result.fault(f"{len(starts)} barriers are initialised, not {wanted}")
 
-    def _idle(self, launch: Launch, starts: Counter[int]) -> None:
+    def _place(self, role: ir.Role) -> Mapping[str, Any]:
+        """Where the threads of a role are, the same in every CTA."""
+        place: Mapping[str, Any] = self.places[role.name.partition("@")[0]]
+        return place
+
+    def _idle(self, rank: int, launch: Launch, starts: Counter[int]) -> None:
         """Warps without a role do nothing once all threads have met."""
         taken = {
             warp
             for role in self.program.roles
             for warp in range(
-                self.places[role.name]["first_thread"] // WARP_THREADS,
-                (self.places[role.name]["first_thread"] + role.agents * role.threads - 1)
-                // WARP_THREADS
+                self._place(role)["first_thread"] // WARP_THREADS,
+                (self._place(role)["first_thread"] + role.agents * role.threads - 1) // WARP_THREADS
                 + 1,
             )
         }
         for warp in range(self.manifest["launch"]["block"] // WARP_THREADS):
             for lane in LANES if warp not in taken else ():
                 thread = warp * WARP_THREADS + lane
-                events = self._events(thread, launch, starts, None)
+                events = self._events(thread, rank, launch, starts, None)
                 if events:
                     text = f"line {events[0].line}: {events[0].kind} in a warp without a role"
                     self.result.fault(f"thread {thread}: {text}")
 
     def _agent(self, role: ir.Role, agent: int, launch: Launch, starts: Counter[int]) -> None:
-        expected = occurrences(role, agent, launch.numbers, self.program)
-        place = self.places[role.name]
+        expected = self._expected(role, agent, launch)
+        place = self._place(role)
         first = place["first_thread"] + agent * role.threads
         warps = max(1, role.threads // WARP_THREADS)
         performed: list[list[tuple[int, Event]]] = [[] for _ in expected]
@@ -140,36 +158,60 @@ class _Whole:
         for warp in range(warps):
             for lane in LANES:
                 thread = first + warp * WARP_THREADS + lane
-                events = self._events(thread, launch, starts, place)
+                events = self._events(thread, role.cta, launch, starts, place)
                 self.result.threads += 1
                 self.result.events += len(events)
                 if not events and expected:
                     away.add(warp * WARP_THREADS + lane)
                     continue
                 where = f"{role.name}[{agent}], thread {thread}"
-                self._match(where, warp * WARP_THREADS + lane, events, expected, performed)
+                self._match(
+                    where, role.cta, warp * WARP_THREADS + lane, events, expected, performed
+                )
         lanes = {warp * WARP_THREADS + lane for warp in range(warps) for lane in LANES}
         if away and away not in ({*lanes} - {0}, lanes):
             self.result.fault(f"{role.name}[{agent}]: some threads of the agent take no part")
         self._who(f"{role.name}[{agent}]", lanes - away, expected, performed)
 
+    def _expected(self, role: ir.Role, agent: int, launch: Launch) -> list[Occurrence]:
+        """What the agent does up to the barrier of the cluster, which all threads end with."""
+        expected = occurrences(role, agent, launch.numbers, self.program)
+        at = [i for i, item in enumerate(expected) if item.place[0] in self.cluster]
+        if not self.cluster:
+            return expected
+        if at != [len(expected) - 1]:
+            raise Unsupported("the cluster meets elsewhere than at the end of every role")
+        return expected[:-1]
+
     def _events(
-        self, thread: int, launch: Launch, starts: Counter[int], place: Mapping[str, Any] | None
+        self,
+        thread: int,
+        rank: int,
+        launch: Launch,
+        starts: Counter[int],
+        place: Mapping[str, Any] | None,
     ) -> list[Event]:
-        """What the thread does in its role; what stands before is judged here."""
+        """What the thread does in its role; what stands before and behind is judged here."""
         arguments = {
             number: launch.sizes[item["name"]]
             for number, item in enumerate(self.manifest["arguments"])
             if item["kind"] == "size"
         }
         threads = self.manifest["launch"]["block"]
-        ran = run(self.kernel, Thread(thread, threads, launch.block, launch.grid, arguments))
+        block = launch.block + rank
+        ran = run(self.kernel, Thread(thread, threads, block, launch.grid, arguments, rank))
         self.seen |= ran.seen
-        prologue, events = _split(ran.events, threads)
+        prologue, events = _split(ran.events, threads, self.ctas > 1)
         if prologue is None:
             self.result.fault(f"thread {thread}: its role begins before all threads have met")
             return events
-        self._prologue(prologue, starts)
+        self._prologue(prologue, starts, rank)
+        if self.cluster:
+            kinds = [event.kind for event in events[-2:]]
+            if kinds == ["cluster_arrive", "cluster_wait"]:
+                events = events[:-2]
+            else:
+                self.result.fault(f"thread {thread}: it ends without the barrier of the cluster")
         entry = min(255, REGISTERS_OF_SM // threads // 8 * 8)
         had: int | None = entry
         if events and events[0].kind in ("registers_up", "registers_down"):
@@ -178,10 +220,11 @@ class _Whole:
             self.result.fault(f"thread {thread}: {had} registers, not {place['registers']}")
         return events
 
-    def _prologue(self, events: list[Event], starts: Counter[int]) -> None:
+    def _prologue(self, events: list[Event], starts: Counter[int], rank: int) -> None:
         for event in events:
             address, *rest = event.values or (None,)
             if event.kind == "init" and address is not None and rest[0] is not None:
+                address = in_cluster(address, rank)
                 starts[address] += 1
                 self.counts[address] = rest[0]
             elif event.kind not in ("fence_init", "fence_async"):
@@ -193,12 +236,13 @@ class _Whole:
     def _match(
         self,
         where: str,
+        rank: int,
         lane: int,
         events: list[Event],
         expected: list[Occurrence],
         performed: list[list[tuple[int, Event]]],
     ) -> None:
-        matcher = Matcher(self.bindings, self._boxes(), events)
+        matcher = Matcher(self.bindings, self._boxes(), events, rank)
         for number, occurrence in enumerate(expected):
             try:
                 taken = matcher.take(occurrence)
@@ -234,7 +278,7 @@ class _Whole:
         issuers: dict[str, set[int]] = {}
         for occurrence, done in zip(expected, performed, strict=True):
             by = {lane for lane, _ in done}
-            kind = kind_of(occurrence.operation)
+            kind = kind_of(occurrence.operation, self.matrix)
             good = by == lanes
             if kind == ONE:
                 good = len(by) == 1
@@ -297,9 +341,14 @@ class _Whole:
 _BYTES = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1, "u8": 1, "i8": 1}
 
 
-def _split(events: list[Event], threads: int) -> tuple[list[Event] | None, list[Event]]:
-    """What stands before the meeting of all threads, and what behind it."""
+def _split(
+    events: list[Event], threads: int, cluster: bool
+) -> tuple[list[Event] | None, list[Event]]:
+    """What stands before the meeting of all threads (of the cluster), and what behind it."""
     for number, event in enumerate(events):
-        if event.kind == "sync" and event.values == (0, threads):
+        if not cluster and event.kind == "sync" and event.values == (0, threads):
             return events[:number], events[number + 1 :]
+        following = [item.kind for item in events[number : number + 2]]
+        if cluster and following == ["cluster_arrive", "cluster_wait"]:
+            return events[:number], events[number + 2 :]
     return None, events

@@ -28,7 +28,8 @@ class Occurrence:
     """One execution of an operation, its expressions as numbers.
 
     `place` is the barrier or named barrier, `number` the parity, count, threads or pending groups,
-    `bytes` those of a transaction; `reads` and `writes` the pieces of buffers.
+    `bytes` those of a transaction; `reads` and `writes` the pieces of buffers; `completes` the
+    barriers that a copy completes, each with its bytes.
     """
 
     operation: ir.Operation
@@ -37,6 +38,7 @@ class Occurrence:
     bytes: int = 0
     reads: tuple[Piece, ...] = ()
     writes: tuple[Piece, ...] = ()
+    completes: tuple[tuple[Place, int], ...] = ()
 
     @property
     def text(self) -> str:
@@ -147,9 +149,11 @@ class _Agent:
         return Occurrence(operation)
 
     def _asynchronous(self, operation: ir.Asynchronous) -> Occurrence:
-        place, total = ("", 0), 0
-        if operation.completes:
-            place = self._place(operation.completes[0].barrier)
-            total = self.value(operation.completes[0].bytes)
+        completes = tuple(
+            (self._place(item.barrier), self.value(item.bytes)) for item in operation.completes
+        )
+        place, total = completes[0] if completes else (("", 0), 0)
         reads, writes = (self._pieces(operation.effects, w) for w in (False, True))
-        return Occurrence(operation, place, bytes=total, reads=reads, writes=writes)
+        return Occurrence(
+            operation, place, bytes=total, reads=reads, writes=writes, completes=completes
+        )

@@ -58,6 +58,7 @@ def _ctas(
 ) -> Iterator[tuple[Launch, tuple[int, ...]]]:
     """CTAs of one launch with the trip counts of their work items."""
     items = evaluate(parse_expression(manifest["work"]), sizes)
+    ctas = int(manifest["launch"]["cluster"])
     persistent = any(parameter.name == WORK for parameter in program.parameters)
     grids = [items]
     if persistent:
@@ -65,7 +66,7 @@ def _ctas(
         grids = [evaluate(grid, {**sizes, "processors": count}) for count in (1, 2, 3, 5)]
     minimum = next((p.minimum for p in program.parameters if p.name == TRIPS), 0)
     for grid_size in dict.fromkeys(grids):
-        for block in dict.fromkeys((0, grid_size - 1)):
+        for block in dict.fromkeys((0, grid_size - ctas)):
             mine = range(block, items, grid_size)
             if len(mine) > ITEMS_MAX or grid_size < 1:
                 continue

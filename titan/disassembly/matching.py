@@ -11,13 +11,14 @@ from itertools import pairwise
 
 from titan.disassembly.bindings import Bindings
 from titan.disassembly.expected import Occurrence, Piece
-from titan.disassembly.machine import Event
+from titan.disassembly.machine import CTA_SHIFT, Event
 from titan.sync import program as ir
 from titan.sync.expression import ZERO
 
 EVERY = "every thread"
 WARP = "one thread of each warp"
 ONE = "one thread"
+NAMED_BARRIERS = 16
 _DESCRIPTOR_MASK = 0x3FFF  # matrix descriptors hold bits 4 to 17 of an address
 Boxes = Mapping[int, tuple[str, int]]
 
@@ -26,19 +27,32 @@ class Mismatch(Exception):
     """The next instructions are not those of the operation; says what they are."""
 
 
-MULTIPLICATIONS = "wgmma"  # the queue of asynchronous multiplications
+def multiplications(program: ir.SyncProgram) -> frozenset[str]:
+    """The queues of asynchronous multiplications: the data path itself keeps their order."""
+    return frozenset(queue.name for queue in program.queues if queue.pipelined)
 
 
-def kind_of(operation: ir.Operation) -> str:
-    """Which threads of an agent execute an operation."""
+def kind_of(operation: ir.Operation, matrix: frozenset[str]) -> str:
+    """Which threads of an agent execute an operation; `matrix`: queues of multiplications."""
     match operation:
         case ir.Arrive():
             return ONE if _expects(operation) else WARP
         case ir.ExpectTransaction():
             return ONE
         case ir.Asynchronous() | ir.Commit() | ir.QueueWait():
-            return EVERY if operation.queue == MULTIPLICATIONS else ONE
+            return EVERY if operation.queue in matrix else ONE
     return EVERY
+
+
+def in_cluster(address: int, rank: int) -> int:
+    """An address of shared memory as one of the whole cluster; those of other CTAs already are."""
+    return address if address >> CTA_SHIFT else address | (rank + 1) << CTA_SHIFT
+
+
+def _strong(event: Event, occurrence: Occurrence) -> bool:
+    """Whether the order and scope of an instruction are at least those of the operation."""
+    wide = getattr(occurrence.operation, "scope", ir.Scope.CTA) is ir.Scope.CLUSTER
+    return "relaxed" not in event.modifiers and (not wide or "cluster" in event.modifiers)
 
 
 def _expects(operation: ir.Arrive) -> bool:
@@ -46,10 +60,17 @@ def _expects(operation: ir.Arrive) -> bool:
 
 
 class Matcher:
-    """Goes along the events of one thread."""
+    """Goes along the events of one thread of the CTA with this rank in its cluster."""
 
-    def __init__(self, bindings: Bindings, boxes: Boxes, events: list[Event]) -> None:
+    def __init__(
+        self, bindings: Bindings, boxes: Boxes, events: list[Event], rank: int = 0
+    ) -> None:
         self.bindings = bindings
+        self.rank = rank
+        program = bindings.program
+        self.matrix = multiplications(program)
+        self.ctas = {barrier.name: barrier.cta for barrier in program.barriers}
+        self.ctas |= {buffer.name: buffer.cta for buffer in program.buffers}
         self.boxes = boxes
         self.events = events
         self.position = 0
@@ -71,7 +92,7 @@ class Matcher:
         if event is not None and rule(self, occurrence):
             return event
         self.position = start
-        if kind_of(operation) != EVERY:
+        if kind_of(operation, self.matrix) != EVERY:
             return None
         found = f"{event.kind} {event.values} in line {event.line}" if event else "nothing"
         raise Mismatch(f"{occurrence.text} is expected, {found} is there")
@@ -83,13 +104,15 @@ class Matcher:
         self.position += 1
         return event
 
-    def _barrier(self, event: Event, occurrence: Occurrence, position: int = 0) -> bool:
-        address = event.values[position]
-        return address is not None and self.bindings.barrier(address, occurrence.place)
+    def _barrier(self, event: Event, occurrence: Occurrence) -> bool:
+        address = event.values[0]
+        if address is None:
+            return False
+        return self.bindings.barrier(in_cluster(address, self.rank), occurrence.place)
 
     def wait(self, occurrence: Occurrence) -> bool:
         event = self._next("wait")
-        if event is None or "relaxed" in event.modifiers or event.values[1] is None:
+        if event is None or not _strong(event, occurrence) or event.values[1] is None:
             return False
         return event.values[1] % 2 == occurrence.number and self._barrier(event, occurrence)
 
@@ -98,7 +121,7 @@ class Matcher:
         assert isinstance(occurrence.operation, ir.Arrive)
         plain = not _expects(occurrence.operation)
         event = self._next("arrive" if plain else "arrive_expect")
-        if event is None or "relaxed" in event.modifiers:
+        if event is None or not _strong(event, occurrence):
             return False
         if not plain and event.values[1] != occurrence.bytes:
             return False
@@ -114,7 +137,8 @@ class Matcher:
         event = self._next("sync" if sync else "sync_arrive")
         if event is None or event.values[0] is None or event.values[1] != occurrence.number:
             return False
-        return event.values[0] != 0 and self.bindings.name(event.values[0], occurrence.place)
+        number = event.values[0] + self.rank * NAMED_BARRIERS  # every CTA has its own
+        return event.values[0] != 0 and self.bindings.name(number, occurrence.place)
 
     def fence(self, occurrence: Occurrence) -> bool:
         assert isinstance(occurrence.operation, ir.Fence)
@@ -123,13 +147,13 @@ class Matcher:
 
     def commit(self, occurrence: Occurrence) -> bool:
         assert isinstance(occurrence.operation, ir.Commit)
-        matrix = occurrence.operation.queue == MULTIPLICATIONS
+        matrix = occurrence.operation.queue in self.matrix
         return self._next("mma_commit" if matrix else "bulk_commit") is not None
 
     def queue_wait(self, occurrence: Occurrence) -> bool:
         assert isinstance(occurrence.operation, ir.QueueWait)
         kind = "bulk_wait_read" if occurrence.operation.until is ir.Until.READ else "bulk_wait"
-        matrix = occurrence.operation.queue == MULTIPLICATIONS
+        matrix = occurrence.operation.queue in self.matrix
         event = self._next("mma_wait" if matrix else kind)
         return event is not None and event.values[0] == occurrence.number
 
@@ -144,13 +168,14 @@ class Matcher:
                 return False
             found = True
             if event.values[0] is not None:
-                self.bindings.access(event.values[0], pieces[event.kind], event.line)
+                address = in_cluster(event.values[0], self.rank)
+                self.bindings.access(address, pieces[event.kind], event.line)
         return found
 
     def asynchronous(self, occurrence: Occurrence) -> bool:
         operation = occurrence.operation
         assert isinstance(operation, ir.Asynchronous)
-        if operation.queue == MULTIPLICATIONS:
+        if operation.queue in self.matrix:
             return self._multiplication(occurrence)
         if occurrence.writes:
             return self._load(occurrence)
@@ -170,25 +195,54 @@ class Matcher:
             for value, pieces in pairs:
                 if value is None:
                     raise Mismatch(f"line {event.line}: a matrix descriptor that is not known")
-                self.bindings.access((value & _DESCRIPTOR_MASK) << 4, pieces, event.line)
+                address = in_cluster((value & _DESCRIPTOR_MASK) << 4, self.rank)
+                self.bindings.access(address, pieces, event.line)
         return found
 
     def _load(self, occurrence: Occurrence) -> bool:
-        """Boxes into one piece, completing its barrier, with the bytes of the model together."""
-        (piece,) = occurrence.writes[:1]
+        """Boxes into one piece, completing its barrier, with the bytes of the model together.
+
+        A multicast writes to the same place of several CTAs and completes the barrier of each.
+        """
+        name = occurrence.writes[0][0].partition("@")[0]
         ranges: set[tuple[int, int]] = set()
         total = 0
         while (event := self.left()) is not None and event.kind == "load":
             buffer, size = self.boxes.get(event.values[1] or 0, ("", 0))
-            if buffer != piece[0] or total + size > occurrence.bytes:
+            if buffer != name or total + size > occurrence.bytes:
                 break
-            place, mask = event.values[0], event.values[3]
-            if place is None or mask or not self._barrier(event, occurrence, 2):
+            place = event.values[0]
+            if place is None or not self._completes(event, occurrence):
                 return False
             self.position += 1
             total += size
             ranges.add((place, place + size))
-        return total == occurrence.bytes and self._extent(piece, ranges)
+        if total != occurrence.bytes:
+            return False
+        return all(
+            self._extent(piece, ranges, self.ctas[piece[0]] if self._several(occurrence) else None)
+            for piece in occurrence.writes
+        )
+
+    def _several(self, occurrence: Occurrence) -> bool:
+        return len(occurrence.completes) > 1
+
+    def _completes(self, event: Event, occurrence: Occurrence) -> bool:
+        """Whether a copy goes to the CTAs of the model and completes their barriers."""
+        address, mask = event.values[2], event.values[3]
+        if address is None or mask is None:
+            return False
+        if not self._several(occurrence):
+            place = occurrence.place
+            return not mask and self.bindings.barrier(in_cluster(address, self.rank), place)
+        targets = {self.ctas[place[0]]: place for place, _ in occurrence.completes}
+        if mask != sum(1 << cta for cta in targets):
+            return False
+        return all(
+            size == occurrence.bytes
+            and self.bindings.barrier(in_cluster(address, self.ctas[place[0]]), place)
+            for place, size in occurrence.completes
+        )
 
     def _store(self, occurrence: Occurrence) -> bool:
         """Boxes out of one piece, all of its bytes."""
@@ -211,10 +265,12 @@ class Matcher:
         buffer = next(item for item in buffers if item.name == piece[0])
         return buffer.bytes_per_stage // (buffer.parts if piece[2] is not None else 1)
 
-    def _extent(self, piece: Piece, ranges: set[tuple[int, int]]) -> bool:
-        spans = sorted(ranges)
+    def _extent(self, piece: Piece, ranges: set[tuple[int, int]], rank: int | None = None) -> bool:
+        """Whether the piece lies there, in this CTA or in that of `rank`."""
+        cta = self.rank if rank is None else rank
+        spans = sorted((in_cluster(a, cta), in_cluster(b, cta)) for a, b in ranges)
         apart = all(one[1] <= other[0] for one, other in pairwise(spans))
-        return apart and self.bindings.extent(piece, frozenset(ranges))
+        return apart and self.bindings.extent(piece, frozenset(spans))
 
     def registers(self, occurrence: Occurrence) -> bool:
         take = isinstance(occurrence.operation, ir.PoolTake)

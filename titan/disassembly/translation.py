@@ -1,7 +1,7 @@
 """The translation check of one emitted kernel: compile, run the PTX beside the sync program, judge.
 
-The one call for builds and benchmarks. What cannot be compared (no toolchain, several CTAs) is told
-by the exceptions `Missing` and `Unsupported`, and is not a pass.
+The one call for builds and benchmarks. What cannot be compared (no toolchain, a branch on data) is
+told by the exceptions `Missing` and `Unsupported`, and is not a pass.
 """
 
 from __future__ import annotations
