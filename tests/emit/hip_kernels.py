@@ -11,6 +11,7 @@ from tests.pipeline.cdna_programs import copy, elementwise, gemm, row_sum
 from titan.disassembly.gcn import read
 from titan.disassembly.gcn_check import Language, Mismatch, compare, language_of
 from titan.disassembly.gcn_compile import Compiled, compile_hip, missing_tools
+from titan.disassembly.gcn_package import faults
 from titan.emit.hip import HEADER, SOURCE, emit
 from titan.emit.model import Emitted
 from titan.kernel.decode import decode_text
@@ -50,6 +51,10 @@ class Made:
 
     def compiled(self) -> Compiled:
         return compile_hip(self.emitted.files, SOURCE, self.tile.target)
+
+    def faults(self) -> list[str]:
+        manifest, kinds = self.emitted.manifest, dict(self.kernel.placement.kinds)
+        return faults(self.emitted.files, manifest, self.tile, self.program, kinds)
 
     def mismatches(self) -> list[Mismatch]:
         entry = self.emitted.manifest["entry"]

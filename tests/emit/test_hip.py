@@ -105,6 +105,20 @@ def test_a_fault_in_the_device_header_is_seen_in_the_machine_code(fault: str, ol
 
 
 @needs_clang
+def test_all_that_is_wrong_is_told_in_words():
+    made = form("gemm of 4 waves")
+    assert made.faults() == []
+    (text,) = made.edited("wait_copies<16, 2>", "wait_copies<17, 2>").faults()
+    assert "is not what the sync program does here (at " in text
+    assert "error" in made.edited("titan::workgroup_barrier", "titan::barrier").faults()[0]
+    small = dict(
+        made.emitted.manifest, resources={"registers_per_thread_max": 64, "shared_bytes": 0}
+    )
+    told = replace(made, emitted=replace(made.emitted, manifest=small)).faults()
+    assert len(told) == 1 and told[0].endswith("vector registers; 64 are foreseen")
+
+
+@needs_clang
 def test_a_fault_in_waves_that_take_turns_is_seen():
     made = form("gemm of 8 waves that take turns")
     assert made.edited("if (wave >= 4)", "if (false)").mismatches() != []

@@ -9,10 +9,6 @@ import numpy as np
 import pytest
 
 from tests.emit.hip_kernels import Made, make, needs_clang
-from titan.disassembly.gcn import read
-from titan.disassembly.gcn_check import compare
-from titan.disassembly.gcn_compile import over_budget
-from titan.disassembly.gcn_hazards import hazards
 from titan.emulate.hip import emulate_hip
 from titan.pipeline.cdna import shapes
 from titan.pipeline.model import FormRefused
@@ -47,14 +43,7 @@ def first_form(path: Path, target: str) -> Made:
 @pytest.mark.parametrize("path, target", CASES, ids=IDS)
 def test_it_compiles_and_synchronises_as_verified(path: Path, target: str):
     made = first_form(path, target)
-    compiled, manifest = made.compiled(), made.emitted.manifest
-    function = read(compiled.disassembly)[str(manifest["entry"])]
-    assert compare(function, made.language()) == []
-    assert hazards(function) == []
-    resources = manifest["resources"]
-    assert isinstance(resources, dict)
-    limits = resources["registers_per_thread_max"], resources["shared_bytes"]
-    assert over_budget(compiled.resources, *limits) == []
+    assert made.faults() == []
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")

@@ -55,8 +55,17 @@ class _Trial:
         except Missing as absent:
             self.uncompiled = str(absent)
             return None
-        faults = self.figures.faults()
+        faults = self.figures.faults() or self._translated(built, self.emitted)
         return "; ".join(faults) if faults else None
+
+    def _translated(self, built: Built, emitted: Emitted) -> list[str]:
+        """What of the machine code is not what was verified; AMD, where all tools are there."""
+        from titan.disassembly import gcn_compile, gcn_package
+
+        if not built.tile.target.startswith("gfx") or gcn_compile.missing_tools():
+            return []
+        kinds = dict(built.kernel.placement.kinds)
+        return gcn_package.faults(emitted.files, emitted.manifest, built.tile, built.program, kinds)
 
 
 def produce(
