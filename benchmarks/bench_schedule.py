@@ -300,7 +300,7 @@ def registers_table(seconds: float) -> None:
 
 
 def hopeless(loop: Loop) -> bool:
-    """Is there no schedule of two stages even at an interval of twice the work? In coarse cycles."""
+    """Is there no schedule of two stages at an interval of twice the work? In coarse cycles."""
     coarse = normalise_loop(loop, 30).loop
     ii = 2 * sum(op.cycles for op in coarse.operations)
     search = joint.Search(coarse, joint.Options(objective="ii"), time.monotonic() + 60)
