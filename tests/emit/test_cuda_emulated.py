@@ -11,6 +11,7 @@ from titan.emulate.compare import compare
 from titan.pipeline.build import decoded
 from titan.pipeline.hopper import construct
 from titan.pipeline.model import Shape
+from titan.resources import root
 from titan.tile.load import parse_tile
 
 SEEDS = ((0, "uniform", "mixed"), (1, "priority", "lazy"), (2, "latest", "eager"))
@@ -76,6 +77,32 @@ def test_rows_through_registers():
 def test_the_library_computes_what_it_says(name):
     sizes = {p.name: 1 if p.name == "heads" else 208 for p in parts(name)[0].parameters}
     check(name, sizes)
+
+
+VARIANTS = {
+    "three groups": ("rows: 128", "rows: 192", "groups: 2", "groups: 3"),
+    "two times 64 rows a group": ("rows: 128", "rows: 256"),
+    "swizzle of 64 bytes": ("k_tile: 64", "k_tile: 32", "columns: 128", "columns: 96"),
+    "both operands transposed": (
+        "A: {shape: [M, K]", "A: {shape: [K, M]", "B: {shape: [N, K]", "B: {shape: [K, N]",
+        "A[m * rows, k * k_tile]", "A[k * k_tile, m * rows]", "tile: [rows, k_tile]",
+        "tile: [k_tile, rows]", "B[n * columns, k * k_tile]", "B[k * k_tile, n * columns]",
+        "tile: [columns, k_tile]", "tile: [k_tile, columns]", "[a, b.T]", "[a.T, b]",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_other_shapes_of_a_gemm(variant):
+    path = root("protocols") / "tiles" / "gemm.yaml"
+    text = path.read_text(encoding="utf-8")
+    changes = VARIANTS[variant]
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        assert old in text
+        text = text.replace(old, new)
+    tile = parse_tile(text)
+    kernel, program = decoded(construct(tile, Shape("test", 2, overlapped=False), {}, 1))
+    agrees(tile, emit(tile, kernel, program), {"M": 200, "N": 104, "K": 136})
 
 
 BATCHED = """
