@@ -83,6 +83,27 @@ TITAN_DEVICE void tensor_commit(u64* barrier) {
       : "memory");
 }
 
+// 16 rows of an accumulator of `Columns` columns, in the order of a fragment of wgmma: lane l of the
+// warp gets rows l / 4 and l / 4 + 8, of every 8 columns those from 2 (l % 4) on. `address` names the
+// first of the rows, which lie in the 32 lanes of the warp. The whole warp executes it;
+// `tensor_load_wait` makes it known. PTX: tcgen05.ld.16x256b.
+template <int Columns>
+TITAN_DEVICE void tensor_memory_fetch(float (&values)[Columns / 2], u32 address) {
+  static_assert(Columns % 16 == 0 && Columns >= 16 && Columns <= 256, "columns of a fragment");
+  TITAN_UNROLL
+  for (int c = 0; c < Columns; c += 16) {
+    u32 r[8];
+    asm volatile(
+        "tcgen05.ld.sync.aligned.16x256b.x2.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];\n"
+        : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]),
+          "=r"(r[7])
+        : "r"(address + c)
+        : "memory");
+    TITAN_UNROLL
+    for (int i = 0; i < 8; ++i) values[c / 2 + i] = __uint_as_float(r[i]);
+  }
+}
+
 // 32 columns of the 32 lanes of the warp: lane l of the warp gets row 32 * (warp of its warpgroup)
 // + l, `values[j]` is column j. The whole warp executes it; `tensor_load_wait` makes it known.
 TITAN_DEVICE void tensor_memory_load(u32 address, float* values) {

@@ -29,7 +29,12 @@ BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 
 
 class Arithmetic:
-    """One role of one CTA. `iterations`: for each site the iteration it belongs to."""
+    """One role of one CTA. `iterations`: for each site the iteration it belongs to.
+
+    `row_step`: rows from one block of a warp to its next.
+    """
+
+    row_step = ROWS_OF_MMA
 
     def __init__(
         self, place: Place, layout: Layout, tiles: Tiles, queues: dict[str, ir.Queue],
@@ -103,7 +108,7 @@ class Arithmetic:
             "name": mangled("v", place, "a value"), "form": form,
             "type": dtype(value.dtype, name), "m": m, "rows": m * ROWS_OF_MMA,
             "columns": value.columns, "value": identifier(name, "a value"),
-            "row0": f"x_group * {m * ROWS_OF_MMA} + titan_row0",
+            "row0": f"x_group * {m * ROWS_OF_MMA} + titan_row0", "step": self.row_step,
         }  # fmt: skip
 
     def declarations(self) -> list[Statement]:
@@ -218,7 +223,7 @@ class Arithmetic:
         tile = self.layout.tiles[effect.buffer]
         return {
             "kind": "read", "target": self._form(operation.name), "group": self._group_rows(tile),
-            "tile": self._stage(tile, effect, scope), **_tile_texts(tile),
+            "tile": self._stage(tile, effect, scope), "step": self.row_step, **_tile_texts(tile),
         }  # fmt: skip
 
     def _group_rows(self, tile: Tile) -> int:
@@ -246,7 +251,8 @@ class Arithmetic:
         if tile.dtype != source["type"]:
             raise EmissionRefused(f"{operation.name} has a buffer of another element type")
         place = self._stage(tile, access.effects[0], scope)
-        return [{"kind": "stage", "source": source, "tile": place, **_tile_texts(tile)}]
+        texts = {"step": self.row_step, **_tile_texts(tile)}
+        return [{"kind": "stage", "source": source, "tile": place, **texts}]
 
     # ------------------------------------------------------------------------------- wgmma
 

@@ -106,6 +106,7 @@ class Layout:
     threads: int
     shared_bytes: int
     entry_registers: int
+    tensor_slot: int = 0  # where the address of tensor memory is kept
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -124,6 +125,9 @@ def lay_out(kernel: Kernel, program: ir.SyncProgram, staged: frozenset[str]) -> 
             raise EmissionRefused(f"{name} is initialised by the program itself")
         barriers[barrier.name] = end
         end += 8 * integer(barrier.stages, f"the stages of {name}", 1, 4096)
+    slot = end
+    if any(buffer.space is ir.Space.TENSOR for buffer in program.buffers):
+        end += 8
     if end > SHARED_BYTES_MAX:
         raise EmissionRefused(f"{end} bytes of shared memory; a CTA can have {SHARED_BYTES_MAX}")
     groups = _groups(kernel, program)
@@ -132,7 +136,7 @@ def lay_out(kernel: Kernel, program: ir.SyncProgram, staged: frozenset[str]) -> 
         raise EmissionRefused(f"{threads} threads; a CTA has up to {THREADS_MAX}")
     entry = min(255, REGISTERS_OF_SM // threads // 8 * 8)
     _check_registers(groups, entry)
-    return Layout(tiles, barriers, _named(program), groups, threads, end, entry)
+    return Layout(tiles, barriers, _named(program), groups, threads, end, entry, slot)
 
 
 def swizzle_bytes(row_bytes: int) -> int:
@@ -147,6 +151,8 @@ def _tiles(
     tiles: dict[str, Tile] = {}
     end = 0
     for buffer in program.buffers:
+        if buffer.space is ir.Space.TENSOR:
+            continue
         name = mangled("s", buffer.name, "a buffer")
         if buffer.space is not ir.Space.SHARED or buffer.initial is not None:
             raise EmissionRefused(f"{name} is not a fresh buffer in shared memory")

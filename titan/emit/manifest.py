@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from titan.emit.expressions import product
 from titan.emit.layout import Layout, Tile
 from titan.emit.model import EmissionRefused
@@ -101,7 +103,7 @@ def arguments(
 
 def manifest(
     tile: TileProgram, program: ir.SyncProgram, layout: Layout, tiles: Tiles, name: str, ctas: int
-) -> dict[str, object]:  # fmt: skip
+) -> dict[str, Any]:  # fmt: skip
     """The manifest as plain data; expressions are texts of the expression language."""
     sizes = {size: Constant(value) for size, value in tile.sizes}
     maps = mapped(tile, tiles, layout)
@@ -114,7 +116,7 @@ def manifest(
     return {
         "titan": "1",
         "kernel": name,
-        "target": "sm_90a",
+        "target": tile.target,
         "entry": f"titan_{name}",
         "source": "kernel.cu",
         "header": "titan_device.cuh",

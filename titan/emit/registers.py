@@ -73,7 +73,8 @@ class RoleRegisters:
         found: set[str] = set()
         for site in self.sites:
             for name in self.sequence.get(site.number, ()):
-                if site.kind in (Kind.LOAD, Kind.SEND):
+                in_tensor_memory = site.kind is Kind.MMA and bool(self.tiles.tensor)
+                if site.kind in (Kind.LOAD, Kind.SEND) or in_tensor_memory:
                     continue
                 found.add(name)
                 if name in self.tiles.operations:
@@ -90,7 +91,8 @@ class RoleRegisters:
 
     def _sequence(self, site: Site) -> tuple[str, ...]:
         """The operation of the site behind those that it needs and that have no site."""
-        if site.kind in (Kind.LOAD, Kind.SEND, Kind.CARRY, Kind.READ):
+        alone = (Kind.LOAD, Kind.SEND, Kind.CARRY, Kind.READ, Kind.FETCH)
+        if site.kind in alone or (site.kind is Kind.MMA and self.tiles.tensor):
             return (site.name,)
         made: list[str] = []
 
@@ -232,6 +234,10 @@ class AgentCheck:
         match event.site.kind:
             case Kind.PLAIN:
                 self._plain(event)
+            case Kind.MMA if self.tiles.tensor:
+                self._tensor_mma(event)
+            case Kind.FETCH:
+                self._put(event.site.name, (event.site.name, event.item, event.trips))
             case Kind.MMA | Kind.COMPUTE | Kind.STAGE:
                 self._check_index(event)
                 for name in self.plan.sequence[event.site.number]:
@@ -313,6 +319,12 @@ class AgentCheck:
             in_flight=adds,
         )
         self.open.append(_Flight(place, tuple(self.plan.storage[name] for name in sources)))
+
+    def _tensor_mma(self, event: Event) -> None:
+        """Both operands are the tiles that are meant; the sum is in tensor memory."""
+        for effect in self._effects(event):
+            if effect.buffer not in self.tiles.tensor:
+                self._check_tile(effect.buffer, effect, event.site.name, event)
 
     def _carry(self, event: Event) -> None:
         carried = self.tiles.carried[event.site.name]

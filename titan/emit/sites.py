@@ -29,6 +29,7 @@ class Kind(Enum):
     CARRY = "carry"  # a carried value takes its initial number, or its next value
     READ = "read"  # shared memory to registers; happens at the Compute that follows
     STAGE = "stage"  # registers to the shared buffer of a store
+    FETCH = "fetch"  # tensor memory to registers
     SEND = "send"  # bulk copy to global memory
 
 
@@ -51,6 +52,7 @@ class Tiles:
         self.operations: dict[str, TileOperation] = {}
         self.carried: dict[str, Carried] = {}
         self.section: dict[str, str] = {}
+        self.tensor: frozenset[str] = frozenset()  # buffers in tensor memory
         for section in ("before", "body", "after"):
             for operation in getattr(tile, section):
                 mangled("v", operation.name, "a tile operation")
@@ -120,6 +122,7 @@ class _Numbering:
                 return Site(number, operation, Kind.PLAIN, "", then, otherwise, loops)
             case ir.Compute(what=what):
                 kind = Kind.CARRY if what in self.tiles.carried else Kind.COMPUTE
+                kind = Kind.FETCH if what in self.tiles.tensor else kind
                 if what not in self.tiles.section or self.tiles.loaded(what):
                     raise EmissionRefused(
                         f"{mangled('v', what, 'a computation')} is nothing that can be computed"
@@ -140,7 +143,8 @@ class _Numbering:
             if not self.tiles.loaded(name):
                 raise EmissionRefused(f"no load fills {mangled('s', name, 'a buffer')}")
             return Kind.LOAD, name
-        if queue is not None and queue.pipelined and not written and not operation.completes:
+        accumulates = written <= self.tiles.tensor
+        if queue is not None and queue.pipelined and accumulates and not operation.completes:
             return Kind.MMA, self._mma(operation, read)
         if queue is not None and not queue.pipelined and not written and len(read) == 1:
             return Kind.SEND, self._store(read.pop())

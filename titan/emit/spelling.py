@@ -86,7 +86,7 @@ class Spelling(Arithmetic):
                 return [{"kind": "fence"}]
             case ir.Asynchronous() | ir.Compute() | ir.Access():
                 return self._tile_site(site, scope)
-        raise EmissionRefused(f"no spelling for {type(operation).__name__} on sm_90a")
+        raise EmissionRefused(f"no spelling for {type(operation).__name__} on this target")
 
     def _within(self, condition: Expression, scope: Scope) -> Scope:
         """What the condition tells of names that nothing inside changes."""

@@ -22,6 +22,7 @@ from titan.emit.names import identifier, integer, mangled
 from titan.emit.registers import AgentCheck, Allocation, Filled, RoleRegisters, fill
 from titan.emit.sites import Kind, Site, Tiles, sites_of
 from titan.emit.spelling import Spelling, Statement
+from titan.emit.tensor_memory import TensorSpelling, allocated, tensor_places
 from titan.emit.trace import (
     TRIPS,
     WORK,
@@ -39,7 +40,9 @@ from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression, binary, names_of
 from titan.tile.model import TileProgram
 
-TARGET = "sm_90a"
+TARGETS = ("sm_90a", "sm_100a")
+TEMPLATES = "sm_90a"
+TENSOR_HEADER = "titan_tcgen05.cuh"
 SOURCE = "kernel.cu"
 HEADER = "titan_device.cuh"
 
@@ -71,8 +74,9 @@ class _Emission:
     def __init__(self, tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> None:
         validate(tile, kernel, program)
         for target in (tile.target, kernel.target, program.target):
-            if target != TARGET:
-                raise EmissionRefused(f"this backend writes {TARGET}, not {target!a:.40}")
+            if target not in TARGETS or target != tile.target:
+                known = " and ".join(TARGETS)
+                raise EmissionRefused(f"this backend writes {known}, not {target!a:.40}")
         if kernel.ctas != tile.cluster:
             raise EmissionRefused("the tile program and the pipeline differ in CTAs of a cluster")
         folded = fold(kernel, program)
@@ -85,6 +89,8 @@ class _Emission:
         self.queues = {queue.name: queue for queue in program.queues}
         stores = [item.name for item in self.tiles.operations.values() if item.kind == "store"]
         self.layout = lay_out(kernel, program, frozenset(stores))
+        self.tensor = tensor_places(kernel, program)
+        self.tiles.tensor = frozenset(self.tensor)
         self.outer = tile_scope(tile)
         self.runs = runs_of(program)
         self.roles = [
@@ -100,8 +106,9 @@ class _Emission:
         context = self._context(spelled, counts)
         text = _fill(context)
         made = manifest(self.tile, self.program, self.layout, self.tiles, self.name, self.ctas)
-        header = (root("backends") / TARGET / HEADER).read_text(encoding="utf-8")
-        return Emitted({SOURCE: text, HEADER: header}, made)
+        if self.tensor:
+            made["resources"]["tensor_columns"] = allocated(self.tensor)
+        return Emitted({SOURCE: text, HEADER: _header(self.tile.target)}, made)
 
     def _check_queues(self) -> None:
         """Hardware has one queue of each kind a thread or warpgroup."""
@@ -113,7 +120,8 @@ class _Emission:
                 and (queue := operation.queue) is not None
             }
             for queue in used:
-                if queue not in self.queues or not self.queues[queue].grouped:
+                known = self.queues.get(queue)
+                if known is None or not (known.grouped or (known.pipelined and self.tensor)):
                     raise EmissionRefused(f"{mangled('queue', queue, 'a queue')} has no groups")
             kinds = [self.queues[queue].pipelined for queue in used]
             if len(set(kinds)) != len(kinds):
@@ -214,6 +222,8 @@ class _Emission:
             for operation in ir.walk(role.place.role.body):
                 if isinstance(operation, ir.Arrive):
                     warps.setdefault(operation.barrier.name, set()).add(role.place.warps)
+                elif isinstance(operation, ir.QueueArrive):
+                    warps.setdefault(operation.barrier.name, set()).add(1)
         counts = {}
         for barrier in self.program.barriers:
             each = warps.get(barrier.name, {1})
@@ -256,10 +266,12 @@ class _Emission:
             raise EmissionRefused("the trip count differs between work items")
         if self.ctas > 1 and self._varies({self.tile.work[-1].name if self.tile.work else ""}):
             raise EmissionRefused("the trip count differs between the CTAs of a cluster")
-        spelling = Spelling(
+        spelling = (TensorSpelling if self.tensor else Spelling)(
             role.place, self.layout, self.tiles, self.queues, role.plan, role.iterations,
             self._sync_scope(role), self.outer, work, _reads(role.sites), self.ctas,
         )  # fmt: skip
+        if isinstance(spelling, TensorSpelling):
+            spelling.places = self.tensor
         statements = spelling.role(role.sites)
         place = role.place
         agents, first = place.role.agents, place.first_warp
@@ -296,7 +308,8 @@ class _Emission:
             leader = "titan_warp % 4 == 0 && " if place.warps == 4 else ""
             made.append(f"{constant} bool titan_leader = {leader}titan::elect_one();")
         if place.warps == 4:
-            made.append(f"{constant} int titan_row0 = titan_warp % 4 * 16 + titan_lane / 4;")
+            rows = 32 if self.tensor else 16
+            made.append(f"{constant} int titan_row0 = titan_warp % 4 * {rows} + titan_lane / 4;")
             made.append(f"{constant} int titan_column0 = titan_lane % 4 * 2;")
         if any(parameter.name == WORK for parameter in self.program.parameters):
             items = self.outer.text(product(work_counts(self.tile, self.ctas)))
@@ -354,7 +367,16 @@ class _Emission:
             "kernel": {
                 "name": self.name, "entry": f"titan_{self.name}", "threads": layout.threads,
                 "shared_bytes": layout.shared_bytes, "ctas": self.ctas,
+                "target": self.tile.target, "tensor_columns": allocated(self.tensor),
+                "tensor_slot": layout.tensor_slot,
             },
+            "tensor_places": [
+                {
+                    "value": place.name, "columns": place.columns, "stages": place.stages,
+                    "column": place.column,
+                }
+                for place in self.tensor.values()
+            ],
             "tiles": [
                 {
                     "name": mangled("s", tile.name, "a buffer"), "value": tile.name,
@@ -432,7 +454,7 @@ def _reads(sites: tuple[Site, ...]) -> dict[int, ir.Access]:
                 latest[effect.buffer] = site.operation
         elif isinstance(site.operation, ir.Arrive):
             latest.clear()
-        elif site.kind is Kind.COMPUTE:
+        elif site.kind in (Kind.COMPUTE, Kind.FETCH):
             for access in latest.values():
                 found.setdefault(site.number, access)
         found.update(_reads(site.inside))
@@ -455,8 +477,17 @@ def _environment(folder: Path) -> Any:
     )
 
 
+def _header(target: str) -> str:
+    """The device header, for sm_100a with what that target has beyond sm_90a."""
+    folder = root("backends")
+    text = (folder / TEMPLATES / HEADER).read_text(encoding="utf-8")
+    if target == TEMPLATES:
+        return text
+    return text + "\n" + (folder / target / TENSOR_HEADER).read_text(encoding="utf-8")
+
+
 def _fill(context: dict[str, Any]) -> str:
-    environment = _environment(root("backends") / TARGET)
+    environment = _environment(root("backends") / TEMPLATES)
     text = environment.get_template("kernel.cu.j2").render(context)
     return "\n".join(line.rstrip() for line in text.split("\n"))
 
