@@ -49,9 +49,14 @@ from titan.memory.ast import (
     TensorCommit,
     WaitGroup,
 )
+from titan.memory.qualifiers import (
+    ARITHMETIC,
+    ATOMIC_OPERATIONS,
+    BULK_REDUCTIONS,
+    QUALIFIERS,
+    SCOPES,
+)
 
-ATOMIC_OPERATIONS = ("add", "sub", "exch", "cas", "min", "max", "and", "or", "xor")
-ARITHMETIC = ("add", "sub", "mul", "and", "or", "xor", "min", "max")
 RELATIONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _VIEWS = {
     "ld": Proxy.GENERIC,
@@ -61,125 +66,7 @@ _VIEWS = {
     "tld": Proxy.TEXTURE,
     "cold": Proxy.CONSTANT,
 }
-_SCOPES = {scope.value: scope for scope in Scope}
 _IDENTIFIER = re.compile(r"[A-Za-z_$%][A-Za-z0-9_$]*$")
-
-
-_SPACES = ("global", "shared", "shared::cta", "shared::cluster")
-_TYPES = tuple(f"{kind}{bits}" for kind in "usbf" for bits in (8, 16, 32, 64, 128))
-_ORDERS = tuple(Semantics)
-_REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
-_GROUPS = ("commit_group", "wait_group", "sync", "aligned")
-# A qualifier that is not known here is refused: ignoring a misspelled one could change a verdict.
-_QUALIFIERS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(
-        ("ld", "suld", "sust", "tld", "cold"),
-        (*_ORDERS, *_SCOPES, *_SPACES, *_TYPES, "volatile", "mmio"),
-    ),
-    "st": (
-        *_ORDERS,
-        *_SCOPES,
-        *_SPACES,
-        *_TYPES,
-        "volatile",
-        "mmio",
-        "async",
-        "mbarrier",
-        "mbarrier::complete_tx::bytes",
-    ),
-    "tensormap": (
-        "cp_fenceproxy",
-        "tensormap::generic",
-        "release",
-        *_SCOPES,
-        *_SPACES,
-        "sync",
-        "aligned",
-    ),
-    "atom": (*_ORDERS, *_SCOPES, *_SPACES, *_TYPES, *ATOMIC_OPERATIONS),
-    "red": (
-        *_ORDERS,
-        *_SCOPES,
-        *_SPACES,
-        *_TYPES,
-        *ATOMIC_OPERATIONS,
-        "async",
-        "mbarrier",
-        "mbarrier::complete_tx::bytes",
-    ),
-    **dict.fromkeys((*ARITHMETIC, "mov"), _TYPES),
-    "fence": (
-        *_ORDERS,
-        *_SCOPES,
-        *_SPACES,
-        "proxy",
-        "alias",
-        "constant",
-        "texture",
-        "surface",
-        "async",
-        "tensormap",
-        "async::generic",
-        "tensormap::generic",
-        "mbarrier_init",
-        "sync_restrict::shared::cta",
-        "sync_restrict::shared::cluster",
-        "sync_restrict::shared::cluster::read",
-    ),
-    "membar": ("cta", "gl", "sys"),
-    "bar": ("cta", "sync", "arrive"),
-    "barrier": ("cta", "cluster", "sync", "arrive", "wait", "aligned", *_ORDERS),
-    "mbarrier": (
-        "init",
-        "arrive",
-        "expect_tx",
-        "test_wait",
-        "try_wait",
-        "parity",
-        *_ORDERS,
-        *_SCOPES,
-        *_SPACES,
-        *_TYPES,
-    ),
-    "cp": (
-        "async",
-        "bulk",
-        "tensor",
-        "mbarrier",
-        "mbarrier::complete_tx::bytes",
-        "bulk_group",
-        "multicast::cluster",
-        "arrive",
-        "noinc",
-        "reduce",
-        *_REDUCTIONS,
-        "wait_all",
-        "read",
-        "ca",
-        "cg",
-        "tile",
-        "1d",
-        "2d",
-        "3d",
-        "4d",
-        "5d",
-        *_GROUPS,
-        *_SPACES,
-        *_TYPES,
-    ),
-    "wgmma": ("fence", "mma_async", *_GROUPS),
-    "tcgen05": (
-        "mma",
-        "commit",
-        "fence::before_thread_sync",
-        "fence::after_thread_sync",
-        "cta_group::1",
-        "cta_group::2",
-        "mbarrier::arrive::one",
-        *_SPACES,
-        *_TYPES,
-    ),
-}
 
 
 class InstructionError(ValueError):
@@ -199,7 +86,7 @@ class _Line:
         return any(name in self.qualifiers for name in names)
 
     def scope(self, default: Scope | None = None) -> Scope:
-        found = [_SCOPES[q] for q in self.qualifiers[1:] if q in _SCOPES]
+        found = [SCOPES[q] for q in self.qualifiers[1:] if q in SCOPES]
         if len(found) == 1:
             return found[0]
         if not found and default is not None:
@@ -266,7 +153,7 @@ def _access_order(line: _Line, allowed: tuple[str, ...]) -> tuple[Semantics, Sco
         return Semantics.RELAXED, Scope.SYS
     semantics = line.semantics(allowed, default="weak")
     if semantics is Semantics.WEAK:
-        if line.has(*_SCOPES):
+        if line.has(*SCOPES):
             raise InstructionError(f"`{line.head}` has a scope but no ordering")
         return semantics, None
     return semantics, line.scope()
@@ -292,7 +179,7 @@ def _store(line: _Line) -> Instruction:
 def _async_store(line: _Line) -> Instruction:
     if not line.has("async") or line.qualifiers[0] != "st":
         raise InstructionError("only st.async completes on an mbarrier")
-    if line.semantics(("weak",), "weak") is not Semantics.WEAK or line.has(*_SCOPES, "volatile"):
+    if line.semantics(("weak",), "weak") is not Semantics.WEAK or line.has(*SCOPES, "volatile"):
         raise InstructionError("st.async is weak")
     location, value, barrier = line.take(3)
     wide = line.has("b64", "u64", "s64", "f64")
@@ -300,10 +187,10 @@ def _async_store(line: _Line) -> Instruction:
 
 
 def _async_reduction(line: _Line) -> Instruction:
-    found = [q for q in line.qualifiers if q in _REDUCTIONS]
+    found = [q for q in line.qualifiers if q in BULK_REDUCTIONS]
     relaxed = line.semantics(("relaxed",), "relaxed") is Semantics.RELAXED
     if not line.has("async") or len(found) != 1 or not relaxed:
-        raise InstructionError(f"`{line.head}` needs async and one operation of {_REDUCTIONS}")
+        raise InstructionError(f"`{line.head}` needs async and one operation of {BULK_REDUCTIONS}")
     if line.scope(Scope.CLUSTER) is not Scope.CLUSTER:
         raise InstructionError("red.async has cluster scope")
     location, value, barrier = line.take(3)
@@ -515,13 +402,13 @@ def _bulk(line: _Line) -> Instruction:
 
 
 def _reduction(line: _Line, destinations: tuple[str, ...]) -> str | None:
-    found = [q for q in line.qualifiers if q in _REDUCTIONS]
+    found = [q for q in line.qualifiers if q in BULK_REDUCTIONS]
     if not line.has("reduce"):
         if found:
             raise InstructionError(f"`{line.head}` has an operation but is no reduction")
         return None
     if len(found) != 1 or len(destinations) != 1:
-        raise InstructionError(f"`{line.head}` needs one operation of {_REDUCTIONS}")
+        raise InstructionError(f"`{line.head}` needs one operation of {BULK_REDUCTIONS}")
     return found[0]
 
 
@@ -598,7 +485,7 @@ def read_instruction(text: str) -> Instruction:
         near = get_close_matches(line.qualifiers[0], _READERS, 1)
         hint = f"; did you mean `{near[0]}`?" if near else ""
         raise InstructionError(f"unknown instruction `{line.qualifiers[0]}`{hint}")
-    known = _QUALIFIERS.get(line.qualifiers[0], ())
+    known = QUALIFIERS.get(line.qualifiers[0], ())
     for qualifier in line.qualifiers[1:]:
         if qualifier not in known:
             near = get_close_matches(qualifier, known, 1)

@@ -9,6 +9,7 @@ copies and mbarriers have no counterpart and are refused.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from titan.memory import ast
@@ -95,7 +96,8 @@ def render_c11(test: LitmusTest, verdict: Verdict | None = None) -> Rendering:
     return Rendering(_fill(context), _manifest(test, outcomes, verdict), ".c")
 
 
-def _fill(context: dict[str, Any]) -> str:
+@cache
+def _template() -> Any:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -106,7 +108,11 @@ def _fill(context: dict[str, Any]) -> str:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    return environment.get_template(TEMPLATE).render(context)
+    return environment.get_template(TEMPLATE)
+
+
+def _fill(context: dict[str, Any]) -> str:
+    return str(_template().render(context))
 
 
 def _plain(test: LitmusTest) -> None:

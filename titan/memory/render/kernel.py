@@ -8,6 +8,7 @@ instances, `titan_litmus_collect` counts their outcomes. Nothing is launched her
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from titan.memory import ast
@@ -92,7 +93,8 @@ def render(test: LitmusTest, verdict: Verdict | None = None) -> Rendering:
     return Rendering(_fill(context), describe(test, layout, outcomes, limits, bindings, verdict))
 
 
-def _fill(context: dict[str, Any]) -> str:
+@cache
+def _template() -> Any:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -103,7 +105,11 @@ def _fill(context: dict[str, Any]) -> str:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    return environment.get_template(TEMPLATE).render(context)
+    return environment.get_template(TEMPLATE)
+
+
+def _fill(context: dict[str, Any]) -> str:
+    return str(_template().render(context))
 
 
 def _known(test: LitmusTest) -> None:
