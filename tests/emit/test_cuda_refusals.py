@@ -253,6 +253,29 @@ def test_numbers_out_of_range_are_refused_or_do_not_matter():
             assert str(10**30) not in text and "nan" not in text.split(), path
 
 
+def tuples(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every tuple of nested dataclasses, with the way to it."""
+    if is_dataclass(value):
+        for item in fields(value):
+            if item.name not in ("span", "protocol"):
+                yield from tuples(getattr(value, item.name), (*path, item.name))
+    elif isinstance(value, tuple):
+        yield path, value
+        for number, inner in enumerate(value):
+            yield from tuples(inner, (*path, number))
+
+
+@pytest.mark.parametrize("name", ("gemm_bias_gelu", "attention_forward_64", "gemm_cluster2"))
+def test_parts_left_out_are_refused_or_do_not_matter(name):
+    """No program makes emission fail in any other way than by a refusal."""
+    whole = parts(name)
+    for path, value in list(tuples(whole)):
+        if path and value and path[0] in (0, 2):
+            attempt(planted(whole, path, value[:-1]))
+        elif path and value and "placement" in path:
+            attempt(planted(whole, path, value[1:]))
+
+
 @pytest.mark.parametrize("old", ("acc", "a", "A", "M", "m", "ring_a_full", "t", "output"))
 @pytest.mark.parametrize("new", HOSTILE)
 def test_a_name_that_is_none_is_refused_wherever_it_stands(old, new):

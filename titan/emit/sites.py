@@ -16,6 +16,7 @@ from titan.emit.model import EmissionRefused
 from titan.emit.names import mangled
 from titan.sync import program as ir
 from titan.tile.model import Carried, Place, TileOperation, TileProgram, Value
+from titan.tile.operations import KINDS
 
 _ISSUED = re.compile(r"issue ([A-Za-z_][A-Za-z0-9_]{0,63})")
 SITES_MAX = 4000
@@ -56,6 +57,7 @@ class Tiles:
         for section in ("before", "body", "after"):
             for operation in getattr(tile, section):
                 mangled("v", operation.name, "a tile operation")
+                self._check_form(operation)
                 self._new(operation.name)
                 self.operations[operation.name] = operation
                 self.section[operation.name] = section
@@ -66,6 +68,24 @@ class Tiles:
             self.section[carried.value.name] = "carried"
             if self.section.get(carried.next) != "body":
                 raise EmissionRefused(f"{carried.value.name} takes a value that no body computes")
+
+    def _check_form(self, operation: TileOperation) -> None:
+        """Operands, view and result are there as the kind has them."""
+        kind = KINDS.get(operation.kind)
+        if kind is None:
+            raise EmissionRefused(f"{operation.name} is of no known kind")
+        counts = (2, 3) if operation.kind == "mma" else (len(kind.places),)
+        if len(operation.operands) not in counts:
+            raise EmissionRefused(f"{operation.name} has {len(operation.operands)} operands")
+        stores = operation.kind == "store"
+        if (operation.result is None) is not stores:
+            raise EmissionRefused(f"{operation.name} has a result too few or too many")
+        if not (kind.reads_view or stores):
+            return
+        ranks = [len(t.shape) for t in self.tile.tensors if operation.view is not None
+                 and t.name == operation.view.tensor]  # fmt: skip
+        if operation.view is None or ranks != [len(operation.view.offsets)]:
+            raise EmissionRefused(f"{operation.name} has no view of one tensor")
 
     def _new(self, name: str) -> None:
         if name in self.section:

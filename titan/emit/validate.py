@@ -38,6 +38,7 @@ def validate(tile: tiles.TileProgram, kernel: Kernel, program: ir.SyncProgram) -
     walker = _Walker()
     walker.walk(tile, "the tile program", 0)
     walker.walk(program, "the sync program", 0)
+    _declared(program)
     integer(kernel.ctas, "the number of CTAs", 1, 16)
     for role in kernel.roles:
         instance(role.name, "a role")
@@ -49,6 +50,19 @@ def validate(tile: tiles.TileProgram, kernel: Kernel, program: ir.SyncProgram) -
             integer(extent, f"an extent of {layout.name}", 1)
         if not isinstance(layout.dtype, str) or not isinstance(layout.swizzle, str):
             raise EmissionRefused(f"{layout.name} has no element type or swizzle")
+
+
+def _declared(program: ir.SyncProgram) -> None:
+    """Buffers and queues that operations use are declared."""
+    buffers = {buffer.name for buffer in program.buffers}
+    queues = {queue.name for queue in program.queues} | {None}
+    for role in program.roles:
+        for operation in ir.walk(role.body):
+            for effect in getattr(operation, "effects", ()):
+                if effect.buffer not in buffers:
+                    raise EmissionRefused(f"{effect.buffer} is used and not declared")
+            if getattr(operation, "queue", None) not in queues:
+                raise EmissionRefused(f"{role.name} uses a queue that is not declared")
 
 
 class _Walker:
@@ -112,6 +126,14 @@ def _fits(kind: str, value: Any) -> bool:
     if kind in ("Expression", "Expression | None"):
         empty = value is None and kind.endswith("None")
         return empty or isinstance(value, Constant | Name | Binary | Not)
+    if kind == "tuple[tuple[str, int], ...]":
+        return isinstance(value, tuple) and all(
+            isinstance(pair, tuple)
+            and len(pair) == 2
+            and _fits("str", pair[0])
+            and _fits("int", pair[1])
+            for pair in value
+        )
     if kind.startswith("tuple[") or kind == "Block":
         return isinstance(value, tuple)
     return True
