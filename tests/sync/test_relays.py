@@ -31,7 +31,14 @@ COPY = copy("full")
         ([OTHERS, EXPECT, COPY, COPY], False),
         ([COPY, STORE], False),  # the next turn comes after the store
         ([COPY, EXPECT], False),
-        ([COPY, STORE, EXPECT], True),  # in the second turn, at another barrier
+        ([COPY, STORE, EXPECT], False),
+        ([OTHERS, COPY, EXPECT], False),  # the arrival behind falls into the same phase
+        ([OTHERS, COPY, COPY, EXPECT], False),
+        ([OTHERS, COPY, OTHERS, EXPECT], True),
+        ([OTHERS, COPY, ir.Branch(e("t == 1"), (EXPECT,), (EXPECT,))], True),
+        ([OTHERS, COPY, ir.Arrive(at("other", "t"))], True),
+        ([COPY, STORE, EXPECT, OTHERS], False),
+        ([COPY, OTHERS, EXPECT], True),  # in the second turn, at another barrier
         ([EXPECT, STORE, COPY], True),
         ([EXPECT, OTHERS, COPY], True),
         ([EXPECT, FENCE, COPY], True),

@@ -13,6 +13,9 @@ its issuer knew is what the arrival published to that phase. In the second, ever
 later phase is after the completion of the earlier one, or it could have fallen into that
 (titan/order/phases.py), so it publishes what its agent had learnt of it, by induction all of it.
 What an agent issues before it has accessed, fenced or learnt anything has nothing to tell.
+
+An arrival that follows the issue, with no wait in between, does as well: the agent cannot know that
+the phase of the flight is complete, so the arrival falls into that phase, too.
 """
 
 from __future__ import annotations
@@ -58,6 +61,7 @@ class _Role:
         self._shared = shared
         self._outer = {parameter.name: parameter.per for parameter in program.parameters}
         self._found = False
+        self._owed: set[ir.Reference] = set()  # barriers of flights that an arrival may yet cover
 
     def relays(self, role: ir.Role) -> bool:
         self._block(role.body, None)
@@ -65,8 +69,16 @@ class _Role:
 
     def _block(self, block: ir.Block, told: Told) -> Told:
         for operation in block:
+            if isinstance(operation, (*_LEARNING, ir.Loop, ir.Branch, ir.Assign)):
+                self._settle()
             told = self._operation(operation, told)
+        self._settle()
         return told
+
+    def _settle(self) -> None:
+        """No arrival has covered what is owed."""
+        self._found = self._found or bool(self._owed)
+        self._owed.clear()
 
     def _operation(self, operation: ir.Operation, told: Told) -> Told:
         match operation:
@@ -77,11 +89,11 @@ class _Role:
             case ir.Assign(variable=variable):
                 return self._forget(told, variable)
             case ir.Arrive(order=ir.Order.SYNCHRONISING, count=count) if _counts(count):
+                self._owed.discard(operation.barrier)
                 return told if told is None else told | {operation.barrier}
             case ir.Asynchronous(completes=completes):
-                barriers = {completion.barrier for completion in completes}
-                if told is not None and not barriers <= told:
-                    self._found = True
+                if told is not None:
+                    self._owed |= {completion.barrier for completion in completes} - told
                 return told
             case ir.Access(effects=effects):
                 shared = any(self._storages[effect.buffer] in self._shared for effect in effects)
