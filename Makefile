@@ -8,7 +8,7 @@ STAMP := $(VENV)/.titan-installed
 CORES := $(VENV)/.titan-cores
 NATIVE := $(wildcard titan/*/*.c titan/*/*.h titan/*/_build_core.py)
 
-.PHONY: setup verify test lint types pytest heavy gauss bench bench-schedule build-all mutants clean
+.PHONY: setup verify test lint types pytest heavy gauss bench bench-schedule build-all device-prepare device device-quick mutants clean
 
 setup: $(STAMP) $(CORES)
 
@@ -57,6 +57,18 @@ bench: setup
 build-all: setup
 	$(BIN)/titan build protocols/tiles -o out
 	$(BIN)/titan gate out
+
+# Where there are solvers and compilers: what the device suite runs.
+device-prepare: setup
+	$(BIN)/titan build protocols/tiles -o out/device/packages --target sm_90a
+	$(BIN)/titan litmus render litmus -o out/device/litmus
+
+# Where there is a GPU with CuPy and NumPy; nothing else is needed.
+device:
+	$(PYTHON) -m titan.device suite out/device
+
+device-quick:
+	$(PYTHON) -m titan.device suite out/device --quick
 
 mutants: setup
 	$(BIN)/titan mutants protocols

@@ -61,6 +61,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "litmus": Entry("titan.cli.litmus:litmus", "Run litmus tests of the memory model."),
     "stress": Entry("titan.cli.stress:stress", "Run built kernels against an adversary."),
+    "bench": Entry("titan.cli.bench:bench", "Time built kernels on a GPU."),
     "doctor": Entry("titan.cli.doctor:doctor", "Show what this installation can do."),
 }
 

@@ -3,6 +3,8 @@
     python -m titan.device facts
     python -m titan.device litmus FOLDER [--seconds S] [--result FILE] [--page FILE] [--log FILE]
 
+    python -m titan.device suite FOLDER [--quick] [--root DIR]
+
 FOLDER holds rendered tests (`titan litmus render`). Exit codes: 0 as the model says, 1 a finding,
 2 bad usage or no device.
 """
@@ -30,7 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--seconds", type=float, default=1.0, help="for each test")
     run.add_argument("--seed", type=int, default=1)
     run.add_argument("--scale", type=float, default=1.0, help="of the instances of a batch")
-    for command in (facts, run):
+    whole = commands.add_parser("suite", help="litmus, stress and speed within a budget")
+    whole.add_argument("folder", type=Path)
+    whole.add_argument("--quick", action="store_true", help="under 2 minutes, not under 9")
+    whole.add_argument("--root", type=Path, default=Path(), help="where results go")
+    for command in (facts, run, whole):
         command.add_argument("--backend", choices=["gpu", "cpu"], default="gpu")
     for name, about in (("result", "JSON"), ("page", "HTML"), ("log", "JSON lines")):
         run.add_argument(f"--{name}", type=Path, help=f"write {about} to this file")
@@ -43,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "facts":
         print(json.dumps(found, indent=2))
         return 0
+    if options.command == "suite":
+        return run_suite(options.folder, found, options.quick, options.root)
     return run_folder(
         options.folder, found, options.seconds, options.seed, options.scale,
         options.result, options.page, options.log,
@@ -69,6 +77,20 @@ def run_folder(
             write_whole(path, text)
     print(summary(data))
     return 1 if data["findings"] else 0
+
+
+def run_suite(folder: Path, facts: dict[str, Any], quick: bool, root: Path) -> int:
+    """The device suite; its results are files below `root`."""
+    from titan.device import suite
+
+    seconds = suite.QUICK_SECONDS if quick else suite.FULL_SECONDS
+    found = suite.run(folder, facts, seconds, folder / "log.jsonl")
+    for path in suite.save(found, root, write_whole):
+        print(path)
+    for part, names in found.left.items():
+        if names:
+            print(f"{part}: the time did not reach {len(names)} of them")
+    return 1 if found.bad else 0
 
 
 def line(number: int, total: int, row: litmus.Row) -> str:

@@ -24,7 +24,9 @@ def litmus(job: Job) -> Iterator[Record]:
         return
     from titan.device.litmus_gpu import batches as gpu_batches
 
-    yield from gpu_batches(source, manifest, job["seconds"], job["seed"], job.get("scale", 1.0))
+    yield from gpu_batches(
+        source, manifest, job["seconds"], job["seed"], job.get("scale", 1.0), job.get("most", 6)
+    )
 
 
 def facts(job: Job) -> Iterator[Record]:
@@ -52,11 +54,19 @@ def measure(job: Job) -> Iterator[Record]:
     yield from times(job)
 
 
+def peer(job: Job) -> Iterator[Record]:
+    """Times of a library for the same work."""
+    from titan.device.peers import measure as times
+
+    yield from times(job)
+
+
 JOBS: dict[str, Callable[[Job], Iterator[Record]]] = {
     "litmus": litmus,
     "facts": facts,
     "check": check,
     "measure": measure,
+    "peer": peer,
 }
 
 

@@ -65,11 +65,14 @@ def run_tests(
             yield row
 
 
-def run_test(path: Path, seconds: float, seed: int, scale: float, log: Log, **options: Any) -> Row:
+def run_test(
+    path: Path, seconds: float, seed: int, scale: float, log: Log, most: int = 6, **options: Any
+) -> Row:
     """One test in a child process."""
     manifest = json.loads(path.read_text(encoding="utf-8"))
     job = {
         "kind": "litmus", "manifest": str(path), "seconds": seconds, "seed": seed, "scale": scale,
+        "most": most,
     }  # fmt: skip
     histogram: list[int] = []
     spent, batches = 0.0, 0

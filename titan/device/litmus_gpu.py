@@ -29,16 +29,24 @@ class NotRun(Exception):
 
 
 def batches(
-    source: Path, manifest: Mapping[str, Any], seconds: float, seed: int, scale: float = 1.0
+    source: Path,
+    manifest: Mapping[str, Any],
+    seconds: float,
+    seed: int,
+    scale: float = 1.0,
+    most: int = len(PLACEMENTS),
 ) -> Iterator[dict[str, Any]]:
     """Counts of batches as long as the time lasts, one of each placement at least.
+
+    `most`: placements that are tried; each has to be compiled.
 
     Raises NotRun and DeviceError.
     """
     missing = [step["step"] for step in manifest["setup"] if step["step"] not in SUPPORTED]
     if missing:
         raise NotRun(f"set-up by `{missing[0]}` has no host code")
-    placements = list(dict.fromkeys(_options(manifest, *choice) for choice in PLACEMENTS))
+    choices = sorted(PLACEMENTS, key=lambda choice: -sum(choice))[:most]
+    placements = list(dict.fromkeys(_options(manifest, *choice) for choice in choices))
     started = time.monotonic()
     number = 0
     tests: dict[tuple[tuple[str, int], ...], _Test] = {}

@@ -1,0 +1,116 @@
+"""Rates are what the tile program says, times come from the child, nothing wrong is timed."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from titan.cli.main import run as titan
+from titan.device import work
+from titan.device.bench import bench, document, line
+from titan.package.produce import produce
+from titan.pipeline.build import Limits
+from titan.resources import root
+from titan.tile.load import load_tile
+
+TILES = root("protocols") / "tiles"
+FACTS = {"name": "a GPU", "multiprocessors": 132, "clock_khz": 1_700_000}
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    path = TILES / "gemm.yaml"
+    folder = tmp_path_factory.mktemp("package")
+    return produce(load_tile(path), path.read_text(), folder, Limits(), with_toolchain=False).folder
+
+
+def fake(code):
+    """A child that answers every job; `code` makes the records of one size."""
+    text = (
+        "import json, sys\njob = json.loads(sys.stdin.readline())\n"
+        "for sizes in job['sizes']:\n"
+        "  kind = job['kind']\n"
+        f"  record = {code}\n"
+        "  print(json.dumps({'sizes': sizes, **record}))\n"
+    )
+    return {"command": (sys.executable, "-c", text)}
+
+
+GOOD = (
+    "{'kind': 'run', 'state': 'correct', 'told': ''} if kind == 'check' else "
+    "{'kind': 'time', 'median_seconds': 0.002 if kind == 'peer' else 0.001, 'peer': 'a library'}"
+)
+
+
+def test_operations_of_a_gemm_are_those_of_its_whole_tiles():
+    tile = load_tile(TILES / "gemm.yaml")
+    assert work.family(tile) == "gemm"
+    assert work.operations(tile, {"M": 256, "N": 256, "K": 128}) == 2 * 256 * 256 * 128
+    assert work.operations(tile, {"M": 200, "N": 129, "K": 65}) == 2 * 256 * 256 * 128
+
+
+def test_operations_of_attention_count_both_products_and_the_causal_half():
+    tile = load_tile(TILES / "attention_forward.yaml")
+    causal = load_tile(TILES / "attention_forward_causal.yaml")
+    sizes = {"heads": 2, "queries": 512, "keys": 512}
+    whole = work.operations(tile, sizes)
+    assert work.family(tile) == "attention"
+    assert whole == 2 * 2 * 512 * 512 * 128 * 2
+    half = {name: sizes.get(name, 512) for name in (p.name for p in causal.parameters)}
+    assert whole / 2 < work.operations(causal, half) < whole
+
+
+def test_bytes_are_those_of_all_tensors():
+    tile = load_tile(TILES / "gemm.yaml")
+    assert work.bytes_moved(tile, {"M": 10, "N": 20, "K": 30}) == 2 * (10 * 30 + 20 * 30 + 10 * 20)
+
+
+def test_iterations_of_the_busiest_multiprocessor():
+    tile = load_tile(TILES / "gemm.yaml")
+    sizes = {"M": 128 * 5, "N": 128, "K": 64 * 3}
+    assert work.iterations_of_one(tile, sizes, 2) == 9
+    assert work.iterations_of_one(tile, sizes, 132) == 3
+
+
+def test_rows_of_a_package(package):
+    rows = list(bench([package], FACTS, **fake(GOOD)))
+    assert [row.state for row in rows] == ["timed"] * len(work.FAMILIES["gemm"])
+    first = rows[0]
+    assert first.teraflops == pytest.approx(2 * 8192**3 / 0.001 / 1e12)
+    assert first.ratio == pytest.approx(2.0)
+    assert first.predicted_cycles == 512
+    assert first.measured_cycles == pytest.approx(0.001 * 1.7e9 / (32 * 128), rel=0.1)
+    assert "2.00 of the speed of a library" in line(first)
+    assert json.loads(json.dumps(document(FACTS, rows)))["rows"][0]["package"] == "gemm"
+
+
+def test_a_wrong_package_is_not_timed(package):
+    wrong = "{'kind': 'run', 'state': 'wrong', 'told': 'C[0, 1] is 2'}"
+    rows = list(bench([package], FACTS, **fake(wrong)))
+    assert [(row.state, row.told) for row in rows] == [("wrong", "C[0, 1] is 2")]
+
+
+def test_without_a_peer_there_is_no_ratio(package):
+    code = GOOD.replace("{'kind': 'time'", "{'kind': 'none' if kind == 'peer' else 'time'")
+    row = next(iter(bench([package], FACTS, [{"M": 128, "N": 128, "K": 64}], **fake(code))))
+    assert (row.state, row.ratio, row.peer) == ("timed", None, "")
+
+
+def test_a_device_that_fails(package):
+    code = GOOD + " if kind != 'measure' else sys.exit('out of memory')"
+    rows = list(bench([package], FACTS, [{"M": 128, "N": 128, "K": 64}], **fake(code)))
+    assert [(row.state, "out of memory" in row.told) for row in rows] == [("failed", True)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(["--size", "M"], "not sizes"), (["--size", "M=x"], "not sizes"), ([], "no device")],
+)
+def test_bad_usage_and_no_device(package, arguments, told, capsys):
+    code = titan(["bench", str(package), *arguments])
+    if not arguments and code != 2:
+        pytest.skip("there is a GPU")
+    assert code == 2
+    assert told in capsys.readouterr().err

@@ -1,0 +1,71 @@
+"""What a vendor's library or a framework needs for the same work, in the same process."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from titan.device.work import family
+
+
+class NoPeer(Exception):
+    """There is nothing to compare with here; the text says why."""
+
+
+def measure(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The median time of the peer for each size, with cold inputs. Raises NoPeer."""
+    try:
+        import torch
+    except ImportError:
+        raise NoPeer("PyTorch is not installed") from None
+    from titan.tile.stored import from_data
+
+    tile = from_data(job["program"])
+    for sizes in job["sizes"]:
+        yield {"kind": "begin", "sizes": sizes}
+        name, call = _peer(torch, tile, sizes)
+        flush = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+        for _ in range(3):
+            call()
+        times = []
+        for _ in range(int(job.get("launches", 20))):
+            flush.zero_()
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            call()
+            end.record()
+            end.synchronize()
+            times.append(begin.elapsed_time(end) / 1000)
+        yield {
+            "kind": "time", "sizes": sizes, "peer": name,
+            "median_seconds": statistics.median(times), "launches": len(times),
+        }  # fmt: skip
+
+
+def _peer(torch: Any, tile: Any, sizes: Mapping[str, int]) -> tuple[str, Callable[[], Any]]:
+    kinds = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+    dtype = kinds.get(tile.tensors[0].dtype)
+    if dtype is None:
+        raise NoPeer(f"no library call here for {tile.tensors[0].dtype}")
+
+    def random(*shape: int) -> Any:
+        return torch.randn(*shape, device="cuda").to(dtype)
+
+    match family(tile):
+        case "gemm" if {"M", "N", "K"} <= set(sizes):
+            a, b = random(sizes["M"], sizes["K"]), random(sizes["N"], sizes["K"])
+            return "cuBLAS through PyTorch", lambda: torch.matmul(a, b.T)
+        case "attention" if {"heads", "queries", "keys"} <= set(sizes):
+            head = dict(tile.sizes).get("head", 128)
+            heads, queries, keys = (sizes[n] for n in ("heads", "queries", "keys"))
+            q = random(1, heads, queries, head)
+            k, v = random(1, heads, keys, head), random(1, heads, keys, head)
+            causal = "causal" in tile.name
+            attend = torch.nn.functional.scaled_dot_product_attention
+            return "PyTorch attention", lambda: attend(q, k, v, is_causal=causal)
+        case "memory" if {"M", "N"} <= set(sizes):
+            x = random(sizes["M"], sizes["N"])
+            y = torch.empty_like(x)
+            return "PyTorch copy", lambda: y.copy_(x)
+    raise NoPeer("no library call for these sizes")
