@@ -42,7 +42,7 @@ def said(program: SyncProgram) -> tuple[str, str]:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Events are followed in every program."""
-    monkeypatch.setattr(known, "relays", lambda program: True)
+    monkeypatch.setattr(known, "follows", lambda flat: True)
 
 
 def compare(programs: list[tuple[str, SyncProgram]]) -> tuple[list[str], Counter[tuple[str, str]]]:

@@ -47,7 +47,7 @@ COPY = copy("full")
         ([EXPECT, access(write("own", tile=1)), COPY], False),  # nobody else looks at it
         ([STORE, EXPECT, copy("full", "other")], True),
         ([STORE, ir.Arrive(at("full", "t + 1")), COPY], True),
-        ([STORE, ir.Arrive(at("full", "t"), order=ir.Order.RELAXED), COPY], True),
+        ([STORE, ir.Arrive(at("full", "t"), order=ir.Order.RELAXED), COPY], False),
         ([STORE, ir.Arrive(at("full", "t"), e(0)), COPY], True),
         ([STORE, ir.ExpectTransaction(at("full", "t"), e(16)), COPY], True),
         ([STORE, EXPECT, ir.Branch(e("t == 1"), (STORE,)), COPY], True),

@@ -13,10 +13,16 @@ from titan.sync import program as ir
 from titan.sync.relays import relays
 
 
+def follows(flat: Flat) -> bool:
+    """Whether to follow events. For chosen sizes the happens-before engine is there."""
+    chosen = any(p.value is None and p.name in flat.sizes for p in flat.parameters)
+    return relays(flat.program) and not chosen
+
+
 def number_events(flat: Flat) -> None:
     """Fill in the events of the tables. Raises TooLargeError."""
     agents, cells = len(flat.agents), len(flat.cells)
-    flat.follows = relays(flat.program)
+    flat.follows = follows(flat)
     flat.write_events, flat.read_events = [-1] * cells, [-1] * (cells * agents)
     flat.concerned = [0] * agents
     if not flat.follows:

@@ -5,7 +5,8 @@ A completed bulk copy publishes what it has written, and nothing that its issuer
 anyway, after all that it has to tell and before it issues, the arrival publishes the rest, and it
 makes no difference. `relays` says of a program whether that is so everywhere.
 
-The argument. Say that every other synchronisation carries visibility (titan/verify/weak.py), and
+The argument. Say that every other synchronisation carries visibility (relaxed arrivals are for
+titan/verify/weak.py to see), and
 that every issue that completes on barrier b comes after an arrival of the same agent at b, without
 an access, a fence or a wait in between. Then whatever is ordered is visible. By induction over a
 run: the flight takes part in the phase of that arrival, or in a later one. In the first case what
@@ -88,7 +89,7 @@ class _Role:
                 return _both(self._block(then, told), self._block(otherwise, told))
             case ir.Assign(variable=variable):
                 return self._forget(told, variable)
-            case ir.Arrive(order=ir.Order.SYNCHRONISING, count=count) if _counts(count):
+            case ir.Arrive(count=count) if _counts(count):
                 self._owed.discard(operation.barrier)
                 return told if told is None else told | {operation.barrier}
             case ir.Asynchronous(completes=completes):

@@ -112,7 +112,7 @@ def _verified(finding: Finding, verifying: list[EngineReport], options: Options)
     completed copies do not carry, the explorer sees as well.
     """
     if finding.program is not None:
-        verifying = [item for item in verifying if _decides(item.engine, finding.program)]
+        verifying = [item for item in verifying if _decides(item, finding.program)]
         if not verifying:
             note = "whether relaxed or narrow synchronisation carries visibility is not decided"
             return replace(finding, verdict=Verdict.UNDECIDED, notes=(*finding.notes, note))
@@ -134,13 +134,14 @@ def _verified(finding: Finding, verifying: list[EngineReport], options: Options)
     return replace(finding, verdict=Verdict.VERIFIED)
 
 
-def _decides(engine: str, program: SyncProgram) -> bool:
+def _decides(report: EngineReport, program: SyncProgram) -> bool:
     """Whether the engine sees all that may go wrong with what synchronisation makes visible."""
-    if engine == engines.ORDER:
+    if report.engine == engines.ORDER:
         return True
     if may_be_weak(program):
         return False
-    return engine == engines.EXPLORER or not relays(program)
+    # The explorer follows what completed copies do not carry, unless sizes are chosen for it.
+    return not relays(program) or (report.engine == engines.EXPLORER and _any(report))
 
 
 def _problem(program: SyncProgram, report: EngineReport) -> str:
