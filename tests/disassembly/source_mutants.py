@@ -40,7 +40,7 @@ def _with(lines: list[str], number: int, *new: str) -> str:
 
 
 # Twice is as good as once: no fault.
-_IDEMPOTENT = ("fence_barrier_init", "warp_sync")
+_IDEMPOTENT = ("fence_barrier_init", "warp_sync", "wgmma_wait")
 # Primitives of the header that stand for no operation: hints to the hardware and to the compiler.
 _NO_OPERATION = ("prefetch_tensor_map", "hold")
 

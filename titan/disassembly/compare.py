@@ -251,7 +251,7 @@ class _Whole:
                 return
             if taken is not None:
                 performed[number].append((lane, taken))
-        if (left := matcher.left()) is not None:
+        if (left := matcher.rest()) is not None:
             text = f"line {left.line}: {left.kind} where the program has nothing left"
             self.result.fault(f"{where}: {text}")
 

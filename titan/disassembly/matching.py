@@ -75,6 +75,10 @@ class Matcher:
         self.events = events
         self.position = 0
 
+    def rest(self) -> Event | None:
+        """The first event that stands for no operation, once all operations are taken."""
+        return next((e for e in self.events[self.position :] if e.kind != "mma_wait"), None)
+
     def left(self) -> Event | None:
         return self.events[self.position] if self.position < len(self.events) else None
 
@@ -87,12 +91,18 @@ class Matcher:
         rule = _RULES.get(type(operation))
         if rule is None:
             raise Mismatch(f"{occurrence.text} has no spelling that is known here")
-        start = self.position
-        event = self.left()
-        if event is not None and rule(self, occurrence):
-            return event
-        self.position = start
+        first = self.position
+        while True:
+            start = self.position
+            event = self.left()
+            if event is not None and rule(self, occurrence):
+                return event
+            self.position = start
+            if event is None or event.kind != "mma_wait":
+                break
+            self.position += 1  # a drain more than the program has only waits longer
         if kind_of(operation, self.matrix) != EVERY:
+            self.position = first
             return None
         found = f"{event.kind} {event.values} in line {event.line}" if event else "nothing"
         raise Mismatch(f"{occurrence.text} is expected, {found} is there")
