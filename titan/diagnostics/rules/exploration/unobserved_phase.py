@@ -18,8 +18,8 @@ this, whatever else the program knows by then.
 
 ## What to do
 
-Let the agent whose arrival it is, or one that allows it, wait for the phase before; or use a barrier
-for each of the two.
+Let the agent whose arrival it is, or one that allows it, wait for the phase before; or use a
+barrier for each of the two.
 
 ## Source
 
