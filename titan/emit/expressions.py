@@ -132,8 +132,9 @@ def _bound(operator: str, left: int | None, right: int | None, divisor: Expressi
         known = [bound for bound in (left, right) if bound is not None]
         return max(known) if known else None
     if operator == "-":
-        constant = isinstance(divisor, Constant)
-        return left - divisor.value if left is not None and constant else None  # type: ignore[union-attr]
+        if left is None or not isinstance(divisor, Constant):
+            return None
+        return left - divisor.value
     if left is None or right is None:
         return None
     if operator == "+":
