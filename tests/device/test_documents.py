@@ -35,7 +35,9 @@ def test_examples_of_the_cpu_back_end_run(tmp_path, monkeypatch, capsys):
     repository = root("protocols").parent
     monkeypatch.chdir(tmp_path)
     for words in found:
-        there = [str(repository / word) if X]
+        there = [
+            str(repository / w) if "/" in w and (repository / w).exists() else w for w in words
+        ]
         assert titan(there) == 0, capsys.readouterr()
         for option in ("--page", "--result"):
             if option in words:
