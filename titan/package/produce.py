@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from titan.disassembly.compile import CannotCompile, Figures, Missing, compile_package
+from titan.disassembly.compile import CannotCompile, Compiled, Figures, Missing, compile_package
 from titan.emit.write import EmissionRefused, Emitted, emit
 from titan.package.write import write_package
 from titan.pipeline.build import Limits, build
@@ -24,6 +24,7 @@ class Produced:
     """A package that was written to `folder`.
 
     `figures` are those of the toolchain; without one, `uncompiled` says why there are none.
+    `compared` says whether the machine code (PTX, GCN assembly) was compared with the sync program.
     """
 
     built: Built
@@ -31,6 +32,7 @@ class Produced:
     folder: Path
     figures: Figures | None
     uncompiled: str = ""
+    compared: str = ""
 
 
 class _Trial:
@@ -40,6 +42,7 @@ class _Trial:
         self.emitted: Emitted | None = None
         self.figures: Figures | None = None
         self.uncompiled = "" if with_toolchain else "not asked for"
+        self.compared = ""
 
     def accept(self, built: Built) -> str | None:
         """Why the source is not taken, or None."""
@@ -47,7 +50,8 @@ class _Trial:
             self.emitted = emit(built.tile, built.kernel, built.program)
             if self.uncompiled:
                 return None
-            self.figures = compile_package(self.emitted.files, built.tile.target).figures
+            compiled = compile_package(self.emitted.files, built.tile.target)
+            self.figures = compiled.figures
         except EmissionRefused as refused:
             return str(refused)
         except CannotCompile as error:
@@ -55,17 +59,30 @@ class _Trial:
         except Missing as absent:
             self.uncompiled = str(absent)
             return None
-        faults = self.figures.faults() or self._translated(built, self.emitted)
+        faults = self.figures.faults() or self._translated(built, self.emitted, compiled)
         return "; ".join(faults) if faults else None
 
-    def _translated(self, built: Built, emitted: Emitted) -> list[str]:
-        """What of the machine code is not what was verified; AMD, where all tools are there."""
+    def _translated(self, built: Built, emitted: Emitted, compiled: Compiled) -> list[str]:
+        """What of the machine code is not what was verified; `compared` tells what was done."""
         from titan.disassembly import gcn_compile, gcn_package
+        from titan.disassembly.expected import TooLong
+        from titan.disassembly.machine import Unsupported
+        from titan.disassembly.translation import translation
 
-        if not built.tile.target.startswith("gfx") or gcn_compile.missing_tools():
+        if built.tile.target.startswith("gfx"):
+            missing = gcn_compile.missing_tools()
+            self.compared = f"no: {', '.join(missing)} missing" if missing else "machine code"
+            kinds = dict(built.kernel.placement.kinds)
+            return [] if missing else gcn_package.faults(
+                emitted.files, emitted.manifest, built.tile, built.program, kinds
+            )  # fmt: skip
+        try:
+            found = translation(built.tile, built.program, emitted.manifest, compiled)
+        except (Unsupported, TooLong) as reason:
+            self.compared = f"no: {reason}"
             return []
-        kinds = dict(built.kernel.placement.kinds)
-        return gcn_package.faults(emitted.files, emitted.manifest, built.tile, built.program, kinds)
+        self.compared = f"PTX, {found.events:,} events of {found.threads} threads"
+        return found.faults
 
 
 def produce(
@@ -85,4 +102,4 @@ def produce(
     assert trial.emitted is not None
     folder = parent / f"{tile.name}-{tile.target}"
     write_package(folder, built, trial.emitted)
-    return Produced(built, trial.emitted, folder, trial.figures, trial.uncompiled)
+    return Produced(built, trial.emitted, folder, trial.figures, trial.uncompiled, trial.compared)

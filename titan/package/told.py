@@ -45,6 +45,7 @@ def as_data(path: str, produced: Produced) -> dict[str, Any]:
         "resources": produced.emitted.manifest.get("resources", {}),
         "registers": produced.figures.registers if produced.figures else None,
         "spill_bytes": produced.figures.spill_bytes if produced.figures else None,
+        "compared": produced.compared,
         "refused": [{"shape": s.shape.name, "reason": s.reason} for s in refused(built.steps)],
         "seconds": round(built.seconds, 3),
     }
@@ -84,4 +85,7 @@ def compiled_words(produced: Produced) -> str:
     figures = produced.figures
     if figures is None:
         return f"no: {produced.uncompiled}"
-    return f"{figures.registers} registers at entry, no spills, no remarks"
+    return (
+        f"{figures.registers} registers at entry, no spills, no remarks; "
+        f"compared with the sync program: {produced.compared}"
+    )
