@@ -161,6 +161,7 @@ inline void wait_phase(const void *pointer, std::uint32_t parity) {
     block("parity " + std::to_string(parity) + " of the mbarrier at offset " +
           std::to_string(place.offset));
   }
+  current->waited_unfenced = true;
 }
 
 void barrier_create(const void *barrier, std::uint32_t count, int line) {
@@ -191,7 +192,9 @@ void barrier_remote(const void *barrier, std::uint32_t cta, int line) {
 
 bool barrier_test(const void *barrier, std::uint32_t parity, int line) {
   primitive("barrier_try_wait", line);
-  return test_phase(barrier, parity);
+  const bool over = test_phase(barrier, parity);
+  current->waited_unfenced = current->waited_unfenced || over;
+  return over;
 }
 
 void barrier_block(const void *barrier, std::uint32_t parity, int line) {
@@ -300,6 +303,7 @@ void cluster_barrier(int line) {
   Thread &self = primitive("cluster_sync", line);
   publish_barriers(self, false);
   if (meet(cluster_meeting, self.slot, "cluster_sync", "cluster")) part(cluster_meeting);
+  self.waited_unfenced = true;
 }
 
 bool elect(int line) {
@@ -317,7 +321,10 @@ void named_barrier(const char *name, int line, int id, int count, bool wait) {
   named_barrier_here(id, count, wait);
 }
 
-void block_barrier(int line) { named_barrier("block_sync", line, 0, settings.block, true); }
+void block_barrier(int line) {
+  named_barrier("block_sync", line, 0, settings.block, true);
+  current->waited_unfenced = true;
+}
 
 // -------------------------------------------------------------------------- register pool
 

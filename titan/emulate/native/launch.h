@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "matrices.h"
+#include "tensor_memory.h"
 
 namespace titan::emulation {
 
@@ -101,10 +101,12 @@ inline void leave() {
   self.primitive = "exit";
   check_bulk_at_exit(self);
   check_matrices_at_exit(self);
+  check_tensor_at_exit(self);
   rest(self, State::done);
   bool last = true;
   for (int i = 0; i < settings.block; ++i)
     last = last && threads[self.cta * settings.block + i]->state == State::done;
+  if (last) check_tensor_at_end(self);
   if (last)
     for (const auto &operation : engine) {
       const auto *load = dynamic_cast<const TensorLoad *>(operation.get());
@@ -139,6 +141,7 @@ inline void prepare_tables() {
   cluster_meeting = Meeting{settings.block * ctas, {}, 0, 0, {}, {}};
   exchanges.assign(warps, Exchange{});
   pools.assign(ctas, Pool{0, std::vector<int>(per_cta, entry_registers()), {}});
+  prepare_tensor_memory(ctas, settings.block * ctas);
   groups.assign(per_cta * ctas, Group{});
   for (int i = 0; i < per_cta * ctas; ++i)
     groups[i].first_slot = i / per_cta * settings.block + i % per_cta * group_threads;

@@ -88,6 +88,7 @@ struct Thread {
   std::vector<std::pair<int, int>> read;        // (CTA, unit): not yet fenced
   std::deque<std::shared_ptr<BulkGroup>> bulk;  // committed groups, oldest first
   std::shared_ptr<BulkGroup> open;              // operations not yet committed
+  bool waited_unfenced = false;  // a wait since the last tensor_fence_after
   int retired = 0;  // bulk groups no longer listed
   int awaited = 0;  // groups, from the first, whose reads a wait has covered
 

@@ -65,6 +65,15 @@ void matrix_fence(int line);
 void matrix_commit(int line);
 void matrix_wait(int line, int pending);
 
+void tensor_allocate(void *slot, int columns, int line);
+void tensor_free(std::uint32_t address, int columns, int line);
+void tensor_multiplication(std::uint32_t d, const Instruction &said, int line);
+void tensor_arrival(const void *barrier, int line);
+void tensor_fetch(const char *name, int line, float *registers, std::uint32_t address, int columns,
+                  int rows);
+void tensor_wait(int line);
+void tensor_fence(bool after, int line);
+
 // The launch: argument `number` as the kernel's parameter asks for it, and the whole run.
 int given_map(int number);
 void *given_pointer(int number);

@@ -1,4 +1,4 @@
-// The names of the device header of sm_90a with their meaning on a CPU, written from the PTX ISA
+// The names of the device header of sm_90a (and, below, of sm_100a) with their meaning on a CPU, written from the PTX ISA
 // and from that header's comments, not from its instructions. A kernel that includes
 // "titan_device.cuh" gets this file when it is compiled for emulation.
 #ifndef TITAN_DEVICE_CUH
@@ -401,6 +401,8 @@ inline void wgmma_rs(float (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate
 }
 
 }  // namespace titan
+
+#include "titan_tcgen05.h"
 
 #undef TITAN_LINE
 #endif  // TITAN_DEVICE_CUH
