@@ -51,6 +51,109 @@ struct same { TITAN_CONSTANT bool value = false; };
 template <class First>
 struct same<First, First> { TITAN_CONSTANT bool value = true; };
 
+// ----------------------------------------------------------- what a runner may ask for with -D
+
+// None of it is part of an emitted kernel: without these names nothing below is compiled. With them
+// the host finds the symbols by name (titan/device/hooks.py) and must fill them before the launch.
+//
+// TITAN_DISTURB: each thread of a chosen warp sleeps around every synchronising primitive, for a
+//   time drawn from a hash of seed, thread, place and clock. Where all lanes have to come together
+//   they draw the same number.
+// TITAN_MEASURE: cycles that each warp spends in `barrier_wait`, and how many waits that were.
+// TITAN_PROGRESS: where each warp of the first CTAs waits, or waited last, in memory that the host
+//   sees while the kernel hangs.
+#if defined(TITAN_DISTURB)
+// Seed, mask of warps (warp w: bit w % 32), longest sleep in nanoseconds, one sleep of how many.
+extern "C" {
+__device__ u32 titan_disturbance[4];
+}
+TITAN_DEVICE u32 drawn_sleep(u32 place) {
+  u32 hash = titan_disturbance[0] + 0x9e3779b9u * (place + 64u * threadIdx.x) + (u32)clock();
+  hash = (hash ^ blockIdx.x ^ (hash >> 16)) * 0x85ebca6bu;
+  hash = (hash ^ (hash >> 13)) * 0xc2b2ae35u;
+  hash ^= hash >> 16;
+  const bool chosen = (titan_disturbance[1] >> (threadIdx.x / 32 % 32) & 1u) != 0;
+  const bool now = chosen && (hash >> 16) % titan_disturbance[3] == 0;
+  return now ? (hash & 0xffffu) * (titan_disturbance[2] >> 8) >> 8 : 0u;
+}
+// No branch: a warp stays as converged as it was.
+TITAN_DEVICE void disturb(u32 place) { __nanosleep(drawn_sleep(place)); }
+TITAN_DEVICE void disturb_warp(u32 place) {
+  __nanosleep(__shfl_sync(0xffffffffu, drawn_sleep(place), 0));
+}
+#else
+TITAN_DEVICE void disturb(u32) {}
+TITAN_DEVICE void disturb_warp(u32) {}
+#endif
+
+#if defined(TITAN_MEASURE)
+// Of warp w: cycles at 2 w, waits at 2 w + 1; over all CTAs.
+extern "C" {
+__device__ u64 titan_waited[64];
+}
+#endif
+
+#if defined(TITAN_PROGRESS)
+// Where the records lie (host memory, mapped; behind them the address of the shared memory), for
+// how many CTAs (8 at most), and how often each warp of these has waited at each barrier (by the
+// number of the barrier's 8 bytes, modulo 64).
+extern "C" {
+__device__ u32* titan_progress;
+__device__ u32 titan_progress_ctas;
+__device__ u32 titan_turns[8 * 32 * 64];
+}
+TITAN_DEVICE bool reports() { return blockIdx.x < titan_progress_ctas && blockIdx.x < 8; }
+TITAN_DEVICE u32 record_index() { return blockIdx.x * 32 + threadIdx.x / 32 % 32; }
+TITAN_DEVICE u32& turns_at(u32 address) {
+  return titan_turns[record_index() * 64 + (address >> 3) % 64];
+}
+// Record of a warp: 1 waiting or 2 done, address of the barrier, parity, earlier waits there.
+TITAN_DEVICE void report(u32 state, u32 address, u32 parity, u32 turn) {
+  volatile u32* record = titan_progress + 4 * record_index();
+  record[1] = address;
+  record[2] = parity;
+  record[3] = turn;
+  record[0] = state;
+  __threadfence_system();
+}
+#endif
+
+// One lane of those that are here together.
+TITAN_DEVICE bool first_here() {
+  const u32 below = (1u << (threadIdx.x & 31u)) - 1u;
+  return (__activemask() & below) == 0;
+}
+
+// Around a wait; `wait_begins` gives what `wait_ends` needs.
+TITAN_DEVICE u64 wait_begins(u32 address, u32 parity) {
+  disturb(1);
+#if defined(TITAN_PROGRESS)
+  if (first_here() && reports()) report(1, address, parity, turns_at(address));
+#endif
+#if defined(TITAN_MEASURE)
+  return (u64)clock64();
+#else
+  return 0;
+#endif
+}
+
+TITAN_DEVICE void wait_ends(u32 address, u32 parity, u64 begun) {
+#if defined(TITAN_MEASURE)
+  if (first_here()) {
+    u64* const mine = titan_waited + threadIdx.x / 32 % 32 * 2;
+    atomicAdd(mine, (u64)clock64() - begun);
+    atomicAdd(mine + 1, (u64)1);
+  }
+#endif
+#if defined(TITAN_PROGRESS)
+  if (first_here() && reports()) {
+    report(2, address, parity, turns_at(address));
+    turns_at(address) += 1;
+  }
+#endif
+  disturb(2);
+}
+
 // ---------------------------------------------------------------------- threads and groups
 
 TITAN_DEVICE int thread_index() { return (int)threadIdx.x; }
@@ -72,16 +175,24 @@ TITAN_DEVICE bool elect_one() {
 
 TITAN_DEVICE void warp_sync() { __syncwarp(); }
 // All threads of the CTA.
-TITAN_DEVICE void block_sync() { __syncthreads(); }
+TITAN_DEVICE void block_sync() {
+  disturb_warp(3);
+  __syncthreads();
+  disturb_warp(4);
+}
 
 // `bar.sync`: the first `threads` arriving threads of the CTA meet at hardware barrier `id`.
 TITAN_DEVICE void named_barrier_sync(int id, int threads) {
+  disturb_warp(5);
   asm volatile("bar.sync %0, %1;\n" ::"r"(id), "r"(threads) : "memory");
+  disturb_warp(6);
 }
 
 // `bar.arrive`: counts as `named_barrier_sync` does, and goes on at once.
 TITAN_DEVICE void named_barrier_arrive(int id, int threads) {
+  disturb_warp(7);
   asm volatile("bar.arrive %0, %1;\n" ::"r"(id), "r"(threads) : "memory");
+  disturb_warp(8);
 }
 
 TITAN_DEVICE u32 cluster_rank() {
@@ -92,9 +203,11 @@ TITAN_DEVICE u32 cluster_rank() {
 
 // All threads of the cluster. PTX: barrier.cluster.
 TITAN_DEVICE void cluster_sync() {
+  disturb_warp(9);
   asm volatile(
       "barrier.cluster.arrive.release.aligned;\n barrier.cluster.wait.acquire.aligned;\n" ::
           : "memory");
+  disturb_warp(10);
 }
 
 // Registers of each thread of the warpgroup: all four warps execute it. PTX: setmaxnreg.
@@ -129,6 +242,11 @@ TITAN_DEVICE u32 map_shared(const void* pointer, u32 cta) {
 
 // Swizzled tiles and their descriptors hold only where the CTA's memory starts at such a multiple.
 TITAN_DEVICE void require_alignment(const void* pointer, u32 bytes) {
+#if defined(TITAN_PROGRESS)
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    *(volatile u32*)(titan_progress + 4 * 8 * 32) = shared_address(pointer);
+  }
+#endif
   if (shared_address(pointer) % bytes != 0) trap();
 }
 
@@ -155,7 +273,9 @@ TITAN_DEVICE void store_shared64(void* pointer, u64 value) { *(u64*)pointer = va
 // Generic accesses before it, and accesses of the engines (bulk copies, wgmma) after it, of shared
 // memory, in this order. Every thread that made the accesses executes it. PTX: fence.proxy.async.
 TITAN_DEVICE void fence_proxy_async() {
+  disturb(11);
   asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+  disturb(12);
 }
 
 // ------------------------------------------------------------------------------ mbarriers
@@ -173,31 +293,39 @@ TITAN_DEVICE void fence_barrier_init() {
 
 // One arrival by this thread; releases what it did before to the CTA.
 TITAN_DEVICE void barrier_arrive(u64* barrier) {
+  disturb(13);
   asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];\n" ::"r"(
                    shared_address(barrier))
                : "memory");
+  disturb(14);
 }
 
 // First `bytes` more to wait for, then one arrival.
 TITAN_DEVICE void barrier_arrive_expect(u64* barrier, u32 bytes) {
+  disturb(15);
   asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;\n" ::"r"(
                    shared_address(barrier)),
                "r"(bytes)
                : "memory");
+  disturb(16);
 }
 
 TITAN_DEVICE void barrier_expect(u64* barrier, u32 bytes) {
+  disturb(17);
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;\n" ::"r"(
                    shared_address(barrier)),
                "r"(bytes)
                : "memory");
+  disturb(18);
 }
 
 // One arrival at the barrier that lies at the same place in CTA `cta` of the cluster.
 TITAN_DEVICE void barrier_arrive_remote(u64* barrier, u32 cta) {
+  disturb(19);
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];\n" ::"r"(
                    map_shared(barrier, cta))
                : "memory");
+  disturb(20);
 }
 
 TITAN_DEVICE bool barrier_try_wait(u64* barrier, u32 parity) {
@@ -227,14 +355,18 @@ TITAN_DEVICE bool barrier_try_wait_cluster(u64* barrier, u32 parity) {
 // Until the phase whose lowest bit is `parity` is complete (a fresh barrier counts as complete for
 // parity 1).
 TITAN_DEVICE void barrier_wait(u64* barrier, u32 parity) {
+  const u64 begun = wait_begins(shared_address(barrier), parity);
   while (!barrier_try_wait(barrier, parity)) {
   }
+  wait_ends(shared_address(barrier), parity, begun);
 }
 
 // The same, where the arrivals come from other CTAs of the cluster.
 TITAN_DEVICE void barrier_wait_cluster(u64* barrier, u32 parity) {
+  const u64 begun = wait_begins(shared_address(barrier), parity);
   while (!barrier_try_wait_cluster(barrier, parity)) {
   }
+  wait_ends(shared_address(barrier), parity, begun);
 }
 
 // ---------------------------------------------------------------------- bulk tensor copies
@@ -251,25 +383,31 @@ TITAN_DEVICE void prefetch_tensor_map(const TensorMap* map) {
 //   group takes up all stores of this thread until `bulk_commit`.
 #define TITAN_TENSOR_COPIES(RANK, PARAMETERS, VALUES, LOAD, MULTICAST, STORE)                       \
   TITAN_DEVICE void tensor_load(void* destination, const TensorMap* map, u64* barrier, PARAMETERS) { \
+    disturb(21);                                                                                   \
     asm volatile("cp.async.bulk.tensor." RANK                                                      \
                  ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {" LOAD      \
                  "}], [%2];\n" ::"r"(shared_address(destination)),                                 \
                  "l"((u64)map), "r"(shared_address(barrier)), VALUES                               \
                  : "memory");                                                                      \
+    disturb(22);                                                                                   \
   }                                                                                                \
   TITAN_DEVICE void tensor_load_multicast(void* destination, const TensorMap* map, u64* barrier,   \
                                           PARAMETERS, u16 mask) {                                  \
+    disturb(23);                                                                                   \
     asm volatile("cp.async.bulk.tensor." RANK                                                      \
                  ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"     \
                  " [%0], [%1, {" MULTICAST "}], [%2], %3;\n" ::"r"(shared_address(destination)),   \
                  "l"((u64)map), "r"(shared_address(barrier)), "h"(mask), VALUES                    \
                  : "memory");                                                                      \
+    disturb(24);                                                                                   \
   }                                                                                                \
   TITAN_DEVICE void tensor_store(const TensorMap* map, const void* source, PARAMETERS) {            \
+    disturb(25);                                                                                   \
     asm volatile("cp.async.bulk.tensor." RANK ".global.shared::cta.tile.bulk_group [%1, {" STORE   \
                  "}], [%0];\n" ::"r"(shared_address(source)),                                      \
                  "l"((u64)map), VALUES                                                             \
                  : "memory");                                                                      \
+    disturb(26);                                                                                   \
   }
 #define TITAN_COMMA ,
 TITAN_TENSOR_COPIES("2d", int c0 TITAN_COMMA int c1, "r"(c0) TITAN_COMMA "r"(c1), "%3, %4",
@@ -284,18 +422,25 @@ TITAN_TENSOR_COPIES("4d", int c0 TITAN_COMMA int c1 TITAN_COMMA int c2 TITAN_COM
 #undef TITAN_COMMA
 
 // The stores of this thread since the last one become a group. PTX: cp.async.bulk.commit_group.
-TITAN_DEVICE void bulk_commit() { asm volatile("cp.async.bulk.commit_group;\n" ::: "memory"); }
+TITAN_DEVICE void bulk_commit() {
+  disturb(27);
+  asm volatile("cp.async.bulk.commit_group;\n" ::: "memory");
+}
 
 // Until at most `Pending` groups of this thread are unfinished.
 template <int Pending>
 TITAN_DEVICE void bulk_wait() {
+  disturb(28);
   asm volatile("cp.async.bulk.wait_group %0;\n" ::"n"(Pending) : "memory");
+  disturb(29);
 }
 
 // Until at most `Pending` groups of this thread still read shared memory.
 template <int Pending>
 TITAN_DEVICE void bulk_wait_read() {
+  disturb(30);
   asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(Pending) : "memory");
+  disturb(31);
 }
 
 // ---------------------------------------------------------------- numbers and element types
@@ -492,15 +637,21 @@ TITAN_DEVICE int larger(int first, int second) { return first > second ? first :
 // --------------------------------------------------------------------------------- wgmma
 
 // Before the first wgmma of a series: registers that this thread wrote are seen by it.
-TITAN_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
+TITAN_DEVICE void wgmma_fence() {
+  disturb_warp(32);
+  asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory");
+}
 TITAN_DEVICE void wgmma_commit() {
+  disturb_warp(33);
   asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
 }
 // Until at most `Pending` groups of the warpgroup are unfinished.
 template <int Pending>
 TITAN_DEVICE void wgmma_wait() {
   static_assert(Pending >= 0 && Pending <= 7, "wgmma.wait_group");
+  disturb_warp(34);
   asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(Pending) : "memory");
+  disturb_warp(35);
 }
 
 // Registers that a wgmma uses between issue and wait: the compiler may not move their reads and

@@ -75,8 +75,8 @@ def test_a_hang_takes_one_run_with_it(package):
     """A child that hangs in its second run; the ones behind it follow in a new child."""
     code = (
         "import json, sys, time\njob = json.loads(sys.stdin.readline())\n"
-        "for n, sizes in enumerate(job['sizes']):\n"
-        "  print(json.dumps({'kind': 'begin', 'sizes': sizes}), flush=True)\n"
+        "for n, case in enumerate(job['cases']):\n"
+        "  print(json.dumps({'kind': 'begin', 'sizes': case['sizes']}), flush=True)\n"
         "  if n == 1: time.sleep(60)\n"
         "  print(json.dumps({'kind': 'run', 'state': 'correct', 'told': ''}), flush=True)\n"
     )

@@ -24,7 +24,7 @@ if job["kind"] == "litmus":
     histogram = [0] * (manifest["outcomes"]["incomplete_bucket"] + 1)
     histogram[0] = 100
     print(json.dumps({"kind": "counts", "histogram": histogram, "seconds": 0.1, "seed": 1}))
-for sizes in job.get("sizes", []):
+for sizes in job.get("sizes") or [case["sizes"] for case in job.get("cases", [])]:
     if job["kind"] == "check":
         print(json.dumps({"kind": "begin", "sizes": sizes}))
         bad = job.get("variant", "safe") != "safe"

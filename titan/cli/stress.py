@@ -53,6 +53,7 @@ def stress(
     """
     from titan.device import litmus
     from titan.device.__main__ import write_whole
+    from titan.device.spread import devices
     from titan.device.stress import Run, document
     from titan.device.stress import stress as run_all
 
@@ -72,7 +73,9 @@ def stress(
     with _packages(paths, depths or (2, 3, 4, 5)) as folders:
         if not folders:
             raise click.UsageError("no packages and no tile files there")
-        runs = list(run_all(folders, backend, range(seeds), tell, unsafe=not safe_only))
+        every = range(seeds)
+        places = devices(facts)
+        runs = list(run_all(folders, backend, every, tell, unsafe=not safe_only, places=places))
     data = document(facts, runs)
     if result is not None:
         write_whole(result, json.dumps(data, indent=1) + "\n")

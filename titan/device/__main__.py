@@ -21,6 +21,7 @@ from typing import Any
 
 from titan.device import litmus
 from titan.device.page import page
+from titan.device.spread import devices
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,7 +71,8 @@ def run_folder(
     def tell(number: int, row: litmus.Row) -> None:
         print(line(number + 1, len(paths), row), flush=True)
 
-    rows = list(litmus.run_tests(paths, seconds, seed, scale, log, tell))
+    places = devices(facts)
+    rows = list(litmus.run_tests(paths, seconds, seed, scale, log, tell, places))
     data = litmus.document(facts, rows)
     for path, text in ((result, json.dumps(data, indent=1) + "\n"), (html, page(data))):
         if path is not None:

@@ -7,6 +7,7 @@ the driver library itself. Source: CUDA driver API.
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ DATA_TYPES = {"e4m3": 0, "e5m2": 0, "u8": 0, "u32": 2, "i32": 3, "f16": 6, "f32"
 SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 PROMOTE_256B = 3  # CUtensorMapL2promotion
 CLUSTER_DIMENSION = 4  # CUlaunchAttributeID
-SHARED_BYTES_MAX_ATTRIBUTE = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+HOST_REGISTER_DEVICEMAP = 2  # CU_MEMHOSTREGISTER_DEVICEMAP
 
 
 class DeviceError(Exception):
@@ -88,6 +89,40 @@ class Module:
         if shared_bytes:
             found.max_dynamic_shared_size_bytes = shared_bytes
         return found
+
+    def write(self, symbol: str, data: bytes) -> None:
+        """Fill a `__device__` variable."""
+        place = ctypes.c_uint64(int(self.module.get_global(symbol).ptr))
+        code = driver().cuMemcpyHtoD_v2(place, data, ctypes.c_size_t(len(data)))
+        checked(code, symbol)
+
+    def read(self, symbol: str, size: int) -> bytes:
+        """The bytes of a `__device__` variable."""
+        place = ctypes.c_uint64(int(self.module.get_global(symbol).ptr))
+        data = ctypes.create_string_buffer(size)
+        checked(driver().cuMemcpyDtoH_v2(data, place, ctypes.c_size_t(size)), symbol)
+        return data.raw
+
+
+class SharedFile:
+    """A file mapped into this process and into the device: what a kernel writes there stays when
+    the process is killed. Raises DeviceError where the driver cannot register it."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("r+b") as file:
+            self.memory = mmap.mmap(file.fileno(), 0)
+        self.view = (ctypes.c_char * len(self.memory)).from_buffer(self.memory)
+        host = ctypes.c_void_p(ctypes.addressof(self.view))
+        cuda, size = driver(), ctypes.c_size_t(len(self.memory))
+        code = cuda.cuMemHostRegister_v2(host, size, ctypes.c_uint(HOST_REGISTER_DEVICEMAP))
+        checked(code, "registering the file of progress")
+        address = ctypes.c_uint64()
+        code = cuda.cuMemHostGetDevicePointer_v2(ctypes.byref(address), host, ctypes.c_uint(0))
+        checked(code, "address of the file of progress")
+        self.address = int(address.value)
+
+    def clear(self) -> None:
+        self.memory[:] = bytes(len(self.memory))
 
 
 class _LaunchAttributeValue(ctypes.Union):
@@ -167,10 +202,15 @@ def facts() -> dict[str, Any]:
     runtime = cupy.cuda.runtime
     number = cupy.cuda.Device().id
     properties = runtime.getDeviceProperties(number)
+    names = [
+        runtime.getDeviceProperties(other)["name"].decode()
+        for other in range(runtime.getDeviceCount())
+    ]
     return {
         "name": properties["name"].decode(),
         "backend": "gpu",
-        "count": runtime.getDeviceCount(),
+        "count": len(names),
+        "names": names,
         "compute_capability": f"{properties['major']}.{properties['minor']}",
         "multiprocessors": properties["multiProcessorCount"],
         "clock_khz": properties["clockRate"],

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from titan.device.outcomes import BadManifest, Verdict, judge
+from titan.device.spread import spread
 from titan.device.watchdog import Log, run_job
 
 HANG_SECONDS = 120.0
@@ -52,15 +53,20 @@ def run_tests(
     scale: float = 1.0,
     log: Path | None = None,
     tell: Callable[[int, Row], None] = lambda number, row: None,
+    places: Sequence[str] = (),
     **options: Any,
 ) -> Iterator[Row]:
-    """The rows as they come; `options` go to the watchdog."""
+    """The rows as they come; `places`: GPUs, where there are several; `options`: the watchdog's."""
     with (
         tempfile.TemporaryDirectory(prefix="titan-") as folder,
         Log(log or Path(folder) / "log.jsonl") as kept,
     ):
-        for number, path in enumerate(paths):
-            row = run_test(path, seconds, seed, scale, kept, **options)
+
+        def run_one(path: Path, place: str | None) -> Iterator[Row]:
+            more = {**options, "device": place} if place else options
+            yield run_test(path, seconds, seed, scale, kept, **more)
+
+        for number, row in enumerate(spread(paths, run_one, places)):
             tell(number, row)
             yield row
 

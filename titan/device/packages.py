@@ -8,11 +8,13 @@ source under a hostile scheduler, so that everything but the device can be tried
 from __future__ import annotations
 
 import json
+import struct
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from titan.device import hooks
 from titan.device.plan import Launch, plan
 from titan.device.variants import SAFE, variants
 
@@ -36,13 +38,23 @@ def read(folder: Path, variant: str) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def check(job: Mapping[str, Any]) -> Iterator[Record]:
-    """One record for each size: how far the outputs are from what they should be."""
+    """One record for each case: how far the outputs are from what they should be.
+
+    A case has `sizes`, and `seed` and `policy` where they differ from the job's.
+    """
     folder = Path(job["folder"])
     manifest, files = read(folder, job.get("variant", SAFE))
-    run = _on_cpu if job["backend"] == "cpu" else _on_gpu
-    for sizes in job["sizes"]:
-        yield {"kind": "begin", "sizes": sizes}
-        yield {"kind": "run", "sizes": sizes, **run(manifest, files, sizes, job)}
+    cpu = job["backend"] == "cpu"
+    device = None if cpu else Compiled(manifest, files, job.get("progress"))
+    for case in job.get("cases") or [{"sizes": sizes} for sizes in job["sizes"]]:
+        full = {**job, **case}
+        yield {"kind": "begin", "sizes": case["sizes"]}
+        found = (
+            _on_cpu(manifest, files, case["sizes"], full)
+            if device is None
+            else _on_gpu(device, case["sizes"], full)
+        )
+        yield {"kind": "run", "sizes": case["sizes"], **found}
 
 
 def _on_cpu(
@@ -77,29 +89,68 @@ def _finite(number: float) -> float | str:
 # ------------------------------------------------------------------------------------ the GPU
 
 
+class Compiled:
+    """A package's source, compiled once for each set of definitions."""
+
+    def __init__(
+        self, manifest: Mapping[str, Any], files: Mapping[str, str], progress: str | None = None
+    ) -> None:
+        self.manifest, self.files = manifest, files
+        self.modules: dict[tuple[str, ...], Any] = {}
+        self.progress = Path(progress) if progress else None
+        self.shared: Any = None
+
+    def module(self, defines: tuple[str, ...] = ()) -> Any:
+        import tempfile
+
+        from titan.device.gpu import Module
+
+        if defines not in self.modules:
+            with tempfile.TemporaryDirectory(prefix="titan-") as folder:
+                for name, text in self.files.items():
+                    (Path(folder) / name).write_text(text, encoding="utf-8")
+                source = Path(folder) / str(self.manifest["source"])
+                target = str(self.manifest["target"])
+                self.modules[defines] = Module(source, target, (), defines)
+        return self.modules[defines]
+
+    def arm(self, level: hooks.Level, seed: int) -> Any:
+        """The module of a level, its variables filled for the next launch."""
+        from titan.device.gpu import SharedFile
+
+        reports = self.progress is not None
+        defines = tuple(name for name in level.defines if reports or name != hooks.PROGRESS)
+        module = self.module(defines)
+        if hooks.DISTURB in defines:
+            words = level.disturbance(seed)
+            module.write("titan_disturbance", struct.pack("<4I", *words))
+        if hooks.MEASURE in defines:
+            module.write("titan_waited", bytes(hooks.WAITED.size))
+        if hooks.PROGRESS in defines and self.progress is not None:
+            self.shared = self.shared or SharedFile(self.progress)
+            self.shared.clear()
+            module.write("titan_progress", struct.pack("<Q", self.shared.address))
+            module.write("titan_progress_ctas", struct.pack("<I", hooks.CTAS))
+            module.write("titan_turns", bytes(hooks.TURNS_BYTES))
+        return module
+
+
 class OnGpu:
     """A compiled kernel with its tensors for one size."""
 
     def __init__(
-        self, manifest: Mapping[str, Any], files: Mapping[str, str], sizes: Mapping[str, int],
-        inputs: Mapping[str, Any], defines: tuple[str, ...] = (),
+        self, manifest: Mapping[str, Any], module: Any, sizes: Mapping[str, int],
+        inputs: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        import tempfile
-
         import numpy
 
-        from titan.device.gpu import Module, Prepared, facts, library
+        from titan.device.gpu import Prepared, facts, library
         from titan.tile.dtypes import encode
 
         self.cupy = library()
         processors = int(facts()["multiprocessors"])
         self.launch: Launch = plan(manifest, sizes, processors)
-        with tempfile.TemporaryDirectory(prefix="titan-") as folder:
-            for name, text in files.items():
-                (Path(folder) / name).write_text(text, encoding="utf-8")
-            source = Path(folder) / str(manifest["source"])
-            module = Module(source, str(manifest["target"]), (), defines)
-            function = module.function(self.launch.entry, self.launch.shared_bytes)
+        function = module.function(self.launch.entry, self.launch.shared_bytes)
         self.module = module
         self.arrays: dict[str, Any] = {}
         for tensor in self.launch.tensors:
@@ -132,17 +183,19 @@ class OnGpu:
         return found
 
 
-def _on_gpu(
-    manifest: Mapping[str, Any], files: dict[str, str], sizes: dict[str, int], job: Any
-) -> Record:
+def _on_gpu(compiled: Compiled, sizes: dict[str, int], job: Mapping[str, Any]) -> Record:
     from titan.emulate.compare import difference, sample_inputs
     from titan.tile.semantics import run as meaning
     from titan.tile.stored import from_data
 
+    manifest = compiled.manifest
     tile = from_data(manifest["program"])
     inputs = sample_inputs(tile, sizes, int(job["seed"]))
+    known = {level.name: level for level in hooks.levels(manifest)}
+    level = known.get(str(job["policy"]), hooks.Level("quiet"))
     begin = time.monotonic()
-    made = OnGpu(manifest, files, sizes, inputs, tuple(job.get("defines", ())))
+    module = compiled.arm(level, int(job["seed"]))
+    made = OnGpu(manifest, module, sizes, inputs)
     made.run()
     outputs = made.outputs()
     seconds = _since(begin)
@@ -153,7 +206,12 @@ def _on_gpu(
     )
     state = "correct" if worst.same else "wrong"
     told = "" if worst.same else worst.told()
-    return {"state": state, "error": _finite(worst.error), "told": told, "seconds": seconds}
+    found: Record = {
+        "state": state, "error": _finite(worst.error), "told": told, "seconds": seconds,
+    }  # fmt: skip
+    if hooks.MEASURE in level.defines:
+        found["waits"] = hooks.waits(manifest, module.read("titan_waited", hooks.WAITED.size))
+    return found
 
 
 def measure(job: Mapping[str, Any]) -> Iterator[Record]:
@@ -165,9 +223,10 @@ def measure(job: Mapping[str, Any]) -> Iterator[Record]:
 
     manifest, files = read(Path(job["folder"]), SAFE)
     tile = from_data(manifest["program"])
+    module = Compiled(manifest, files).module()
     for sizes in job["sizes"]:
         yield {"kind": "begin", "sizes": sizes}
-        made = OnGpu(manifest, files, sizes, sample_inputs(tile, sizes, 0))
+        made = OnGpu(manifest, module, sizes, sample_inputs(tile, sizes, 0))
         cupy = made.cupy
         flush = cupy.empty(L2_FLUSH_BYTES, dtype="uint8")
         for _ in range(3):

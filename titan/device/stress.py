@@ -1,10 +1,11 @@
 """Does the emitted pipeline survive the adversary, and does what is unsafe visibly fail?
 
 Every package runs in all its variants (the safe one, and each that breaks one rule of the protocol)
-over sizes below, at and beyond the depth of its rings, whole and ragged tiles, several seeds, and,
-on the CPU back end, several hostile schedulers. A run is correct, wrong (numbers), a fault (the
-emulation saw what no kernel may do) or hung. The safe variant has to be correct every time; how
-often each unsafe one was seen to fail is the other result. Source: seed evaluation plan, A1 to A5.
+over sizes below, at and beyond the depth of its rings, whole and ragged tiles, several seeds, and
+several hostile schedulers (CPU back end) or levels of disturbance (GPU). A run is correct, wrong
+(numbers), a fault (the emulation saw what no kernel may do) or hung. The safe variant has to be
+correct every time; how often each unsafe one was seen to fail is the other result.
+Source: seed evaluation plan, A1 to A5.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from titan.device.expressions import BadExpression, evaluate
+from titan.device.hooks import levels, new_progress, read_progress, told
 from titan.device.plan import Unlaunchable, plan
+from titan.device.spread import spread
 from titan.device.variants import SAFE, variants
 from titan.device.watchdog import run_job
 
 POLICIES = ("uniform", "latest", "starve:consumer", "starve:producer", "priority")
-RUN_SECONDS = 60.0
+RUN_SECONDS = 30.0
 BAD = ("wrong", "fault", "hung", "failed")
 
 
@@ -39,6 +42,7 @@ class Run:
     state: str
     told: str = ""
     seconds: float = 0.0
+    waits: tuple[dict[str, Any], ...] = ()
 
 
 def sizes_for(manifest: Mapping[str, Any], depth: int) -> list[dict[str, int]]:
@@ -79,56 +83,91 @@ def stress(
     policies: Sequence[str] = POLICIES,
     unsafe: bool = True,
     seconds: float = RUN_SECONDS,
+    places: Sequence[str] = (),
     **options: Any,
 ) -> Iterator[Run]:
-    """All runs, as they come; `options` go to the watchdog."""
+    """All runs, as they come; `seconds` is the limit of one, `options` go to the watchdog.
+
+    One child for each variant goes through all seeds, policies and sizes. On a GPU the policies are
+    the levels of disturbance that fit the kernel; `places`: the GPUs, where there are several.
+    """
+    jobs: list[_Job] = []
     for folder in folders:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         source = (folder / str(manifest["source"])).read_text(encoding="utf-8")
-        names = list(variants(source)) if unsafe else [SAFE]
         depth = max((int(ring["depth"]) for ring in manifest["rings"]), default=1)
-        sizes = sizes_for(manifest, depth)
-        hostile = policies if backend == "cpu" else ("device",)
-        for variant, seed, policy in itertools.product(names, seeds, hostile):
+        hostile = policies if backend == "cpu" else [level.name for level in levels(manifest)]
+        cases = [
+            {"sizes": sizes, "seed": seed, "policy": policy}
+            for seed, policy, sizes in itertools.product(seeds, hostile, sizes_for(manifest, depth))
+        ]
+        known = variants(source)
+        for variant in known if unsafe else [SAFE]:
             job = {
                 "kind": "check", "folder": str(folder), "variant": variant, "backend": backend,
-                "sizes": sizes, "seed": seed, "policy": policy,
             }  # fmt: skip
-            for run in _runs(job, manifest, depth, seconds, options):
-                tell(run)
-                yield run
+            jobs.append(_Job(job, manifest, known[variant], depth, cases))
+
+    def run_one(job: _Job, place: str | None) -> Iterator[Run]:
+        return _runs(job, seconds, {**options, "device": place} if place else options)
+
+    for run in spread(jobs, run_one, places):
+        tell(run)
+        yield run
 
 
-def _runs(
-    job: dict[str, Any], manifest: Mapping[str, Any], depth: int, seconds: float, options: Any
-) -> Iterator[Run]:
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One variant of a package and what it is tried with."""
+
+    job: dict[str, Any]
+    manifest: dict[str, Any]
+    source: str
+    depth: int
+    cases: list[dict[str, Any]]
+
+
+def _runs(job: _Job, seconds: float, options: Any) -> Iterator[Run]:
     """The runs of one job; where the child hangs or dies, the others follow in a new one."""
-    left = list(job["sizes"])
-    while left:
-        current = left[0]
-        for record in run_job({**job, "sizes": left}, seconds, **options):
-            if record["kind"] == "begin":
-                current = record["sizes"]
-            elif record["kind"] == "run":
-                left.remove(current)
-                spent = float(record.get("seconds", 0.0))
-                yield _run(job, manifest, depth, current, record["state"], record["told"], spent)
-            elif record["kind"] == "end" and record["state"] != "done":
-                told = str(record.get("error", "")).strip().splitlines()
-                text = told[-1] if told else json.dumps(record.get("last", {}))[:200]
-                left.remove(current)
-                yield _run(job, manifest, depth, current, record["state"], text, seconds)
+    left = list(job.cases)
+    path = new_progress() if job.job["backend"] == "gpu" else None
+    more = {} if path is None else {"progress": str(path)}
+
+    def seen() -> dict[str, Any]:
+        return {} if path is None else read_progress(path, job.manifest, job.source)
+
+    try:
+        while left:
+            for record in run_job(
+                {**job.job, **more, "cases": left}, seconds * len(left), idle=seconds,
+                progress=seen, **options,
+            ):  # fmt: skip
+                if record["kind"] == "run" and left:
+                    yield _run(job, left.pop(0), record)
+                elif record["kind"] == "end" and left:
+                    yield _run(job, left.pop(0), {**record, "told": _why(record)})
+    finally:
+        if path is not None:
+            path.unlink(missing_ok=True)
 
 
-def _run(
-    job: Mapping[str, Any], manifest: Mapping[str, Any], depth: int, sizes: dict[str, int],
-    state: str, told: str, seconds: float,
-) -> Run:  # fmt: skip
-    names = {**sizes, **_firsts(manifest)}
-    trips = max(1, evaluate(str(manifest["trip_count"]), names))
+def _why(end: Mapping[str, Any]) -> str:
+    """Why a child ended before its work: where the kernel hung, its last error, its last record."""
+    if end["state"] == "done":
+        return "the child ended without this run"
+    place = told(end.get("progress", {}))
+    lines = str(end.get("error", "")).strip().splitlines()
+    return place or (lines[-1] if lines else json.dumps(end.get("last", {}))[:200])
+
+
+def _run(job: _Job, case: Mapping[str, Any], record: Mapping[str, Any]) -> Run:
+    sizes = case["sizes"]
+    trips = max(1, evaluate(str(job.manifest["trip_count"]), {**sizes, **_firsts(job.manifest)}))
+    state = "failed" if record["state"] == "done" else str(record["state"])
     return Run(
-        str(manifest["kernel"]), str(job["variant"]), tuple(sizes.items()), trips, depth,
-        int(job["seed"]), str(job["policy"]), state, told, round(seconds, 4),
+        str(job.manifest["kernel"]), str(job.job["variant"]), tuple(sizes.items()), trips,
+        job.depth, int(case["seed"]), str(case["policy"]), state, str(record["told"]),
+        round(float(record.get("seconds", 0.0)), 4), tuple(record.get("waits", ())),
     )  # fmt: skip
 
 
@@ -151,6 +190,7 @@ def document(facts: dict[str, Any], runs: Sequence[Run]) -> dict[str, Any]:
                 "package": package, "depth": depth, "variant": variant, "runs": len(mine),
                 "trips": sorted({run.trips for run in mine}), "states": states,
                 "seen_to_fail": sum(run.state in BAD for run in mine), "first": first,
+                "policies": _by_policy(mine), "stalls": stalls(mine),
             }
         )  # fmt: skip
     safe_bad = [run for run in runs if run.variant == SAFE and run.state in BAD]
@@ -165,6 +205,30 @@ def document(facts: dict[str, Any], runs: Sequence[Run]) -> dict[str, Any]:
         "unsafe_seen_to_fail": sum(row["seen_to_fail"] > 0 for row in unsafe),
         "rows": rows,
     }
+
+
+def _by_policy(runs: Sequence[Run]) -> dict[str, dict[str, int]]:
+    """Of each policy: runs, and those that were seen to fail."""
+    found: dict[str, dict[str, int]] = {}
+    for run in runs:
+        row = found.setdefault(run.policy, {"runs": 0, "seen_to_fail": 0})
+        row["runs"] += 1
+        row["seen_to_fail"] += run.state in BAD
+    return found
+
+
+def stalls(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Cycles that each role waited at barriers, by policy, over the runs that were measured."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for run in runs:
+        for item in run.waits:
+            key = (run.policy, str(item["role"]))
+            row = found.setdefault(key, {"policy": key[0], "role": key[1], "cycles": 0, "waits": 0})
+            row["cycles"] += int(item["cycles"])
+            row["waits"] += int(item["waits"])
+    for row in found.values():
+        row["cycles_each"] = round(row["cycles"] / row["waits"], 1) if row["waits"] else None
+    return list(found.values())
 
 
 def _data(run: Run) -> dict[str, Any]:

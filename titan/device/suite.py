@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from titan.device import bench, litmus, stress
+from titan.device.spread import devices
 
 FULL_SECONDS = 520.0
 QUICK_SECONDS = 110.0
@@ -53,8 +54,9 @@ def run(
     left: dict[str, list[str]] = {}
     paths = litmus.manifests(folder / "litmus")
     packages = sorted(path.parent for path in (folder / "packages").glob("*/manifest.json"))
-    tests = _litmus(paths, seconds * SHARES[0], log, left, tell, options)
-    runs = _stress(packages, seconds * SHARES[1], left, tell, options)
+    several = {**options, "places": devices(facts)}
+    tests = _litmus(paths, seconds * SHARES[0], log, left, tell, several)
+    runs = _stress(packages, seconds * SHARES[1], left, tell, several)
     rows = _bench(packages, facts, seconds * SHARES[2], left, tell, options)
     return Suite(
         litmus.document(facts, tests),

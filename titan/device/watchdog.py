@@ -22,6 +22,7 @@ from typing import IO, Any
 
 CHILD = (sys.executable, "-m", "titan.device.child")
 GRACE_SECONDS = 2.0
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 Record = dict[str, Any]
 
 
@@ -30,18 +31,23 @@ def run_job(
     seconds: float,
     command: Sequence[str] = CHILD,
     progress: Callable[[], Record] = dict,
+    idle: float | None = None,
+    device: str | None = None,
 ) -> Iterator[Record]:
     """The records of a job, the last one of kind `end`: done, failed, hung.
 
-    `progress` is asked when the child hangs: what the kernel's roles last reported.
+    `progress` is asked when the child hangs: what the kernel's roles last reported. A child that
+    gives no record for `idle` seconds hangs, too. `device`: the one GPU that the child sees.
     """
     started = time.monotonic()
+    environment = dict(os.environ) if device is None else {**os.environ, VISIBLE: device}
     child = subprocess.Popen(
         list(command),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        env=environment,
     )
     assert child.stdin is not None and child.stdout is not None and child.stderr is not None
     lines: queue.Queue[bytes | None] = queue.Queue()
@@ -53,12 +59,16 @@ def run_job(
     for reader in readers:
         reader.start()
     last: Record = {}
+    end = started + seconds
+    heard = started
     try:
         _feed(child.stdin, job)
         while True:
-            left = started + seconds - time.monotonic()
+            until = end if idle is None else min(end, heard + idle)
+            left = until - time.monotonic()
             if left <= 0:
-                yield _hung(seconds, last, progress())
+                _kill(child)  # before progress is read: nothing writes there any more
+                yield _hung(round(time.monotonic() - started, 3), last, progress())
                 return
             try:
                 line = lines.get(timeout=left)
@@ -71,9 +81,11 @@ def run_job(
                 continue
             last = record
             yield record
-        code = _ended(child, started + seconds)
+            heard = time.monotonic()
+        code = _ended(child, end)
         if code is None:
-            yield _hung(seconds, last, progress())
+            _kill(child)
+            yield _hung(round(time.monotonic() - started, 3), last, progress())
         else:
             yield _over(code, errors, time.monotonic() - started)
     finally:
@@ -142,6 +154,7 @@ class Log:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.file = path.open("a", encoding="utf-8")
+        self.lock = threading.Lock()
 
     def __enter__(self) -> Log:
         return self
@@ -150,6 +163,7 @@ class Log:
         self.file.close()
 
     def add(self, record: Mapping[str, Any]) -> None:
-        self.file.write(json.dumps(record, allow_nan=False) + "\n")
-        self.file.flush()
-        os.fsync(self.file.fileno())
+        with self.lock:
+            self.file.write(json.dumps(record, allow_nan=False) + "\n")
+            self.file.flush()
+            os.fsync(self.file.fileno())

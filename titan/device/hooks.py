@@ -1,0 +1,166 @@
+"""What the device header offers a runner: disturbance, measured waits, progress of a hung kernel.
+
+The header compiles these parts where it is told to (`-DTITAN_DISTURB` and so on); here stand the
+levels of disturbance, the layout of what the parts write, and what it means. Progress lies in a
+file that the child maps and registers with the driver, so that the parent reads it after the child
+has been killed. Plain Python; source: backends/sm_90a/titan_device.cuh, "what a runner may ask".
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DISTURB, MEASURE, PROGRESS = "TITAN_DISTURB", "TITAN_MEASURE", "TITAN_PROGRESS"
+CTAS = 8
+WARPS = 32
+RECORD = struct.Struct("<4I")
+BASE_OFFSET = RECORD.size * CTAS * WARPS
+PROGRESS_BYTES = 8192
+TURNS_BYTES = 4 * CTAS * WARPS * 64
+WAITED = struct.Struct("<64Q")
+ALL_WARPS = 0xFFFFFFFF
+STRENGTHS = (1024, 16384)  # nanoseconds at most, for one role
+STATES = {1: "waiting", 2: "past"}
+_BARRIER = re.compile(
+    r"titan::u64\* const b_(\w+) = \(titan::u64\*\)\(shared \+ (\d+)\);", re.ASCII
+)
+_STAGES = re.compile(r"^//   (\w+) +mbarriers, (\d+) stages?,", re.M | re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One way of timing: what is compiled in, which warps sleep, how long and how often."""
+
+    name: str
+    defines: tuple[str, ...] = ()
+    warps: int = 0
+    nanoseconds: int = 0
+    every: int = 1
+
+    def disturbance(self, seed: int) -> tuple[int, int, int, int]:
+        """The four words of `titan_disturbance`."""
+        return (seed & 0xFFFFFFFF, self.warps, self.nanoseconds, max(1, self.every))
+
+
+def levels(manifest: Mapping[str, Any]) -> list[Level]:
+    """The kernel as it is, measured, all warps disturbed, and each role or first group slow."""
+    everything = (DISTURB, MEASURE, PROGRESS)
+    found = [
+        Level("quiet"),
+        Level("measured", (MEASURE, PROGRESS)),
+        Level("jitter", everything, ALL_WARPS, 512, 4),
+        Level("storm", everything, ALL_WARPS, 8192, 2),
+    ]
+    for role in manifest["roles"]:
+        name, warps = str(role["name"]), warps_of(role)
+        found += [Level(f"slow:{name}@{most}", everything, mask(warps), most) for most in STRENGTHS]
+        if len(warps) >= 8:
+            found.append(Level(f"slow:{name}[0]", everything, mask(warps[:4]), STRENGTHS[-1]))
+    return found
+
+
+def warps_of(role: Mapping[str, Any]) -> list[int]:
+    first, threads = int(role["first_thread"]), int(role["threads"])
+    return list(range(first // 32, -(-(first + threads) // 32)))
+
+
+def mask(warps: Sequence[int]) -> int:
+    return sum(1 << (warp % 32) for warp in set(warps))
+
+
+def role_of(manifest: Mapping[str, Any], warp: int) -> str:
+    for role in manifest["roles"]:
+        if warp in warps_of(role):
+            return str(role["name"])
+    return "none"
+
+
+# ------------------------------------------------------------------------------ measured waits
+
+
+def waits(manifest: Mapping[str, Any], data: bytes) -> list[dict[str, Any]]:
+    """What each role waited at barriers, over all CTAs: cycles, waits, cycles of one wait.
+
+    The waits of a producer are its acquires.
+    """
+    words = WAITED.unpack(data)
+    found = []
+    for role in manifest["roles"]:
+        cycles = sum(words[2 * (warp % 32)] for warp in warps_of(role))
+        count = sum(words[2 * (warp % 32) + 1] for warp in warps_of(role))
+        each = round(cycles / count, 1) if count else None
+        row = {"role": str(role["name"]), "cycles": cycles, "waits": count, "cycles_each": each}
+        found.append(row)
+    return found
+
+
+# ------------------------------------------------------------------------------------ progress
+
+
+def barriers(source: str) -> dict[int, tuple[str, int]]:
+    """Of each barrier's byte offset in shared memory: its name and stage, by the kernel's text."""
+    stages = {name: int(count) for name, count in _STAGES.findall(source)}
+    return {
+        int(offset) + 8 * stage: (name, stage)
+        for name, offset in _BARRIER.findall(source)
+        for stage in range(stages.get(name, 1))
+    }
+
+
+def new_progress() -> Path:
+    """A file of zeros for a child's records, in shared memory where the system has it."""
+    place = Path("/dev/shm")
+    with tempfile.NamedTemporaryFile(
+        prefix="titan-progress-", dir=place if place.is_dir() else None, delete=False
+    ) as file:
+        file.write(bytes(PROGRESS_BYTES))
+    return Path(file.name)
+
+
+def read_progress(
+    path: Path, manifest: Mapping[str, Any], source: str, most: int = 16
+) -> dict[str, Any]:
+    """Where the warps were last seen; the ones that still wait first. Empty without records."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return {}
+    if len(data) < PROGRESS_BYTES:
+        return {}
+    known = barriers(source)
+    (base,) = struct.unpack_from("<I", data, BASE_OFFSET)
+    seen = []
+    for number in range(CTAS * WARPS):
+        state, address, parity, turn = RECORD.unpack_from(data, RECORD.size * number)
+        if state not in STATES:
+            continue
+        warp = number % WARPS
+        name, stage = known.get(address - base, (f"shared byte {address - base}", 0))
+        seen.append(
+            {
+                "cta": number // WARPS, "warp": warp, "role": role_of(manifest, warp),
+                "state": STATES[state], "barrier": name, "stage": stage, "parity": parity,
+                "turn": turn,
+            }
+        )  # fmt: skip
+    seen.sort(key=lambda row: (row["state"] != "waiting", row["cta"], row["warp"]))
+    return {"warps": seen[:most], "more": max(0, len(seen) - most)} if seen else {}
+
+
+def told(progress: Mapping[str, Any]) -> str:
+    """`producer waits at ring_a_empty[2], parity 1, after 3 waits there; ...`, each once."""
+    texts: dict[str, int] = {}
+    for row in progress.get("warps", ()):
+        verb = "waits at" if row["state"] == "waiting" else "is past"
+        text = (
+            f"{row['role']} {verb} {row['barrier']}[{row['stage']}], parity {row['parity']}, "
+            f"after {row['turn']} waits there"
+        )
+        texts[text] = texts.get(text, 0) + 1
+    return "; ".join(f"{text} ({n} warps)" if n > 1 else text for text, n in texts.items())
