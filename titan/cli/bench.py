@@ -23,8 +23,14 @@ from titan.cli.exit_code import ExitCode
               help="Launches that a median is taken over.")  # fmt: skip
 @click.option("--result", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write the result as JSON.")  # fmt: skip
+@click.option("--page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Write the result as an HTML page.")  # fmt: skip
 def bench(
-    paths: tuple[Path, ...], texts: tuple[str, ...], launches: int, result: Path | None
+    paths: tuple[Path, ...],
+    texts: tuple[str, ...],
+    launches: int,
+    result: Path | None,
+    page: Path | None,
 ) -> int:
     """Time packages on a GPU; each is checked for small sizes first.
 
@@ -33,6 +39,7 @@ def bench(
     from titan.device import bench as module
     from titan.device import litmus
     from titan.device.__main__ import write_whole
+    from titan.device.page import page as page_of
 
     sizes = [_size(text) for text in texts]
     folders = [p.parent for path in paths for p in sorted(path.rglob("manifest.json"))]
@@ -46,8 +53,11 @@ def bench(
     rows = list(
         module.bench(folders, facts, sizes, launches, lambda row: click.echo(module.line(row)))
     )
+    data = module.document(facts, rows)
     if result is not None:
-        write_whole(result, json.dumps(module.document(facts, rows), indent=1) + "\n")
+        write_whole(result, json.dumps(data, indent=1) + "\n")
+    if page is not None:
+        write_whole(page, page_of(data))
     bad = any(row.state in ("wrong", "failed") for row in rows)
     return ExitCode.REFUTED if bad else ExitCode.VERIFIED
 

@@ -38,6 +38,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--safe-only", is_flag=True, help="Leave the unsafe variants out.")
 @click.option("-v", "--verbose", is_flag=True, help="Tell every run, not every variant.")
 @click.option("--result", type=_FILE, metavar="FILE", help="Write the result as JSON.")
+@click.option("--page", type=_FILE, metavar="FILE", help="Write the result as an HTML page.")
 def stress(
     paths: tuple[Path, ...],
     backend: str,
@@ -46,6 +47,7 @@ def stress(
     safe_only: bool,
     verbose: bool,
     result: Path | None,
+    page: Path | None,
 ) -> int:
     """Run packages, or tile files built at several depths, in every variant.
 
@@ -53,6 +55,7 @@ def stress(
     """
     from titan.device import litmus
     from titan.device.__main__ import write_whole
+    from titan.device.page import page as page_of
     from titan.device.spread import devices
     from titan.device.stress import Run, document
     from titan.device.stress import stress as run_all
@@ -79,6 +82,8 @@ def stress(
     data = document(facts, runs)
     if result is not None:
         write_whole(result, json.dumps(data, indent=1) + "\n")
+    if page is not None:
+        write_whole(page, page_of(data))
     for row in data["rows"]:
         states = ", ".join(f"{count} {state}" for state, count in sorted(row["states"].items()))
         name = f"{row['package']} depth {row['depth']}, {row['variant']}"

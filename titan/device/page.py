@@ -1,8 +1,8 @@
-"""A litmus run as one HTML page that needs nothing else: a histogram for each test."""
+"""A run as one HTML page that needs nothing else: no script, no other file, light and dark."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -14,13 +14,22 @@ h1 { font-size: 1.4rem; } h2 { font-size: 1rem; margin: 1.6rem 0 .3rem; }
 table { border-collapse: collapse; } td, th { padding: .15rem .7rem .15rem 0; text-align: left; }
 .bar { height: .8rem; display: inline-block; min-width: 1px; }
 .finding { color: #b3362b; font-weight: 600; } .quiet { color: #666; }
+td.good { background: #4c8c5a33; } td.bad { background: #b3362b44; }
+td.part { background: #c08a2b44; } .scroll { overflow-x: auto; }
 @media (prefers-color-scheme: dark) { body { color: #eee; background: #161618; }
   .quiet { color: #aaa; } }
 """
 
 
 def page(document: Mapping[str, Any]) -> str:
-    """The page of one run."""
+    """The page of one litmus, stress or bench run; raises KeyError for anything else."""
+    return {"litmus": litmus_page, "stress": stress_page, "bench": bench_page}[document["kind"]](
+        document
+    )
+
+
+def litmus_page(document: Mapping[str, Any]) -> str:
+    """A histogram for each test."""
     device = document["device"]
     tests = document["tests"]
     found = document["findings"]
@@ -28,17 +37,21 @@ def page(document: Mapping[str, Any]) -> str:
         f"{len(tests)} tests, {document['instances']:,} instances on {device.get('name', '?')}, "
         f"{document['date']}"
     )
-    parts = [
+    return _whole(
+        "Litmus run", head, [_finding(found), _legend(), *(_test(test) for test in tests)]
+    )
+
+
+def _whole(title: str, head: str, parts: Sequence[str]) -> str:
+    lines = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
-        f"<title>Litmus run: {escape(head)}</title><style>{STYLE}</style></head><body>",
-        f"<h1>Litmus run</h1><p>{escape(head)}</p>",
-        _finding(found),
-        _legend(),
-        *(_test(test) for test in tests),
+        f"<title>{title}: {escape(head)}</title><style>{STYLE}</style></head><body>",
+        f"<h1>{title}</h1><p>{escape(head)}</p>",
+        *parts,
         "</body></html>\n",
     ]
-    return "\n".join(parts)
+    return "\n".join(lines)
 
 
 def _finding(found: list[str]) -> str:
@@ -93,3 +106,141 @@ def _outcome(outcome: Mapping[str, Any], most: int) -> str:
         f"<tr>{cells}<td>{outcome['count']:,}{mark}</td><td style='width:20rem'>"
         f"<span class='bar' style='width:{width:.2f}%;background:{colour}'></span></td></tr>"
     )
+
+
+# -------------------------------------------------------------------------------------- stress
+
+
+def stress_page(document: Mapping[str, Any]) -> str:
+    """Variants by packages with what became of their runs, by policy, and stalls where measured."""
+    rows = document["rows"]
+    head = (
+        f"{document['runs']:,} runs on {document['device'].get('name', '?')}, {document['date']}; "
+        f"{document['unsafe_seen_to_fail']} of {document['unsafe_variants']} unsafe variants "
+        "seen to fail"
+    )
+    bad = document["safe_failures"]
+    found = "<p>The safe kernels were correct in every run.</p>"
+    if bad:
+        found = f"<p class='finding'>Safe kernels failed in {len(bad)} runs.</p>"
+    failures = "".join(
+        f"<li>{escape(item['package'])}, depth {item['depth']}, {escape(_sizes(item['sizes']))}, "
+        f"{escape(item['policy'])}, seed {item['seed']}: {escape(item['state'])}; "
+        f"{escape(item['told'])}</li>"
+        for item in bad[:50]
+    )
+    parts = [found, f"<ul>{failures}</ul>" if failures else "", _matrix(rows)]
+    parts += [_policies(row) for row in rows]
+    return _whole("Stress run", head, parts)
+
+
+def _matrix(rows: Sequence[Mapping[str, Any]]) -> str:
+    names = list(dict.fromkeys(row["variant"] for row in rows))
+    packages = list(dict.fromkeys((row["package"], row["depth"]) for row in rows))
+    known = {(row["package"], row["depth"], row["variant"]): row for row in rows}
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    lines = []
+    for package, depth in packages:
+        cells = "".join(_cell(known.get((package, depth, name))) for name in names)
+        lines.append(f"<tr><td>{escape(package)}</td><td>{depth}</td>{cells}</tr>")
+    return (
+        "<h2>Runs seen to fail, of all</h2><div class='scroll'><table><tr><th>package</th>"
+        f"<th>depth</th>{head}</tr>{''.join(lines)}</table></div>"
+    )
+
+
+def _cell(row: Mapping[str, Any] | None) -> str:
+    if row is None:
+        return "<td class='quiet'>none</td>"
+    failed, runs = row["seen_to_fail"], row["runs"]
+    safe = row["variant"] == "safe"
+    good = (failed == 0) if safe else (failed > 0)
+    name = "good" if good else "bad" if safe else "part"
+    states = ", ".join(f"{count} {state}" for state, count in sorted(row["states"].items()))
+    return f"<td class='{name}' title='{escape(states)}'>{failed} of {runs}</td>"
+
+
+def _policies(row: Mapping[str, Any]) -> str:
+    """One package and variant: failures and, where measured, waits under each policy."""
+    stalls: dict[str, list[Mapping[str, Any]]] = {}
+    for item in row.get("stalls", ()):
+        stalls.setdefault(item["policy"], []).append(item)
+    most = max((item["cycles_each"] or 0 for items in stalls.values() for item in items), default=0)
+    lines = []
+    for policy, counts in row.get("policies", {}).items():
+        bars = "".join(
+            f"<div>{escape(item['role'])}: "
+            f"{_bar(item['cycles_each'] or 0, most, COLOURS['decides'])}</div>"
+            for item in stalls.get(policy, ())
+        )
+        lines.append(
+            f"<tr><td>{escape(policy)}</td><td>{counts['seen_to_fail']} of {counts['runs']}</td>"
+            f"<td style='width:26rem'>{bars}</td></tr>"
+        )
+    if not lines:
+        return ""
+    title = f"{row['package']}, depth {row['depth']}: {row['variant']}"
+    waits = "<th>cycles of one wait at a barrier</th>" if stalls else "<th></th>"
+    first = f"<p class='quiet'>first: {escape(row['first'])}</p>" if row["first"] else ""
+    return (
+        f"<h2>{escape(title)}</h2>{first}<table><tr><th>policy</th><th>failed</th>{waits}</tr>"
+        f"{''.join(lines)}</table>"
+    )
+
+
+def _bar(value: float, most: float, colour: str, text: str = "") -> str:
+    width = 60.0 * value / most if most else 0.0
+    return (
+        f"<span class='bar' style='width:{width:.2f}%;background:{colour}'></span> "
+        f"{escape(text) or f'{value:,.0f}'}"
+    )
+
+
+# --------------------------------------------------------------------------------------- bench
+
+
+def bench_page(document: Mapping[str, Any]) -> str:
+    """Each package and size as a bar next to its peer; predicted against measured cycles."""
+    rows = document["rows"]
+    timed = [row for row in rows if row["state"] == "timed"]
+    head = (
+        f"{len(timed)} of {len(rows)} timed on {document['device'].get('name', '?')}, "
+        f"{document['date']}"
+    )
+    wrong = [row for row in rows if row["state"] in ("wrong", "failed")]
+    found = f"<p class='finding'>{len(wrong)} are wrong or failed.</p>" if wrong else ""
+    return _whole("Bench run", head, [found, *(_timing(row) for row in rows)])
+
+
+def _timing(row: Mapping[str, Any]) -> str:
+    title = f"<h2>{escape(row['package'])} ({escape(row['target'])}), {_sizes(row['sizes'])}</h2>"
+    if row["seconds"] is None:
+        return f"{title}<p class='quiet'>{escape(row['state'])}; {escape(row['told'])}</p>"
+    times = {"this kernel": (row["seconds"], COLOURS["allowed"])}
+    if row["peer_seconds"]:
+        times[row["peer"] or "peer"] = (row["peer_seconds"], COLOURS["open"])
+    slowest = max(seconds for seconds, _ in times.values())
+    lines = [
+        _line(name, _bar(seconds, slowest, colour, f"{seconds * 1e6:,.1f} us"))
+        for name, (seconds, colour) in times.items()
+    ]
+    if row["measured_cycles"] is not None and row["predicted_cycles"]:
+        most = max(row["measured_cycles"], row["predicted_cycles"])
+        for name, key in (("cycles predicted", "predicted"), ("cycles measured", "measured")):
+            lines.append(_line(name, _bar(row[f"{key}_cycles"], most, COLOURS["decides"])))
+    rates = [
+        f"{row[key]:,.1f} {unit}"
+        for key, unit in (("teraflops", "TFLOP/s"), ("gigabytes", "GB/s"))
+        if row[key] is not None
+    ]
+    if row["ratio"] is not None:
+        rates.append(f"{row['ratio']:.2f} of the speed of {row['peer']}")
+    return f"{title}<p class='quiet'>{escape('; '.join(rates))}</p><table>{''.join(lines)}</table>"
+
+
+def _line(name: str, bar: str) -> str:
+    return f"<tr><td>{escape(name)}</td><td style='width:32rem'>{bar}</td></tr>"
+
+
+def _sizes(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{escape(name)}={int(value)}" for name, value in sizes.items())
