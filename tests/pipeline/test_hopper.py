@@ -14,7 +14,7 @@ from titan.pipeline.build import Limits, decoded, judged
 from titan.pipeline.hopper import construct
 from titan.pipeline.model import FormRefused, Shape
 from titan.pipeline.rings import rings_of
-from titan.pipeline.turn import Kind, by_schedule, in_order, turn
+from titan.pipeline.turn import Kind, by_schedule, in_order, one_behind, turn
 from titan.verify.model import Options, Verdict
 from titan.verify.pipeline import verify_kernel
 
@@ -128,6 +128,27 @@ def test_shifted_orders_of_attention(data):
     except FormRefused:
         return
     assert verdict(text).verdict is Verdict.VERIFIED, text
+
+
+@pytest.mark.parametrize("ping_pong", [False, True])
+def test_only_the_last_product_one_turn_behind(ping_pong):
+    """The order of FlashAttention-3: scores, the product of the block before, then softmax."""
+    tile = examples.attention()
+    placed = by_schedule(tile, *one_behind(tile))
+    names = [operation.name for operation in placed.operations]
+    behind = {name for name, lag in zip(names, placed.lags, strict=True) if lag}
+    assert behind == {"o_scaled", "o_new"}
+    assert names[:3] == ["s", "o_scaled", "o_new"]
+    assert names[3:] == [op.name for op in tile.body if op.name in set(names[3:])]
+    text = construct(tile, Shape("", 2, overlapped=False, behind=True, ping_pong=ping_pong), {}, 1)
+    finding = verdict(text)
+    assert finding.verdict is Verdict.VERIFIED
+    assert any_number(finding)
+
+
+def test_one_product_cannot_run_behind_itself():
+    with pytest.raises(FormRefused, match="no second multiplication"):
+        construct(examples.gemm(), Shape("", 2, overlapped=False, behind=True), {}, 1)
 
 
 def test_a_stage_is_given_back_when_the_last_of_its_readers_is_over():

@@ -2,7 +2,8 @@
 
 Depth is the outer loop: a deep plain ring hides more latency than a shallow clever one. Within a
 depth: the order of the schedule with the groups taking turns at the tensor cores, the same without
-turns, one iteration at a time. Then the same depths without a warp that only loads, down to the
+turns; only the last multiplication one turn behind, which needs fewer registers; one iteration at a
+time. Then the same depths without a warp that only loads, down to the
 baseline of the seed (depth 2), and at the very end no pipeline at all. Source: seed formulation,
 architecture overview.
 """
@@ -36,6 +37,11 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
             yield _named(plain, "order of the schedule, taking turns", True, True)
         if multiplications:
             yield _named(plain, "order of the schedule", True, False)
+        if multiplications >= 2 and tile.target == "sm_90a":
+            text = "last product one turn behind"
+            if turns:
+                yield _named(plain, f"{text}, taking turns", False, True, behind=True)
+            yield _named(plain, text, False, False, behind=True)
         yield _named(plain, "one iteration at a time", False, False)
     if tile.target != "sm_90a" and multiplications:
         return
@@ -44,11 +50,14 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
         yield Shape(name, stages, specialised=False, overlapped=False)
 
 
-def _named(plain: Shape, text: str, overlapped: bool, ping_pong: bool) -> Shape:
+def _named(
+    plain: Shape, text: str, overlapped: bool, ping_pong: bool, behind: bool = False
+) -> Shape:
     return Shape(
         f"{plain.name}, {text}",
         plain.depth,
         overlapped=overlapped,
         ping_pong=ping_pong,
+        behind=behind,
         persistent=plain.persistent,
     )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from titan.pipeline.model import FormRefused, Shape
 from titan.pipeline.rings import Ring, rings_of
 from titan.pipeline.text import Block, Line, behind, block, inner, section
-from titan.pipeline.turn import Item, Kind, by_schedule, in_order, turn
+from titan.pipeline.turn import Item, Kind, by_schedule, in_order, one_behind, turn
 from titan.tile.model import Place, TileOperation, TileProgram, Value
 
 THREADS = 128
@@ -54,6 +54,8 @@ class Hopper:
         self.shape = shape
         self.rings = rings_of(tile)
         placed = by_schedule(tile, starts, ii) if shape.overlapped else in_order(tile)
+        if shape.behind:
+            placed = by_schedule(tile, *one_behind(tile))
         self.items = turn(tile, self.rings, placed, prompt=not shape.specialised)
         heavy = max((item.lag for item in self.items if not item.light), default=0)
         if heavy > 1:

@@ -22,7 +22,8 @@ class Shape:
 
     `depth` is the number of stages of each ring, `specialised` whether a warp of its own loads,
     `overlapped` whether the order of the schedule (operations of neighbouring iterations in one
-    turn) is kept, `ping_pong` whether the groups take turns at the tensor cores.
+    turn) is kept, `behind` whether only the last multiplication runs one turn behind the others,
+    `ping_pong` whether the groups take turns at the tensor cores.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Shape:
     specialised: bool = True
     overlapped: bool = True
     ping_pong: bool = False
+    behind: bool = False
     persistent: bool = False
 
 

@@ -153,6 +153,34 @@ def order_rules(tile: TileProgram, operations: list[TileOperation]) -> list[Orde
     return found
 
 
+def one_behind(tile: TileProgram) -> tuple[dict[str, int], int]:
+    """Starts, and their interval, in which only the last multiplication runs one turn behind.
+
+    With it goes what is computed for its accumulator alone. Everything else keeps its order, so
+    that fewer values are alive at a time than in the order of a schedule that fills every unit.
+    Raises FormRefused where there are no two multiplications. Source: FlashAttention-3, overlap
+    within a warpgroup.
+    """
+    operations = [operation for operation in tile.body if operation.kind != "load"]
+    products = [operation for operation in operations if operation.kind == "mma"]
+    if len(products) < 2:
+        raise FormRefused("there is no second multiplication that could run one turn behind")
+    late = {products[-1].name}
+    for name in products[-1].operands[2:]:
+        readers = {operation.name for operation in operations if name in operation.operands}
+        if readers == late and any(operation.name == name for operation in operations):
+            late.add(name)
+    interval = 4 * len(operations) + 4
+    starts, early = {}, 0
+    for place, operation in enumerate(operations):
+        if operation.name in late:
+            starts[operation.name] = interval + 1 + place
+        else:
+            starts[operation.name] = 0 if not early else 2 * len(operations) + early
+            early += 1
+    return starts, interval
+
+
 def accumulates(tile: TileProgram, operation: TileOperation, value: str) -> bool:
     """Whether the operation reads the value only as the accumulator that it goes on with."""
     if operation.kind != "mma" or len(operation.operands) < 3:
