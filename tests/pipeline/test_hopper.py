@@ -35,10 +35,10 @@ def in_sequence(tile, second=0):
     return starts, 10_000
 
 
-def verdict(text):
+def verdict(text, seconds=60):
     family, errors = decode_text(text, "pipeline.yaml")
     assert not errors, errors[0].headline
-    return verify_kernel(family.kernels[0], Options(save_traces=None))
+    return verify_kernel(family.kernels[0], Options(save_traces=None, seconds_max=seconds))
 
 
 def any_number(finding):
