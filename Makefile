@@ -62,6 +62,7 @@ build-all: setup
 device-prepare: setup
 	$(BIN)/titan build protocols/tiles -o out/device/packages --target sm_90a
 	$(BIN)/titan litmus render litmus -o out/device/litmus
+	mkdir -p out/device/probes && cp litmus/probes/* out/device/probes/
 
 # Where there is a GPU with CuPy and NumPy; nothing else is needed.
 device:

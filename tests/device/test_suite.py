@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import pytest
@@ -24,6 +25,9 @@ if job["kind"] == "litmus":
     histogram = [0] * (manifest["outcomes"]["incomplete_bucket"] + 1)
     histogram[0] = 100
     print(json.dumps({"kind": "counts", "histogram": histogram, "seconds": 0.1, "seed": 1}))
+if job["kind"] == "probe":
+    names = json.load(open(job["manifest"]))["counters"]
+    print(json.dumps({"kind": "counters", "counters": dict.fromkeys(names, 0) | ANSWER}))
 for sizes in job.get("sizes") or [case["sizes"] for case in job.get("cases", [])]:
     if job["kind"] == "check":
         print(json.dumps({"kind": "begin", "sizes": sizes}))
@@ -33,7 +37,8 @@ for sizes in job.get("sizes") or [case["sizes"] for case in job.get("cases", [])
     else:
         print(json.dumps({"kind": "time", "sizes": sizes, "median_seconds": 0.001}))
 """
-OPTIONS = {"command": (sys.executable, "-c", CHILD)}
+OPTIONS = {"command": (sys.executable, "-c", CHILD.replace("ANSWER", '{"reads": 9}'))}
+OPEN = {"command": (sys.executable, "-c", CHILD.replace("ANSWER", "{}"))}
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +48,9 @@ def prepared(tmp_path_factory):
     files, _ = render_all([root("litmus") / "classic" / f"{n}.litmus" for n in names], "cuda")
     (folder / "litmus").mkdir()
     write_all(folder / "litmus", files)
+    (folder / "probes").mkdir()
+    for name in ("overwrite.json", "overwrite.cu", "probe.cuh"):
+        shutil.copy(root("litmus") / "probes" / name, folder / "probes")
     path = root("protocols") / "tiles" / "gemm_small_tiles.yaml"
     tile = load_tile(path)
     produce(tile, path.read_text(), folder / "packages", Limits(), with_toolchain=False)
@@ -56,16 +64,25 @@ def test_the_three_parts(prepared, tmp_path):
     assert found.stress["unsafe_variants"] == found.stress["unsafe_seen_to_fail"] == 5
     assert {row["state"] for row in found.bench["rows"]} == {"timed"}
     assert not any(found.left.values())
+    assert [row["answer"] for row in found.probes["probes"]] == ["never seen without a fence"]
+    assert not found.bad
     paths = suite.save(found, tmp_path, write_whole)
     assert {path.parent.name for path in paths} == {"nvidia-h100-80gb-hbm3"}
     assert {path.parents[2].name for path in paths} == {"litmus", "benchmarks"}
     assert all(json.loads(path.read_text())["device"] == FACTS for path in paths)
+    assert json.loads(paths[0].read_text())["probes"][0]["probe"] == "overwrite"
 
 
 def test_what_the_budget_does_not_reach_is_told(prepared, tmp_path):
     found = suite.run(prepared, FACTS, 0, tmp_path / "log.jsonl", lambda text: None, **OPTIONS)
     assert found.left["litmus"] == ["classic-SB"] or len(found.left["litmus"]) == 1
     assert found.left["stress"] == found.left["bench"] == ["gemm_small_tiles-sm_90a"]
+
+
+def test_a_probe_that_fits_no_reading_is_told(prepared, tmp_path):
+    found = suite.run(prepared, FACTS, 0, tmp_path / "log.jsonl", lambda text: None, **OPEN)
+    assert [row["state"] for row in found.probes["probes"]] == ["no reading fits"]
+    assert found.bad
 
 
 def test_without_a_device(prepared, capsys):

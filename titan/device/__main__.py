@@ -3,10 +3,11 @@
     python -m titan.device facts
     python -m titan.device litmus FOLDER [--seconds S] [--result FILE] [--page FILE] [--log FILE]
 
+    python -m titan.device probes FOLDER [--result FILE]
     python -m titan.device suite FOLDER [--quick] [--root DIR]
 
-FOLDER holds rendered tests (`titan litmus render`). Exit codes: 0 as the model says, 1 a finding,
-2 bad usage or no device.
+FOLDER holds rendered tests (`titan litmus render`), probes (litmus/probes), or both with packages.
+Exit codes: 0 as the model says, 1 a finding, 2 bad usage or no device.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     whole.add_argument("folder", type=Path)
     whole.add_argument("--quick", action="store_true", help="under 2 minutes, not under 9")
     whole.add_argument("--root", type=Path, default=Path(), help="where results go")
-    for command in (facts, run, whole):
+    disputed = commands.add_parser("probes", help="facts on which sources differ")
+    disputed.add_argument("folder", type=Path)
+    disputed.add_argument("--result", type=Path, help="write JSON to this file")
+    for command in (facts, run, whole, disputed):
         command.add_argument("--backend", choices=["gpu", "cpu"], default="gpu")
     for name, about in (("result", "JSON"), ("page", "HTML"), ("log", "JSON lines")):
         run.add_argument(f"--{name}", type=Path, help=f"write {about} to this file")
@@ -50,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "facts":
         print(json.dumps(found, indent=2))
         return 0
+    if options.command == "probes":
+        return run_probes(options.folder, found, options.result)
     if options.command == "suite":
         return run_suite(options.folder, found, options.quick, options.root)
     return run_folder(
@@ -79,6 +85,21 @@ def run_folder(
             write_whole(path, text)
     print(summary(data))
     return 1 if data["findings"] else 0
+
+
+def run_probes(folder: Path, facts: dict[str, Any], result: Path | None) -> int:
+    """All probes of a folder; what each answered."""
+    from titan.device import probes
+
+    paths = probes.manifests(folder)
+    if not paths:
+        print(f"no probes in {folder}", file=sys.stderr)
+        return 2
+    answers = list(probes.run(paths, lambda answer: print(probes.line(answer), flush=True)))
+    data = probes.document(facts, answers)
+    if result is not None:
+        write_whole(result, json.dumps(data, indent=1) + "\n")
+    return 1 if any(answer.state != "answered" for answer in answers) else 0
 
 
 def run_suite(folder: Path, facts: dict[str, Any], quick: bool, root: Path) -> int:

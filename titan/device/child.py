@@ -54,6 +54,13 @@ def measure(job: Job) -> Iterator[Record]:
     yield from times(job)
 
 
+def probe(job: Job) -> Iterator[Record]:
+    """Counters of a probe."""
+    from titan.device.probes import launch
+
+    yield from launch(job)
+
+
 def peer(job: Job) -> Iterator[Record]:
     """Times of a library for the same work."""
     from titan.device.peers import measure as times
@@ -67,6 +74,7 @@ JOBS: dict[str, Callable[[Job], Iterator[Record]]] = {
     "check": check,
     "measure": measure,
     "peer": peer,
+    "probe": probe,
 }
 
 

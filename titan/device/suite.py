@@ -1,9 +1,9 @@
 """The whole device suite in one run with a budget: litmus, stress, speed; results as dated files.
 
 The folder holds what was made where there are solvers and compilers (`make device-prepare`):
-`litmus/` rendered tests, `packages/` built kernels. Results go to `litmus/results/DEVICE/DATE.json`
-and `benchmarks/results/DEVICE/DATE.json` below the given root. What the budget did not reach is
-told, not left out silently.
+`litmus/` rendered tests, `packages/` built kernels, `probes/` probes of disputed facts. Results go
+to `litmus/results/DEVICE/DATE.json` and `benchmarks/results/DEVICE/DATE.json` below the given root.
+What the budget did not reach is told, not left out silently.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from titan.device import bench, litmus, stress
+from titan.device import bench, litmus, probes, stress
 from titan.device.spread import devices
 
 FULL_SECONDS = 520.0
@@ -32,14 +32,17 @@ class Suite:
     litmus: dict[str, Any]
     stress: dict[str, Any]
     bench: dict[str, Any]
+    probes: dict[str, Any]
     left: dict[str, list[str]]
 
     @property
     def bad(self) -> bool:
-        """A forbidden outcome, a safe kernel that failed, or a package that is wrong."""
+        """A forbidden outcome, a safe kernel that failed, a wrong package, an open probe."""
         rows = self.bench["rows"]
         wrong = any(row["state"] in ("wrong", "failed") for row in rows)
-        return bool(self.litmus["findings"] or self.stress["safe_failures"] or wrong)
+        unanswered = any(row["state"] != "answered" for row in self.probes["probes"])
+        findings = self.litmus["findings"] or self.stress["safe_failures"]
+        return bool(findings or wrong or unanswered)
 
 
 def run(
@@ -50,10 +53,15 @@ def run(
     tell: Callable[[str], None] = print,
     **options: Any,
 ) -> Suite:
-    """All three parts, each within its share of the budget."""
+    """The probes, then three parts, each within its share of the budget."""
     left: dict[str, list[str]] = {}
     paths = litmus.manifests(folder / "litmus")
     packages = sorted(path.parent for path in (folder / "packages").glob("*/manifest.json"))
+    found = list(
+        probes.run(
+            probes.manifests(folder / "probes"), lambda answer: tell(probes.line(answer)), **options
+        )
+    )
     several = {**options, "places": devices(facts)}
     tests = _litmus(paths, seconds * SHARES[0], log, left, tell, several)
     runs = _stress(packages, seconds * SHARES[1], left, tell, several)
@@ -62,6 +70,7 @@ def run(
         litmus.document(facts, tests),
         stress.document(facts, runs),
         bench.document(facts, rows),
+        probes.document(facts, found),
         left,
     )
 
@@ -125,7 +134,8 @@ def save(suite: Suite, root: Path, write: Callable[[Path, str], None]) -> list[P
     date = datetime.date.today().isoformat()
     files = {
         root / "litmus" / "results" / name / f"{date}.json": {
-            **suite.litmus, "left_out": suite.left.get("litmus", []),
+            **suite.litmus, "probes": suite.probes["probes"],
+            "left_out": suite.left.get("litmus", []),
         },
         root / "benchmarks" / "results" / name / f"{date}.json": {
             "kind": "device", "date": date, "device": suite.bench["device"],

@@ -1,0 +1,150 @@
+"""Probes of facts on which sources differ: small kernels that count, and what counts would mean.
+
+A probe is a CUDA file and a manifest (litmus/probes): what is asked and of which facts, the names
+of the counters, the launch (as in the manifest of a package), and for each possible answer a
+condition over the counters and what follows from it. The first condition that holds is the answer.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from titan.device.expressions import BadExpression, evaluate
+from titan.device.plan import Unlaunchable, plan
+from titan.device.watchdog import run_job
+
+SECONDS = 60.0
+
+
+class BadProbe(ValueError):
+    """The manifest is none of a probe; the text says what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`state`: answered, no reading fits, hung, failed."""
+
+    probe: str
+    facts: tuple[str, ...]
+    asks: str
+    state: str
+    answer: str = ""
+    means: str = ""
+    counters: tuple[tuple[str, int], ...] = ()
+    told: str = ""
+
+
+def manifests(folder: Path) -> list[Path]:
+    """The probes of a folder."""
+    return sorted(folder.glob("*.json"))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The manifest of a probe, looked over. Raises BadProbe."""
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        counters = [str(name) for name in manifest["counters"]]
+        outputs = [item for item in manifest["tensors"] if item["output"]]
+        launch = plan(manifest, manifest["sizes"], 1)
+        for reading in manifest["readings"]:
+            evaluate(reading["when"], dict.fromkeys(counters, 0))
+            if not (reading["answer"] and reading["means"]):
+                raise BadProbe(f"{path.name}: a reading without a meaning")
+        known = manifest["probe"] and manifest["asks"] and manifest["facts"]
+    except (KeyError, TypeError, ValueError, Unlaunchable, BadExpression) as error:
+        raise BadProbe(f"{path.name}: {error}") from None
+    names = [item["name"] for item in outputs]
+    if names != ["counters"] or outputs[0]["shape"] != [len(counters)] or not known:
+        raise BadProbe(f"{path.name}: the counters are not the one output")
+    if any(tensor.dtype != "u32" for tensor in launch.tensors):
+        raise BadProbe(f"{path.name}: tensors of a probe hold u32")
+    return dict(manifest)
+
+
+def judge(manifest: Mapping[str, Any], counters: Mapping[str, int]) -> Mapping[str, Any] | None:
+    """The reading that the counters fit, or None."""
+    for reading in manifest["readings"]:
+        if evaluate(reading["when"], counters):
+            return dict(reading)
+    return None
+
+
+def run(
+    paths: Sequence[Path], tell: Callable[[Answer], None] = lambda answer: None, **options: Any
+) -> Iterator[Answer]:
+    """The answers as they come; `options` go to the watchdog. Raises BadProbe."""
+    for path in paths:
+        answer = _run(path, read(path), options)
+        tell(answer)
+        yield answer
+
+
+def _run(path: Path, manifest: dict[str, Any], options: Any) -> Answer:
+    base = (str(manifest["probe"]), tuple(manifest["facts"]), str(manifest["asks"]))
+    counters: dict[str, int] = {}
+    end: dict[str, Any] = {}
+    for record in run_job({"kind": "probe", "manifest": str(path)}, SECONDS, **options):
+        if record["kind"] == "counters":
+            counters = {name: int(record["counters"][name]) for name in manifest["counters"]}
+        elif record["kind"] == "end":
+            end = record
+    told = str(end.get("error", "")).strip()[-300:]
+    if end.get("state") != "done" or not counters:
+        state = str(end.get("state", "failed"))
+        return Answer(*base, "failed" if state == "done" else state, told=told)
+    found = judge(manifest, counters)
+    items = tuple(counters.items())
+    if found is None:
+        return Answer(*base, "no reading fits", counters=items)
+    return Answer(*base, "answered", str(found["answer"]), str(found["means"]), items)
+
+
+def document(facts: dict[str, Any], answers: Sequence[Answer]) -> dict[str, Any]:
+    rows = [{**asdict(answer), "counters": dict(answer.counters)} for answer in answers]
+    date = datetime.date.today().isoformat()
+    return {"kind": "probes", "date": date, "device": facts, "probes": rows}
+
+
+def line(answer: Answer) -> str:
+    """One line for a person."""
+    facts = ", ".join(answer.facts)
+    counts = ", ".join(f"{name} {value:,}" for name, value in answer.counters)
+    text = answer.answer or answer.state
+    return (
+        f"{answer.probe} ({facts}): {text}"
+        + (f"; {answer.told}" if answer.told else "")
+        + (f" [{counts}]" if counts else "")
+    )
+
+
+# ------------------------------------------------------------------------------ in the child
+
+
+def launch(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Run the probe once and hand its counters on. Raises DeviceError and BadProbe."""
+    import numpy
+
+    from titan.device.gpu import Module, Prepared, facts, library
+
+    path = Path(job["manifest"])
+    manifest = read(path)
+    cupy = library()
+    planned = plan(manifest, manifest["sizes"], int(facts()["multiprocessors"]))
+    module = Module(path.parent / Path(str(manifest["source"])).name, str(manifest["target"]))
+    arrays = {}
+    for tensor in planned.tensors:
+        count = tensor.bytes // 4
+        start = numpy.zeros(count) if tensor.output else numpy.arange(1, count + 1)
+        arrays[tensor.name] = cupy.asarray(start.astype(numpy.uint32))
+    pointers = {name: int(array.data.ptr) for name, array in arrays.items()}
+    function = module.function(planned.entry, planned.shared_bytes)
+    Prepared(function, planned, pointers).run(cupy.cuda.get_current_stream().ptr)
+    cupy.cuda.Device().synchronize()
+    values = [int(value) for value in arrays["counters"].get()]
+    counters = dict(zip(manifest["counters"], values, strict=True))
+    yield {"kind": "counters", "counters": counters}
