@@ -31,11 +31,12 @@ class Emission:
     program: SyncProgram
     tile: TileProgram
     launches: list[Launch]
+    target: str = "sm_90a"
 
     def faults(self, files: dict[str, str]) -> list[str]:
         """What the comparison says of other files for the same program; spills do not count."""
         try:
-            compiled = compile_package(files, "sm_90a")
+            compiled = compile_package(files, self.target)
             kernel = parse(compiled.text, self.manifest["entry"])
             found = compare(kernel, self.program, self.manifest, self.launches)
         except (CannotCompile, Unsupported) as error:
@@ -54,10 +55,10 @@ class Emission:
 
 
 @cache
-def emission(name: str) -> Emission:
-    """A tile program of the library, built and emitted for sm_90a."""
+def emission(name: str, target: str = "sm_90a") -> Emission:
+    """A tile program of the library, built and emitted."""
     text = (root("protocols") / "tiles" / f"{name}.yaml").read_text(encoding="utf-8")
-    built = build(parse_tile(text, target="sm_90a"), text, Limits())
+    built = build(parse_tile(text, target=target), text, Limits())
     emitted = emit(built.tile, built.kernel, built.program)
     found = launches(built.tile, built.program, emitted.manifest)
-    return Emission(emitted.files, dict(emitted.manifest), built.program, built.tile, found)
+    return Emission(emitted.files, dict(emitted.manifest), built.program, built.tile, found, target)

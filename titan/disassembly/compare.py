@@ -25,6 +25,7 @@ from titan.disassembly.machine import (
     PARAMETER_BASE,
     STRIDE,
     Event,
+    Ran,
     Thread,
     Unsupported,
     run,
@@ -39,6 +40,7 @@ from titan.disassembly.matching import (
     multiplications,
 )
 from titan.disassembly.ptx import PtxKernel
+from titan.disassembly.tensor import fenced, tensor_side, unframed
 from titan.sync import program as ir
 
 FAULTS_MAX = 20
@@ -107,16 +109,25 @@ class _Whole:
         self.places = {item["name"]: item for item in manifest["roles"]}
         self.matrix = multiplications(program)
         self.ctas = max((role.cta for role in program.roles), default=0) + 1
+        self.tensor = tensor_side(program, manifest)
+        self.slot = -1
+        self.takers: set[int] = set()  # threads that take tensor memory in a launch
         self.cluster = {item.name for item in program.named_barriers if item.scope is _CLUSTER}
 
     def launch(self, launch: Launch) -> None:
         self.result.launches += 1
         starts = Counter[int]()
+        self.takers.clear()
+        if self.tensor.buffers and self.slot < 0:
+            self._find_slot(launch)
         for role in self.program.roles:
             for agent in range(role.agents):
                 self._agent(role, agent, launch, starts)
         for rank in range(self.ctas):
             self._idle(rank, launch, starts)
+        warps = {thread // WARP_THREADS for thread in self.takers}
+        if self.tensor.buffers and (len(warps) != 1 or len(self.takers) != len(LANES)):
+            self.result.fault(f"tensor memory is taken by the threads {sorted(self.takers)}")
         wrong = [address for address, count in starts.items() if count != 1]
         if wrong:
             self.result.fault(f"a barrier is initialised {starts[wrong[0]]} times")
@@ -128,6 +139,17 @@ class _Whole:
         """Where the threads of a role are, the same in every CTA."""
         place: Mapping[str, Any] = self.places[role.name.partition("@")[0]]
         return place
+
+    def _find_slot(self, launch: Launch) -> None:
+        """Where the address of tensor memory is written."""
+        if self.ctas > 1:
+            raise Unsupported("tensor memory in a cluster")
+        for thread in range(0, self.manifest["launch"]["block"], WARP_THREADS):
+            for event in self._ran(thread, 0, launch).events:
+                if event.kind == "tensor_alloc" and event.values[0] is not None:
+                    self.slot = event.values[0]
+                    return
+        self.result.fault("nobody takes tensor memory")
 
     def _idle(self, rank: int, launch: Launch, starts: Counter[int]) -> None:
         """Warps without a role do nothing once all threads have met."""
@@ -165,9 +187,9 @@ class _Whole:
                     away.add(warp * WARP_THREADS + lane)
                     continue
                 where = f"{role.name}[{agent}], thread {thread}"
-                self._match(
-                    where, role.cta, warp * WARP_THREADS + lane, events, expected, performed
-                )
+                own = warp * WARP_THREADS + lane
+                at = thread // WARP_THREADS
+                self._match(where, role.cta, at, own, events, expected, performed)
         lanes = {warp * WARP_THREADS + lane for warp in range(warps) for lane in LANES}
         if away and away not in ({*lanes} - {0}, lanes):
             self.result.fault(f"{role.name}[{agent}]: some threads of the agent take no part")
@@ -192,19 +214,15 @@ class _Whole:
         place: Mapping[str, Any] | None,
     ) -> list[Event]:
         """What the thread does in its role; what stands before and behind is judged here."""
-        arguments = {
-            number: launch.sizes[item["name"]]
-            for number, item in enumerate(self.manifest["arguments"])
-            if item["kind"] == "size"
-        }
+        ran = self._ran(thread, rank, launch)
         threads = self.manifest["launch"]["block"]
-        block = launch.block + rank
-        ran = run(self.kernel, Thread(thread, threads, block, launch.grid, arguments, rank))
         self.seen |= ran.seen
         prologue, events = _split(ran.events, threads, self.ctas > 1)
         if prologue is None:
             self.result.fault(f"thread {thread}: its role begins before all threads have met")
             return events
+        if self.tensor.buffers:
+            prologue, events = self._tensor(thread, prologue, events)
         self._prologue(prologue, starts, rank)
         if self.cluster:
             kinds = [event.kind for event in events[-2:]]
@@ -219,6 +237,29 @@ class _Whole:
         if place is not None and had != place["registers"]:
             self.result.fault(f"thread {thread}: {had} registers, not {place['registers']}")
         return events
+
+    def _ran(self, thread: int, rank: int, launch: Launch) -> Ran:
+        arguments = {
+            number: launch.sizes[item["name"]]
+            for number, item in enumerate(self.manifest["arguments"])
+            if item["kind"] == "size"
+        }
+        threads, block = self.manifest["launch"]["block"], launch.block + rank
+        where = Thread(thread, threads, block, launch.grid, arguments, rank, self.slot)
+        return run(self.kernel, where)
+
+    def _tensor(
+        self, thread: int, prologue: list[Event], events: list[Event]
+    ) -> tuple[list[Event], list[Event]]:
+        """Without the frame and the fences of tensor memory, which are judged here."""
+        if any(event.kind == "tensor_alloc" for event in prologue):
+            self.takers.add(thread)
+        threads = self.manifest["launch"]["block"]
+        prologue, events, wrong = unframed(prologue, events, threads, self.tensor.columns)
+        events, more = fenced(events)
+        for text in wrong + more:
+            self.result.fault(f"thread {thread}: {text}")
+        return prologue, events
 
     def _prologue(self, events: list[Event], starts: Counter[int], rank: int) -> None:
         for event in events:
@@ -237,12 +278,13 @@ class _Whole:
         self,
         where: str,
         rank: int,
+        warp: int,
         lane: int,
         events: list[Event],
         expected: list[Occurrence],
         performed: list[list[tuple[int, Event]]],
     ) -> None:
-        matcher = Matcher(self.bindings, self._boxes(), events, rank)
+        matcher = Matcher(self.bindings, self._boxes(), events, rank, self.tensor, warp)
         for number, occurrence in enumerate(expected):
             try:
                 taken = matcher.take(occurrence)
@@ -293,7 +335,7 @@ class _Whole:
             if not good:
                 count = "nobody" if not by else f"lanes {sorted(by)} of {sorted(lanes)}"
                 self.result.fault(f"{where}: {occurrence.text} is executed by {count}")
-            if isinstance(occurrence.operation, ir.Arrive) and done:
+            if isinstance(occurrence.operation, ir.Arrive | ir.QueueArrive) and done:
                 self._arrivals(occurrence, [event for _, event in done])
         for queue, by in issuers.items():
             if len(by) > 1:
@@ -304,7 +346,8 @@ class _Whole:
     def _arrivals(self, occurrence: Occurrence, events: list[Event]) -> None:
         """How many hardware arrivals stand for one of the program."""
         total = sum(
-            1 if event.kind == "arrive_expect" else event.values[1] or 0 for event in events
+            1 if event.kind in ("arrive_expect", "tensor_commit") else event.values[1] or 0
+            for event in events
         )
         ratios = self.ratios.setdefault(occurrence.place[0], Counter())
         if occurrence.number and total % occurrence.number == 0:
@@ -325,7 +368,7 @@ class _Whole:
             elif count != declared[name].count * ratios[0]:
                 wanted = f"{declared[name].count} arrivals of {ratios[0]} warps"
                 self.result.fault(f"{name}[{index}] is initialised with {count}, not {wanted}")
-        for text in self.bindings.faults():
+        for text in (*self.bindings.faults(), *self.tensor.faults()):
             self.result.fault(text)
         unseen = sorted(
             here.line

@@ -129,6 +129,10 @@ class _Agent:
                     self.value(operation.count),
                     self.value(operation.transaction),
                 )
+            case ir.QueueArrive():
+                return Occurrence(
+                    operation, self._place(operation.barrier), self.value(operation.count)
+                )
             case ir.ExpectTransaction():
                 place = self._place(operation.barrier)
                 return Occurrence(operation, place, bytes=self.value(operation.bytes))

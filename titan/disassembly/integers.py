@@ -43,7 +43,7 @@ def compute(opcode: str, modifiers: tuple[str, ...], values: tuple[Bits, ...]) -
     if kind.startswith("s") and opcode not in ("shl", "and", "or", "xor", "not"):
         known = _as_signed(opcode, known, width)
     wide = "wide" in modifiers
-    if wide and kind.startswith("u"):
+    if not kind.startswith("s"):  # a literal may be written as a negative number
         known = (*(value & mask for value in known[:2]), *known[2:])
     function = _FUNCTIONS.get(opcode)
     if function is None:

@@ -22,6 +22,7 @@ SHARED_BASE = 1024
 PARAMETER_BASE = 1 << 44  # where parameters stand: below nothing that a thread could reach
 POINTER_BASE = 1 << 45
 STRIDE = 1 << 12
+TENSOR_BASE = 1024  # what an allocation of tensor memory gives: behind all of its columns
 CTA_SHIFT = 24  # shared memory of another CTA of the cluster
 _NUMBER = re.compile(r"-?(0[xX][0-9a-fA-F]+U?|\d+U?)")
 _ADDRESS = re.compile(r"\[\s*([%\w$@.]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
@@ -55,6 +56,7 @@ class Thread:
     grid: int
     arguments: Mapping[int, int]
     rank: int = 0
+    tensor_slot: int = -1  # where the address of the allocated tensor memory is
 
 
 @dataclass(slots=True)
@@ -256,6 +258,9 @@ class _Machine:
         if reads and "param" in here.modifiers:
             self._set(here.operands[0], self._parameter(address))
             return
+        if reads and address == self.thread.tensor_slot:
+            self._set(here.operands[0], TENSOR_BASE)
+            return
         shared = any(item.startswith("shared") for item in here.modifiers)
         generic = address is not None and SHARED_BASE <= address < PARAMETER_BASE
         if shared or (generic and "global" not in here.modifiers):
@@ -377,6 +382,33 @@ class _Machine:
         kind = "registers_up" if "inc" in here.modifiers else "registers_down"
         self.note(kind, here, self._value(here.operands[0]))
 
+    def _tensor_core(self, here: Instruction) -> None:
+        """`tcgen05.*` with one CTA in a group; any other form is told as it is."""
+        words, operands = here.modifiers, here.operands
+        numbers = [self._value(text) for text in operands]
+        places = [self._address(text) for text in operands]
+        what = words[0]
+        alone = "cta_group::1" in words
+        plain = set(words) <= {"mma", "cta_group::1", "kind::f16", "kind::f8f6f4"}
+        if what == "alloc" and alone:
+            self.note("tensor_alloc", here, places[0], numbers[1])
+        elif what == "relinquish_alloc_permit" and alone:
+            self.note("tensor_relinquish", here)
+        elif what == "dealloc" and alone:
+            self.note("tensor_free", here, *numbers)
+        elif what == "mma" and alone and plain and len(operands) == 5:
+            self.note("tensor_mma", here, places[0], *numbers[1:])
+        elif what == "commit" and alone and len(operands) == 1:
+            self.note("tensor_commit", here, places[0])
+        elif what == "ld" and "pack::16b" not in words:
+            self._forget(here)
+            self.note("tensor_load", here, places[1])
+        else:
+            kinds = {"fence::before_thread_sync": "tensor_before",
+                     "fence::after_thread_sync": "tensor_after",
+                     "wait::ld": "tensor_wait"}  # fmt: skip
+            self.note(kinds.get(what, "other"), here)
+
     def _other(self, here: Instruction) -> None:
         self.note("other", here)
 
@@ -401,6 +433,6 @@ NOTED: dict[str, Callable[[_Machine, Instruction], None]] = {
     "bar": _Machine._named,
     "barrier": _Machine._named,
     "setmaxnreg": _Machine._limit,
-    "tcgen05": _Machine._other,
+    "tcgen05": _Machine._tensor_core,
     "multimem": _Machine._other,
 }

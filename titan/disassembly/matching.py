@@ -11,7 +11,8 @@ from itertools import pairwise
 
 from titan.disassembly.bindings import Bindings
 from titan.disassembly.expected import Occurrence, Piece
-from titan.disassembly.machine import CTA_SHIFT, Event
+from titan.disassembly.machine import CTA_SHIFT, TENSOR_BASE, Event
+from titan.disassembly.tensor import LANES_OF_WARP, ROWS, STEP_BYTES, TensorSide, shape_of
 from titan.sync import program as ir
 from titan.sync.expression import ZERO
 
@@ -28,8 +29,11 @@ class Mismatch(Exception):
 
 
 def multiplications(program: ir.SyncProgram) -> frozenset[str]:
-    """The queues of asynchronous multiplications: the data path itself keeps their order."""
-    return frozenset(queue.name for queue in program.queues if queue.pipelined)
+    """The queues of a warpgroup's multiplications: the data path itself keeps their order.
+
+    Those without groups are of one thread, which multiplies into tensor memory.
+    """
+    return frozenset(queue.name for queue in program.queues if queue.pipelined and queue.grouped)
 
 
 def kind_of(operation: ir.Operation, matrix: frozenset[str]) -> str:
@@ -37,7 +41,7 @@ def kind_of(operation: ir.Operation, matrix: frozenset[str]) -> str:
     match operation:
         case ir.Arrive():
             return ONE if _expects(operation) else WARP
-        case ir.ExpectTransaction():
+        case ir.ExpectTransaction() | ir.QueueArrive():
             return ONE
         case ir.Asynchronous() | ir.Commit() | ir.QueueWait():
             return EVERY if operation.queue in matrix else ONE
@@ -63,7 +67,13 @@ class Matcher:
     """Goes along the events of one thread of the CTA with this rank in its cluster."""
 
     def __init__(
-        self, bindings: Bindings, boxes: Boxes, events: list[Event], rank: int = 0
+        self,
+        bindings: Bindings,
+        boxes: Boxes,
+        events: list[Event],
+        rank: int = 0,
+        tensor: TensorSide | None = None,
+        warp: int = 0,
     ) -> None:
         self.bindings = bindings
         self.rank = rank
@@ -74,6 +84,9 @@ class Matcher:
         self.boxes = boxes
         self.events = events
         self.position = 0
+        self.tensor = tensor if tensor is not None else TensorSide()
+        self.warp = warp
+        self.added: set[Piece] = set()  # accumulators with a product that is not handed on
 
     def rest(self) -> Event | None:
         """The first event that stands for no operation, once all operations are taken."""
@@ -169,6 +182,8 @@ class Matcher:
 
     def access(self, occurrence: Occurrence) -> bool:
         """All accesses of shared memory up to the next other event, within the pieces."""
+        if any(piece[0] in self.tensor.buffers for piece in occurrence.reads):
+            return self._fetch(occurrence)
         pieces = {"read": occurrence.reads, "write": occurrence.writes}
         if not occurrence.reads and not occurrence.writes:
             return True
@@ -187,6 +202,8 @@ class Matcher:
         assert isinstance(operation, ir.Asynchronous)
         if operation.queue in self.matrix:
             return self._multiplication(occurrence)
+        if operation.queue in self.tensor.queues:
+            return self._tensor_multiplication(occurrence)
         if occurrence.writes:
             return self._load(occurrence)
         return self._store(occurrence)
@@ -208,6 +225,52 @@ class Matcher:
                 address = in_cluster((value & _DESCRIPTOR_MASK) << 4, self.rank)
                 self.bindings.access(address, pieces, event.line)
         return found
+
+    def _tensor_multiplication(self, occurrence: Occurrence) -> bool:
+        """All steps along K of one product, upwards; the first of a work item does not add."""
+        (left, right), (into,) = (occurrence.reads[:1] + occurrence.reads[-1:]), occurrence.writes
+        steps = self._bytes(left) // (ROWS * STEP_BYTES)
+        seen: list[tuple[int, int]] = []
+        while len(seen) < steps and (event := self._next("tensor_mma")) is not None:
+            d, a, b, _, accumulate = event.values
+            if not self.tensor.column(into, d):
+                return False
+            if fault := self.tensor.instruction(event, left, right, into):
+                raise Mismatch(f"line {event.line}: {fault}")
+            if accumulate is None or bool(accumulate) != (into in self.added):
+                raise Mismatch(f"line {event.line}: whether the product is added or replaces")
+            self.added.add(into)
+            places = ((a or 0) & _DESCRIPTOR_MASK) << 4, ((b or 0) & _DESCRIPTOR_MASK) << 4
+            if seen and not (places[0] > seen[-1][0] and places[1] > seen[-1][1]):
+                raise Mismatch(f"line {event.line}: not the next step along K")
+            seen.append(places)
+            for address, piece in zip(places, (left, right), strict=True):
+                self.bindings.access(in_cluster(address, self.rank), (piece,), event.line)
+        return len(seen) == steps
+
+    def queue_arrive(self, occurrence: Occurrence) -> bool:
+        event = self._next("tensor_commit")
+        if event is None or occurrence.number != 1 or not self._barrier(event, occurrence):
+            return False
+        if occurrence.place[0] in self.tensor.publishing:
+            self.added.clear()
+        return True
+
+    def _fetch(self, occurrence: Occurrence) -> bool:
+        """Fetches of all columns of an accumulator, of the 32 lanes of the warp."""
+        ((piece),) = occurrence.reads
+        width, own = self.tensor.width(piece), self.warp % 4 * LANES_OF_WARP
+        wanted = {(own + half, c) for half in (0, 16) for c in range(width)}
+        seen: set[tuple[int, int]] = set()
+        while (event := self._next("tensor_load")) is not None:
+            rows, columns = shape_of(event)
+            address = event.values[0]
+            if address is None or not rows:
+                raise Mismatch(f"line {event.line}: a fetch that is not known")
+            lane, column = address >> 16, (address & 0xFFFF) - TENSOR_BASE
+            first = column - self.tensor.places.get(piece, column)
+            seen |= {(lane + r, first + c) for r in range(0, rows, 16) for c in range(columns)}
+        return seen == wanted and piece in self.tensor.places
 
     def _load(self, occurrence: Occurrence) -> bool:
         """Boxes into one piece, completing its barrier, with the bytes of the model together.
@@ -298,6 +361,7 @@ _RULES: dict[type, Callable[[Matcher, Occurrence], bool]] = {
     ir.QueueWait: Matcher.queue_wait,
     ir.Access: Matcher.access,
     ir.Asynchronous: Matcher.asynchronous,
+    ir.QueueArrive: Matcher.queue_arrive,
     ir.PoolTake: Matcher.registers,
     ir.PoolGive: Matcher.registers,
 }

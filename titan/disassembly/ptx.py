@@ -13,7 +13,11 @@ from dataclasses import dataclass
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(")
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
-_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)(?:\[(\d+)\])?")
+_PARAMETER = re.compile(
+    r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+"
+    r"(?:\.ptr\s+)?(?:\.(?:global|const|local|shared)\s+)?(?:\.align\s+\d+\s+)?"
+    r"([\w$]+)(?:\[(\d+)\])?"
+)
 _DECLARED = re.compile(r"[%\w$]+")
 _GUARD = re.compile(r"@(!?)\s*([%\w$]+)\s+")
 

@@ -17,7 +17,7 @@ from titan.disassembly.ptx import PtxError, parse
 from titan.sync.program import SyncProgram
 from titan.tile.model import TileProgram
 
-TARGETS = ("sm_90a",)
+TARGETS = ("sm_90a", "sm_100a")
 
 
 def translation(
