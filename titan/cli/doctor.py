@@ -29,14 +29,16 @@ OPTIONAL = {
     "ortools": "cross-check of schedules",
     "python-sat": "schedules by SAT",
     "torch": "differentiable scheduling",
+    "numpy": "what kernels compute: titan stress, titan bench",
     "cupy-cuda12x": "runs on a GPU",
 }
 TOOLS = {
     "gcc": "builds the native cores and Spin's verifiers",
     "spin": "cross-check by another model checker",
-    "nvcc": "compiles generated CUDA",
-    "ptxas": "assembles generated PTX",
-    "hipcc": "compiles generated HIP",
+    "nvcc": "compiles generated CUDA, which titan build then compares",
+    "clang-22": "compiles generated HIP",
+    "llvm-objdump-22": "disassembles it, so that it can be compared",
+    "g++": "runs generated kernels on the CPU (titan stress --backend cpu)",
 }
 CORES = {
     "titan.explore._core": "exploration",
