@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from itertools import product
@@ -18,7 +19,7 @@ from titan.tile.load import load_tile, targets_of
 
 pytest.importorskip("numpy")
 LIBRARY = Path(__file__).resolve().parents[2] / "protocols" / "tiles"
-QUICK = ("gemm", "attention_forward")
+QUICK = ("gemm-sm_90a", "attention_forward-sm_90a", "gemm_sm_100a-sm_100a")
 LIMITS = Limits(schedule_seconds=5, verify_seconds=5)
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 
@@ -108,14 +109,20 @@ SIZES = {
 def cases():
     for path in sorted(LIBRARY.glob("*.yaml")):
         for target in targets_of(path):
-            if target.startswith("sm_90"):
-                marks = () if path.stem in QUICK else (pytest.mark.heavy,)
-                yield pytest.param(path, target, id=f"{path.stem}-{target}", marks=marks)
+            if target.startswith("sm_"):
+                name = f"{path.stem}-{target}"
+                marks = () if name in QUICK else (pytest.mark.heavy,)
+                yield pytest.param(path, target, id=name, marks=marks)
 
 
 def sizes_of(manifest):
+    """The sizes for these parameters, rounded up where a constraint asks for multiples."""
     names = tuple(sorted(item["name"] for item in manifest["parameters"]))
-    return SIZES[names]
+    multiples = [re.fullmatch(r"(\w+) % (\d+) == 0", text) for text in manifest["constraints"]]
+    units = {found.group(1): int(found.group(2)) for found in multiples if found}
+    for sizes in SIZES[names]:
+        yield {name: -(-size // units.get(name, 1)) * units.get(name, 1)
+               for name, size in sizes.items()}  # fmt: skip
 
 
 @needs_compiler
@@ -123,7 +130,9 @@ def sizes_of(manifest):
 def test_the_emitted_kernel_computes_what_the_tile_program_means(path, target, tmp_path):
     produced = built(path, target, tmp_path)
     tile, manifest = produced.built.tile, produced.emitted.manifest
-    policies = ("uniform", "latest", "starve:consumer")
+    policies = ("uniform", "latest", "starve:consumer", "starve:issuer")
+    if all(role["name"] != "issuer" for role in manifest["roles"]):
+        policies = policies[:-1]
     for seed, (sizes, policy) in enumerate(product(sizes_of(manifest), policies)):
         found = compare(tile, produced.folder, manifest, sizes, seed=seed, policy=policy)
         assert found.same, (sizes, policy, found.told())
