@@ -58,7 +58,8 @@ struct same<First, First> { TITAN_CONSTANT bool value = true; };
 //
 // TITAN_DISTURB: each thread of a chosen warp sleeps around every synchronising primitive, for a
 //   time drawn from a hash of seed, thread, place and clock. Where all lanes have to come together
-//   they draw the same number.
+//   they draw the same number. Not between a multiplication and its commit: ptxas would put a
+//   further fence there.
 // TITAN_MEASURE: cycles that each warp spends in `barrier_wait`, and how many waits that were.
 // TITAN_PROGRESS: where each warp of the first CTAs waits, or waited last, in memory that the host
 //   sees while the kernel hangs.
@@ -642,7 +643,6 @@ TITAN_DEVICE void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory");
 }
 TITAN_DEVICE void wgmma_commit() {
-  disturb_warp(33);
   asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
 }
 // Until at most `Pending` groups of the warpgroup are unfinished.

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from titan.cli.main import run as titan
-from titan.device.stress import document, sizes_for, stress
+from titan.device.stress import document, sizes_for, stress, trips_of
 from titan.device.variants import SAFE, VARIANTS, variants
 from titan.package.produce import produce
 from titan.pipeline.build import Limits
@@ -47,6 +47,27 @@ def test_sizes_below_at_and_beyond_the_depth_whole_and_ragged(package):
     assert trips == {1, 2, 3, 5}
     assert any(size["K"] % 64 for size in sizes)
     assert any(not size["K"] % 64 for size in sizes)
+
+
+def synthetic(trip_count, work):
+    return {
+        "entry": "k", "parameters": [{"name": "M", "minimum": 1}], "constraints": [],
+        "tensors": [{"name": "X", "dtype": "bf16", "shape": ["M", "64"], "output": False}],
+        "arguments": [], "trip_count": trip_count,
+        "launch": {"block": 128, "grid": "(M + 127) // 128", "dynamic_shared_bytes": 0},
+        "program": {"work": work, "sizes": {"rows": 128}},
+    }  # fmt: skip
+
+
+def test_a_kernel_with_one_trip_count_is_run_all_the_same():
+    sizes = sizes_for(synthetic("4", {}), 2)
+    assert sizes == [{"M": 64}, {"M": 1}]
+
+
+def test_trips_are_those_of_the_longest_item():
+    manifest = synthetic("min((M + 127) // 128, i + 1)", {"i": "(M + rows - 1) // rows"})
+    assert trips_of(manifest, {"M": 520}) == 5
+    assert {trips_of(manifest, sizes) for sizes in sizes_for(manifest, 2)} == {1, 2, 3, 5}
 
 
 @needs_compiler

@@ -122,7 +122,7 @@ def stress_page(document: Mapping[str, Any]) -> str:
     bad = document["safe_failures"]
     found = "<p>The safe kernels were correct in every run.</p>"
     if bad:
-        found = f"<p class='finding'>Safe kernels failed in {len(bad)} runs.</p>"
+        found = f"<p class='finding'>Runs in which safe kernels failed: {len(bad)}.</p>"
     failures = "".join(
         f"<li>{escape(item['package'])}, depth {item['depth']}, {escape(_sizes(item['sizes']))}, "
         f"{escape(item['policy'])}, seed {item['seed']}: {escape(item['state'])}; "
@@ -208,12 +208,13 @@ def bench_page(document: Mapping[str, Any]) -> str:
         f"{document['date']}"
     )
     wrong = [row for row in rows if row["state"] in ("wrong", "failed")]
-    found = f"<p class='finding'>{len(wrong)} are wrong or failed.</p>" if wrong else ""
+    found = f"<p class='finding'>{len(wrong)} wrong or failed.</p>" if wrong else ""
     return _whole("Bench run", head, [found, *(_timing(row) for row in rows)])
 
 
 def _timing(row: Mapping[str, Any]) -> str:
-    title = f"<h2>{escape(row['package'])} ({escape(row['target'])}), {_sizes(row['sizes'])}</h2>"
+    sizes = f", {_sizes(row['sizes'])}" if row["sizes"] else ""
+    title = f"<h2>{escape(row['package'])} ({escape(row['target'])}){sizes}</h2>"
     if row["seconds"] is None:
         return f"{title}<p class='quiet'>{escape(row['state'])}; {escape(row['told'])}</p>"
     times = {"this kernel": (row["seconds"], COLOURS["allowed"])}

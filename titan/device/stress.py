@@ -45,34 +45,48 @@ class Run:
     waits: tuple[dict[str, Any], ...] = ()
 
 
+CHOICES = (1, 8, 40, 64, 72, 128, 136, 200, 256, 264, 320, 384, 520, 640, 776, 1032)
+GRID_MAX = 8
+TRIPS_LEAST = 3  # different trip counts, where the kernel has as many
+
+
 def sizes_for(manifest: Mapping[str, Any], depth: int) -> list[dict[str, int]]:
     """Launches whose trip counts are 1, below, at, and beyond the depth, whole and ragged.
 
-    Found by trying: small numbers for every size, the fewest elements for each trip count.
+    Found by trying: small numbers for every size, the fewest elements for each trip count. Where a
+    kernel has few of these trip counts (some always make the same number of turns), those that it
+    has.
     """
     names = [str(item["name"]) for item in manifest["parameters"]]
-    choices = (1, 8, 40, 64, 72, 128, 136, 200, 256, 264, 320, 384, 520, 640, 776, 1032)
-    wanted = sorted({1, max(1, depth - 1), depth, depth + 1, 2 * depth + 1})
+    wanted = {1, max(1, depth - 1), depth, depth + 1, 2 * depth + 1}
     found: dict[tuple[int, bool], tuple[int, dict[str, int]]] = {}
-    for values in itertools.product(choices, repeat=len(names)):
+    for values in itertools.product(CHOICES, repeat=len(names)):
         sizes = dict(zip(names, values, strict=True))
         elements = sum(values)
         try:
             launch = plan(manifest, sizes, 2)
-            trips = max(1, evaluate(str(manifest["trip_count"]), {**sizes, **_firsts(manifest)}))
+            trips = trips_of(manifest, sizes)
         except (Unlaunchable, BadExpression):
             continue
-        ragged = any(value % 64 for value in values)
-        key = (trips, ragged)
-        fewer = key not in found or elements < found[key][0]
-        if trips in wanted and launch.grid <= 8 and fewer:
+        key = (trips, any(value % 64 for value in values))
+        if launch.grid <= GRID_MAX and (key not in found or elements < found[key][0]):
             found[key] = (elements, sizes)
-    return [sizes for _, (_, sizes) in sorted(found.items())]
+    have = {trips for trips, _ in found}
+    chosen = wanted & have
+    for trips in sorted(have - chosen):
+        if len(chosen) < TRIPS_LEAST:
+            chosen.add(trips)
+    return [sizes for (trips, _), (_, sizes) in sorted(found.items()) if trips in chosen]
 
 
-def _firsts(manifest: Mapping[str, Any]) -> dict[str, int]:
-    """Work coordinates of the first item, for trip counts that differ between items."""
-    return dict.fromkeys(manifest.get("program", {}).get("work", {}), 0)
+def trips_of(manifest: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
+    """Iterations of the longest of the first and the last work item. Raises BadExpression."""
+    program = manifest.get("program", {})
+    names = {**dict(program.get("sizes", ())), **sizes}
+    work = {name: evaluate(extent, names) for name, extent in dict(program.get("work", ())).items()}
+    ends = (dict.fromkeys(work, 0), {name: extent - 1 for name, extent in work.items()})
+    text = str(manifest["trip_count"])
+    return max(1, *(evaluate(text, {**sizes, **end}) for end in ends))
 
 
 def stress(
@@ -162,7 +176,7 @@ def _why(end: Mapping[str, Any]) -> str:
 
 def _run(job: _Job, case: Mapping[str, Any], record: Mapping[str, Any]) -> Run:
     sizes = case["sizes"]
-    trips = max(1, evaluate(str(job.manifest["trip_count"]), {**sizes, **_firsts(job.manifest)}))
+    trips = trips_of(job.manifest, sizes)
     state = "failed" if record["state"] == "done" else str(record["state"])
     return Run(
         str(job.manifest["kernel"]), str(job.job["variant"]), tuple(sizes.items()), trips,
