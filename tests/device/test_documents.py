@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from titan.cli.main import run as titan
+from titan.device import probes
+from titan.device.hooks import levels
 from titan.device.stress import BAD, POLICIES
 from titan.device.variants import VARIANTS
 from titan.resources import root
@@ -57,4 +59,7 @@ def test_tables_are_complete():
     text = REFERENCE.read_text()
     names = [variant.name for variant in VARIANTS] + list(BAD) + list(POLICIES)
     names += ["finding", "decides", "seen", "not seen", "nothing observed", "not run", "open"]
+    names += [path.stem for path in probes.manifests(root("litmus") / "probes")]
+    roles = [{"name": "ROLE", "first_thread": 0, "threads": 256}]
+    names += [level.name for level in levels({"roles": roles})]
     assert [name for name in names if f"`{name}`" not in text] == []
