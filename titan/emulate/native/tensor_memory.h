@@ -60,7 +60,8 @@ inline TensorMemory &tensor_memory() { return tensors_of[current->cta]; }
 
 inline void check_fenced(const Thread &self) {
   if (self.waited_unfenced)
-    fail(&self, "missing tensor_fence_after: the thread has waited at a barrier since its last one");
+    fail(&self, "missing tensor_fence_after: the thread has waited at a barrier since its last "
+         "one");
 }
 
 // The columns from that of `address` on; they are allocated.
@@ -129,7 +130,8 @@ void tensor_free(std::uint32_t address, int columns, int line) {
     fail(&self, "%s: warp %d has allocated them", name, memory.warp);
   for (int c = memory.start; c < memory.start + columns; ++c) {
     TensorColumn &column = memory.columns[c];
-    if (column.writers != 0) fail(&self, "%s: a multiplication in flight writes column %d", name, c);
+    if (column.writers != 0)
+      fail(&self, "%s: a tensor_multiply in flight writes column %d", name, c);
     if (column.fetching != 0) fail(&self, "%s: a fetch in flight reads column %d", name, c);
     if (column.unfenced != 0)
       fail(&self, "%s: missing tensor_fence_before of a thread that fetched column %d", name, c);
