@@ -1,4 +1,4 @@
-"""Random tile programs are refused with a reason, or built and right under hostile interleavings."""
+"""Random tile programs are refused with a reason, or built and right in hostile interleavings."""
 
 from __future__ import annotations
 
@@ -9,8 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.package.random_programs import program, sizes
+from tests.package.random_programs import program as drawn
+from tests.package.random_programs import sizes
 from tests.package.trials import Made, as_built, as_shaped, disagreement, faults
+from titan.emit.write import emit
+from titan.pipeline.build import decoded
+from titan.pipeline.hopper import construct
+from titan.pipeline.model import FormRefused, Shape
+from titan.tile.load import parse_tile
 
 pytest.importorskip("numpy")
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
@@ -27,7 +33,7 @@ def checked(made: Made, text: str, random: Random) -> None:
 def in_any_order(seed: int, target: str) -> bool:
     """Whether the program of a number was built, in a shape and an order drawn at random."""
     random = Random(seed)
-    text = program(random, target)
+    text = drawn(random, target)
     made = as_shaped(text, random)
     if isinstance(made, str):
         return False
@@ -53,7 +59,7 @@ def test_any_order_of_many_programs(target, seed):
 @settings(max_examples=40, deadline=None, suppress_health_check=SLOW)
 @given(random=st.randoms(use_true_random=False))
 def test_what_is_built_computes_what_is_meant(random):
-    text = program(random)
+    text = drawn(random)
     made = as_built(text)
     if not isinstance(made, str):
         checked(made, text, random)
@@ -84,3 +90,72 @@ def test_a_kernel_without_shared_memory_asks_nothing_of_its_address():
     assert isinstance(made, Made)
     assert made.emitted.manifest["launch"]["dynamic_shared_bytes"] == 0
     checked(made, NOTHING_SHARED, Random(0))
+
+
+READ_IN_A_PAIR = """\
+titan: 1
+tile: read_in_a_pair
+target: sm_90a
+sizes: {M: any, N: any, K: any}
+tensors:
+  A: {shape: [M, K], dtype: bf16}
+  B: {shape: [N, K], dtype: bf16}
+  C: {shape: [M, N], dtype: f32, output: true}
+work: {m: (M + 63) // 64, n: (N + 31) // 32}
+loop: {t: K}
+carried:
+  sum: {shape: [64, 32], initial: 0, next: sum_next}
+  seen: {shape: [64, 32], initial: 0, next: seen_next}
+body:
+  - a: {load: "A[m * 64, t * 32]", tile: [64, 32]}
+  - b: {load: "B[n * 32, t * 32]", tile: [32, 32]}
+  - sum_next: {mma: [a, b.T], add: sum}
+  - r: {read: a}
+  - seen_next: {add: [seen, r]}
+after:
+  - both: {add: [sum, seen]}
+  - c: {store: both, to: "C[m * 64, n * 32]"}
+cluster: 2
+"""
+
+
+def test_a_pair_that_reads_a_tile_is_refused_by_its_form():
+    shape = Shape("", 2, overlapped=False)
+    with pytest.raises(FormRefused, match="no form for tiles that are read to registers"):
+        construct(parse_tile(READ_IN_A_PAIR), shape, {}, 1)
+
+
+READS_OF_TWO_RINGS = """\
+titan: 1
+tile: reads_of_two_rings
+target: sm_90a
+sizes: {M: any, K: any}
+tensors:
+  A: {shape: [M, 32], dtype: bf16}
+  B: {shape: [M, K], dtype: f16}
+  Y: {shape: [M, K], dtype: f32, output: true}
+  Z: {shape: [M], dtype: f32, output: true}
+work: {m: (M + 63) // 64}
+loop: {t: (K + 31) // 32}
+before:
+  - a: {load: "A[m * 64, 0]", tile: [64, 32]}
+  - first: {read: a}
+body:
+  - b: {load: "B[m * 64, t * 32]", tile: [64, 32]}
+  - second: {read: b}
+  - both: {add: [first, second]}
+  - y: {store: both, to: "Y[m * 64, t * 32]"}
+after:
+  - sums: {row_sum: first}
+  - z: {store: sums, to: "Z[m * 64]"}
+"""
+
+
+def test_each_read_takes_the_access_in_front_of_it_not_an_older_one():
+    """With the first turn peeled, the tile kept and the first one of the loop are read together."""
+    tile = parse_tile(READS_OF_TWO_RINGS)
+    starts = {"second": 0, "both": 1, "y": 15}
+    pipeline = construct(tile, Shape("", 2), starts, 10)
+    kernel, program = decoded(pipeline)
+    made = Made(tile, pipeline, program, emit(tile, kernel, program))
+    assert faults(made, {"M": 70, "K": 72}, seed=3) == ""

@@ -219,7 +219,10 @@ class Arithmetic:
         access = self.reads.get(site.number)
         if access is None or len(operation.operands) != 1:
             raise EmissionRefused(f"{operation.name} is computed without a read before it")
-        effect = next(e for e in access.effects if e.buffer == operation.operands[0])
+        effects = [e for e in access.effects if e.buffer == operation.operands[0]]
+        if len(effects) != 1:
+            raise EmissionRefused(f"{operation.name} is computed without a read before it")
+        effect = effects[0]
         tile = self.layout.tiles[effect.buffer]
         return {
             "kind": "read", "target": self._form(operation.name), "group": self._group_rows(tile),

@@ -445,18 +445,16 @@ def _grows(assign: ir.Operation) -> bool:
 
 
 def _reads(sites: tuple[Site, ...]) -> dict[int, ir.Access]:
-    """For each Compute of a read the access in front of it, in the same block."""
+    """For each Compute the last access in front of it in the same block, as the check has it."""
     found: dict[int, ir.Access] = {}
-    latest: dict[str, ir.Access] = {}
+    latest: ir.Access | None = None
     for site in sites:
         if site.kind is Kind.READ and isinstance(site.operation, ir.Access):
-            for effect in site.operation.effects:
-                latest[effect.buffer] = site.operation
-        elif isinstance(site.operation, ir.Arrive):
-            latest.clear()
-        elif site.kind in (Kind.COMPUTE, Kind.FETCH):
-            for access in latest.values():
-                found.setdefault(site.number, access)
+            latest = site.operation
+        elif isinstance(site.operation, ir.Arrive) or site.inside or site.otherwise:
+            latest = None
+        elif site.kind in (Kind.COMPUTE, Kind.FETCH) and latest is not None:
+            found[site.number] = latest
         found.update(_reads(site.inside))
         found.update(_reads(site.otherwise))
     return found

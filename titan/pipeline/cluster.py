@@ -34,6 +34,8 @@ class Clustered(Hopper):
             raise FormRefused("pairs of CTAs have a form for one multiplication alone")
         if not shape.specialised or self.peeled or self.turns or self.straight:
             raise FormRefused("pairs of CTAs load by a warp of its own")
+        if any(item.kind is Kind.READ for item in self.items):
+            raise FormRefused("pairs of CTAs have no form for tiles that are read to registers")
         last = tile.work[-1].name
         self.common = {
             load.name
