@@ -13,6 +13,7 @@ import pytest
 from tests.emulate.emitted import emitted
 from tests.emulate.test_device_header import emulated_functions, functions
 from tests.emulate.test_gemm import SCHEDULES
+from titan.emit.model import EmissionRefused
 from titan.emit.write import emit
 from titan.emulate.compare import compare
 from titan.emulate.compile import NATIVE
@@ -104,6 +105,11 @@ def other(dtype, columns, k_tile, transposed):
     text = OTHER.format(dtype=dtype, columns=columns, k_tile=k_tile, **form)
     built = build(parse_tile(text), text, Limits())
     return built.tile, emit(built.tile, built.kernel, built.program)
+
+
+def test_8_bit_operands_that_are_not_k_major_are_refused():
+    with pytest.raises(EmissionRefused, match="K-major"):
+        other("e4m3", 64, 64, True)
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,8 @@ class TensorSpelling(Spelling):
         columns = b["rows"] if flips[1] else b["columns"]
         if (a["rows"], a["columns"], columns) != (LANES, inner, value.columns) or inner % step:
             raise EmissionRefused(f"the operands of {site.name} do not fit")
+        if step == 32 and not flips[1]:
+            raise EmissionRefused(f"8-bit operands of {site.name} must be K-major")
         if site.number not in self.iterations:
             raise EmissionRefused(f"the iteration of {site.name} cannot be said")
         return {
