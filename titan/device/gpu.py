@@ -64,6 +64,18 @@ def checked(code: int, what: str) -> None:
         raise DeviceError(f"{what}: CUDA error {code}")
 
 
+def compiler_options(
+    target: str, include: Sequence[Path], defines: Sequence[str]
+) -> tuple[str, ...]:
+    """What NVRTC is called with."""
+    return (
+        "-std=c++17",
+        f"--gpu-architecture={target}",
+        *(f"-I{folder}" for folder in include),
+        *(f"-D{define}" for define in defines),
+    )
+
+
 class Module:
     """A compiled source; `function` finds an entry."""
 
@@ -71,12 +83,7 @@ class Module:
         self, source: Path, target: str, include: Sequence[Path] = (), defines: Sequence[str] = ()
     ) -> None:
         cupy = library()
-        options = (
-            "-std=c++17",
-            f"--gpu-architecture={target}",
-            *(f"-I{folder}" for folder in (source.parent, *include)),
-            *(f"-D{define}" for define in defines),
-        )
+        options = compiler_options(target, (source.parent, *include), defines)
         code = source.read_text(encoding="utf-8")
         self.module = cupy.RawModule(code=code, options=options, backend="nvrtc")
         try:
