@@ -66,6 +66,8 @@ def test_the_three_parts(prepared, tmp_path):
     assert not any(found.left.values())
     assert [row["answer"] for row in found.probes["probes"]] == ["never seen without a fence"]
     assert not found.bad
+    levels = {name for row in found.stress["rows"] for name in row["policies"]}
+    assert levels == set(suite.QUICK_LEVELS)
     paths = suite.save(found, tmp_path, write_whole)
     assert {path.parent.name for path in paths} == {"nvidia-h100-80gb-hbm3"}
     assert {path.parents[2].name for path in paths} == {"litmus", "benchmarks"}

@@ -94,7 +94,7 @@ def stress(
     backend: str,
     seeds: Sequence[int],
     tell: Callable[[Run], None] = lambda run: None,
-    policies: Sequence[str] = POLICIES,
+    policies: Sequence[str] | None = None,
     unsafe: bool = True,
     seconds: float = RUN_SECONDS,
     places: Sequence[str] = (),
@@ -103,14 +103,16 @@ def stress(
     """All runs, as they come; `seconds` is the limit of one, `options` go to the watchdog.
 
     One child for each variant goes through all seeds, policies and sizes. On a GPU the policies are
-    the levels of disturbance that fit the kernel; `places`: the GPUs, where there are several.
+    the levels of disturbance that fit the kernel; by default all policies are tried. `places`: the
+    GPUs, where there are several.
     """
     jobs: list[_Job] = []
     for folder in folders:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         source = (folder / str(manifest["source"])).read_text(encoding="utf-8")
         depth = max((int(ring["depth"]) for ring in manifest["rings"]), default=1)
-        hostile = policies if backend == "cpu" else [level.name for level in levels(manifest)]
+        known_policies = POLICIES if backend == "cpu" else [each.name for each in levels(manifest)]
+        hostile = [name for name in known_policies if policies is None or name in policies]
         cases = [
             {"sizes": sizes, "seed": seed, "policy": policy}
             for seed, policy, sizes in itertools.product(seeds, hostile, sizes_for(manifest, depth))

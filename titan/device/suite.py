@@ -22,6 +22,7 @@ from titan.device.spread import devices
 
 FULL_SECONDS = 520.0
 QUICK_SECONDS = 110.0
+QUICK_LEVELS = ("quiet", "storm")
 SHARES = (0.45, 0.3, 0.25)  # of the budget: litmus, stress, speed
 
 
@@ -64,7 +65,8 @@ def run(
     )
     several = {**options, "places": devices(facts)}
     tests = _litmus(paths, seconds * SHARES[0], log, left, tell, several)
-    runs = _stress(packages, seconds * SHARES[1], left, tell, several)
+    chosen = QUICK_LEVELS if seconds <= QUICK_SECONDS else None
+    runs = _stress(packages, seconds * SHARES[1], left, tell, {**several, "policies": chosen})
     rows = _bench(packages, facts, seconds * SHARES[2], left, tell, options)
     return Suite(
         litmus.document(facts, tests),
