@@ -102,6 +102,9 @@ FAULTS = {
     "no fence behind the allocation": (
         SOURCE, r"titan::tensor_fence_before\(\);(\s*titan::block_sync\(\);)", r"\1",
         "no fence stands before the meeting"),
+    "taken before the warp has met": (
+        SOURCE, r"titan::warp_sync\(\);(\s*if \(titan_warp == 0\) titan::tensor_memory_all)", r"\1",
+        "before the warp has met"),
     "all lanes multiply": (
         SOURCE, r"if \(titan_warp == 1 && titan::elect_one\(\)\)", "if (titan_warp == 1)",
         "is executed by lanes"),
@@ -159,7 +162,7 @@ def test_fences_are_judged_and_taken_away():
 def test_the_frame_is_judged_and_taken_away():
     prologue = [
         Event("init", (8, 1), (), 1),
-        Event("tensor_alloc", (16, 64), (), 2),
+        Event("tensor_alloc", (16, 64), (), 2, warp_met=True),
         Event("tensor_relinquish", (), (), 3),
         Event("tensor_before", (), (), 4),
     ]

@@ -39,6 +39,8 @@ def unframed(
     kinds = [event.kind for event in taken]
     if kinds not in ([], ["tensor_alloc", "tensor_relinquish"]):
         faults.append("tensor memory is not taken once, with the right to do so given up")
+    if taken and not taken[0].warp_met:
+        faults.append("tensor memory is taken before the warp has met")
     if any(event.values[1:] not in ((), (columns,)) for event in taken):
         faults.append(f"not {columns} columns of tensor memory are taken")
     if not prologue or prologue[-1].kind != "tensor_before":
