@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from tests.package.random_programs import program as drawn
 from tests.package.random_programs import sizes
-from tests.package.trials import Made, as_built, as_shaped, disagreement, faults
+from tests.package.trials import LIMITS, Made, as_built, as_shaped, disagreement, faults
+from titan.emit.model import EmissionRefused
 from titan.emit.write import emit
-from titan.pipeline.build import decoded
+from titan.pipeline.build import decoded, judged
 from titan.pipeline.hopper import construct
 from titan.pipeline.model import FormRefused, Shape
 from titan.tile.load import parse_tile
@@ -159,3 +160,110 @@ def test_each_read_takes_the_access_in_front_of_it_not_an_older_one():
     kernel, program = decoded(pipeline)
     made = Made(tile, pipeline, program, emit(tile, kernel, program))
     assert faults(made, {"M": 70, "K": 72}, seed=3) == ""
+
+
+STORE_OF_A_PAIR = """\
+titan: 1
+tile: store_of_a_pair
+target: sm_90a
+sizes: {M: any, N: any, K: any}
+tensors:
+  A: {shape: [M, K], dtype: bf16}
+  B: {shape: [N, K], dtype: bf16}
+  Y: {shape: [N, M, 32], dtype: f32, output: true}
+work: {m: (M + 63) // 64, n: (N + 31) // 32}
+loop: {t: K}
+carried:
+  sum: {shape: [64, 32], initial: 0, next: sum_next}
+body:
+  - a: {load: "A[m * 64, t * 32]", tile: [64, 32]}
+  - b: {load: "B[n * 32, t * 32]", tile: [32, 32]}
+  - sum_next: {mma: [a, b.T], add: sum}
+after:
+  - y: {store: sum, to: "Y[n, m * 64, 0]"}
+cluster: 2
+"""
+
+
+def test_the_second_cta_of_a_pair_does_not_write_beyond_the_last_item():
+    """With an odd number of items along n the last CTA has none; Y has more than n blocks."""
+    tile = parse_tile(STORE_OF_A_PAIR)
+    kernel, program = decoded(construct(tile, Shape("", 2, overlapped=False), {}, 1))
+    with pytest.raises(EmissionRefused, match="beyond the last n would lie in its tensor"):
+        emit(tile, kernel, program)
+
+
+PRODUCT_AND_SUM = """\
+titan: 1
+tile: product_and_sum
+target: sm_90a
+sizes: {M: any, K: any}
+tensors:
+  A: {shape: [M, K], dtype: bf16}
+  B: {shape: [64, K], dtype: bf16}
+  Y: {shape: [M, 64], dtype: f32, output: true}
+work: {m: (M + 63) // 64}
+loop: {t: (K + 63) // 64}
+carried:
+  acc: {shape: [64, 64], initial: 0, next: acc_next}
+body:
+  - a: {load: "A[m * 64, t * 64]", tile: [64, 64]}
+  - b: {load: "B[0, t * 64]", tile: [64, 64]}
+  - p: {mma: [a, b.T]}
+  - acc_next: {add: [acc, p]}
+after:
+  - y: {store: acc, to: "Y[m * 64, 0]"}
+"""
+TURN = """\
+        - drain: p
+        - release: ring_a[t]
+        - compute: acc_next
+          tile: t
+        - compute: acc
+          tile: t + 1
+"""
+EARLY = """\
+        - compute: acc_next
+          tile: t
+        - drain: p
+        - release: ring_a[t]
+        - compute: acc
+          tile: t + 1
+"""
+
+
+def indented(text: str) -> str:
+    return "".join(f"    {line}" for line in text.splitlines(keepends=True))
+
+
+def branched(condition: str) -> str:
+    return (
+        f"        - if: {condition}\n          then:\n{indented(TURN)}          else:\n"
+        + indented(EARLY)
+    )
+
+
+LOOPED = "        - for: z in t // 20..1\n          do:\n            - drain: p\n"
+
+
+@pytest.mark.parametrize(
+    "turn, words",
+    [
+        (EARLY, "while a tensor-core operation computes it"),
+        (branched("t < 3"), "while a tensor-core operation computes it"),
+        (branched("t < 20"), "under a condition that none of the runs meets"),
+        (branched("t % 13 != 12"), "under a condition that none of the runs meets"),
+        (branched("tiles < 40"), "under a condition that none of the runs meets"),
+        (TURN.replace("        - drain: p\n", LOOPED), "waits in a loop of waits alone"),
+    ],
+)
+def test_no_pipeline_computes_on_a_product_in_flight(turn, words):
+    """Registers are not seen by the engines: these pipelines verify, and are wrong."""
+    tile = parse_tile(PRODUCT_AND_SUM)
+    text = construct(tile, Shape("", 2, overlapped=False), {}, 1)
+    changed = text.replace(TURN, turn)
+    assert changed != text
+    kernel, program = decoded(changed)
+    judged(kernel, LIMITS)
+    with pytest.raises(EmissionRefused, match=words):
+        emit(tile, kernel, program)

@@ -10,7 +10,16 @@ from titan.emit.model import EmissionRefused
 from titan.emit.names import DTYPE_BYTES, dtype, identifier, integer, mangled
 from titan.emit.sites import Tiles
 from titan.sync import program as ir
-from titan.sync.expression import Binary, Constant, Expression, Name, binary, substitute, to_text
+from titan.sync.expression import (
+    Binary,
+    Constant,
+    Expression,
+    Name,
+    binary,
+    linear_form,
+    substitute,
+    to_text,
+)
 from titan.tile.model import Tensor, TileOperation, TileProgram
 
 STRIDE_BYTES = 16  # global strides of a tensor map are multiples of it
@@ -32,9 +41,50 @@ def work_counts(tile: TileProgram, ctas: int) -> list[Expression]:
     counts = [dimension.count for dimension in tile.work]
     if ctas > 1 and not counts:
         raise EmissionRefused("a cluster without work coordinates")
+    if counts and ctas > 1:
+        _nothing_beyond(tile, ctas)
     if counts:
         counts[-1] = _multiple(counts[-1], ctas, up=True)
     return counts
+
+
+def _nothing_beyond(tile: TileProgram, ctas: int) -> None:
+    """Every store of an item beyond the end of the last coordinate lies outside of its tensor.
+
+    So it does where one of its offsets is that coordinate times a step, and the count is the extent
+    there divided by the step, rounded up. Raises EmissionRefused.
+    """
+    last, count = tile.work[-1].name, substitute_sizes(tile, tile.work[-1].count)
+    if isinstance(count, Constant) and count.value % ctas == 0:
+        return
+    for operation in tile.operations:
+        if operation.kind != "store" or operation.view is None:
+            continue
+        extents = [substitute_sizes(tile, one) for one in tensor_of(tile, operation).shape]
+        offsets = [substitute_sizes(tile, one) for one in operation.view.offsets]
+        if not any(
+            _ends(count, last, offset, extent)
+            for offset, extent in zip(offsets, extents, strict=True)
+        ):
+            what = mangled("v", operation.name, "a store")
+            raise EmissionRefused(f"{what} of a CTA beyond the last {last} would lie in its tensor")
+
+
+def substitute_sizes(tile: TileProgram, expression: Expression) -> Expression:
+    return substitute(expression, {name: Constant(value) for name, value in tile.sizes})
+
+
+def _ends(count: Expression, last: str, offset: Expression, extent: Expression) -> bool:
+    """Whether the coordinate at `count` and beyond puts an offset at the extent or beyond."""
+    found, whole = linear_form(offset), linear_form(extent)
+    if found is None or whole is None or set(found[0]) != {last} or found[1] < 0:
+        return False
+    step = found[0][last]
+    if step == 1 and linear_form(count) == whole:
+        return True
+    if not (isinstance(count, Binary) and count.operator == "//" and count.right == Constant(step)):
+        return False
+    return step >= 1 and linear_form(count.left) == (whole[0], whole[1] + step - 1)
 
 
 def tensor_of(tile: TileProgram, operation: TileOperation) -> Tensor:

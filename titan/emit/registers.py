@@ -62,7 +62,7 @@ class RoleRegisters:
     def __init__(self, role: ir.Role, sites: tuple[Site, ...], tiles: Tiles) -> None:
         self.role = role
         self.tiles = tiles
-        self.sites = tuple(_walk(sites))
+        self.sites = tuple(walk_sites(sites))
         named = {site.name for site in self.sites if site.name}
         self.explicit = named
         self.sequence = {site.number: self._sequence(site) for site in self.sites if site.name}
@@ -182,12 +182,12 @@ def _joined(storage: dict[str, str], first: str, second: str) -> dict[str, str]:
     return {name: keep if place == drop else place for name, place in storage.items()}
 
 
-def _walk(sites: tuple[Site, ...]) -> list[Site]:
+def walk_sites(sites: tuple[Site, ...]) -> list[Site]:
     found = []
     for site in sites:
         found.append(site)
-        found += _walk(site.inside)
-        found += _walk(site.otherwise)
+        found += walk_sites(site.inside)
+        found += walk_sites(site.otherwise)
     return found
 
 

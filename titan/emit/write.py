@@ -19,7 +19,14 @@ from titan.emit.layout import GROUP, Place, lay_out
 from titan.emit.manifest import arguments, manifest, work_counts
 from titan.emit.model import EmissionRefused, Emitted
 from titan.emit.names import identifier, integer, mangled
-from titan.emit.registers import AgentCheck, Allocation, Filled, RoleRegisters, fill
+from titan.emit.registers import (
+    AgentCheck,
+    Allocation,
+    Filled,
+    RoleRegisters,
+    fill,
+    walk_sites,
+)
 from titan.emit.sites import Kind, Site, Tiles, sites_of
 from titan.emit.spelling import Spelling, Statement
 from titan.emit.tensor_memory import TensorSpelling, allocated, tensor_places
@@ -143,9 +150,29 @@ class _Emission:
                     fill(filled[turn], made, self.tiles, self.ctas)
         for number, role in enumerate(self.roles):
             mine = {key: made for key, made in events.items() if key[1] == number}
+            self._all_reached(role, {e.site.number for made in mine.values() for e in made})
             self._once_each(role, mine)
             self._iterations(role, [event for made in mine.values() for event in made])
             self._registers(role, mine, filled)
+
+    def _all_reached(self, role: _Role, reached: set[int]) -> None:
+        """What no run reaches has not been checked: only large numbers of iterations do it."""
+        for site in walk_sites(role.sites):
+            inside = [one.operation for one in site.inside]
+            if (
+                isinstance(site.operation, ir.Loop)
+                and any(isinstance(one, ir.QueueWait) for one in inside)
+                and not any(one.name for one in walk_sites(site.inside))
+            ):
+                raise EmissionRefused(f"{role.place.role.name} waits in a loop of waits alone")
+            if (site.name or isinstance(site.operation, ir.QueueWait)) and (
+                site.number not in reached
+            ):
+                what = site.name or "a wait"
+                raise EmissionRefused(
+                    f"{role.place.role.name} does {what} under a condition that none of the runs "
+                    "meets by which registers are checked"
+                )
 
     def _once_each(self, role: _Role, events: dict[tuple[int, int, int], list[Event]]) -> None:
         """Every operation of the body happens once an iteration, any other once a work item."""
