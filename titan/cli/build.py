@@ -40,7 +40,14 @@ if TYPE_CHECKING:
     type=click.FloatRange(0.1, 1e6),
     default=20.0,
     show_default=True,
-    help="Seconds that each of scheduling and verification may take.",
+    help="Seconds that the verification of a shape may take.",
+)
+@click.option(
+    "--schedule-budget",
+    type=click.FloatRange(0.1, 1e6),
+    default=5.0,
+    show_default=True,
+    help="Seconds that the search for a schedule may take.",
 )
 @click.option(
     "--require",
@@ -73,6 +80,7 @@ def build(
     target: str | None,
     solver: str,
     budget: float,
+    schedule_budget: float,
     require: str,
     cache: str,
     no_compile: bool,
@@ -87,7 +95,7 @@ def build(
     """
     from titan.pipeline.build import Limits
 
-    limits = Limits(budget, budget, require == "any", None if no_cache else cache, solver)
+    limits = Limits(schedule_budget, budget, require == "any", None if no_cache else cache, solver)
     told: list[dict[str, Any]] = []
     codes: list[int] = []
     for path, tile, text in _programs(paths, target, colour, codes):

@@ -108,15 +108,13 @@ def scope(coverage: Coverage) -> dict[str, Any]:
 
 def deciding_engine(finding: Finding) -> str:
     """The first engine that verified exactly the values that the verdict covers."""
-    from titan.verify.engines import ORDER
-    from titan.verify.weak import may_be_weak
+    from titan.verify.judge import decides
 
     program: SyncProgram | None = finding.program
-    only_order = program is not None and may_be_weak(program)
     covered = dict(finding.coverage.parameters)
     for report in finding.engines:
         matches = all(covered.get(name) == values for name, values in report.sizes)
-        if only_order and report.engine != ORDER:
+        if program is not None and not decides(report, program):
             continue
         if report.engine != "typestate" and report.verdict is Verdict.VERIFIED and matches:
             return report.engine

@@ -35,7 +35,7 @@ Form = Callable[[TileProgram, Shape, dict[str, int], int], str]
 class Limits:
     """What a build may take, and where results of the search are kept."""
 
-    schedule_seconds: float = 20.0
+    schedule_seconds: float = 5.0
     verify_seconds: float = 20.0
     require_any: bool = False
     cache: str | None = None

@@ -112,7 +112,7 @@ def _verified(finding: Finding, verifying: list[EngineReport], options: Options)
     completed copies do not carry, the explorer sees as well.
     """
     if finding.program is not None:
-        verifying = [item for item in verifying if _decides(item, finding.program)]
+        verifying = [item for item in verifying if decides(item, finding.program)]
         if not verifying:
             note = "whether relaxed or narrow synchronisation carries visibility is not decided"
             return replace(finding, verdict=Verdict.UNDECIDED, notes=(*finding.notes, note))
@@ -134,7 +134,7 @@ def _verified(finding: Finding, verifying: list[EngineReport], options: Options)
     return replace(finding, verdict=Verdict.VERIFIED)
 
 
-def _decides(report: EngineReport, program: SyncProgram) -> bool:
+def decides(report: EngineReport, program: SyncProgram) -> bool:
     """Whether the engine sees all that may go wrong with what synchronisation makes visible."""
     if report.engine == engines.ORDER:
         return True
