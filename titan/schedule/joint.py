@@ -460,7 +460,7 @@ def _unfinished(
     lengths_to: int | None,
 ) -> Outcome:
     bound = ii if complete else lower.ii
-    text = f"the budget of {search.options.budget_seconds} s ran out at interval {ii}"
+    text = f"the budget of {search.options.budget_seconds:.3g} s ran out at interval {ii}"
     return _outcome(search, begin, None, Evidence("none", bound, text, lengths_to, complete))
 
 
