@@ -2,8 +2,8 @@
 
 The table of docs/reference/build.md: for each kernel and target the shape that was taken and what
 was refused before, depth, roles, resources as the toolchain counts them (where it is installed),
-the initiation interval over its bound, and the seconds of TITAN itself with an empty cache of
-schedules and with a full one. From the root of the repository:
+the initiation interval over its bound, and the seconds of TITAN itself (without the toolchain)
+with an empty cache of schedules and with a full one. From the root of the repository:
 
     python benchmarks/bench_build.py [--no-compile] [--out FILE] [--page FILE]
 """
@@ -31,6 +31,7 @@ from titan.schedule.cache import explored  # noqa: E402
 from titan.tile.load import load_tile, targets_of  # noqa: E402
 from titan.tile.model import TileProgram  # noqa: E402
 
+WHOLE = ("PTX", "machine code")
 LIBRARY = ROOT / "protocols" / "tiles"
 Row = dict[str, Any]
 
@@ -49,10 +50,13 @@ def measure(path: Path, tile: TileProgram, folder: Path, with_compiler: bool) ->
     row: Row = {"kernel": tile.name, "target": tile.target}
     seconds = []
     produced: Produced | None = None
-    for _ in ("empty cache", "full cache"):
+    for run in ("empty cache", "full cache", "toolchain"):
+        limits = Limits(cache=str(folder / "schedules.sqlite"))
+        asked = run == "toolchain"
+        if asked and not with_compiler:
+            break
         try:
-            limits = Limits(cache=str(folder / "schedules.sqlite"))
-            produced = produce(tile, text, folder, limits, with_toolchain=with_compiler)
+            produced = produce(tile, text, folder, limits, with_toolchain=asked)
         except BuildRefused as refusal:
             steps = [f"{step.shape.name}: {step.reason}" for step in refusal.steps]
             return {**row, "built": False, "reason": str(refusal), "refused": steps}
@@ -77,7 +81,12 @@ def measure(path: Path, tile: TileProgram, folder: Path, with_compiler: bool) ->
         "seconds_full_cache": seconds[1],
     }
     if produced.figures is not None:
-        row |= {"registers": produced.figures.registers, "spills": produced.figures.spill_bytes}
+        row |= {
+            "registers": produced.figures.registers,
+            "spills": produced.figures.spill_bytes,
+            "compared": produced.compared,
+            "seconds_with_toolchain": seconds[2],
+        }
     return row
 
 
@@ -129,6 +138,8 @@ def summary(rows: list[Row]) -> str:
             high = seconds[min(len(seconds) - 1, int(0.95 * len(seconds)))]
             middle = statistics.median(seconds)
             lines.append(f"Cache {name}: median {middle:.2f} s, 95th percentile {high:.2f} s.")
+    compared = sum(row.get("compared", "no").split(",")[0] in WHOLE for row in built)
+    lines.append(f"{compared} compared with their sync programs after compilation.")
     fell = sum(bool(row["refused"]) for row in built)
     lines.append(
         f"{len(built)} of {len(rows)} built; {fell} of them not in the first shape of the list."

@@ -165,13 +165,17 @@ def test_gauss_without_pytorch_is_bad_usage() -> None:
         pytest.skip("PyTorch is installed")
 
 
-def test_no_interval_is_refuted_and_no_time_is_undecided() -> None:
+def test_no_time_is_undecided_or_a_schedule_that_claims_nothing() -> None:
+    """What a budget suffices for depends on the machine; what it does not prove is not claimed."""
     slow = str(LOOPS / "gemm_epilogue.yaml")
     result = CliRunner().invoke(
         schedule, [slow, "--solver", "joint", "--budget", "0.05"], standalone_mode=False
     )
-    assert result.return_value == 3
-    assert "no schedule found" in result.output
+    if result.return_value == 3:
+        assert "no schedule found" in result.output
+    else:
+        assert result.return_value == 0
+        assert "not proved optimal" in result.output
 
 
 def test_every_kind_of_fault_has_a_rule() -> None:
