@@ -11,6 +11,7 @@ import tomllib
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 KINDS = ("protocols", "litmus", "backends", "proofs")
 _PROJECT = "titan-verify"
@@ -39,3 +40,26 @@ def root(kind: str) -> Path:
     if tree is not None:
         return tree / kind
     return Path(str(files("titan") / "_data" / kind))
+
+
+def template(backend: str, name: str) -> Any:
+    """A source template of `backends/<backend>/`, compiled once a process.
+
+    Names that a template does not know are errors. Nothing is escaped: the texts are C and C++, and
+    whoever fills a template has checked what goes into it.
+    """
+    return _environment(root("backends") / backend).get_template(name)
+
+
+@cache
+def _environment(folder: Path) -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(folder),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )

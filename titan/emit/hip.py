@@ -15,7 +15,7 @@ from titan.emit.hip_values import LANES, SHARED_BYTES, Values, values_of
 from titan.emit.model import EmissionRefused, Emitted
 from titan.emit.names import identifier, mangled
 from titan.kernel.model import Kernel
-from titan.resources import root
+from titan.resources import root, template
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression, binary, to_text
 from titan.tile.model import TileProgram
@@ -75,13 +75,6 @@ def _source(
     places: Places,
     body: list[str],
 ) -> str:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    loader = FileSystemLoader(root("backends") / BACKEND)
-    environment = Environment(  # C++, not HTML; every name was checked
-        loader=loader, undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
     arguments = [
         f"{'' if tensor.output else 'const '}void *{mangled('g', tensor.name, 'a tensor')}"
         for tensor in tile.tensors
@@ -100,7 +93,7 @@ def _source(
         (item.load.name, item.rows, item.columns, item.dtype, item.stages, item.offset)
         for item in buffers.values()
     ]
-    return environment.get_template("kernel.hip.cpp.j2").render(
+    return template(BACKEND, "kernel.hip.cpp.j2").render(
         name=tile.name,
         target=tile.target,
         entry=mangled("titan", tile.name, "the kernel"),

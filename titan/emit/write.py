@@ -9,8 +9,6 @@ where, the templates of backends/sm_90a only spell it. The output depends on the
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from titan.emit.cluster import RANK, fold
@@ -42,7 +40,7 @@ from titan.emit.trace import (
 )
 from titan.emit.validate import validate
 from titan.kernel.model import Kernel
-from titan.resources import root
+from titan.resources import root, template
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression, binary, names_of
 from titan.tile.model import TileProgram
@@ -487,21 +485,6 @@ def _reads(sites: tuple[Site, ...]) -> dict[int, ir.Access]:
     return found
 
 
-@cache
-def _environment(folder: Path) -> Any:
-    """One for a process: templates are compiled once, and again where their files change."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    return Environment(
-        loader=FileSystemLoader(folder),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-
-
 def _header(target: str) -> str:
     """The device header, for sm_100a with what that target has beyond sm_90a."""
     folder = root("backends")
@@ -512,8 +495,7 @@ def _header(target: str) -> str:
 
 
 def _fill(context: dict[str, Any]) -> str:
-    environment = _environment(root("backends") / TEMPLATES)
-    text = environment.get_template("kernel.cu.j2").render(context)
+    text = template(TEMPLATES, "kernel.cu.j2").render(context)
     return "\n".join(line.rstrip() for line in text.split("\n"))
 
 

@@ -9,7 +9,6 @@ copies and mbarriers have no counterpart and are refused.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from titan.memory import ast
@@ -23,7 +22,7 @@ from titan.memory.render.outcomes import Outcomes, Verdict, outcomes_of
 from titan.memory.render.places import Layout, Seat
 from titan.memory.render.refusal import NotRenderable
 from titan.memory.render.rendering import Rendering
-from titan.resources import root
+from titan.resources import template
 
 TARGET = "c11"
 TEMPLATE = "litmus.c.j2"
@@ -96,23 +95,8 @@ def render_c11(test: LitmusTest, verdict: Verdict | None = None) -> Rendering:
     return Rendering(_fill(context), _manifest(test, outcomes, verdict), ".c")
 
 
-@cache
-def _template() -> Any:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(root("backends") / TARGET),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    return environment.get_template(TEMPLATE)
-
-
 def _fill(context: dict[str, Any]) -> str:
-    return str(_template().render(context))
+    return str(template(TARGET, TEMPLATE).render(context))
 
 
 def _plain(test: LitmusTest) -> None:

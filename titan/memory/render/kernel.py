@@ -8,7 +8,6 @@ instances, `titan_litmus_collect` counts their outcomes. Nothing is launched her
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 from titan.memory import ast
@@ -27,7 +26,7 @@ from titan.memory.render.outcomes import Outcomes, Verdict, outcomes_of
 from titan.memory.render.places import SHARED_BYTES_MAX, Cell, Layout, Region, Seat
 from titan.memory.render.refusal import NotRenderable
 from titan.memory.render.rendering import Rendering
-from titan.resources import root
+from titan.resources import template
 
 TEMPLATE = "litmus.cu.j2"
 LANES_MAX = 32
@@ -93,23 +92,8 @@ def render(test: LitmusTest, verdict: Verdict | None = None) -> Rendering:
     return Rendering(_fill(context), describe(test, layout, outcomes, limits, bindings, verdict))
 
 
-@cache
-def _template() -> Any:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(root("backends") / TARGET),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    return environment.get_template(TEMPLATE)
-
-
 def _fill(context: dict[str, Any]) -> str:
-    return str(_template().render(context))
+    return str(template(TARGET, TEMPLATE).render(context))
 
 
 def _known(test: LitmusTest) -> None:
