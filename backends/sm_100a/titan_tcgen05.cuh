@@ -75,6 +75,19 @@ TITAN_DEVICE void tensor_multiply(u32 d, u64 a, u64 b, int accumulate) {
   }
 }
 
+// The same with A in tensor memory: lane = row, two elements of 16 bits in a column, so that K = 16
+// are 8 columns from `a` on.
+template <class Type, int N, bool TransposeB>
+TITAN_DEVICE void tensor_multiply_pairs(u32 d, u32 a, u64 b, int accumulate) {
+  static_assert(same<Type, f16>::value || same<Type, bf16>::value, "pairs of 16 bits");
+  const u32 instruction = tensor_instruction<Type, N, TransposeB>();
+  asm volatile(
+      "{\n .reg .pred p;\n setp.ne.b32 p, %4, 0;\n"
+      " tcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, p;\n}\n" ::"r"(d),
+      "r"(a), "l"(b), "r"(instruction), "r"(accumulate)
+      : "memory");
+}
+
 // An arrival at the barrier once all that the thread has multiplied so far is done.
 TITAN_DEVICE void tensor_commit(u64* barrier) {
   asm volatile(
@@ -104,27 +117,45 @@ TITAN_DEVICE void tensor_memory_fetch(float (&values)[Columns / 2], u32 address)
   }
 }
 
-// 32 columns of the 32 lanes of the warp: lane l of the warp gets row 32 * (warp of its warpgroup)
-// + l, `values[j]` is column j. The whole warp executes it; `tensor_load_wait` makes it known.
-TITAN_DEVICE void tensor_memory_load(u32 address, float* values) {
-  u32 r[32];
-  asm volatile(
-      "tcgen05.ld.sync.aligned.32x32b.x32.b32 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, [%32];\n"
-      : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]),
-        "=r"(r[7]), "=r"(r[8]), "=r"(r[9]), "=r"(r[10]), "=r"(r[11]), "=r"(r[12]), "=r"(r[13]),
-        "=r"(r[14]), "=r"(r[15]), "=r"(r[16]), "=r"(r[17]), "=r"(r[18]), "=r"(r[19]),
-        "=r"(r[20]), "=r"(r[21]), "=r"(r[22]), "=r"(r[23]), "=r"(r[24]), "=r"(r[25]),
-        "=r"(r[26]), "=r"(r[27]), "=r"(r[28]), "=r"(r[29]), "=r"(r[30]), "=r"(r[31])
-      : "r"(address)
-      : "memory");
-  TITAN_UNROLL
-  for (int j = 0; j < 32; ++j) values[j] = __uint_as_float(r[j]);
-}
-
 TITAN_DEVICE void tensor_load_wait() {
   asm volatile("tcgen05.wait::ld.sync.aligned;\n" ::: "memory");
+}
+
+// The converse of `tensor_memory_fetch`. `tensor_put_wait` makes sure that it is there.
+// PTX: tcgen05.st.16x256b.
+template <int Columns>
+TITAN_DEVICE void tensor_memory_put(u32 address, const float (&values)[Columns / 2]) {
+  static_assert(Columns % 16 == 0 && Columns >= 16 && Columns <= 256, "columns of a fragment");
+  TITAN_UNROLL
+  for (int c = 0; c < Columns; c += 16) {
+    const float* const v = values + c / 2;
+    asm volatile(
+        "tcgen05.st.sync.aligned.16x256b.x2.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8};\n" ::"r"(
+            address + c),
+        "r"(__float_as_uint(v[0])), "r"(__float_as_uint(v[1])), "r"(__float_as_uint(v[2])),
+        "r"(__float_as_uint(v[3])), "r"(__float_as_uint(v[4])), "r"(__float_as_uint(v[5])),
+        "r"(__float_as_uint(v[6])), "r"(__float_as_uint(v[7]))
+        : "memory");
+  }
+}
+
+// 16 rows of `Columns` numbers of 16 bits, in the order of a fragment of pairs: two in a column of
+// tensor memory, as `tensor_multiply_pairs` takes them. PTX: tcgen05.st.16x128b, whose registers 2i
+// and 2i + 1 are column 4i + l % 4 of rows l / 4 and l / 4 + 8.
+template <int Columns>
+TITAN_DEVICE void tensor_memory_put_pairs(u32 address, const u32 (&pairs)[Columns / 16][4]) {
+  static_assert(Columns % 16 == 0 && Columns >= 16 && Columns <= 256, "columns of a fragment");
+  TITAN_UNROLL
+  for (int i = 0; i < Columns / 16; ++i) {
+    asm volatile("tcgen05.st.sync.aligned.16x128b.x2.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(
+                     address + 8 * i),
+                 "r"(pairs[i][0]), "r"(pairs[i][1]), "r"(pairs[i][2]), "r"(pairs[i][3])
+                 : "memory");
+  }
+}
+
+TITAN_DEVICE void tensor_put_wait() {
+  asm volatile("tcgen05.wait::st.sync.aligned;\n" ::: "memory");
 }
 
 }  // namespace titan

@@ -69,9 +69,10 @@ void tensor_allocate(void *slot, int columns, int line);
 void tensor_free(std::uint32_t address, int columns, int line);
 void tensor_multiplication(std::uint32_t d, const Instruction &said, int line);
 void tensor_arrival(const void *barrier, int line);
-void tensor_fetch(const char *name, int line, float *registers, std::uint32_t address, int columns,
-                  int rows);
-void tensor_wait(int line);
+void tensor_fetch(int line, float *registers, std::uint32_t address, int columns);
+void tensor_put(const char *name, int line, const void *values, std::uint32_t address, int columns,
+                bool pairs);
+void tensor_wait(bool puts, int line);
 void tensor_fence(bool after, int line);
 
 // The launch: argument `number` as the kernel's parameter asks for it, and the whole run.

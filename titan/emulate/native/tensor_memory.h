@@ -1,11 +1,12 @@
 // Tensor memory and tcgen05: 128 lanes of 512 words, multiplications that an engine executes in the
 // order in which a thread issued them, commits that arrive behind them, fetches into registers that
-// hold poison until a wait. PTX ISA, tcgen05: tensor memory, data movement shapes, instruction and
-// matrix descriptors, memory consistency model.
+// hold poison until a wait, puts whose words hold poison until a wait. PTX ISA, tcgen05: tensor
+// memory, data movement shapes, instruction and matrix descriptors, memory consistency model.
 //
 // Taken as stricter than hardware may be: every wait at an mbarrier and every barrier of the whole
 // CTA or cluster is followed by `tensor_fence_after` before the thread's next access of tensor
-// memory. Taken as more orderly: commits of one thread arrive in their order.
+// memory. Taken as more orderly: commits of one thread arrive in their order, and a multiplication
+// overwrites what an earlier one of the same thread reads only once that one has read it.
 #pragma once
 
 #include "matrices.h"
@@ -13,28 +14,49 @@
 namespace titan::emulation {
 
 constexpr int tensor_lanes = 128, tensor_columns = 512, tensor_columns_min = 32;
-constexpr int lanes_of_warp = 32, fragment_rows = 16;
+constexpr int lanes_of_warp = 32, fragment_rows = 16, warps_reach = 4, warps_of_cta_max = 32;
+
+struct Access {     // of one sort, to the lanes of a column that one warp of four reaches
+  int running = 0;  // that nobody has waited for
+  int unfenced = 0;                                // without a tensor_fence_before since
+  std::array<std::uint16_t, warps_of_cta_max> by{};  // those of each warp
+
+  void count(int warp, int more) {
+    unfenced += more;
+    by[warp] = static_cast<std::uint16_t>(by[warp] + more);
+  }
+  bool foreign(int warp) const { return unfenced != by[warp]; }
+};
+
+struct Reach {
+  bool written = false;
+  Access fetches, puts;
+};
 
 struct TensorColumn {
   int allocation = 0;   // 0: not allocated; else the number of the allocation
-  bool written = false;
   int writers = 0;      // multiplications in flight
   int writer = 0;       // slot of the thread that issued the last of them
   int first = 0, count = 0, type = 0;  // the accumulator and element type of the last of them
-  int fetching = 0;     // fetches that nobody has waited for
-  int unfenced = 0;     // fetches without a tensor_fence_before since
+  int readers = 0;      // multiplications in flight that take A from here
+  int reader = 0;       // slot of the thread that issued the last of them
+  std::array<Reach, warps_reach> reach;
 };
 
-struct Fetch {  // what a thread has asked for
-  int column = 0, columns = 0;
-  bool fragment = true;  // 16 rows in the order of a fragment; else the lane's own row
-  int lane = 0;          // the first row
-  float *registers = nullptr;
+enum class Shape { fragment, pairs };  // 16x256b and 16x128b: 2 words of a row in turn, or 1
+
+struct Transfer {  // what a thread has asked for
+  Shape shape = Shape::fragment;
+  bool put = false;
+  int column = 0, columns = 0;  // words of 32 bits
+  int lane = 0;                 // the first row
+  float *registers = nullptr;          // of a fetch
+  std::vector<std::uint32_t> values;   // of a put
 };
 
 struct TensorThread {
   std::uint64_t issued = 0, executed = 0;  // multiplications and commits
-  std::vector<Fetch> pending, unfenced;
+  std::vector<Transfer> pending, unfenced;
 };
 
 struct TensorMemory {
@@ -132,9 +154,15 @@ void tensor_free(std::uint32_t address, int columns, int line) {
     TensorColumn &column = memory.columns[c];
     if (column.writers != 0)
       fail(&self, "%s: a tensor_multiply in flight writes column %d", name, c);
-    if (column.fetching != 0) fail(&self, "%s: a fetch in flight reads column %d", name, c);
-    if (column.unfenced != 0)
-      fail(&self, "%s: missing tensor_fence_before of a thread that fetched column %d", name, c);
+    if (column.readers != 0)
+      fail(&self, "%s: a tensor_multiply in flight reads column %d", name, c);
+    for (const Reach &reach : column.reach) {
+      if (reach.fetches.running != 0) fail(&self, "%s: a fetch in flight reads column %d", name, c);
+      if (reach.puts.running != 0) fail(&self, "%s: a put in flight writes column %d", name, c);
+      if (reach.fetches.unfenced != 0 || reach.puts.unfenced != 0)
+        fail(&self, "%s: missing tensor_fence_before of a thread that %s column %d", name,
+             reach.puts.unfenced != 0 ? "put to" : "fetched", c);
+    }
     column = TensorColumn{};
     for (int lane = 0; lane < tensor_lanes; ++lane) memory.at(lane, c) = poison_float();
   }
@@ -173,14 +201,32 @@ struct TensorOperation : Operation {  // in the order of the thread that issued 
 struct TensorMultiply final : TensorOperation {
   Kind kind;
   int column = 0, columns = 0, depth = 0;
+  int left = -1;  // the first column of A; -1: A is in shared memory
   bool transposed = false, accumulate = false;
   Snapshot a_seen, b_seen;
 
+  int left_columns() const { return left < 0 ? 0 : operand_bytes / word_bytes; }
+
+  // A from tensor memory: lane = row, the element with the lower number in the lower half. [k][row]
+  std::vector<float> left_values(TensorMemory &memory) const {
+    std::vector<float> values(static_cast<std::size_t>(tensor_lanes) * depth);
+    for (int row = 0; row < tensor_lanes; ++row)
+      for (int k = 0; k < depth; ++k) {
+        std::uint32_t word;
+        std::memcpy(&word, &memory.at(row, left + k / 2), word_bytes);
+        values[static_cast<std::size_t>(k) * tensor_lanes + row] =
+            decode(kind, word >> 16 * (k % 2) & 0xffff);
+      }
+    return values;
+  }
+
   bool step() override {
     TensorMemory &memory = tensors_of[cta];
-    end_read(a_seen, text);
+    if (left < 0) end_read(a_seen, text);
     end_read(b_seen, text);
-    const std::vector<float> a = operand_values(a_seen.bytes, kind, tensor_lanes, depth, false);
+    const std::vector<float> a =
+        left < 0 ? operand_values(a_seen.bytes, kind, tensor_lanes, depth, false)
+                 : left_values(memory);
     const std::vector<float> b = operand_values(b_seen.bytes, kind, columns, depth, transposed);
     std::vector<float> sums(columns);
     for (int row = 0; row < tensor_lanes; ++row) {
@@ -194,6 +240,7 @@ struct TensorMultiply final : TensorOperation {
       for (int j = 0; j < columns; ++j) out[j] = (accumulate ? out[j] : 0.0f) + sums[j];
     }
     for (int c = column; c < column + columns; ++c) --memory.columns[c].writers;
+    for (int c = left; c < left + left_columns(); ++c) --memory.columns[c].readers;
     tensor_threads[slot].executed = number;
     return true;
   }
@@ -224,25 +271,53 @@ inline void enqueue(std::unique_ptr<TensorOperation> operation, const Thread &se
   start_operation(std::move(operation), 0);
 }
 
+// What threads fetch from or put to a column is over, and fenced.
+inline void check_settled(const TensorColumn &column, int c, const char *does) {
+  for (const Reach &reach : column.reach) {
+    if (reach.puts.running != 0)
+      fail(current, "tensor_multiply %s column %d, which a put in flight writes", does, c);
+    if (reach.puts.unfenced != 0)
+      fail(current, "missing tensor_fence_before: tensor_multiply %s column %d, to which a thread "
+           "has put without one since", does, c);
+  }
+}
+
 // Multiplications in flight on one accumulator are ordered when one thread issued them with the
 // same shape and type, and not otherwise.
 inline void take_columns(const TensorMultiply &what, int type) {
   TensorMemory &memory = tensor_memory();
+  for (int c = what.left; c < what.left + what.left_columns(); ++c) {
+    TensorColumn &column = memory.columns[c];
+    check_settled(column, c, "reads A from");
+    for (const Reach &reach : column.reach)
+      if (!reach.written)
+        fail(current, "tensor_multiply reads A from column %d, which nobody wrote", c);
+    if (column.writers != 0)
+      fail(current, "tensor_multiply reads A from column %d, which one in flight writes", c);
+    ++column.readers;
+    column.reader = current->slot;
+  }
   for (int c = what.column; c < what.column + what.columns; ++c) {
     TensorColumn &column = memory.columns[c];
-    if (column.fetching != 0)
-      fail(current, "tensor_multiply writes column %d, which a fetch in flight reads", c);
-    if (column.unfenced != 0)
-      fail(current, "missing tensor_fence_before: tensor_multiply writes column %d, which a thread "
-           "has fetched without one since", c);
+    check_settled(column, c, "writes");
+    for (const Reach &reach : column.reach) {
+      if (reach.fetches.running != 0)
+        fail(current, "tensor_multiply writes column %d, which a fetch in flight reads", c);
+      if (reach.fetches.unfenced != 0)
+        fail(current, "missing tensor_fence_before: tensor_multiply writes column %d, which a "
+             "thread has fetched without one since", c);
+      if (what.accumulate && !reach.written)
+        fail(current, "tensor_multiply adds to column %d, which nobody wrote", c);
+    }
     const bool alike = column.writer == current->slot && column.first == what.column &&
                        column.count == what.columns && column.type == type;
     if (column.writers != 0 && !alike)
       fail(current, "tensor_multiply writes column %d, which another one in flight writes, of "
            "another thread, shape or type", c);
-    if (what.accumulate && !column.written)
-      fail(current, "tensor_multiply adds to column %d, which nobody wrote", c);
-    column.written = true;
+    const bool own = what.left >= 0 && c >= what.left && c < what.left + what.left_columns();
+    if (column.readers != 0 && (column.reader != current->slot || own))
+      fail(current, "tensor_multiply writes column %d, from which one in flight takes A", c);
+    for (Reach &reach : column.reach) reach.written = true;
     ++column.writers;
     column.writer = current->slot;
     column.first = what.column;
@@ -252,7 +327,7 @@ inline void take_columns(const TensorMultiply &what, int type) {
 }
 
 void tensor_multiplication(std::uint32_t d, const Instruction &said, int line) {
-  const char *name = "tensor_multiply";
+  const char *name = said.a_in_registers ? "tensor_multiply_pairs" : "tensor_multiply";
   Thread &self = primitive(name, line);
   check_fenced(self);
   if (said.columns < 16 || said.columns > 256 || said.columns % 16 != 0)
@@ -267,10 +342,17 @@ void tensor_multiplication(std::uint32_t d, const Instruction &said, int line) {
   operation->accumulate = said.accumulate;
   operation->text = "tensor_multiply into column " + std::to_string(operation->column) +
                     " of tensor memory, issued by " + where(self);
-  const Descriptor a = decode_tensor_descriptor(said.a, "A");
   const Descriptor b = decode_tensor_descriptor(said.b, "B");
-  operation->a_seen = begin_read(
-      self.cta, operand_units(a, tensor_lanes, operation->depth, false), operation->text + ", A");
+  if (said.a_in_registers) {  // in tensor memory
+    const auto left = static_cast<std::uint32_t>(said.a);
+    if (left >> 16 != 0) fail(&self, "%s: A begins at lane %u", name, left >> 16);
+    operation->left = checked_columns(left, operand_bytes / word_bytes, name);
+  } else {
+    const Descriptor a = decode_tensor_descriptor(said.a, "A");
+    operation->a_seen =
+        begin_read(self.cta, operand_units(a, tensor_lanes, operation->depth, false),
+                   operation->text + ", A");
+  }
   operation->b_seen = begin_read(
       self.cta, operand_units(b, said.columns, operation->depth, said.transpose_b),
       operation->text + ", B");
@@ -289,61 +371,120 @@ void tensor_arrival(const void *barrier, int line) {
   enqueue(std::move(operation), self);
 }
 
-// ------------------------------------------------------------------------------- fetches
+// ------------------------------------------------------------------------ fetches and puts
 
-inline int registers_of(const Fetch &fetch) {
-  return fetch.fragment ? fetch.columns / 2 : fetch.columns;
+inline int registers_of(const Transfer &transfer) { return transfer.columns / 2; }
+
+// The word of register `index` of lane `lane` of the warp.
+inline float &word_of(TensorMemory &memory, const Transfer &transfer, int lane, int index) {
+  if (transfer.shape == Shape::pairs)
+    return memory.at(transfer.lane + lane / 4 + 8 * (index % 2),
+                     transfer.column + lane % 4 + 4 * (index / 2));
+  return memory.at(transfer.lane + lane / 4 + 8 * (index / 2 % 2),
+                   transfer.column + index / 4 * 8 + lane % 4 * 2 + index % 2);
 }
 
-// Which word register `index` of lane `lane` of the warp gets.
-inline float fetched(TensorMemory &memory, const Fetch &fetch, int lane, int index) {
-  if (!fetch.fragment) return memory.at(fetch.lane + lane, fetch.column + index);
-  const int row = lane / 4 + 8 * (index / 2 % 2);
-  const int column = index / 4 * 8 + lane % 4 * 2 + index % 2;
-  return memory.at(fetch.lane + row, fetch.column + column);
+inline Access &access_of(const Transfer &transfer, int column) {
+  Reach &reach = tensor_memory().columns[column].reach[transfer.lane / lanes_of_warp];
+  return transfer.put ? reach.puts : reach.fetches;
 }
 
-// `rows` 16: a fragment; 32: every lane its own row.
-void tensor_fetch(const char *name, int line, float *registers, std::uint32_t address, int columns,
-                  int rows) {
+// The transfer of a warp, as far as `address` and the columns (of 32 bits) say it.
+inline Transfer transfer_of(const char *name, int line, std::uint32_t address, int columns) {
   agreed(name, line, address);
-  Thread &self = *current;
+  const Thread &self = *current;
   check_fenced(self);
   const int first = static_cast<int>(address >> 16), own = self.warp() % 4 * lanes_of_warp;
-  if (first < own || first + rows > own + lanes_of_warp || first % fragment_rows != 0)
-    fail(&self, "%s: lanes %d to %d; the warp reaches %d to %d", name, first, first + rows - 1, own,
-         own + lanes_of_warp - 1);
-  TensorMemory &memory = tensor_memory();
-  const int column = checked_columns(address, columns, name);
-  for (int c = column; c < column + columns; ++c) {
-    TensorColumn &state = memory.columns[c];
-    if (state.writers != 0)
-      fail(&self, "%s reads column %d, which a tensor_multiply in flight writes", name, c);
-    if (!state.written) fail(&self, "%s reads column %d, which nobody wrote", name, c);
-    ++state.fetching;
-    ++state.unfenced;
-  }
-  const Fetch fetch{column, columns, rows == fragment_rows, first, registers};
-  poison_registers(registers, registers_of(fetch));
-  tensor_threads[self.slot].pending.push_back(fetch);
+  if (first < own || first + fragment_rows > own + lanes_of_warp || first % fragment_rows != 0)
+    fail(&self, "%s: lanes %d to %d; the warp reaches %d to %d", name, first,
+         first + fragment_rows - 1, own, own + lanes_of_warp - 1);
+  Transfer transfer;
+  transfer.column = checked_columns(address, columns, name);
+  transfer.columns = columns;
+  transfer.lane = first;
+  return transfer;
 }
 
-void tensor_wait(int line) {
-  warp_together("tensor_load_wait", line);
-  Thread &self = *current;
-  TensorThread &mine = tensor_threads[self.slot];
-  TensorMemory &memory = tensor_memory();
-  for (const Fetch &fetch : mine.pending) {
-    const auto *bytes = reinterpret_cast<const unsigned char *>(fetch.registers);
-    for (std::size_t i = 0; i < sizeof(float) * registers_of(fetch); ++i)
-      if (bytes[i] != poison_byte())
-        fail(&self, "register %zu was written while a fetch into it is in flight", i / 4);
-    for (int i = 0; i < registers_of(fetch); ++i)
-      fetch.registers[i] = fetched(memory, fetch, self.lane(), i);
-    for (int c = fetch.column; c < fetch.column + fetch.columns; ++c) --memory.columns[c].fetching;
-    mine.unfenced.push_back(fetch);
+// What this warp has put is in its own order once it has waited; what another one has put is there
+// once that one has waited and fenced, too.
+inline void begin_transfer(const char *name, Transfer transfer) {
+  const Thread &self = *current;
+  for (int c = transfer.column; c < transfer.column + transfer.columns; ++c) {
+    TensorColumn &column = tensor_memory().columns[c];
+    Reach &reach = column.reach[transfer.lane / lanes_of_warp];
+    const char *does = transfer.put ? "writes" : "reads";
+    if (column.writers != 0)
+      fail(&self, "%s %s column %d, which a tensor_multiply in flight writes", name, does, c);
+    if (reach.puts.running != 0 && !transfer.put)
+      fail(&self, "%s reads column %d, which a put in flight writes", name, c);
+    if (reach.puts.foreign(self.warp()))
+      fail(&self, "missing tensor_fence_before: %s %s column %d, to which another warp has put "
+           "without one since", name, does, c);
+    if (!transfer.put && !reach.written)
+      fail(&self, "%s reads column %d, which nobody wrote", name, c);
+    if (transfer.put && column.readers != 0)
+      fail(&self, "%s writes column %d, from which a tensor_multiply in flight takes A", name, c);
+    if (transfer.put && reach.fetches.running != 0)
+      fail(&self, "%s writes column %d, which a fetch in flight reads", name, c);
+    if (transfer.put && reach.fetches.foreign(self.warp()))
+      fail(&self, "missing tensor_fence_before: %s writes column %d, which another warp has "
+           "fetched without one since", name, c);
+    if (transfer.put) reach.written = true;
+    Access &access = access_of(transfer, c);
+    ++access.running;
+    access.count(self.warp(), 1);
   }
-  mine.pending.clear();
+  tensor_threads[self.slot].pending.push_back(std::move(transfer));
+}
+
+void tensor_fetch(int line, float *registers, std::uint32_t address, int columns) {
+  const char *name = "tensor_memory_fetch";
+  Transfer transfer = transfer_of(name, line, address, columns);
+  transfer.registers = registers;
+  begin_transfer(name, transfer);
+  poison_registers(registers, registers_of(transfer));
+}
+
+// `values`: the words of the lane's registers. They may be overwritten at once.
+void tensor_put(const char *name, int line, const void *values, std::uint32_t address, int columns,
+                bool pairs) {
+  Transfer transfer = transfer_of(name, line, address, columns);
+  transfer.put = true;
+  transfer.shape = pairs ? Shape::pairs : Shape::fragment;
+  transfer.values.resize(registers_of(transfer));
+  std::memcpy(transfer.values.data(), values, transfer.values.size() * word_bytes);
+  begin_transfer(name, transfer);
+  for (int i = 0; i < registers_of(transfer); ++i)
+    word_of(tensor_memory(), transfer, current->lane(), i) = poison_float();
+}
+
+inline void end_fetch(const Transfer &fetch) {
+  const auto *bytes = reinterpret_cast<const unsigned char *>(fetch.registers);
+  for (std::size_t i = 0; i < sizeof(float) * registers_of(fetch); ++i)
+    if (bytes[i] != poison_byte())
+      fail(current, "register %zu was written while a fetch into it is in flight", i / 4);
+  for (int i = 0; i < registers_of(fetch); ++i)
+    fetch.registers[i] = word_of(tensor_memory(), fetch, current->lane(), i);
+}
+
+void tensor_wait(bool puts, int line) {
+  warp_together(puts ? "tensor_put_wait" : "tensor_load_wait", line);
+  TensorThread &mine = tensor_threads[current->slot];
+  std::vector<Transfer> others;
+  for (Transfer &transfer : mine.pending) {
+    if (transfer.put != puts) {
+      others.push_back(std::move(transfer));
+      continue;
+    }
+    if (!puts) end_fetch(transfer);
+    for (int i = 0; puts && i < registers_of(transfer); ++i)
+      std::memcpy(&word_of(tensor_memory(), transfer, current->lane(), i), &transfer.values[i],
+                  word_bytes);
+    for (int c = transfer.column; c < transfer.column + transfer.columns; ++c)
+      --access_of(transfer, c).running;
+    mine.unfenced.push_back(std::move(transfer));
+  }
+  mine.pending = std::move(others);
 }
 
 // -------------------------------------------------------------------------------- fences
@@ -355,15 +496,15 @@ void tensor_fence(bool after, int line) {
     return;
   }
   TensorThread &mine = tensor_threads[self.slot];
-  for (const Fetch &fetch : mine.unfenced)
-    for (int c = fetch.column; c < fetch.column + fetch.columns; ++c)
-      --tensor_memory().columns[c].unfenced;
+  for (const Transfer &transfer : mine.unfenced)
+    for (int c = transfer.column; c < transfer.column + transfer.columns; ++c)
+      access_of(transfer, c).count(self.warp(), -1);
   mine.unfenced.clear();
 }
 
 inline void check_tensor_at_exit(const Thread &self) {
   if (!tensor_threads[self.slot].pending.empty())
-    fail(&self, "exit with fetches from tensor memory that nobody waited for");
+    fail(&self, "exit with fetches from tensor memory or puts that nobody waited for");
 }
 
 // Once all threads of the CTA are done.

@@ -38,16 +38,38 @@ inline void tensor_multiply(u32 d, u64 a, u64 b, int accumulate, TITAN_LINE) {
   said.accumulate = accumulate != 0;
   emulation::tensor_multiplication(d, said, line);
 }
+template <class Type, int N, bool TransposeB>
+inline void tensor_multiply_pairs(u32 d, u32 a, u64 b, int accumulate, TITAN_LINE) {
+  static_assert(N >= 16 && N <= 256 && N % 16 == 0, "N of tcgen05.mma with 128 rows");
+  static_assert(Type::bytes == 2, "pairs of 16 bits");
+  emulation::Instruction said;
+  said.kind = emulation::KindOf<Type>::kind;
+  said.columns = N;
+  said.transpose_b = TransposeB;
+  said.a_in_registers = true;
+  said.a = a;
+  said.b = b;
+  said.accumulate = accumulate != 0;
+  emulation::tensor_multiplication(d, said, line);
+}
 inline void tensor_commit(u64 *barrier, TITAN_LINE) { emulation::tensor_arrival(barrier, line); }
 
 template <int Columns>
 inline void tensor_memory_fetch(float (&values)[Columns / 2], u32 address, TITAN_LINE) {
   static_assert(Columns % 16 == 0 && Columns >= 16 && Columns <= 256, "columns of a fragment");
-  emulation::tensor_fetch("tensor_memory_fetch", line, values, address, Columns, 16);
+  emulation::tensor_fetch(line, values, address, Columns);
 }
-inline void tensor_memory_load(u32 address, float *values, TITAN_LINE) {
-  emulation::tensor_fetch("tensor_memory_load", line, values, address, 32, 32);
+inline void tensor_load_wait(TITAN_LINE) { emulation::tensor_wait(false, line); }
+template <int Columns>
+inline void tensor_memory_put(u32 address, const float (&values)[Columns / 2], TITAN_LINE) {
+  static_assert(Columns % 16 == 0 && Columns >= 16 && Columns <= 256, "columns of a fragment");
+  emulation::tensor_put("tensor_memory_put", line, values, address, Columns, false);
 }
-inline void tensor_load_wait(TITAN_LINE) { emulation::tensor_wait(line); }
+template <int Columns>
+inline void tensor_memory_put_pairs(u32 address, const u32 (&pairs)[Columns / 16][4], TITAN_LINE) {
+  static_assert(Columns % 16 == 0 && Columns >= 16 && Columns <= 256, "columns of a fragment");
+  emulation::tensor_put("tensor_memory_put_pairs", line, pairs, address, Columns / 2, true);
+}
+inline void tensor_put_wait(TITAN_LINE) { emulation::tensor_wait(true, line); }
 
 }  // namespace titan
