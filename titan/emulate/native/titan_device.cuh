@@ -144,6 +144,11 @@ inline void store_shared32(void *pointer, u32 value, TITAN_LINE) {
 inline void store_shared64(void *pointer, u64 value, TITAN_LINE) {
   emulation::ordinary_store(pointer, &value, sizeof value, line);
 }
+inline void store_shared128(void *pointer, u32 first, u32 second, u32 third, u32 fourth,
+                            TITAN_LINE) {
+  const u32 words[4] = {first, second, third, fourth};
+  emulation::ordinary_store(pointer, words, sizeof words, line);
+}
 inline void fence_proxy_async(TITAN_LINE) { emulation::fence_async(line); }
 
 // ------------------------------------------------------------------------------ mbarriers
@@ -317,6 +322,33 @@ inline void load_tile_pair(const u8 *tile, u32 offset, float &first, float &seco
   emulation::ordinary_load(tile + swizzled<Swizzle>(offset), both, 2 * Type::bytes, line);
   first = emulation::decode_at(emulation::KindOf<Type>::kind, both);
   second = emulation::decode_at(emulation::KindOf<Type>::kind, both + Type::bytes);
+}
+template <class Type>
+inline u32 load_global_bits(const void *base, long long index) {
+  u32 bits = 0;
+  std::memcpy(&bits, static_cast<const u8 *>(base) + index * Type::bytes, Type::bytes);
+  return bits;
+}
+// Unit by unit of 16 bytes, the units of a tile dealt out to the threads in turn.
+template <class Type, int Swizzle, int Rows, int Columns, int Threads>
+inline void fill_tile(u8 *tile, u32 panel_stride, const void *base, long long outer, bool inside,
+                      int rows, int columns, int row0, int column0, int thread, TITAN_LINE) {
+  if (thread < 0 || thread >= Threads) emulation::stop_here("fill_tile by too many threads", line);
+  constexpr int row_bytes = Columns * Type::bytes;
+  const auto *const matrix = static_cast<const u8 *>(base);
+  for (int start = 16 * thread; start < Rows * row_bytes; start += 16 * Threads) {
+    const int row = start / row_bytes, byte = start % row_bytes;
+    u8 unit[16] = {};
+    for (int at = 0; at < 16; at += Type::bytes) {
+      const int r = row0 + row, c = column0 + (byte + at) / Type::bytes;
+      if (!inside || r < 0 || r >= rows || c < 0 || c >= columns) continue;
+      std::memcpy(unit + at, matrix + ((outer * rows + r) * columns + c) * Type::bytes,
+                  Type::bytes);
+    }
+    const u32 offset = static_cast<u32>(row * Swizzle + byte % Swizzle);
+    emulation::ordinary_store(tile + byte / Swizzle * panel_stride + swizzled<Swizzle>(offset), unit,
+                              sizeof unit, line);
+  }
 }
 inline float quad_partner(const char *name, int line, float value, int distance) {
   const int source = lane_index() ^ distance;
