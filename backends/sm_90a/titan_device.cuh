@@ -60,7 +60,11 @@ struct same<First, First> { TITAN_CONSTANT bool value = true; };
 //   time drawn from a hash of seed, thread, place and clock. Where all lanes have to come together
 //   they draw the same number. Not between a multiplication and its commit: ptxas would put a
 //   further fence there.
-// TITAN_MEASURE: cycles that each warp spends in `barrier_wait`, and how many waits that were.
+// TITAN_BURDEN: work that the kernel does not have, for chosen warps: dependent arithmetic for each
+//   pair of numbers that an epilogue writes; after each wait, reads of shared memory with all lanes
+//   in one bank (what they read is not used), and a chain of dependent special functions.
+// TITAN_MEASURE: cycles that each warp spends in `barrier_wait`, and how many waits that were; of the
+//   first 8 CTAs, when each warp began its first wait and ended its last; cycles of the burden.
 // TITAN_PROGRESS: where each warp of the first CTAs waits, or waited last, in memory that the host
 //   sees while the kernel hangs.
 #if defined(TITAN_DISTURB)
@@ -88,9 +92,12 @@ TITAN_DEVICE void disturb_warp(u32) {}
 #endif
 
 #if defined(TITAN_MEASURE)
-// Of warp w: cycles at 2 w, waits at 2 w + 1; over all CTAs.
+// Of warp w: cycles at 2 w, waits at 2 w + 1; over all CTAs. The same for the burden. Of warp w of
+// CTA c: clock at 2 (32 c + w) when its first wait began, behind it when its last wait ended.
 extern "C" {
 __device__ u64 titan_waited[64];
+__device__ u64 titan_burdened[64];
+__device__ u64 titan_span[8 * 32 * 2];
 }
 #endif
 
@@ -125,6 +132,54 @@ TITAN_DEVICE bool first_here() {
   return (__activemask() & below) == 0;
 }
 
+#if defined(TITAN_BURDEN)
+// Mask of warps; rounds for a pair that is written; conflicting reads and rounds after a wait. All
+// lanes of a warp do the same.
+extern "C" {
+__device__ u32 titan_burden[4];
+}
+TITAN_DEVICE bool burdened() { return (titan_burden[0] >> (threadIdx.x / 32 % 32) & 1u) != 0; }
+TITAN_DEVICE void burden_ends(u64 begun) {
+#if defined(TITAN_MEASURE)
+  if (first_here()) {
+    atomicAdd(titan_burdened + threadIdx.x / 32 % 32 * 2, (u64)clock64() - begun);
+    atomicAdd(titan_burdened + threadIdx.x / 32 % 32 * 2 + 1, (u64)1);
+  }
+#endif
+}
+TITAN_DEVICE void burden_pair() {
+  if (!burdened()) return;
+  float value = (float)threadIdx.x;
+  TITAN_NO_UNROLL
+  for (u32 round = 0; round < titan_burden[1]; ++round) {
+    asm volatile("fma.rn.f32 %0, %0, 0f3F000000, 0f3F800000;\n" : "+f"(value));
+  }
+}
+TITAN_DEVICE void burden_turn() {
+  if (!burdened()) return;
+  const u64 begun = (u64)clock64();
+  extern __shared__ __align__(1024) unsigned char titan_any_shared[];
+  u32 bytes, word;
+  asm volatile("mov.u32 %0, %%dynamic_smem_size;\n" : "=r"(bytes));
+  const u32 column = (u32)__cvta_generic_to_shared(titan_any_shared) + (threadIdx.x & 31u) * 128u;
+  const u32 reads = bytes >= 4096u ? titan_burden[2] : 0u;
+  TITAN_NO_UNROLL
+  for (u32 read = 0; read < reads; ++read) {
+    asm volatile("ld.volatile.shared.u32 %0, [%1];\n" : "=r"(word) : "r"(column + read % 32 * 4));
+  }
+  float value = (float)(threadIdx.x + 2u);
+  TITAN_NO_UNROLL
+  for (u32 round = 0; round < titan_burden[3]; ++round) {
+    asm volatile("{\n .reg .f32 t;\n lg2.approx.f32 t, %0;\n ex2.approx.f32 %0, t;\n}\n"
+                 : "+f"(value));
+  }
+  burden_ends(begun);
+}
+#else
+TITAN_DEVICE void burden_pair() {}
+TITAN_DEVICE void burden_turn() {}
+#endif
+
 // Around a wait; `wait_begins` gives what `wait_ends` needs.
 TITAN_DEVICE u64 wait_begins(u32 address, u32 parity) {
   disturb(1);
@@ -142,8 +197,14 @@ TITAN_DEVICE void wait_ends(u32 address, u32 parity, u64 begun) {
 #if defined(TITAN_MEASURE)
   if (first_here()) {
     u64* const mine = titan_waited + threadIdx.x / 32 % 32 * 2;
-    atomicAdd(mine, (u64)clock64() - begun);
+    const u64 now = (u64)clock64();
+    atomicAdd(mine, now - begun);
     atomicAdd(mine + 1, (u64)1);
+    if (blockIdx.x < 8) {
+      u64* const span = titan_span + 2 * (32 * blockIdx.x + threadIdx.x / 32 % 32);
+      if (span[0] == 0) span[0] = begun;
+      span[1] = now;
+    }
   }
 #endif
 #if defined(TITAN_PROGRESS)
@@ -152,6 +213,7 @@ TITAN_DEVICE void wait_ends(u32 address, u32 parity, u64 begun) {
     turns_at(address) += 1;
   }
 #endif
+  burden_turn();
   disturb(2);
 }
 
@@ -270,6 +332,9 @@ TITAN_DEVICE u64 load_shared64(const void* pointer) { return *(const u64*)pointe
 TITAN_DEVICE void store_shared16(void* pointer, u16 value) { *(u16*)pointer = value; }
 TITAN_DEVICE void store_shared32(void* pointer, u32 value) { *(u32*)pointer = value; }
 TITAN_DEVICE void store_shared64(void* pointer, u64 value) { *(u64*)pointer = value; }
+TITAN_DEVICE void store_shared128(void* pointer, u32 first, u32 second, u32 third, u32 fourth) {
+  *(uint4*)pointer = make_uint4(first, second, third, fourth);
+}
 
 // Generic accesses before it, and accesses of the engines (bulk copies, wgmma) after it, of shared
 // memory, in this order. Every thread that made the accesses executes it. PTX: fence.proxy.async.
@@ -573,6 +638,7 @@ TITAN_DEVICE float load_global(const void* base, long long index) {
 
 template <class Type>
 TITAN_DEVICE void store_global(void* base, long long index, float value) {
+  burden_pair();
   if constexpr (Type::bytes == 4) {
     ((float*)base)[index] = value;
   } else if constexpr (Type::bytes == 2) {
@@ -585,6 +651,7 @@ TITAN_DEVICE void store_global(void* base, long long index, float value) {
 // Two neighbouring elements at byte `offset` of a tile (before swizzling), and back.
 template <class Type, int Swizzle>
 TITAN_DEVICE void store_tile_pair(u8* tile, u32 offset, float first, float second) {
+  burden_pair();
   u8* place = tile + swizzled<Swizzle>(offset);
   if constexpr (Type::bytes == 4) {
     store_shared64(place, (u64)float_to_bits(second) << 32 | float_to_bits(first));
@@ -610,6 +677,49 @@ TITAN_DEVICE void load_tile_pair(const u8* tile, u32 offset, float& first, float
     const u32 both = load_shared16(place);
     first = unpack_pair<Type, 0>(both);
     second = unpack_pair<Type, 1>(both);
+  }
+}
+
+// The bits of an element of global memory, by number.
+template <class Type>
+TITAN_DEVICE u32 load_global_bits(const void* base, long long index) {
+  if constexpr (Type::bytes == 4) {
+    return ((const u32*)base)[index];
+  } else if constexpr (Type::bytes == 2) {
+    return ((const u16*)base)[index];
+  } else {
+    return ((const u8*)base)[index];
+  }
+}
+
+// The `Threads` threads of an agent copy a tile of Rows x Columns elements to where a bulk copy would
+// put it: panels as wide as the swizzle, `panel_stride` bytes apart. Thread `thread` takes every
+// `Threads`-th unit of 16 bytes. The tile starts at (row0, column0) of a dense matrix of `rows` x
+// `columns` elements, which is number `outer` of those that begin at `base`, or lies outside of all
+// (`inside` false); what lies outside becomes zero. Ordinary accesses: engines see them behind a
+// `fence_proxy_async` of each thread.
+template <class Type, int Swizzle, int Rows, int Columns, int Threads>
+TITAN_DEVICE void fill_tile(u8* tile, u32 panel_stride, const void* base, long long outer, bool inside,
+                            int rows, int columns, int row0, int column0, int thread) {
+  TITAN_CONSTANT int each = 16 / Type::bytes, units = Columns / each, panel = Swizzle / 16;
+  static_assert(Columns % each == 0 && units % panel == 0, "whole units and panels");
+  TITAN_NO_UNROLL
+  for (int unit = thread; unit < Rows * units; unit += Threads) {
+    const int row = unit / units, place = unit % units;
+    const int column = column0 + place * each;
+    const bool in_row = inside && (u32)(row0 + row) < (u32)rows;
+    const long long first = (outer * rows + row0 + row) * columns + column;
+    u32 words[4] = {0, 0, 0, 0};
+    TITAN_UNROLL
+    for (int i = 0; i < each; ++i) {
+      if (in_row && (u32)(column + i) < (u32)columns) {
+        words[i * Type::bytes / 4] |= load_global_bits<Type>(base, first + i)
+                                      << i * Type::bytes % 4 * 8;
+      }
+    }
+    const u32 offset = (u32)(row * Swizzle + place % panel * 16);
+    store_shared128(tile + place / panel * panel_stride + swizzled<Swizzle>(offset), words[0],
+                    words[1], words[2], words[3]);
   }
 }
 

@@ -109,6 +109,10 @@ class Places:
             self.demand(f"({text}) * {rows * size} <= {BYTES_MAX}")
         several = unit // size
         if several > 1:
+            if not tensor.aligned:
+                raise EmissionRefused(
+                    f"rows of {tensor.name} may begin at any element; {several} are copied at once"
+                )
             form = linear_form(substitute(view.offsets[-1], self.sizes))
             if form is None or any(n % several for n in (*form[0].values(), form[1])):
                 raise EmissionRefused(

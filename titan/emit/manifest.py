@@ -100,6 +100,8 @@ def mapped(
     """Loads and stores that go through a tensor map, with the shared tile of each."""
     found = []
     for operation in tiles.operations.values():
+        if operation.name in tiles.filled:
+            continue
         if operation.kind == "load":
             shared = layout.tiles.get(operation.name)
         elif operation.kind == "store":
@@ -124,10 +126,14 @@ def pointed(tile: TileProgram, tiles: Tiles, layout: Layout) -> list[Tensor]:
     """Tensors that threads reach by themselves."""
     names: dict[str, Tensor] = {}
     for operation in tiles.operations.values():
-        direct = operation.kind == "vector" or (
-            operation.kind == "store"
-            and operation.name not in layout.tiles
-            and operation.operands[0] not in layout.tiles
+        direct = (
+            operation.kind == "vector"
+            or operation.name in tiles.filled
+            or (
+                operation.kind == "store"
+                and operation.name not in layout.tiles
+                and operation.operands[0] not in layout.tiles
+            )
         )
         if direct:
             tensor = tensor_of(tile, operation)
@@ -241,6 +247,10 @@ def _constraints(
     """What no kernel checks: strides of tensor maps, and numbers that must fit in 31 bits."""
     found: list[str] = []
     for _, tensor, _ in maps:
+        if not tensor.aligned:
+            raise EmissionRefused(
+                f"rows of {tensor.name} may begin at any element: no tensor map describes it"
+            )
         inner = substitute(tensor.shape[-1], dict(sizes))
         multiple = STRIDE_BYTES // DTYPE_BYTES[tensor.dtype]
         condition = binary("==", binary("%", inner, Constant(multiple)), Constant(0))

@@ -74,7 +74,7 @@ class RoleRegisters:
         for site in self.sites:
             for name in self.sequence.get(site.number, ()):
                 in_tensor_memory = site.kind is Kind.MMA and bool(self.tiles.tensor)
-                if site.kind in (Kind.LOAD, Kind.SEND) or in_tensor_memory:
+                if site.kind in (Kind.LOAD, Kind.FILL, Kind.SEND) or in_tensor_memory:
                     continue
                 found.add(name)
                 if name in self.tiles.operations:
@@ -91,7 +91,7 @@ class RoleRegisters:
 
     def _sequence(self, site: Site) -> tuple[str, ...]:
         """The operation of the site behind those that it needs and that have no site."""
-        alone = (Kind.LOAD, Kind.SEND, Kind.CARRY, Kind.READ, Kind.FETCH)
+        alone = (Kind.LOAD, Kind.FILL, Kind.SEND, Kind.CARRY, Kind.READ, Kind.FETCH)
         if site.kind in alone or (site.kind is Kind.MMA and self.tiles.tensor):
             return (site.name,)
         made: list[str] = []
@@ -468,7 +468,7 @@ def _stored(event: Event, tiles: Tiles) -> Tag:
 def fill(filled: Filled, events: list[Event], tiles: Tiles, ctas: int) -> None:
     """Note what the loads and stagings of an agent put into shared memory, of all CTAs even."""
     for event in events:
-        if event.site.kind not in (Kind.LOAD, Kind.STAGE):
+        if event.site.kind not in (Kind.LOAD, Kind.FILL, Kind.STAGE):
             continue
         operation = event.site.operation
         assert isinstance(operation, ir.Access | ir.Asynchronous)

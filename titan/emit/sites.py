@@ -25,6 +25,7 @@ SITES_MAX = 4000
 class Kind(Enum):
     PLAIN = "plain"  # synchronisation and control
     LOAD = "load"  # bulk copy into shared memory
+    FILL = "fill"  # the same by threads
     MMA = "mma"
     COMPUTE = "compute"  # on registers; also direct stores to global memory
     CARRY = "carry"  # a carried value takes its initial number, or its next value
@@ -54,6 +55,7 @@ class Tiles:
         self.carried: dict[str, Carried] = {}
         self.section: dict[str, str] = {}
         self.tensor: frozenset[str] = frozenset()  # buffers in tensor memory
+        self.filled: frozenset[str] = frozenset()  # loads that threads do
         for section in ("before", "body", "after"):
             for operation in getattr(tile, section):
                 mangled("v", operation.name, "a tile operation")
@@ -208,6 +210,8 @@ class _Numbering:
         if len(written) == 1 and not read:
             name = written.pop()
             item = self.tiles.operations.get(name)
+            if name in self.tiles.filled:
+                return Kind.FILL, name
             if item is None or item.kind != "store":
                 raise EmissionRefused(f"no store writes {mangled('s', name, 'a buffer')}")
             return Kind.STAGE, name

@@ -14,6 +14,7 @@ from __future__ import annotations
 from titan.emit.arithmetic import Arithmetic, Statement, beside
 from titan.emit.cluster import Multicast, RemoteArrive
 from titan.emit.expressions import Scope
+from titan.emit.guarded import fill_statement
 from titan.emit.model import EmissionRefused
 from titan.emit.names import identifier, integer, label, mangled
 from titan.emit.sites import Kind, Site
@@ -104,6 +105,8 @@ class Spelling(Arithmetic):
         match site.kind:
             case Kind.LOAD:
                 return self._load(site, scope)
+            case Kind.FILL:
+                return [fill_statement(self, site, scope)]
             case Kind.SEND:
                 return self._send(site, scope)
             case Kind.READ:

@@ -13,6 +13,7 @@ from typing import Any
 
 from titan.emit.cluster import RANK, fold
 from titan.emit.expressions import Scope, product
+from titan.emit.guarded import filled_by_threads
 from titan.emit.layout import GROUP, Place, lay_out
 from titan.emit.manifest import arguments, manifest, work_counts
 from titan.emit.model import EmissionRefused, Emitted
@@ -96,6 +97,7 @@ class _Emission:
         self.layout = lay_out(kernel, program, frozenset(stores))
         self.tensor = tensor_places(kernel, program)
         self.tiles.tensor = frozenset(self.tensor)
+        self.tiles.filled = filled_by_threads(tile, program)
         self.outer = tile_scope(tile)
         self.runs = runs_of(program)
         self.roles = [
@@ -206,7 +208,7 @@ class _Emission:
             try:
                 role.iterations[site.number] = iteration_of(site, made, hints)
             except EmissionRefused:
-                if site.kind in (Kind.LOAD, Kind.SEND):
+                if site.kind in (Kind.LOAD, Kind.FILL, Kind.SEND):
                     raise
 
     def _registers(

@@ -11,7 +11,9 @@ correctness. Source: PTX, tcgen05; seed formulation, sections 1 and 2.
 
 from __future__ import annotations
 
+from titan.pipeline.guarded import refuse_unaligned
 from titan.pipeline.hopper import Hopper
+from titan.pipeline.hopper import construct as construct_hopper
 from titan.pipeline.model import FormRefused, Shape
 from titan.pipeline.text import Block
 from titan.tile.model import Carried, TileOperation, TileProgram
@@ -23,8 +25,9 @@ LANES = 128
 def construct(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> str:
     """The kernel file of the pipeline. Raises FormRefused."""
     if any(operation.kind == "mma" for operation in tile.operations):
+        refuse_unaligned(tile)
         return _Blackwell(tile, shape, starts, ii).text()
-    return Hopper(tile, shape, starts, ii).text()
+    return construct_hopper(tile, shape, starts, ii)
 
 
 class _Blackwell(Hopper):

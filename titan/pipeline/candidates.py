@@ -5,7 +5,7 @@ depth: the order of the schedule with the groups taking turns at the tensor core
 turns; only the last multiplication one turn behind, which needs fewer registers; one iteration at a
 time. Then the same depths without a warp that only loads, down to the
 baseline of the seed (depth 2), and at the very end no pipeline at all. Source: seed formulation,
-architecture overview.
+architecture overview. Where a tensor has no tensor map the list is another (`_guarded`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from titan.pipeline import cdna
 from titan.pipeline.model import Shape
+from titan.tile.alignment import unaligned
 from titan.tile.model import TileProgram
 
 DEPTH_MIN = 2
@@ -30,6 +31,9 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
         yield from cdna.shapes(tile, depth)
         return
     multiplications = sum(operation.kind == "mma" for operation in tile.body)
+    if unaligned(tile):
+        yield from _guarded(tile, depth, bool(multiplications))
+        return
     turns = tile.groups == 2 and multiplications >= 2
     for stages in range(depth, DEPTH_MIN - 1, -1) if depth >= DEPTH_MIN else (depth,):
         plain = Shape(f"depth {stages}", stages, persistent=tile.persistent)
@@ -50,6 +54,21 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
         yield Shape(name, stages, specialised=False, overlapped=False)
 
 
+def _guarded(tile: TileProgram, depth: int, multiplies: bool) -> Iterator[Shape]:
+    """Tiles by bulk copies, which says why not; then by threads, at the same depths."""
+    yield Shape(f"depth {depth}, bulk copies", depth, overlapped=False, persistent=tile.persistent)
+    if tile.target != "sm_90a" and multiplies:
+        return
+    for stages in range(depth, DEPTH_MIN - 1, -1) if depth >= DEPTH_MIN else (depth,):
+        plain = Shape(
+            f"depth {stages}, guarded copies by threads", stages,
+            persistent=tile.persistent, guarded=True,
+        )  # fmt: skip
+        if multiplies:
+            yield _named(plain, "order of the schedule", True, False)
+        yield _named(plain, "one iteration at a time", False, False)
+
+
 def _named(
     plain: Shape, text: str, overlapped: bool, ping_pong: bool, behind: bool = False
 ) -> Shape:
@@ -60,4 +79,5 @@ def _named(
         ping_pong=ping_pong,
         behind=behind,
         persistent=plain.persistent,
+        guarded=plain.guarded,
     )

@@ -30,6 +30,11 @@ def construct(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) 
 
     `starts` are the cycles of the operations of one group, by their names in the tile program.
     """
+    from titan.pipeline.guarded import Guarded, refuse_unaligned
+
+    if shape.guarded:
+        return Guarded(tile, shape, starts, ii).text()
+    refuse_unaligned(tile)
     if tile.cluster != 1 and shape.specialised:
         from titan.pipeline.cluster import Clustered
 

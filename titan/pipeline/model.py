@@ -23,7 +23,8 @@ class Shape:
     `depth` is the number of stages of each ring, `specialised` whether a warp of its own loads,
     `overlapped` whether the order of the schedule (operations of neighbouring iterations in one
     turn) is kept, `behind` whether only the last multiplication runs one turn behind the others,
-    `ping_pong` whether the groups take turns at the tensor cores.
+    `ping_pong` whether the groups take turns at the tensor cores, `guarded` whether threads copy
+    the tiles of tensors that no tensor map describes.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Shape:
     ping_pong: bool = False
     behind: bool = False
     persistent: bool = False
+    guarded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

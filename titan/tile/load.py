@@ -245,15 +245,19 @@ class _Decoder:
         for name, node in self.declared(top, "tensors", "tensor"):
             self.tensors[name] = None
             fields = reader.mapping(
-                node, required=("shape", "dtype"), optional=("output",), what=f"tensor {name}"
-            )
+                node, required=("shape", "dtype"), optional=("output", "aligned"),
+                what=f"tensor {name}",
+            )  # fmt: skip
             if fields is None or not fields.has("shape") or not fields.has("dtype"):
                 continue
             shape = self.extents(fields["shape"], scope, name)
             dtype = reader.choice(fields["dtype"], DTYPES, f"the type of {quoted(name)}")
             output = fields.has("output") and reader.boolean(fields["output"], "`output`")
+            aligned = not fields.has("aligned") or reader.boolean(fields["aligned"], "`aligned`")
             if shape is not None and dtype is not None:
-                self.tensors[name] = Tensor(name, shape, dtype, bool(output), self.spans[name])
+                self.tensors[name] = Tensor(
+                    name, shape, dtype, bool(output), aligned is not False, self.spans[name]
+                )
 
     def extents(self, node: Node, scope: Scope, name: str) -> tuple[Expression, ...] | None:
         what = f"the shape of {quoted(name)}"

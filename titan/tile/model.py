@@ -29,12 +29,16 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An array in global memory, row-major and dense; shapes in elements."""
+    """An array in global memory, row-major and dense; shapes in elements.
+
+    `aligned`: its start and its rows are multiples of 16 bytes, as tensor maps ask for.
+    """
 
     name: str
     shape: tuple[Expression, ...]
     dtype: str
     output: bool = False
+    aligned: bool = True
     span: object = field(default=None, compare=False)
 
 

@@ -42,6 +42,7 @@ def as_data(tile: TileProgram) -> Data:
                 "shape": [to_text(extent) for extent in tensor.shape],
                 "dtype": tensor.dtype,
                 "output": tensor.output,
+                "aligned": tensor.aligned,
             }
             for tensor in tile.tensors
         ],
@@ -121,7 +122,7 @@ def _program(data: Mapping[str, Any]) -> TileProgram:
         tensors=tuple(
             Tensor(
                 str(item["name"]), tuple(_read(extent) for extent in item["shape"]),
-                str(item["dtype"]), bool(item["output"]),
+                str(item["dtype"]), bool(item["output"]), bool(item.get("aligned", True)),
             )
             for item in data["tensors"]
         ),

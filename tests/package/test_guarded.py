@@ -1,0 +1,222 @@
+"""Tensors that no tensor map describes: packages whose tiles threads copy."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from titan.cli.main import run
+from titan.emulate.compare import compare
+from titan.emulate.run import KernelFault, LaunchRefused
+from titan.explore.reference import explore_reference
+from titan.explore.search import explore
+from titan.kernel.decode import decode_text
+from titan.lower import lower
+from titan.order.engine import analyse
+from titan.package.produce import produce
+from titan.package.told import as_text
+from titan.pipeline.build import BuildRefused, Limits, decoded
+from titan.pipeline.guarded import Guarded
+from titan.pipeline.model import Shape
+from titan.sync import program as ir
+from titan.sync.fault import FaultKind
+from titan.tile.load import parse_tile, targets_of
+
+pytest.importorskip("numpy")
+LIBRARY = Path(__file__).resolve().parents[2] / "protocols" / "tiles"
+LIMITS = Limits(schedule_seconds=2, verify_seconds=5)
+TENSOR = re.compile(r"(\{shape: \[.*\], dtype: \w+(, output: true)?)\}")
+# Nothing divides 16 bytes; below, at and beyond the depth of the rings.
+SIZES = {
+    ("K", "M", "N"): [
+        {"M": 1, "N": 1, "K": 1},
+        {"M": 130, "N": 77, "K": 129},
+        {"M": 67, "N": 131, "K": 583},
+    ],
+    ("heads", "keys", "queries"): [
+        {"heads": 2, "queries": 3, "keys": 5},
+        {"heads": 1, "queries": 200, "keys": 333},
+    ],
+    ("M",): [{"M": 1}, {"M": 301}],
+    ("M", "N"): [{"M": 1, "N": 3}, {"M": 130, "N": 333}],
+}
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+needs_nvcc = pytest.mark.skipif(
+    shutil.which("nvcc") is None or shutil.which("ptxas") is None, reason="no CUDA toolchain"
+)
+
+
+def unaligned(name: str, only: str = "") -> str:
+    """The text of a tile program of the library whose tensors (or one) may begin anywhere."""
+    made = []
+    for line in (LIBRARY / f"{name}.yaml").read_text().splitlines():
+        chosen = not only or line.strip().startswith(f"{only}:")
+        made.append(TENSOR.sub(r"\1, aligned: false}", line) if chosen else line)
+    text = "\n".join(made) + "\n"
+    assert "aligned: false" in text
+    return text
+
+
+def built(text, folder, target="sm_90a", with_toolchain=False):
+    tile = parse_tile(text, target=target)
+    return tile, produce(tile, text, folder, LIMITS, with_toolchain=with_toolchain)
+
+
+def test_what_was_taken_and_why_is_told(tmp_path):
+    _, produced = built(unaligned("gemm"), tmp_path)
+    told = as_text("gemm.yaml", produced)
+    assert "guarded copies by threads, order of the schedule" in told
+    assert "depth 4, bulk copies: rows of A may begin at any element" in told
+    manifest = produced.emitted.manifest
+    assert not [text for text in manifest["constraints"] if "%" in text]
+    assert {item["kind"] for item in manifest["arguments"]} == {"pointer", "size"}
+
+
+def test_a_fixed_row_that_is_no_multiple_of_16_bytes_needs_no_word(tmp_path):
+    text = (LIBRARY / "gemm.yaml").read_text().replace("K: any", "K: 100")
+    _, produced = built(text, tmp_path)
+    assert "guarded" in produced.built.shape.name
+    first = produced.built.steps[0]
+    assert first.reason.startswith("a row of A has 200 bytes, no multiple of 16")
+    # The result has rows that a launch brings: its tensor map asks for whole units.
+    assert "N % 8 == 0" in produced.emitted.manifest["constraints"]
+
+
+def test_the_gate_builds_the_same_package(tmp_path):
+    _, produced = built(unaligned("gemm_small_tiles"), tmp_path)
+    assert run(["gate", str(produced.folder), "--fresh"]) == 0
+
+
+def pipeline(depth=2):
+    tile = parse_tile(unaligned("gemm"))
+    shape = Shape("guarded", depth, overlapped=False, guarded=True)
+    return Guarded(tile, shape, {}, 1).text()
+
+
+def test_a_fence_stands_between_every_write_and_the_arrival():
+    _, program = decoded(pipeline())
+    producer = [type(op).__name__ for op in ir.walk(program.roles[0].body)]
+    assert producer == ["Loop", "Wait", "Access", "Fence", "Access", "Fence", "Arrive"]
+
+
+def test_all_engines_refute_the_pipeline_without_fences():
+    family, _ = decode_text(pipeline(), "pipeline.yaml")
+    bare = lower(family.kernels[0].protocol, add_fences=False)
+    assert not [op for role in bare.roles for op in ir.walk(role.body) if isinstance(op, ir.Fence)]
+    seen = explore_reference(bare, {"tiles": 2}), explore(bare, {"tiles": 2}), explore(bare)
+    assert {found.trace.fault.kind for found in seen} == {FaultKind.MISSING_FENCE}
+    assert analyse(bare, {"tiles": 2}).fault.kind is FaultKind.MISSING_FENCE
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "reason"),
+    [
+        ("copy", "sm_90a", "`read` it first"),
+        ("gemm_cluster2", "sm_90a", "CTAs of a cluster"),
+        ("gemm_gfx942", "gfx942", "are copied at once"),
+    ],
+)
+def test_what_has_no_such_form_says_so(name, target, reason, tmp_path):
+    with pytest.raises(BuildRefused) as caught:
+        built(unaligned(name), tmp_path, target)
+    assert any(reason in step.reason for step in caught.value.steps)
+
+
+# ------------------------------------------------------------------ what the kernels compute
+
+
+def compared(text, folder, target="sm_90a", policies=("uniform", "latest", "starve:consumer")):
+    tile, produced = built(text, folder, target)
+    manifest = produced.emitted.manifest
+    names = tuple(sorted(item["name"] for item in manifest["parameters"]))
+    for seed, (sizes, policy) in enumerate(product(SIZES[names], policies)):
+        found = compare(tile, produced.folder, manifest, sizes, seed=seed, policy=policy)
+        assert found.same, (sizes, policy, found.told())
+    return produced
+
+
+@needs_compiler
+def test_a_product_whose_rows_begin_anywhere(tmp_path):
+    assert "guarded" in compared(unaligned("gemm"), tmp_path).built.shape.name
+
+
+@needs_compiler
+def test_bulk_copies_and_threads_in_one_role(tmp_path):
+    """K begins anywhere: with V it is copied by threads, Q still by the engine."""
+    text = unaligned("attention_forward_64", only="K")
+    produced = compared(text, tmp_path, policies=("uniform", "starve:consumer"))
+    source = produced.emitted.files["kernel.cu"]
+    assert source.count("titan::fill_tile<") == 2
+    assert source.count("titan::tensor_load(") == 1
+
+
+@needs_compiler
+def test_a_launch_that_keeps_to_tensor_maps_is_still_refused_elsewhere(tmp_path):
+    text = (LIBRARY / "gemm.yaml").read_text()
+    tile, produced = built(text, tmp_path)
+    manifest = produced.emitted.manifest
+    with pytest.raises(LaunchRefused, match="K % 8"):
+        compare(tile, produced.folder, manifest, {"M": 8, "N": 8, "K": 7})
+
+
+def programs():
+    for path in sorted(LIBRARY.glob("*.yaml")):
+        for target in targets_of(path):
+            multiplies = target != "sm_90a" and "mma:" in path.read_text()
+            straight = path.stem in ("copy", "gemm_cluster2")
+            if target.startswith("sm_") and not multiplies and not straight:
+                yield pytest.param(path.stem, target, id=f"{path.stem}-{target}")
+
+
+@pytest.mark.heavy
+@needs_compiler
+@pytest.mark.parametrize(("name", "target"), list(programs()))
+def test_the_whole_library_without_tensor_maps(name, target, tmp_path):
+    compared(unaligned(name), tmp_path, target, policies=("uniform", "starve:consumer"))
+
+
+# ----------------------------------------------------------------------- faults in what is written
+
+FAULTS = {
+    "no fence": ("titan::fence_proxy_async();\n", "\n"),
+    "no guard of rows": ("n_M, n_K,", "n_M + 1, n_K,"),
+    "no guard of columns": ("n_N, n_K,", "n_N, n_K + 1,"),
+    "the wrong stage": ("s_a + (x_t % 4) * 16384, 16384", "s_a + ((x_t + 1) % 4) * 16384, 16384"),
+    "the wrong iteration": ("w_n * 128, x_t * 64", "w_n * 128, (x_t + 1) * 64"),
+    "threads left out": ("titan_warp % 4 * 32 + titan_lane);", "titan_warp % 4 * 32);"),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_the_copies_is_seen(fault, tmp_path):
+    tile, produced = built(unaligned("gemm"), tmp_path)
+    old, new = FAULTS[fault]
+    source = produced.emitted.files["kernel.cu"]
+    assert old in source
+    (produced.folder / "kernel.cu").write_text(source.replace(old, new))
+    sizes = {"M": 130, "N": 77, "K": 329}
+    assert not all(
+        passes(tile, produced, sizes, seed, policy)
+        for seed, policy in enumerate(("uniform", "starve:consumer"))
+    )
+
+
+def passes(tile, produced, sizes, seed, policy):
+    try:
+        manifest = produced.emitted.manifest
+        return compare(tile, produced.folder, manifest, sizes, seed=seed, policy=policy).same
+    except KernelFault:
+        return False
+
+
+@needs_nvcc
+def test_the_machine_code_does_what_was_verified(tmp_path):
+    _, produced = built(unaligned("gemm"), tmp_path, with_toolchain=True)
+    assert produced.compared.startswith("PTX")
+    assert produced.figures is not None
+    assert not produced.figures.spill_bytes

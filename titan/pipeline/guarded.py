@@ -1,0 +1,98 @@
+"""The Hopper form for tensors that no tensor map describes: threads copy their tiles.
+
+Where the rows of a tensor begin at any element, the loading role is a warpgroup instead of a warp.
+It fills a stage by ordinary loads and stores that are guarded by the extents of the tensor, so that
+what lies outside reads as zero, as with a tensor map; it fences, because tensor cores read through
+another proxy; and it arrives. Everything else is the pipeline of the schedule: depth, turns and
+releases. Rings whose tensors all have maps are still filled by bulk copies. Results go from
+registers to global memory, guarded as well, where their tensor has no map.
+
+Decides no correctness. Source: seed formulation, section 3.1 (fall back to a non-TMA path).
+"""
+
+from __future__ import annotations
+
+from titan.pipeline.hopper import Hopper
+from titan.pipeline.model import FormRefused, Shape
+from titan.pipeline.rings import Ring
+from titan.pipeline.text import Block
+from titan.tile.alignment import unaligned
+from titan.tile.model import TileOperation, TileProgram
+
+# setmaxnreg: producer, consumer; what a thread needs to copy is more than to issue copies.
+REGISTERS = {2: (72, 216), 3: (80, 144)}
+
+
+def refuse_unaligned(tile: TileProgram) -> None:
+    """Raises FormRefused where a tile is copied that no tensor map can describe."""
+    for reason in unaligned(tile).values():
+        raise FormRefused(f"{reason}: no tensor map describes it")
+
+
+class Guarded(Hopper):
+    def __init__(self, tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> None:
+        self.unmapped = frozenset(unaligned(tile))
+        if not self.unmapped:
+            raise FormRefused("every tensor has a tensor map")
+        if tile.cluster != 1:
+            raise FormRefused("CTAs of a cluster share tiles by copies of a tensor map")
+        if not shape.specialised:
+            raise FormRefused("threads that copy are a role of their own in this form")
+        super().__init__(tile, shape, starts, ii)
+        for store in self.straight:
+            if self._without_map(store):
+                raise FormRefused(
+                    f"{store.name} sends a tile from shared memory, which needs a tensor map: "
+                    "`read` it first"
+                )
+        self.filled = {
+            ring.name for ring in self.rings if any(self._without_map(load) for load in ring.loads)
+        }
+        if any(set(store.operands) & self._by_threads() for store in self.straight):
+            raise FormRefused(
+                "what threads have copied is not sent from shared memory: `read` it first"
+            )
+
+    def _without_map(self, operation: TileOperation) -> bool:
+        return operation.view is not None and operation.view.tensor in self.unmapped
+
+    def _by_threads(self) -> set[str]:
+        return {load.name for ring in self.rings if ring.name in self.filled for load in ring.loads}
+
+    def _staged(self, operation: TileOperation) -> bool:
+        return not self._without_map(operation) and super()._staged(operation)
+
+    def _rings(self) -> list[tuple[str, str]]:
+        return [
+            (name, f"{text[:-1]}, transport: store}}" if name in self.filled else text)
+            for name, text in super()._rings()
+        ]
+
+    def _roles(self) -> list[tuple[str, str]]:
+        if not self.filled:
+            return super()._roles()
+        groups = self.tile.groups
+        counter = ", counters: {n: 0}" if self.position else ""
+        producer, consumer = REGISTERS.get(groups, (0, 0))
+        few = f", registers: {producer}" if producer else ""
+        many = f", registers: {consumer}" if consumer else ""
+        return [
+            ("producer", f"{{warpgroups: 1{few}{counter}}}"),
+            ("consumer", f"{{warpgroups: {groups}{many}{counter}}}"),
+        ]
+
+    def _fill(self, ring: Ring, place: str) -> Block:
+        """One tile after the other, the stage handed over with the last of them."""
+        if ring.name not in self.filled:
+            return super()._fill(ring, place)
+        made: Block = [f"acquire: {ring.name}[{place}]"]
+        for number, load in enumerate(ring.loads, start=1):
+            more = "" if number == len(ring.loads) else "\nlast: false"
+            made.append(f"produce: {ring.name}[{place}]\nbuffers: [{load.name}]{more}")
+        return made
+
+    def _release(self, name: str, place: str) -> Block:
+        """Threads that overwrite what threads have read need no fence in between."""
+        if name in self.filled:
+            return [f"release: {name}[{place}]"]
+        return super()._release(name, place)
