@@ -401,6 +401,18 @@ def test_arrival_at_a_cta_that_has_ended():
     assert outcome({"a": remote, "b": stays}, barriers=barriers) == Outcome.VERIFIED
 
 
+def test_memory_of_a_cta_that_has_ended():
+    """Shared memory goes with its CTA; global memory, told of CTA 0, outlives it."""
+    reader = ir.Role("a", (load(read("G", 0)),), cta=1)
+    gone = ir.Role("b", (), cta=0)
+    for space, expected in (
+        (ir.Space.SHARED, FaultKind.LEAK_AT_EXIT),
+        (ir.Space.GLOBAL, Outcome.VERIFIED),
+    ):
+        buffers = (ir.Buffer("G", initial=0, space=space),)
+        assert outcome({"a": reader, "b": gone}, buffers=buffers) == expected
+
+
 def test_register_pool_blocks_until_enough_is_given_back():
     def take(amount):
         return ir.PoolTake("registers", constant(amount))

@@ -187,7 +187,9 @@ class _Compiler:
             parts = buffer.parts if buffer.name in parted else 1
             step = buffer.units * (buffer.parts // parts)
             first, places = starts[buffer.storage or buffer.name]
-            flat.buffers.append([buffer.stages, parts, buffer.cta, len(flat.pieces)])
+            # Global memory outlives every CTA; a CTA without agents never ends.
+            home = -1 if buffer.space is ir.Space.GLOBAL else buffer.cta
+            flat.buffers.append([buffer.stages, parts, home, len(flat.pieces)])
             for piece in range(buffer.stages * parts):
                 low = buffer.offset + piece * step
                 begin, end = (first + bisect_left(places, u) for u in (low, low + step))

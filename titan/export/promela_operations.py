@@ -149,9 +149,9 @@ class OperationText:
         lines = []
         for effect in effects:
             lines.append(fail(self._interval(agent, effect)[0], 214))
-            home = self.layout.buffers[effect.buffer].cta
-            if home != agent.role.cta:
-                lines.append(fail(self.layout.ended(home), 211))
+            buffer = self.layout.buffers[effect.buffer]
+            if buffer.space is not ir.Space.GLOBAL and buffer.cta != agent.role.cta:
+                lines.append(fail(self.layout.ended(buffer.cta), 211))
         return lines
 
     def _tile(self, agent: AgentLayout, effect: ir.Effect) -> str:
@@ -460,7 +460,8 @@ class OperationText:
         alive = [
             f"!({self.layout.ended(buffers[found.buffer].cta)})"
             for agent, found in ((one, effect), (other, other_effect))
-            if buffers[found.buffer].cta != agent.role.cta
+            if buffers[found.buffer].space is not ir.Space.GLOBAL
+            and buffers[found.buffer].cta != agent.role.cta
         ]
         meets = f"{first} < {other_first} + {other_length} && {other_first} < {first} + {length}"
         return "(" + " && ".join([f"!{wrong}", f"!{other_wrong}", *alive, meets]) + ")"

@@ -262,7 +262,7 @@ class Unfolder:
                 if not made.bad:
                     made.bad = f"{buffer.name} has no stage {stage} part {part}"
                 continue
-            if buffer.cta != role.cta:
+            if buffer.space is not ir.Space.GLOBAL and buffer.cta != role.cta:
                 far[(buffer.name, buffer.cta)] = None
             tile = ANY_TILE if effect.tile is None else evaluate(effect.tile, names)
             for cell in cells_of(buffer, stage, part):

@@ -68,7 +68,8 @@ class MemoryRules(ControlFlow):
             where = f"stage {stage}" if part is None else f"stage {stage} part {part}"
             message = f"{buffer.name} has no {where}"
             doing.fail(FaultKind.INDEX_OUT_OF_RANGE, message, buffer.name)
-        if buffer.cta != self.agents[doing.agent].role.cta:
+        home = self.agents[doing.agent].role.cta
+        if buffer.space is not ir.Space.GLOBAL and buffer.cta != home:
             self.check_alive(draft, doing, buffer.cta, buffer.name)
         tile = ANY_TILE if effect.tile is None else evaluate(effect.tile, environment)
         return cells_of(buffer, stage, part), tile
