@@ -329,9 +329,18 @@ TITAN_DEVICE u32 swizzled(u32 offset) {
 TITAN_DEVICE u16 load_shared16(const void* pointer) { return *(const u16*)pointer; }
 TITAN_DEVICE u32 load_shared32(const void* pointer) { return *(const u32*)pointer; }
 TITAN_DEVICE u64 load_shared64(const void* pointer) { return *(const u64*)pointer; }
-TITAN_DEVICE void store_shared16(void* pointer, u16 value) { *(u16*)pointer = value; }
-TITAN_DEVICE void store_shared32(void* pointer, u32 value) { *(u32*)pointer = value; }
-TITAN_DEVICE void store_shared64(void* pointer, u64 value) { *(u64*)pointer = value; }
+TITAN_DEVICE void store_shared16(void* pointer, u16 value) {
+  burden_pair();
+  *(u16*)pointer = value;
+}
+TITAN_DEVICE void store_shared32(void* pointer, u32 value) {
+  burden_pair();
+  *(u32*)pointer = value;
+}
+TITAN_DEVICE void store_shared64(void* pointer, u64 value) {
+  burden_pair();
+  *(u64*)pointer = value;
+}
 TITAN_DEVICE void store_shared128(void* pointer, u32 first, u32 second, u32 third, u32 fourth) {
   *(uint4*)pointer = make_uint4(first, second, third, fourth);
 }
@@ -651,7 +660,6 @@ TITAN_DEVICE void store_global(void* base, long long index, float value) {
 // Two neighbouring elements at byte `offset` of a tile (before swizzling), and back.
 template <class Type, int Swizzle>
 TITAN_DEVICE void store_tile_pair(u8* tile, u32 offset, float first, float second) {
-  burden_pair();
   u8* place = tile + swizzled<Swizzle>(offset);
   if constexpr (Type::bytes == 4) {
     store_shared64(place, (u64)float_to_bits(second) << 32 | float_to_bits(first));

@@ -24,9 +24,11 @@ from titan.tile.load import load_tile
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 TILE = root("protocols") / "tiles" / "gemm_small_tiles.yaml"
-DEFINES = (hooks.DISTURB, hooks.MEASURE, hooks.PROGRESS)
+DEFINES = (hooks.DISTURB, hooks.BURDEN, hooks.MEASURE, hooks.PROGRESS)
 CALLS = re.compile(
-    r"^ *(disturb(_warp)?\(\d+\);|wait_ends\(.*|const u64 begun = wait_begins\(.*)( *\\)?\n", re.M
+    r"^ *(disturb(_warp)?\(\d+\);|burden_pair\(\);|wait_ends\(.*|"
+    r"const u64 begun = wait_begins\(.*)( *\\)?\n",
+    re.M,
 )
 
 
@@ -67,7 +69,9 @@ def test_without_definitions_the_kernel_is_that_without_hooks(package, tmp_path)
     assert not re.findall(r"^ *disturb\(\d", bare, re.M)
     header.write_text(bare)
     assert ptx(tmp_path) == plain
-    assert not re.search(r"nanosleep|clock|titan_(disturbance|waited|progress|turns)", plain)
+    assert not re.search(
+        r"nanosleep|clock|titan_(disturb|burden|waited|span|progress|turns)", plain
+    )
 
 
 @needs_nvcc
@@ -75,7 +79,8 @@ def test_without_definitions_the_kernel_is_that_without_hooks(package, tmp_path)
     ("define", "traces"),
     [
         (hooks.DISTURB, ("nanosleep", "titan_disturbance", "%clock")),
-        (hooks.MEASURE, ("%clock64", "titan_waited", "atom")),
+        (hooks.BURDEN, ("titan_burden", "%dynamic_smem_size", "ld.volatile.shared", "lg2.approx")),
+        (hooks.MEASURE, ("%clock64", "titan_waited", "titan_span", "atom")),
         (hooks.PROGRESS, ("st.volatile", "titan_progress", "titan_turns", "membar.sys|fence.*sys")),
     ],
 )
@@ -84,8 +89,11 @@ def test_each_definition_compiles_and_does_its_part(package, tmp_path, define, t
     text = ptx(tmp_path, [define])
     assert [trace for trace in traces if not re.search(trace, text)] == []
     others = {name for name in DEFINES if name != define}
-    symbols = {hooks.DISTURB: "titan_disturbance", hooks.MEASURE: "titan_waited"}
-    assert not any(symbols.get(name, "titan_turns") in text for name in others)
+    symbols = {
+        hooks.DISTURB: "titan_disturbance", hooks.MEASURE: "titan_waited",
+        hooks.BURDEN: "titan_burden",
+    }  # fmt: skip
+    assert not any(re.search(rf"{symbols.get(name, 'titan_turns')}\b", text) for name in others)
 
 
 @needs_nvcc
@@ -110,7 +118,10 @@ def test_symbols_have_the_sizes_that_the_runner_fills(package, tmp_path):
     }
     assert found == {
         "titan_disturbance": 16,
+        "titan_burden": 16,
         "titan_waited": hooks.WAITED.size,
+        "titan_burdened": hooks.WAITED.size,
+        "titan_span": hooks.SPAN.size,
         "titan_progress": 8,
         "titan_progress_ctas": 4,
         "titan_turns": hooks.TURNS_BYTES,
@@ -149,6 +160,56 @@ def test_one_group_of_several_is_slow_alone():
     assert "slow:p[0]" not in found
 
 
+def test_burdens_are_put_on_the_warps_that_consume(manifest):
+    found = {level.name: level for level in hooks.levels(manifest)}
+    (first,) = [role for role in manifest["roles"] if role["name"] != "producer"]
+    everyone = hooks.mask(hooks.warps_of(first))
+    for number, knob in enumerate(hooks.KNOBS):
+        for amount in hooks.AMOUNTS[knob]:
+            level = found.pop(f"{knob}@{amount}")
+            assert {hooks.BURDEN, hooks.MEASURE} <= set(level.defines)
+            words = level.burden(manifest)
+            assert words[0] == everyone
+            assert words[1:] == tuple(amount if n == number else 0 for n in range(3))
+            assert level.disturbance(7)[1] == 0
+    assert {level.burden(manifest) for level in found.values()} == {(0, 0, 0, 0)}
+
+
+def test_burdens_that_would_change_nothing_are_left_out(package, manifest):
+    source = (package / "kernel.cu").read_text()
+    everything = {level.name for level in hooks.levels(manifest)}
+    assert {level.name for level in hooks.levels(manifest, source)} == everything - {hooks.ALONE}
+    bare = source.replace("titan::store_", "")
+    left = {level.name for level in hooks.levels(manifest, bare)}
+    assert everything - left == {hooks.ALONE, *(f"heavy-epilogue@{n}" for n in (16, 128, 1024))}
+
+
+@pytest.mark.parametrize(
+    ("shared", "threads", "registers", "several"),
+    [
+        (100_000, 256, 128, True),
+        (116_000, 256, 128, False),
+        (10_000, 1056, 16, False),
+        (10_000, 256, 168, False),
+    ],
+)
+def test_whether_a_second_cta_fits(shared, threads, registers, several):
+    roles = [{"name": "c", "first_thread": 0, "threads": threads, "registers": registers}]
+    launch = {"dynamic_shared_bytes": shared, "block": threads}
+    manifest = {"roles": roles, "launch": launch}
+    assert hooks.several_fit(manifest) == several
+    assert (hooks.ALONE in {x.name for x in hooks.levels(manifest, "")}) == several
+
+
+def test_the_longest_span_is_that_of_one_cta():
+    words = [0] * (2 * hooks.CTAS * hooks.WARPS)
+    words[0:2] = 1000, 1500
+    words[2:4] = 900, 1400
+    words[2 * 32 * 3 : 2 * 32 * 3 + 2] = 50, 400  # another multiprocessor, another clock
+    assert hooks.longest_span(struct.pack(f"<{len(words)}Q", *words)) == 600
+    assert hooks.longest_span(bytes(hooks.SPAN.size)) == 0
+
+
 def test_waits_by_role(manifest):
     words = [0] * 64
     producer, consumer = (hooks.warps_of(role) for role in manifest["roles"])
@@ -160,6 +221,10 @@ def test_waits_by_role(manifest):
         (1000, 4, 250.0),
         (120, 12, 10.0),
     ]
+    assert not any("burden_cycles" in row for row in rows)
+    data = struct.pack("<64Q", *words)
+    rows = hooks.waits(manifest, data, data)
+    assert [(row["burden_cycles"], row["burdens"]) for row in rows] == [(1000, 4), (120, 12)]
 
 
 # -------------------------------------------------------------------------- what a hang leaves

@@ -20,13 +20,11 @@ def litmus(job: Job) -> Iterator[Record]:
     if manifest["language"] == "c11":
         from titan.device.litmus_cpu import batches
 
-        yield from batches(source, manifest, job["seconds"], job["seed"], job.get("scale", 1.0))
+        yield from batches(source, manifest, job)
         return
     from titan.device.litmus_gpu import batches as gpu_batches
 
-    yield from gpu_batches(
-        source, manifest, job["seconds"], job["seed"], job.get("scale", 1.0), job.get("most", 6)
-    )
+    yield from gpu_batches(source, manifest, job)
 
 
 def facts(job: Job) -> Iterator[Record]:
@@ -49,9 +47,16 @@ def check(job: Job) -> Iterator[Record]:
 
 def measure(job: Job) -> Iterator[Record]:
     """Times of a package."""
-    from titan.device.packages import measure as times
+    from titan.device.timing import measure as times
 
     yield from times(job)
+
+
+def cycles(job: Job) -> Iterator[Record]:
+    """Cycles inside a package's kernel."""
+    from titan.device.timing import cycles as spans
+
+    yield from spans(job)
 
 
 def probe(job: Job) -> Iterator[Record]:
@@ -73,6 +78,7 @@ JOBS: dict[str, Callable[[Job], Iterator[Record]]] = {
     "facts": facts,
     "check": check,
     "measure": measure,
+    "cycles": cycles,
     "peer": peer,
     "probe": probe,
 }

@@ -1,7 +1,9 @@
-"""Launches on an NVIDIA GPU through CuPy; everything that needs a device stands in this module.
+"""Launches on an NVIDIA GPU; everything that needs a device stands here and in `driver.py`.
 
-CuPy compiles the source (NVRTC) and owns the memory; tensor maps and launches with clusters go to
-the driver library itself. Source: CUDA driver API.
+CuPy brings NVRTC and owns the context and the memory. Sources are compiled by NVRTC directly, not
+by CuPy's own compile functions: those append an architecture of their own to the options, which
+NVRTC refuses beside ours, and theirs (sm_90) has no wgmma. Modules, tensor maps and launches go to
+the driver library. Source: CUDA driver API, NVRTC; cupy/cuda/compiler.py.
 """
 
 from __future__ import annotations
@@ -12,56 +14,48 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from titan.device.driver import (
+    CLUSTER_DIMENSION,
+    DATA_TYPES,
+    HOST_REGISTER_DEVICEMAP,
+    LOCAL_BYTES,
+    MAP_ALIGNMENT,
+    MAP_BYTES,
+    MAX_DYNAMIC_SHARED,
+    PROMOTE_256B,
+    REGISTERS,
+    STATIC_SHARED,
+    SWIZZLES,
+    DeviceError,
+    LaunchAttribute,
+    LaunchConfiguration,
+    NoDevice,
+    call,
+)
 from titan.device.plan import Launch, Number, Pointer, TensorMap
 
-MAP_BYTES = 128
-MAP_ALIGNMENT = 64
-# CUtensorMapDataType, CUtensorMapSwizzle
-DATA_TYPES = {"e4m3": 0, "e5m2": 0, "u8": 0, "u32": 2, "i32": 3, "f16": 6, "f32": 7, "bf16": 9}
-SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
-PROMOTE_256B = 3  # CUtensorMapL2promotion
-CLUSTER_DIMENSION = 4  # CUlaunchAttributeID
-HOST_REGISTER_DEVICEMAP = 2  # CU_MEMHOSTREGISTER_DEVICEMAP
-
-
-class DeviceError(Exception):
-    """The driver, the compiler or the device refuses; the text says what."""
-
-
-class NoDevice(DeviceError):
-    """There is no GPU that could be used, or no CuPy; the text says what is needed."""
+WARP = 32
 
 
 def library() -> Any:
-    """CuPy with at least one device. Raises NoDevice."""
+    """CuPy with at least one device and its context. Raises NoDevice."""
     try:
         import cupy
-    except ImportError:
+    except ImportError as error:
         raise NoDevice(
-            "CuPy is not installed; `pip install cupy-cuda12x` or `cupy-cuda13x`"
+            "CuPy cannot be imported; `pip install cupy-cuda12x` or `cupy-cuda13x`"
+            f" ({str(error).splitlines()[0] if str(error) else 'no reason given'})"
         ) from None
+    runtime = cupy.cuda.runtime
     try:
-        count = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
+        count = runtime.getDeviceCount()
+        if count:
+            runtime.free(0)  # makes the context that the calls of the driver library need
+    except runtime.CUDARuntimeError as error:
         raise NoDevice(f"no usable GPU: {error}") from None
     if not count:
         raise NoDevice("no GPU")
     return cupy
-
-
-def driver() -> ctypes.CDLL:
-    """The CUDA driver library. Raises NoDevice."""
-    for name in ("libcuda.so.1", "libcuda.so"):
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    raise NoDevice("the CUDA driver library (libcuda.so.1) is not there")
-
-
-def checked(code: int, what: str) -> None:
-    if code:
-        raise DeviceError(f"{what}: CUDA error {code}")
 
 
 def compiler_options(
@@ -76,39 +70,115 @@ def compiler_options(
     )
 
 
+def compile_source(text: str, name: str, options: Sequence[str]) -> bytes:
+    """The machine code of a source. Raises DeviceError with what NVRTC says."""
+    nvrtc = library().cuda.nvrtc
+    program = nvrtc.createProgram(text, name, (), ())
+    try:
+        try:
+            nvrtc.compileProgram(program, tuple(options))
+        except nvrtc.NVRTCError as error:
+            said = nvrtc.getProgramLog(program).strip()
+            raise DeviceError(f"{name} does not compile: {error}: {said[:2000]}") from None
+        return bytes(nvrtc.getCUBIN(program))
+    finally:
+        nvrtc.destroyProgram(program)
+
+
 class Module:
-    """A compiled source; `function` finds an entry."""
+    """A compiled source; `cubin` is its machine code, `function` finds an entry.
+
+    A ready `cubin` is loaded as it is.
+    """
 
     def __init__(
-        self, source: Path, target: str, include: Sequence[Path] = (), defines: Sequence[str] = ()
-    ) -> None:
-        cupy = library()
-        options = compiler_options(target, (source.parent, *include), defines)
-        code = source.read_text(encoding="utf-8")
-        self.module = cupy.RawModule(code=code, options=options, backend="nvrtc")
-        try:
-            self.module.compile()
-        except cupy.cuda.compiler.CompileException as error:
-            raise DeviceError(f"{source.name} does not compile: {error}") from None
+        self, source: Path, target: str, include: Sequence[Path] = (), defines: Sequence[str] = (),
+        cubin: bytes | None = None,
+    ) -> None:  # fmt: skip
+        library()
+        if cubin is None:
+            options = compiler_options(target, (source.parent, *include), defines)
+            cubin = compile_source(source.read_text(encoding="utf-8"), source.name, options)
+        self.cubin = cubin
+        self.handle = ctypes.c_void_p()
+        call("cuModuleLoadData", ctypes.byref(self.handle), self.cubin, what=source.name)
 
-    def function(self, entry: str, shared_bytes: int) -> Any:
-        found = self.module.get_function(entry)
-        if shared_bytes:
-            found.max_dynamic_shared_size_bytes = shared_bytes
-        return found
+    def function(self, entry: str, shared_bytes: int) -> Function:
+        handle = ctypes.c_void_p()
+        name = entry.encode()
+        call("cuModuleGetFunction", ctypes.byref(handle), self.handle, name, what=entry)
+        return Function(handle, self, shared_bytes)
+
+    def address(self, symbol: str) -> int:
+        """Where a `__device__` or `__constant__` variable lies."""
+        place, size = ctypes.c_uint64(), ctypes.c_size_t()
+        name = symbol.encode()
+        call(
+            "cuModuleGetGlobal_v2", ctypes.byref(place), ctypes.byref(size), self.handle, name,
+            what=symbol,
+        )  # fmt: skip
+        return int(place.value)
 
     def write(self, symbol: str, data: bytes) -> None:
         """Fill a `__device__` variable."""
-        place = ctypes.c_uint64(int(self.module.get_global(symbol).ptr))
-        code = driver().cuMemcpyHtoD_v2(place, data, ctypes.c_size_t(len(data)))
-        checked(code, symbol)
+        call("cuMemcpyHtoD_v2", self.address(symbol), data, len(data), what=symbol)
 
     def read(self, symbol: str, size: int) -> bytes:
         """The bytes of a `__device__` variable."""
-        place = ctypes.c_uint64(int(self.module.get_global(symbol).ptr))
         data = ctypes.create_string_buffer(size)
-        checked(driver().cuMemcpyDtoH_v2(data, place, ctypes.c_size_t(size)), symbol)
+        call("cuMemcpyDtoH_v2", data, self.address(symbol), size, what=symbol)
         return data.raw
+
+
+class Function:
+    """A kernel of a module that may use so many bytes of dynamic shared memory."""
+
+    def __init__(self, handle: ctypes.c_void_p, module: Module, shared_bytes: int) -> None:
+        self.handle, self.module, self.shared_bytes = handle, module, shared_bytes
+        if shared_bytes:
+            call("cuFuncSetAttribute", handle, MAX_DYNAMIC_SHARED, shared_bytes)
+
+    def attribute(self, number: int) -> int:
+        value = ctypes.c_int()
+        call("cuFuncGetAttribute", ctypes.byref(value), number, self.handle)
+        return int(value.value)
+
+    def resources(self, threads: int) -> dict[str, int]:
+        """What a CTA takes, and how many CTAs a multiprocessor holds at once."""
+        blocks = ctypes.c_int()
+        call(
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(blocks), self.handle,
+            threads, self.shared_bytes,
+        )  # fmt: skip
+        return {
+            "registers": self.attribute(REGISTERS),
+            "spilled_bytes": self.attribute(LOCAL_BYTES),
+            "shared_bytes": self.attribute(STATIC_SHARED) + self.shared_bytes,
+            "ctas_per_multiprocessor": int(blocks.value),
+            "warps_per_cta": -(-threads // WARP),
+        }
+
+    def launch(
+        self, grid: int, threads: int, arguments: Sequence[Any], cluster: int = 1, stream: int = 0
+    ) -> None:
+        """Put a launch on a stream; `arguments` are ctypes values in the order of the kernel."""
+        addresses = [ctypes.cast(ctypes.byref(item), ctypes.c_void_p) for item in arguments]
+        parameters = (ctypes.c_void_p * len(addresses))(*addresses)
+        attribute = LaunchAttribute(id=CLUSTER_DIMENSION)
+        attribute.value.cluster = (ctypes.c_uint * 3)(cluster, 1, 1)
+        configuration = LaunchConfiguration(
+            grid=(ctypes.c_uint * 3)(grid, 1, 1),
+            block=(ctypes.c_uint * 3)(threads, 1, 1),
+            shared_bytes=self.shared_bytes,
+            stream=stream or None,
+            attributes=ctypes.pointer(attribute),
+            attribute_count=1 if cluster > 1 else 0,
+        )
+        # The driver copies the arguments before it returns.
+        call(
+            "cuLaunchKernelEx", ctypes.byref(configuration), self.handle, parameters, None,
+            what="launch",
+        )  # fmt: skip
 
 
 class SharedFile:
@@ -120,35 +190,19 @@ class SharedFile:
             self.memory = mmap.mmap(file.fileno(), 0)
         self.view = (ctypes.c_char * len(self.memory)).from_buffer(self.memory)
         host = ctypes.c_void_p(ctypes.addressof(self.view))
-        cuda, size = driver(), ctypes.c_size_t(len(self.memory))
-        code = cuda.cuMemHostRegister_v2(host, size, ctypes.c_uint(HOST_REGISTER_DEVICEMAP))
-        checked(code, "registering the file of progress")
+        call(
+            "cuMemHostRegister_v2", host, len(self.memory), HOST_REGISTER_DEVICEMAP,
+            what="registering the file of progress",
+        )  # fmt: skip
         address = ctypes.c_uint64()
-        code = cuda.cuMemHostGetDevicePointer_v2(ctypes.byref(address), host, ctypes.c_uint(0))
-        checked(code, "address of the file of progress")
+        call(
+            "cuMemHostGetDevicePointer_v2", ctypes.byref(address), host, 0,
+            what="address of the file of progress",
+        )  # fmt: skip
         self.address = int(address.value)
 
     def clear(self) -> None:
         self.memory[:] = bytes(len(self.memory))
-
-
-class _LaunchAttributeValue(ctypes.Union):
-    _fields_ = [("pad", ctypes.c_char * 64), ("cluster", ctypes.c_uint * 3)]
-
-
-class _LaunchAttribute(ctypes.Structure):
-    _fields_ = [("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("value", _LaunchAttributeValue)]
-
-
-class _LaunchConfiguration(ctypes.Structure):
-    _fields_ = [
-        ("grid", ctypes.c_uint * 3),
-        ("block", ctypes.c_uint * 3),
-        ("shared_bytes", ctypes.c_uint),
-        ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.POINTER(_LaunchAttribute)),
-        ("attribute_count", ctypes.c_uint),
-    ]
 
 
 def encode(item: TensorMap, pointer: int) -> ctypes.Array[ctypes.c_char]:
@@ -159,48 +213,32 @@ def encode(item: TensorMap, pointer: int) -> ctypes.Array[ctypes.c_char]:
     rank = len(item.extents)
     u64s, u32s = ctypes.c_uint64 * rank, ctypes.c_uint32 * rank
     strides = (ctypes.c_uint64 * max(1, rank - 1))(*item.strides_bytes)
-    code = driver().cuTensorMapEncodeTiled(
-        ctypes.byref(aligned), ctypes.c_int(DATA_TYPES[item.dtype]), ctypes.c_uint32(rank),
-        ctypes.c_void_p(pointer), u64s(*item.extents), strides, u32s(*item.box),
-        u32s(*(1,) * rank), ctypes.c_int(0), ctypes.c_int(SWIZZLES[item.swizzle]),
-        ctypes.c_int(PROMOTE_256B), ctypes.c_int(0),
+    call(
+        "cuTensorMapEncodeTiled", ctypes.byref(aligned), DATA_TYPES[item.dtype], rank, pointer,
+        u64s(*item.extents), strides, u32s(*item.box), u32s(*(1,) * rank), 0,
+        SWIZZLES[item.swizzle], PROMOTE_256B, 0, what=f"tensor map of {item.tensor}",
     )  # fmt: skip
-    checked(code, f"tensor map of {item.tensor}")
     return aligned
 
 
 class Prepared:
-    """A launch whose arguments are laid out; `run` puts it on the current stream."""
+    """A launch whose arguments are laid out; `run` puts it on a stream."""
 
-    def __init__(self, function: Any, launch: Launch, pointers: Mapping[str, int]) -> None:
-        self.handle = ctypes.c_void_p(function.kernel.ptr)
-        self.kept: list[Any] = []
+    def __init__(self, function: Function, launch: Launch, pointers: Mapping[str, int]) -> None:
+        self.function, self.planned = function, launch
+        self.arguments: list[Any] = []
         for argument in launch.arguments:
             match argument:
                 case TensorMap(tensor=name):
-                    self.kept.append(encode(argument, pointers[name]))
+                    self.arguments.append(encode(argument, pointers[name]))
                 case Pointer(tensor=name):
-                    self.kept.append(ctypes.c_uint64(pointers[name]))
+                    self.arguments.append(ctypes.c_uint64(pointers[name]))
                 case Number(value=value):
-                    self.kept.append(ctypes.c_int32(value))
-        addresses = [ctypes.cast(ctypes.byref(item), ctypes.c_void_p) for item in self.kept]
-        self.parameters = (ctypes.c_void_p * len(addresses))(*addresses)
-        self.attribute = _LaunchAttribute(id=CLUSTER_DIMENSION)
-        self.attribute.value.cluster = (ctypes.c_uint * 3)(launch.cluster, 1, 1)
-        self.configuration = _LaunchConfiguration(
-            grid=(ctypes.c_uint * 3)(launch.grid, 1, 1),
-            block=(ctypes.c_uint * 3)(launch.block, 1, 1),
-            shared_bytes=launch.shared_bytes,
-            attributes=ctypes.pointer(self.attribute),
-            attribute_count=1 if launch.cluster > 1 else 0,
-        )
+                    self.arguments.append(ctypes.c_int32(value))
 
     def run(self, stream: int = 0) -> None:
-        self.configuration.stream = stream
-        code = driver().cuLaunchKernelEx(
-            ctypes.byref(self.configuration), self.handle, self.parameters, None
-        )
-        checked(code, "launch")
+        planned = self.planned
+        self.function.launch(planned.grid, planned.block, self.arguments, planned.cluster, stream)
 
 
 def facts() -> dict[str, Any]:
@@ -225,7 +263,10 @@ def facts() -> dict[str, Any]:
         "memory_bytes": properties["totalGlobalMem"],
         "l2_bytes": properties["l2CacheSize"],
         "shared_bytes_per_block": properties["sharedMemPerBlockOptin"],
+        "shared_bytes_per_multiprocessor": properties["sharedMemPerMultiprocessor"],
+        "warps_per_multiprocessor": properties["maxThreadsPerMultiProcessor"] // WARP,
         "driver": runtime.driverGetVersion(),
         "runtime": runtime.runtimeGetVersion(),
+        "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())),
         "cupy": cupy.__version__,
     }

@@ -1,9 +1,11 @@
-"""What the device header offers a runner: disturbance, measured waits, progress of a hung kernel.
+"""What the device header offers a runner: disturbance, burdens, measured waits, progress of a hang.
 
 The header compiles these parts where it is told to (`-DTITAN_DISTURB` and so on); here stand the
-levels of disturbance, the layout of what the parts write, and what it means. Progress lies in a
-file that the child maps and registers with the driver, so that the parent reads it after the child
-has been killed. Plain Python; source: backends/sm_90a/titan_device.cuh, "what a runner may ask".
+levels of a stress run, the layout of what the parts write, and what it means. A burden is work that
+a kernel does not have: it makes consumers lag behind their producer by a known amount. Progress
+lies in a file that the child maps and registers with the driver, so that the parent reads it after
+the child has been killed. Plain Python; source: backends/sm_90a/titan_device.cuh, "what a runner
+may ask".
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 DISTURB, MEASURE, PROGRESS = "TITAN_DISTURB", "TITAN_MEASURE", "TITAN_PROGRESS"
+BURDEN = "TITAN_BURDEN"
 CTAS = 8
 WARPS = 32
 RECORD = struct.Struct("<4I")
@@ -24,8 +27,18 @@ BASE_OFFSET = RECORD.size * CTAS * WARPS
 PROGRESS_BYTES = 8192
 TURNS_BYTES = 4 * CTAS * WARPS * 64
 WAITED = struct.Struct("<64Q")
+SPAN = struct.Struct(f"<{2 * CTAS * WARPS}Q")
 ALL_WARPS = 0xFFFFFFFF
 STRENGTHS = (1024, 16384)  # nanoseconds at most, for one role
+# Knobs of the burden: rounds for a pair of numbers that is written, conflicting reads and rounds
+# after a wait. A round of arithmetic takes about 4 cycles, a conflicting read 32, a round of
+# special functions 40.
+KNOBS = ("heavy-epilogue", "bank-conflicts", "instruction-stalls")
+AMOUNTS = {KNOBS[0]: (16, 128, 1024), KNOBS[1]: (8, 64, 512), KNOBS[2]: (16, 128, 1024)}
+ALONE = "one-cta"  # as much shared memory as a CTA may have, so that no second one fits beside it
+PRODUCER = "producer"
+SHARED_PER_MULTIPROCESSOR, SHARED_KEPT = 233472, 1024  # cc 9.0; kept for each CTA by the system
+REGISTERS_PER_MULTIPROCESSOR, THREADS_PER_MULTIPROCESSOR = 65536, 2048
 STATES = {1: "waiting", 2: "past"}
 _BARRIER = re.compile(
     r"titan::u64\* const b_(\w+) = \(titan::u64\*\)\(shared \+ (\d+)\);", re.ASCII
@@ -35,22 +48,36 @@ _STAGES = re.compile(r"^//   (\w+) +mbarriers, (\d+) stages?,", re.M | re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One way of timing: what is compiled in, which warps sleep, how long and how often."""
+    """One way of timing: what is compiled in, which warps sleep, how long and how often.
+
+    `knob` and `amount`: the burden of the warps that consume. `alone`: one CTA a multiprocessor.
+    """
 
     name: str
     defines: tuple[str, ...] = ()
     warps: int = 0
     nanoseconds: int = 0
     every: int = 1
+    knob: str = ""
+    amount: int = 0
+    alone: bool = False
 
     def disturbance(self, seed: int) -> tuple[int, int, int, int]:
         """The four words of `titan_disturbance`."""
         return (seed & 0xFFFFFFFF, self.warps, self.nanoseconds, max(1, self.every))
 
+    def burden(self, manifest: Mapping[str, Any]) -> tuple[int, int, int, int]:
+        """The four words of `titan_burden`."""
+        first, second, third = (self.amount if self.knob == knob else 0 for knob in KNOBS)
+        return (consumers(manifest) if self.knob else 0, first, second, third)
 
-def levels(manifest: Mapping[str, Any]) -> list[Level]:
-    """The kernel as it is, measured, all warps disturbed, and each role or first group slow."""
-    everything = (DISTURB, MEASURE, PROGRESS)
+
+def levels(manifest: Mapping[str, Any], source: str | None = None) -> list[Level]:
+    """The kernel as it is, measured, all warps disturbed, each role or first group slow, burdened.
+
+    With the text of the kernel: without what would change nothing in it.
+    """
+    everything = (DISTURB, BURDEN, MEASURE, PROGRESS)
     found = [
         Level("quiet"),
         Level("measured", (MEASURE, PROGRESS)),
@@ -62,7 +89,44 @@ def levels(manifest: Mapping[str, Any]) -> list[Level]:
         found += [Level(f"slow:{name}@{most}", everything, mask(warps), most) for most in STRENGTHS]
         if len(warps) >= 8:
             found.append(Level(f"slow:{name}[0]", everything, mask(warps[:4]), STRENGTHS[-1]))
+    for knob in KNOBS:
+        if source is not None and not burdens(knob, source):
+            continue
+        found += [
+            Level(f"{knob}@{amount}", everything, knob=knob, amount=amount)
+            for amount in AMOUNTS[knob]
+        ]
+    if source is None or several_fit(manifest):
+        found.append(Level(ALONE, (MEASURE, PROGRESS), alone=True))
     return found
+
+
+def burdens(knob: str, source: str) -> bool:
+    """Whether a kernel has the place where a burden is put: a wait, or numbers that are written."""
+    places = (
+        ("store_tile_pair", "store_shared", "store_global")
+        if knob == KNOBS[0]
+        else ("barrier_wait",)
+    )
+    return any(f"titan::{place}" in source for place in places)
+
+
+def several_fit(manifest: Mapping[str, Any]) -> bool:
+    """Whether more than one CTA may be on a multiprocessor, by threads, memory and registers."""
+    launch, roles = manifest["launch"], manifest["roles"]
+    shared = int(launch["dynamic_shared_bytes"]) + SHARED_KEPT
+    registers = sum(int(role["threads"]) * int(role.get("registers", 0)) for role in roles)
+    return (
+        2 * shared <= SHARED_PER_MULTIPROCESSOR
+        and 2 * registers <= REGISTERS_PER_MULTIPROCESSOR
+        and 2 * int(launch["block"]) <= THREADS_PER_MULTIPROCESSOR
+    )
+
+
+def consumers(manifest: Mapping[str, Any]) -> int:
+    """The mask of the warps that a burden is put on: all but those of the producer."""
+    roles = [role for role in manifest["roles"] if role["name"] != PRODUCER]
+    return mask([warp for role in roles for warp in warps_of(role)])
 
 
 def warps_of(role: Mapping[str, Any]) -> list[int]:
@@ -84,20 +148,38 @@ def role_of(manifest: Mapping[str, Any], warp: int) -> str:
 # ------------------------------------------------------------------------------ measured waits
 
 
-def waits(manifest: Mapping[str, Any], data: bytes) -> list[dict[str, Any]]:
+def waits(
+    manifest: Mapping[str, Any], data: bytes, burden: bytes | None = None
+) -> list[dict[str, Any]]:
     """What each role waited at barriers, over all CTAs: cycles, waits, cycles of one wait.
 
-    The waits of a producer are its acquires.
+    The waits of a producer are its acquires. With `burden`, what came on top after a wait.
     """
     words = WAITED.unpack(data)
+    more = WAITED.unpack(burden) if burden is not None else (0,) * 64
     found = []
     for role in manifest["roles"]:
-        cycles = sum(words[2 * (warp % 32)] for warp in warps_of(role))
-        count = sum(words[2 * (warp % 32) + 1] for warp in warps_of(role))
+        places = [2 * (warp % 32) for warp in warps_of(role)]
+        cycles, count = sum(words[at] for at in places), sum(words[at + 1] for at in places)
         each = round(cycles / count, 1) if count else None
         row = {"role": str(role["name"]), "cycles": cycles, "waits": count, "cycles_each": each}
+        if burden is not None:
+            row["burden_cycles"] = sum(more[at] for at in places)
+            row["burdens"] = sum(more[at + 1] for at in places)
         found.append(row)
     return found
+
+
+def longest_span(data: bytes) -> int:
+    """Cycles from the first wait of a CTA to the end of its last one, of the slowest CTA seen."""
+    words = SPAN.unpack(data)
+    spans = []
+    for cta in range(CTAS):
+        pairs = [(words[2 * n], words[2 * n + 1]) for n in range(WARPS * cta, WARPS * (cta + 1))]
+        known = [(begun, ended) for begun, ended in pairs if begun]
+        if known:
+            spans.append(max(ended for _, ended in known) - min(begun for begun, _ in known))
+    return max(spans, default=0)
 
 
 # ------------------------------------------------------------------------------------ progress

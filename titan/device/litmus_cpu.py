@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import shutil
 import subprocess
 import tempfile
 import time
@@ -24,21 +25,27 @@ class CannotRun(Exception):
 
 
 def batches(
-    source: Path, manifest: Mapping[str, Any], seconds: float, seed: int, scale: float = 1.0
+    source: Path, manifest: Mapping[str, Any], job: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """Counts of batches with different seeds and delays, as long as the time lasts (one at least).
 
-    Raises CannotRun.
+    The job has `seconds`, `seed`, `scale`; `only`: the number of the one batch that is run, as
+    often as the time lasts; `keep`: a folder for what was compiled. Raises CannotRun.
     """
     launch = manifest["launch"]
+    seconds, seed, scale = job["seconds"], job["seed"], job.get("scale", 1.0)
+    only = job.get("only")
     size = int(manifest["outcomes"]["incomplete_bucket"]) + 1
     with tempfile.TemporaryDirectory(prefix="titan-") as folder:
         library = Path(folder) / "test.so"
         _compile(source, manifest, library)
+        if job.get("keep"):
+            shutil.copyfile(library, Path(job["keep"]) / library.name)
         entry = getattr(ctypes.CDLL(str(library)), _name(str(manifest["entry"])))
         started = time.monotonic()
-        number = 0
-        while number == 0 or time.monotonic() - started < seconds:
+        number = done = 0
+        while done == 0 or time.monotonic() - started < seconds:
+            number = done if only is None else int(only)
             histogram = (ctypes.c_ulonglong * size)()
             instances = max(1, int(int(launch["instances"]) * scale))
             # Every second batch without delays, the others with shorter and longer ones.
@@ -54,11 +61,12 @@ def batches(
             yield {
                 "kind": "counts",
                 "histogram": list(histogram),
+                "number": number,
                 "seed": seed + number,
                 "spread": spread,
                 "seconds": time.monotonic() - begin,
             }
-            number += 1
+            done += 1
 
 
 def _name(entry: str) -> str:

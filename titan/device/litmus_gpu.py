@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from titan.device.gpu import Module, checked, driver, encode, library
+from titan.device.driver import AccessDescription, AllocationProperties, call
+from titan.device.gpu import Module, encode, library
 from titan.device.plan import TensorMap
 
 SUPPORTED = ("encode tensor map", "constant symbol", "map again")
@@ -29,33 +30,34 @@ class NotRun(Exception):
 
 
 def batches(
-    source: Path,
-    manifest: Mapping[str, Any],
-    seconds: float,
-    seed: int,
-    scale: float = 1.0,
-    most: int = len(PLACEMENTS),
+    source: Path, manifest: Mapping[str, Any], job: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """Counts of batches as long as the time lasts, one of each placement at least.
 
-    `most`: placements that are tried; each has to be compiled.
-
-    Raises NotRun and DeviceError.
+    The job has `seconds`, `seed`, `scale`; `most`: placements that are tried, for each has to be
+    compiled; `only`: the number of the one batch that is run, as often as the time lasts; `keep`: a
+    folder for what was compiled; `binaries`: one with what is ready. Raises NotRun and DeviceError.
     """
+    seconds, seed = job["seconds"], job["seed"]
+    most = job.get("most", len(PLACEMENTS))
+    only = job.get("only")
     missing = [step["step"] for step in manifest["setup"] if step["step"] not in SUPPORTED]
     if missing:
         raise NotRun(f"set-up by `{missing[0]}` has no host code")
     choices = sorted(PLACEMENTS, key=lambda choice: -sum(choice))[:most]
     placements = list(dict.fromkeys(_options(manifest, *choice) for choice in choices))
     started = time.monotonic()
-    number = 0
+    least = len(placements) if only is None else 1
+    done = 0
     tests: dict[tuple[tuple[str, int], ...], _Test] = {}
-    while number < len(placements) or time.monotonic() - started < seconds:
+    while done < least or time.monotonic() - started < seconds:
+        number = done if only is None else int(only)
         options = placements[number % len(placements)]
         if options not in tests:
-            tests[options] = _Test(source, manifest, dict(options), scale)
-        yield {**tests[options].batch(seed + number, number), "options": dict(options)}
-        number += 1
+            tests[options] = _Test(source, manifest, dict(options), job)
+        batch = tests[options].batch(seed + number, number)
+        yield {**batch, "number": number, "options": dict(options)}
+        done += 1
 
 
 def _options(
@@ -72,17 +74,24 @@ class _Test:
     """One compiled test with its memory."""
 
     def __init__(
-        self, source: Path, manifest: Mapping[str, Any], options: Mapping[str, int], scale: float
-    ) -> None:
+        self, source: Path, manifest: Mapping[str, Any], options: Mapping[str, int],
+        job: Mapping[str, Any],
+    ) -> None:  # fmt: skip
         self.cupy = library()
         self.manifest = manifest
         self.options = options
         launch = manifest["launch"]
         self.instances = min(
-            max(1, int(int(launch["instances"]) * scale)), int(launch["instances_max"])
+            max(1, int(int(launch["instances"]) * job.get("scale", 1.0))),
+            int(launch["instances_max"]),
         )
         defines = [f"{name}={value}" for name, value in options.items()]
-        self.module = Module(source, str(manifest["target"]), (), defines)
+        name = "+".join(["test", *(f"{value}" for _, value in sorted(options.items()))]) + ".cubin"
+        ready = Path(job["binaries"]) / name if job.get("binaries") else None
+        cubin = ready.read_bytes() if ready is not None and ready.is_file() else None
+        self.module = Module(source, str(manifest["target"]), (), defines, cubin)
+        if job.get("keep"):
+            (Path(job["keep"]) / name).write_bytes(self.module.cubin)
         self.kernels = {name: self.module.function(name, 0) for name in manifest["kernels"]}
         self.buffers: dict[str, Any] = {}
         self.pointers: dict[str, int] = {}
@@ -106,8 +115,7 @@ class _Test:
             case "map again":
                 self.pointers[step["parameter"]] = self.buffers[step["alias_of"]].map()
             case "constant symbol":
-                symbol = self.module.module.get_global(str(step["symbol"]))
-                self.pointers[step["parameter"]] = int(symbol.ptr)
+                self.pointers[step["parameter"]] = self.module.address(str(step["symbol"]))
             case "encode tensor map":
                 self._tensor_map(step)
 
@@ -123,10 +131,7 @@ class _Test:
         place = step["address"]
         encoded = encode(item, self.pointers[place["parameter"]] + int(place["offset_bytes"]))
         target = self.pointers[step["parameter"]] + int(step["offset_bytes"])
-        code = driver().cuMemcpyHtoD_v2(
-            ctypes.c_uint64(target), ctypes.byref(encoded), ctypes.c_size_t(len(encoded))
-        )
-        checked(code, "tensor map")
+        call("cuMemcpyHtoD_v2", target, encoded, len(encoded), what="tensor map")
 
     def batch(self, seed: int, number: int) -> dict[str, Any]:
         """One round: prepare, run, collect."""
@@ -151,13 +156,15 @@ class _Test:
         together = self.options["TITAN_TOGETHER"]
         warps = self.options["TITAN_GROUPS"] * (1 if together else int(launch["warps_per_group"]))
         threads = 32 * (warps + self.options["TITAN_STRESS_WARPS"])
+        stream = self.cupy.cuda.get_current_stream().ptr
+        self.cupy.cuda.Device().synchronize()
         begin = time.monotonic()
         for name, blocks, size in (
             ("titan_litmus_prepare", 256, 256),
             ("titan_litmus_run", grid, threads),
             ("titan_litmus_collect", 256, 256),
         ):
-            self.kernels[name]((blocks,), (size,), tuple(arguments))
+            self.kernels[name].launch(blocks, size, arguments, stream=stream)
         self.cupy.cuda.Device().synchronize()
         seconds = time.monotonic() - begin
         size = int(self.manifest["outcomes"]["incomplete_bucket"]) + 1
@@ -178,66 +185,28 @@ class _Test:
         return 0
 
     def _argument(self, item: Mapping[str, Any], values: Mapping[str, int]) -> Any:
-        import numpy
-
         if item["name"] in self.pointers:
-            return numpy.uint64(self.pointers[item["name"]])
-        return numpy.uint32(values[item["role"]])
+            return ctypes.c_uint64(self.pointers[item["name"]])
+        return ctypes.c_uint32(values[item["role"]])
 
 
 class _Mapped:
     """Physical memory that can be mapped at several addresses (cuMemCreate, cuMemMap)."""
 
     def __init__(self, size: int) -> None:
-        self.properties = _Properties(type=1, location_type=1)
+        properties = ctypes.byref(AllocationProperties(type=1, location_type=1))
         granularity = ctypes.c_size_t()
-        checked(
-            driver().cuMemGetAllocationGranularity(
-                ctypes.byref(granularity), ctypes.byref(self.properties), ctypes.c_int(0)
-            ),
-            "granularity",
-        )
+        call("cuMemGetAllocationGranularity", ctypes.byref(granularity), properties, 0)
         self.size = -(-size // granularity.value) * granularity.value
         self.handle = ctypes.c_uint64()
-        code = driver().cuMemCreate(
-            ctypes.byref(self.handle), ctypes.c_size_t(self.size), ctypes.byref(self.properties),
-            ctypes.c_uint64(0),
-        )  # fmt: skip
-        checked(code, "cuMemCreate")
+        call("cuMemCreate", ctypes.byref(self.handle), self.size, properties, 0)
 
     def map(self) -> int:
         """A further address of the memory, filled with zeros."""
         address = ctypes.c_uint64()
-        size, zero = ctypes.c_size_t(self.size), ctypes.c_uint64(0)
-        cuda = driver()
-        code = cuda.cuMemAddressReserve(ctypes.byref(address), size, ctypes.c_size_t(0), zero, zero)
-        checked(code, "cuMemAddressReserve")
-        checked(cuda.cuMemMap(address, size, ctypes.c_size_t(0), self.handle, zero), "cuMemMap")
-        access = _Access(location_type=1, flags=3)
-        code = cuda.cuMemSetAccess(address, size, ctypes.byref(access), ctypes.c_size_t(1))
-        checked(code, "cuMemSetAccess")
-        checked(cuda.cuMemsetD8_v2(address, ctypes.c_ubyte(0), size), "cuMemsetD8")
+        call("cuMemAddressReserve", ctypes.byref(address), self.size, 0, 0, 0)
+        call("cuMemMap", address, self.size, 0, self.handle, 0)
+        access = AccessDescription(location_type=1, flags=3)
+        call("cuMemSetAccess", address, self.size, ctypes.byref(access), 1)
+        call("cuMemsetD8_v2", address, 0, self.size)
         return int(address.value)
-
-
-class _Properties(ctypes.Structure):
-    """CUmemAllocationProp: pinned memory (type 1) of device 0 (location type 1)."""
-
-    _fields_ = [
-        ("type", ctypes.c_int),
-        ("handle_types", ctypes.c_int),
-        ("location_type", ctypes.c_int),
-        ("location_id", ctypes.c_int),
-        ("metadata", ctypes.c_void_p),
-        ("flags", ctypes.c_ubyte * 8),
-    ]
-
-
-class _Access(ctypes.Structure):
-    """CUmemAccessDesc: reading and writing (3) by device 0."""
-
-    _fields_ = [
-        ("location_type", ctypes.c_int),
-        ("location_id", ctypes.c_int),
-        ("flags", ctypes.c_int),
-    ]

@@ -1,4 +1,4 @@
-"""Packages on a device: run with random inputs and compared, or timed. Runs in a child process.
+"""Packages on a device: run with random inputs and compared. Runs in a child process.
 
 The inputs are made here from a seed; what is right comes from the tile program that the manifest
 holds (`titan/tile/semantics.py`, plain NumPy). The CPU back end is the emulation of the emitted
@@ -8,6 +8,7 @@ source under a hostile scheduler, so that everything but the device can be tried
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 import time
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ from titan.device import hooks
 from titan.device.plan import Launch, plan
 from titan.device.variants import SAFE, variants
 
-L2_FLUSH_BYTES = 256 << 20
+EMULATED = "emulated"  # the program of the CPU back end, among the binaries of a finding
 Record = dict[str, Any]
 
 
@@ -40,21 +41,48 @@ def read(folder: Path, variant: str) -> tuple[dict[str, Any], dict[str, str]]:
 def check(job: Mapping[str, Any]) -> Iterator[Record]:
     """One record for each case: how far the outputs are from what they should be.
 
-    A case has `sizes`, and `seed` and `policy` where they differ from the job's.
+    A case has `sizes`, and `seed` and `policy` where they differ from the job's. What was compiled
+    is left in the folder `keep`, if there is one; ready machine code is taken from `binaries`.
     """
     folder = Path(job["folder"])
     manifest, files = read(folder, job.get("variant", SAFE))
     cpu = job["backend"] == "cpu"
-    device = None if cpu else Compiled(manifest, files, job.get("progress"))
+    device = None if cpu else Compiled(manifest, files, job)
+    references = References(manifest)
     for case in job.get("cases") or [{"sizes": sizes} for sizes in job["sizes"]]:
         full = {**job, **case}
         yield {"kind": "begin", "sizes": case["sizes"]}
         found = (
             _on_cpu(manifest, files, case["sizes"], full)
             if device is None
-            else _on_gpu(device, case["sizes"], full)
+            else _on_gpu(device, references, case["sizes"], full)
         )
         yield {"kind": "run", "sizes": case["sizes"], **found}
+
+
+class References:
+    """Inputs and what is right for them, by sizes and seed; the last ones are kept."""
+
+    KEPT = 32
+
+    def __init__(self, manifest: Mapping[str, Any]) -> None:
+        from titan.tile.stored import from_data
+
+        self.tile = from_data(manifest["program"])
+        self.known: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+
+    def of(self, sizes: Mapping[str, int], seed: int) -> tuple[Any, Any]:
+        from titan.emulate.compare import sample_inputs
+        from titan.tile.semantics import run as meaning
+
+        key = (*sorted(sizes.items()), seed)
+        if key not in self.known:
+            inputs = sample_inputs(self.tile, sizes, seed)
+            right = meaning(self.tile, inputs, {**dict(self.tile.sizes), **sizes})
+            while len(self.known) >= self.KEPT:
+                del self.known[next(iter(self.known))]
+            self.known[key] = inputs, right
+        return self.known[key]
 
 
 def _on_cpu(
@@ -72,10 +100,27 @@ def _on_cpu(
         )
     except KernelFault as fault:
         text = str(fault).splitlines()
-        return {"state": "fault", "told": text[0][:300] if text else "", "seconds": _since(begin)}
-    state = "correct" if found.same else "wrong"
-    told = "" if found.same else found.told()
-    return {"state": state, "error": _finite(found.error), "told": told, "seconds": _since(begin)}
+        record: Record = {"state": "fault", "told": text[0][:300] if text else ""}
+    else:
+        told = "" if found.same else found.told()
+        state = "correct" if found.same else "wrong"
+        record = {"state": state, "error": _finite(found.error), "told": told}
+    if job.get("keep"):
+        _keep_emulated(manifest, files, Path(job["keep"]))
+    return {**record, "seconds": _since(begin)}
+
+
+def _keep_emulated(manifest: Mapping[str, Any], files: dict[str, str], folder: Path) -> None:
+    """The program that was run, which the emulation keeps under a digest."""
+    from titan.emulate.compile import build
+
+    launch = manifest["launch"]
+    if not (folder / EMULATED).exists():
+        made = build(
+            files, str(manifest["source"]), str(manifest["entry"]), len(manifest["arguments"]),
+            int(launch["block"]), int(launch.get("cluster", 1)),
+        )  # fmt: skip
+        shutil.copyfile(made, folder / EMULATED)
 
 
 def _since(begin: float) -> float:
@@ -93,11 +138,14 @@ class Compiled:
     """A package's source, compiled once for each set of definitions."""
 
     def __init__(
-        self, manifest: Mapping[str, Any], files: Mapping[str, str], progress: str | None = None
+        self, manifest: Mapping[str, Any], files: Mapping[str, str], job: Mapping[str, Any]
     ) -> None:
         self.manifest, self.files = manifest, files
         self.modules: dict[tuple[str, ...], Any] = {}
-        self.progress = Path(progress) if progress else None
+        self.progress = Path(job["progress"]) if job.get("progress") else None
+        self.keep = Path(job["keep"]) if job.get("keep") else None
+        self.binaries = Path(job["binaries"]) if job.get("binaries") else None
+        self.without = ""
         self.shared: Any = None
 
     def module(self, defines: tuple[str, ...] = ()) -> Any:
@@ -105,29 +153,47 @@ class Compiled:
 
         from titan.device.gpu import Module
 
-        if defines not in self.modules:
-            with tempfile.TemporaryDirectory(prefix="titan-") as folder:
-                for name, text in self.files.items():
-                    (Path(folder) / name).write_text(text, encoding="utf-8")
-                source = Path(folder) / str(self.manifest["source"])
-                target = str(self.manifest["target"])
-                self.modules[defines] = Module(source, target, (), defines)
-        return self.modules[defines]
+        if defines in self.modules:
+            return self.modules[defines]
+        name = binary_name(defines)
+        ready = self.binaries / name if self.binaries is not None else None
+        cubin = ready.read_bytes() if ready is not None and ready.is_file() else None
+        with tempfile.TemporaryDirectory(prefix="titan-") as folder:
+            for file, text in self.files.items():
+                (Path(folder) / file).write_text(text, encoding="utf-8")
+            source = Path(folder) / str(self.manifest["source"])
+            made = Module(source, str(self.manifest["target"]), (), defines, cubin)
+        if self.keep is not None:
+            (self.keep / name).write_bytes(made.cubin)
+        self.modules[defines] = made
+        return made
 
     def arm(self, level: hooks.Level, seed: int) -> Any:
-        """The module of a level, its variables filled for the next launch."""
+        """The module of a level, its variables filled for the next launch.
+
+        Where the driver cannot map the file of progress there is none, and `without` says why.
+        """
+        from titan.device.driver import DeviceError
         from titan.device.gpu import SharedFile
 
+        if self.progress is not None and self.shared is None and hooks.PROGRESS in level.defines:
+            try:
+                self.shared = SharedFile(self.progress)
+            except DeviceError as error:
+                self.progress, self.without = None, str(error)
         reports = self.progress is not None
         defines = tuple(name for name in level.defines if reports or name != hooks.PROGRESS)
         module = self.module(defines)
         if hooks.DISTURB in defines:
             words = level.disturbance(seed)
             module.write("titan_disturbance", struct.pack("<4I", *words))
+        if hooks.BURDEN in defines:
+            module.write("titan_burden", struct.pack("<4I", *level.burden(self.manifest)))
         if hooks.MEASURE in defines:
             module.write("titan_waited", bytes(hooks.WAITED.size))
-        if hooks.PROGRESS in defines and self.progress is not None:
-            self.shared = self.shared or SharedFile(self.progress)
+            module.write("titan_burdened", bytes(hooks.WAITED.size))
+            module.write("titan_span", bytes(hooks.SPAN.size))
+        if hooks.PROGRESS in defines:
             self.shared.clear()
             module.write("titan_progress", struct.pack("<Q", self.shared.address))
             module.write("titan_progress_ctas", struct.pack("<I", hooks.CTAS))
@@ -135,12 +201,18 @@ class Compiled:
         return module
 
 
+def binary_name(defines: tuple[str, ...]) -> str:
+    """Of the machine code with these definitions: `kernel+burden+measure.cubin`."""
+    parts = [define.removeprefix("TITAN_").lower() for define in defines]
+    return "+".join(["kernel", *parts]) + ".cubin"
+
+
 class OnGpu:
-    """A compiled kernel with its tensors for one size."""
+    """A compiled kernel with its tensors for one size; `alone` lets no CTA share its processor."""
 
     def __init__(
         self, manifest: Mapping[str, Any], module: Any, sizes: Mapping[str, int],
-        inputs: Mapping[str, Any],
+        inputs: Mapping[str, Any], alone: bool = False,
     ) -> None:  # fmt: skip
         import numpy
 
@@ -148,21 +220,21 @@ class OnGpu:
         from titan.tile.dtypes import encode
 
         self.cupy = library()
-        processors = int(facts()["multiprocessors"])
-        self.launch: Launch = plan(manifest, sizes, processors)
-        function = module.function(self.launch.entry, self.launch.shared_bytes)
-        self.module = module
+        device = facts()
+        self.launch: Launch = plan(manifest, sizes, int(device["multiprocessors"]))
+        shared = int(device["shared_bytes_per_block"]) if alone else self.launch.shared_bytes
+        self.function = module.function(self.launch.entry, shared)
         self.arrays: dict[str, Any] = {}
         for tensor in self.launch.tensors:
             if tensor.output:
                 raw = numpy.full(tensor.bytes, 0xFF, dtype=numpy.uint8)
             else:
                 patterns = numpy.ascontiguousarray(encode(inputs[tensor.name], tensor.dtype))
-                raw = patterns.reshape(-1).view(numpy.uint8)
+                raw = numpy.resize(patterns.reshape(-1).view(numpy.uint8), tensor.bytes)
             assert raw.nbytes == tensor.bytes, tensor.name
             self.arrays[tensor.name] = self.cupy.asarray(raw)
         pointers = {name: int(array.data.ptr) for name, array in self.arrays.items()}
-        self.prepared = Prepared(function, self.launch, pointers)
+        self.prepared = Prepared(self.function, self.launch, pointers)
 
     def run(self) -> None:
         self.prepared.run(self.cupy.cuda.get_current_stream().ptr)
@@ -183,67 +255,38 @@ class OnGpu:
         return found
 
 
-def _on_gpu(compiled: Compiled, sizes: dict[str, int], job: Mapping[str, Any]) -> Record:
-    from titan.emulate.compare import difference, sample_inputs
-    from titan.tile.semantics import run as meaning
-    from titan.tile.stored import from_data
+def _on_gpu(
+    compiled: Compiled, references: References, sizes: dict[str, int], job: Mapping[str, Any]
+) -> Record:
+    from titan.emulate.compare import difference
 
     manifest = compiled.manifest
-    tile = from_data(manifest["program"])
-    inputs = sample_inputs(tile, sizes, int(job["seed"]))
+    inputs, right = references.of(sizes, int(job["seed"]))
     known = {level.name: level for level in hooks.levels(manifest)}
     level = known.get(str(job["policy"]), hooks.Level("quiet"))
-    begin = time.monotonic()
     module = compiled.arm(level, int(job["seed"]))
-    made = OnGpu(manifest, module, sizes, inputs)
+    begin = time.monotonic()
+    made = OnGpu(manifest, module, sizes, inputs, level.alone)
     made.run()
     outputs = made.outputs()
     seconds = _since(begin)
-    right = meaning(tile, inputs, {**dict(tile.sizes), **sizes})
     worst = max(
-        (difference(tile, name, outputs[name], right[name]) for name in right),
+        (difference(references.tile, name, outputs[name], right[name]) for name in right),
         key=lambda found: found.error,
     )
     state = "correct" if worst.same else "wrong"
     told = "" if worst.same else worst.told()
     found: Record = {
         "state": state, "error": _finite(worst.error), "told": told, "seconds": seconds,
+        "launch": {
+            "grid": made.launch.grid, "block": made.launch.block, "cluster": made.launch.cluster,
+            "shared_bytes": made.function.shared_bytes,
+        },
     }  # fmt: skip
+    if compiled.without:
+        found["without_progress"] = compiled.without
     if hooks.MEASURE in level.defines:
-        found["waits"] = hooks.waits(manifest, module.read("titan_waited", hooks.WAITED.size))
+        size = hooks.WAITED.size
+        burden = module.read("titan_burdened", size) if hooks.BURDEN in level.defines else None
+        found["waits"] = hooks.waits(manifest, module.read("titan_waited", size), burden)
     return found
-
-
-def measure(job: Mapping[str, Any]) -> Iterator[Record]:
-    """The median time of a launch with cold inputs, for each size."""
-    import statistics
-
-    from titan.emulate.compare import sample_inputs
-    from titan.tile.stored import from_data
-
-    manifest, files = read(Path(job["folder"]), SAFE)
-    tile = from_data(manifest["program"])
-    module = Compiled(manifest, files).module()
-    for sizes in job["sizes"]:
-        yield {"kind": "begin", "sizes": sizes}
-        made = OnGpu(manifest, module, sizes, sample_inputs(tile, sizes, 0))
-        cupy = made.cupy
-        flush = cupy.empty(L2_FLUSH_BYTES, dtype="uint8")
-        for _ in range(3):
-            made.run()
-        times = []
-        for _ in range(int(job.get("launches", 20))):
-            flush.fill(0)
-            begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-            begin.record()
-            made.run()
-            end.record()
-            end.synchronize()
-            times.append(cupy.cuda.get_elapsed_time(begin, end) / 1000)
-        yield {
-            "kind": "time",
-            "sizes": sizes,
-            "median_seconds": statistics.median(times),
-            "least_seconds": min(times),
-            "launches": len(times),
-        }

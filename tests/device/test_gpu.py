@@ -1,0 +1,257 @@
+"""What the driver library is called with: types, structures, numbers of cuda.h; our launches.
+
+The library is a fake that was compiled against the real header; it computes nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import shutil
+import struct
+import sys
+
+import pytest
+
+from tests.device import fake_gpu
+from titan.device import child, driver, gpu, hooks, probes
+from titan.device.plan import Launch, Number, Pointer, TensorMap, TensorShape
+from titan.memory.render.files import render_all, write_all
+from titan.package.produce import produce
+from titan.pipeline.build import Limits
+from titan.resources import root
+from titan.tile.load import load_tile
+
+pytestmark = pytest.mark.skipif(
+    fake_gpu.include() is None or shutil.which("gcc") is None, reason="no cuda.h, or no gcc"
+)
+TILE = root("protocols") / "tiles" / "gemm_small_tiles.yaml"
+SIZES = {"M": 64, "N": 64, "K": 136}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    return driver.typed(fake_gpu.build(tmp_path_factory.mktemp("driver")))
+
+
+@pytest.fixture
+def device(library, monkeypatch):
+    monkeypatch.setattr(driver, "driver", lambda: library)
+    monkeypatch.setitem(sys.modules, "cupy", fake_gpu.cupy())
+    library.fake_clear()
+    library.fake_fail(0)
+    library.fake_kinds(b"")
+    return library
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("package")
+    return produce(load_tile(TILE), TILE.read_text(), folder, Limits(), with_toolchain=False).folder
+
+
+def log(library):
+    return library.fake_log().decode().splitlines()
+
+
+def test_structures_are_those_of_the_header(library):
+    for line in library.fake_layout().decode().splitlines():
+        name, size, *places = line.split()
+        kind = getattr(driver, name)
+        assert ctypes.sizeof(kind) == int(size), name
+        for field, place in zip(places[::2], places[1::2], strict=True):
+            assert getattr(kind, field).offset == int(place), (name, field)
+
+
+def test_numbers_are_those_of_the_header(library):
+    words = library.fake_numbers().decode().split()
+    known = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+    types = {name: known[name] for name in ("u8", "u32", "i32", "f16", "f32", "bf16")}
+    assert {**types, "e4m3": known["u8"], "e5m2": known["u8"]} == driver.DATA_TYPES
+    assert {name: known[name] for name in driver.SWIZZLES} == driver.SWIZZLES
+    ours = (
+        driver.PROMOTE_256B, driver.CLUSTER_DIMENSION, driver.HOST_REGISTER_DEVICEMAP,
+        driver.STATIC_SHARED, driver.LOCAL_BYTES, driver.REGISTERS, driver.MAX_DYNAMIC_SHARED,
+        driver.MAP_BYTES,
+    )  # fmt: skip
+    names = ("promote", "cluster", "devicemap", "static_shared", "local", "registers", "dynamic")
+    assert ours == (*(known[name] for name in names), known["map"])
+    assert (known["pinned"], known["device"], known["readwrite"]) == (1, 1, 3)
+
+
+def test_a_launch_passes_what_was_planned(device, tmp_path):
+    source = tmp_path / "kernel.cu"
+    source.write_text("kernel")
+    module = gpu.Module(source, "sm_90a", (), ("A=1",))
+    told = f"-std=c++17\n--gpu-architecture=sm_90a\n-I{tmp_path}\n-DA=1"
+    assert module.cubin == b"\x7fELF" + told.encode()
+    box = TensorMap("A", "bf16", (72, 300, 5), (144, 43200), (64, 128, 1), "128B")
+    tensors = (TensorShape("A", "bf16", (5, 300, 72), False),)
+    planned = Launch("entry", 8, 384, 2, 230_000, tensors, (box, Pointer("A"), Number(-7)))
+    device.fake_kinds(b"mpn")
+    pointer = 0x7F12_3456_7800
+    function = module.function("entry", 230_000)
+    gpu.Prepared(function, planned, {"A": pointer}).run(0x5555_6666_7777)
+    assert log(device) == [
+        "load \x7fELF",
+        "function entry of 123456789abc",
+        "attribute 8 = 230000",
+        "map type 9 rank 3 (72 of 64 step 1) (300 of 128 step 1) (5 of 1 step 1) stride 144 "
+        "stride 43200 modes 0 3 3 0",
+        "launch 8 1 1 | 384 1 1 | 230000 bytes, stream 555566667777, extra 0, function "
+        "7fff12345678, attribute 4: 2 1 1, map of 7f1234567800, pointer 7f1234567800, number -7",
+    ]
+    assert function.resources(384) == {
+        "registers": 168, "spilled_bytes": 16, "shared_bytes": 230_000,
+        "ctas_per_multiprocessor": 2, "warps_per_cta": 12,
+    }  # fmt: skip
+
+
+def test_a_launch_without_a_cluster_has_no_attribute(device, tmp_path):
+    source = tmp_path / "kernel.cu"
+    source.write_text("")
+    gpu.Module(source, "sm_90a").function("k", 0).launch(1, 32, [])
+    assert "attribute" not in log(device)[-1]
+    assert not any("attribute 8" in line for line in log(device))
+
+
+def test_errors_are_told_by_their_names(device, tmp_path):
+    source = tmp_path / "kernel.cu"
+    source.write_text("#error")
+    with pytest.raises(driver.DeviceError, match=r"kernel.cu does not compile.*told by the source"):
+        gpu.Module(source, "sm_90a")
+    source.write_text("")
+    module = gpu.Module(source, "sm_90a")
+    device.fake_fail(1)
+    with pytest.raises(driver.DeviceError, match=r"launch: CUDA_ERROR_INVALID_VALUE \(1\)"):
+        module.function("k", 0).launch(1, 32, [])
+    device.fake_fail(999)
+    with pytest.raises(driver.DeviceError, match=r"launch: an unknown error \(999\)"):
+        module.function("k", 0).launch(1, 32, [])
+
+
+def test_a_driver_that_is_too_old(library):
+    with pytest.raises(driver.NoDevice, match="too old: it has no cuGetErrorName"):
+        driver.typed(ctypes.CDLL(None))
+
+
+def check_job(package, **more):
+    return {
+        "kind": "check", "folder": str(package), "backend": "gpu", "seed": 1, "policy": "quiet",
+        "sizes": [SIZES], **more,
+    }  # fmt: skip
+
+
+def test_a_check_of_every_level_fills_what_the_header_asks_for(device, package, tmp_path):
+    manifest = json.loads((package / "manifest.json").read_text())
+    progress = hooks.new_progress()
+    keep = tmp_path / "keep"
+    keep.mkdir()
+    seen = {}
+    try:
+        for level in hooks.levels(manifest):
+            device.fake_clear()
+            job = check_job(package, policy=level.name, progress=str(progress), keep=str(keep))
+            begin, run = child.check(job)
+            assert begin["kind"] == "begin"
+            assert run["state"] == "wrong"  # nothing was computed
+            assert run["launch"]["shared_bytes"] == (
+                232_448 if level.alone else manifest["launch"]["dynamic_shared_bytes"]
+            )
+            seen[level.name] = {line.split()[1] for line in log(device) if "symbol" in line}
+            base = device.fake_globals()
+            words = struct.unpack("<4I", ctypes.string_at(base + 8192, 16))
+            assert words == (level.burden(manifest) if hooks.BURDEN in level.defines else (0,) * 4)
+            assert ("waits" in run) == (hooks.MEASURE in level.defines)
+    finally:
+        progress.unlink()
+    assert seen["quiet"] == set()
+    measured = {"titan_waited", "titan_burdened", "titan_span"}
+    reports = {"titan_progress", "titan_progress_ctas", "titan_turns"}
+    assert seen["measured"] == measured | reports
+    assert seen["storm"] == measured | reports | {"titan_disturbance", "titan_burden"}
+    assert {path.name for path in keep.iterdir()} == {
+        "kernel.cubin",
+        "kernel+measure+progress.cubin",
+        "kernel+disturb+burden+measure+progress.cubin",
+    }
+    assert b"-DTITAN_BURDEN" in (keep / "kernel+disturb+burden+measure+progress.cubin").read_bytes()
+
+
+def test_without_a_file_of_progress_runs_go_on(device, package, monkeypatch):
+    progress = hooks.new_progress()
+
+    def refuse(path):
+        raise driver.DeviceError("registering the file of progress: CUDA_ERROR_X (801)")
+
+    monkeypatch.setattr(gpu, "SharedFile", refuse)
+    try:
+        _, run = child.check(check_job(package, policy="storm", progress=str(progress)))
+    finally:
+        progress.unlink()
+    assert "registering" in run["without_progress"]
+    assert "symbol titan_progress" not in log(device)
+    assert "symbol titan_burden" in log(device)
+
+
+def test_the_file_of_progress_is_mapped_page_by_page(device, tmp_path):
+    path = tmp_path / "progress"
+    path.write_bytes(bytes(hooks.PROGRESS_BYTES))
+    shared = gpu.SharedFile(path)
+    assert log(device) == [f"register {hooks.PROGRESS_BYTES} bytes, aligned, flags 2"]
+    ctypes.memset(shared.address, 7, 4)
+    assert path.read_bytes()[:5] == b"\7\7\7\7\0"
+    shared.clear()
+    assert path.read_bytes() == bytes(hooks.PROGRESS_BYTES)
+
+
+def test_machine_code_of_a_finding_is_loaded_as_it_is(device, package, tmp_path):
+    (tmp_path / "kernel.cubin").write_bytes(b"CUBIN of a finding")
+    list(child.check(check_job(package, binaries=str(tmp_path))))
+    assert log(device)[0] == "load CUBI"
+
+
+def test_times_and_cycles(device, package):
+    sizes = [SIZES, {**SIZES, "K": 1024}]
+    found = list(child.measure({"folder": str(package), "sizes": sizes, "launches": 3}))
+    times = [record for record in found if record["kind"] == "time"]
+    assert [record["median_seconds"] for record in times] == [0.002, 0.002]
+    assert times[0]["registers"] == 168
+    assert times[0]["grid"] == 1
+    found = list(child.cycles({"folder": str(package), "sizes": sizes}))
+    assert [record["span_cycles"] for record in found if record["kind"] == "cycles"] == [0, 0]
+
+
+@pytest.mark.parametrize("path", probes.manifests(root("litmus") / "probes"), ids=lambda p: p.stem)
+def test_probes_are_launched(device, path):
+    (record,) = child.probe({"manifest": str(path)})
+    assert set(record["counters"].values()) == {0}
+    assert any(line.startswith("launch") for line in log(device))
+
+
+@pytest.mark.parametrize("folder", ["classic", "async", "proxy", "tensormap", "cluster"])
+def test_litmus_tests_are_set_up_and_launched(device, tmp_path, folder):
+    files, _ = render_all(sorted((root("litmus") / folder).glob("*.litmus"))[:12], "cuda")
+    write_all(tmp_path, files)
+    ran = 0
+    for path in sorted(tmp_path.glob("*.json")):
+        manifest = json.loads(path.read_text())
+        if manifest["language"] != "cuda":
+            continue
+        job = {"manifest": str(path), "seconds": 0.0, "seed": 1, "scale": 0.01, "most": 1}
+        try:
+            (record,) = child.litmus(job)
+        except Exception as error:
+            assert type(error).__name__ == "NotRun", error
+            continue
+        assert sum(record["histogram"]) == 0
+        ran += 1
+    assert ran
+    assert sum(line.startswith("launch") for line in log(device)) >= 3
+
+
+def test_the_facts_of_the_device(device):
+    (record,) = child.facts({})
+    assert (record["name"], record["nvrtc"]) == ("Fake H100", "13.0")
+    assert record["multiprocessors"] == 132
+    assert record["warps_per_multiprocessor"] == 64
