@@ -128,3 +128,12 @@ def test_sc_per_location_follows_from_the_axioms() -> None:
     """The model has no separate axiom for it; the five shapes that it forbids are forbidden."""
     for name in ("CoWW", "CoWR", "CoRW", "CoRW2", "CoRR+relaxed"):
         assert decide(one(f"classic/{name}")).verdict == "Forbidden"
+
+
+def test_a_witness_is_evaluated_in_its_own_coherence_order() -> None:
+    decision = decide(one("classic/2+2W+relaxed"))
+    witness = decision.witness
+    assert witness is not None and decision.rechecked
+    assert admits(decision.test, decision.options, witness)
+    turned = replace(witness, co=tuple((b, a) for a, b in witness.co))
+    assert not admits(decision.test, decision.options, turned)

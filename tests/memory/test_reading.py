@@ -126,3 +126,21 @@ def test_faults_of_yaml_have_a_line(old: str, new: str, message: str, line: int)
     assert message in caught.value.message
     assert caught.value.span is not None
     assert caught.value.span.start_line == line
+
+
+UNDECLARED = """PTX implied
+{ x = 0; P0:r1 = 0; }
+ P0@cta 0,gpu 0 | P1@cta 1,gpu 0 ;
+ st.weak y, 1   | ld.weak r0, y  ;
+ st.weak x, 1   | ld.weak r1, x  ;
+exists (P1:r0 = 0)
+"""
+
+
+def test_a_location_that_two_instructions_name_may_be_left_out() -> None:
+    test = read_litmus("implied.litmus", UNDECLARED)
+    assert {(loc.name, loc.initial) for loc in test.locations} == {("x", 0), ("y", 0)}
+    slip = UNDECLARED.replace("x = 0", "flag = 0").replace("weak x", "weak flag")
+    slip = slip.replace("r1, x", "r1, flga")
+    with pytest.raises(LitmusError, match="unknown location `flga`; did you mean `flag`"):
+        read_litmus("slip.litmus", slip)

@@ -364,7 +364,12 @@ class Enumeration:
             for a, b in combinations(writes, 2)
             if candidate.strong[a][b] and candidate.memory[a] == candidate.memory[b]
         ]
-        for flips in product((False, True), repeat=len(strong)):
+        told = self._told_coherence(candidate)
+        choices = [
+            [flip for flip in (False, True) if ((a, b) if flip else (b, a)) not in told]
+            for a, b in strong
+        ]
+        for flips in product(*choices):
             rows = list(forced)
             for (a, b), flip in zip(strong, flips, strict=True):
                 first, second = (b, a) if flip else (a, b)
@@ -372,6 +377,12 @@ class Enumeration:
             rows = closure(rows)
             if not any(row >> n & 1 for n, row in enumerate(rows)):
                 yield rows
+
+    def _told_coherence(self, candidate: Candidate) -> set[tuple[int, int]]:
+        """What the guide says, so that its execution alone is evaluated; empty without a guide."""
+        if self.guide is None:
+            return set()
+        return {(candidate.index[a], candidate.index[b]) for a, b in self.guide.co}
 
     def _consistent(
         self,
