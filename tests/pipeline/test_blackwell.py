@@ -44,7 +44,7 @@ def test_without_multiplications_the_form_is_that_of_hopper():
 @pytest.mark.parametrize(
     ("tile", "reason"),
     [
-        (replace(examples.attention(), target="sm_100a"), "more than one multiplication"),
+        (replace(examples.attention(), target="sm_100a"), "computes 128 rows"),
         (replace(gemm(), groups=2), "one for each lane"),
         (replace(examples.gemm(groups=1, columns=512, persistent=True)), "tensor memory"),
     ],

@@ -136,9 +136,52 @@ def test_blackwell_accumulates_in_tensor_memory() -> None:
         same.uses, same.latency_cycles, same.footprints, same.warps,
     )  # fmt: skip
     assert [team.name for team in loop.teams] == ["producer", "mma", "consumer0"]
-    attention = ATTENTION.replace("target: sm_90a", "target: sm_100a")
-    with pytest.raises(CostError, match="tensor memory"):
-        loop_of(parse_tile(attention.replace("groups: 2", "groups: 1")), machine("sm_100a"), 2)
+    sums = text.replace("acc_next: {mma: [a, b.T], add: acc}", "product: {mma: [a, b.T]}")
+    sums = sums.replace("after:", "  - acc_next: {add: [acc, product]}\nafter:")
+    with pytest.raises(CostError, match="acc_next uses the product product within the loop"):
+        loop_of(parse_tile(sums), machine("sm_100a"), 2)
+
+
+def test_attention_on_blackwell_passes_through_tensor_memory() -> None:
+    """What protocols/loops/fa4_forward.yaml has stands here with the same units and numbers."""
+    tile = load_tile(FOLDER / "attention_forward_sm_100a.yaml")
+    loop = loop_of(tile, machine("sm_100a"), 2)
+    known = load_loop(root("protocols") / "loops" / "fa4_forward.yaml")
+    pairs = {
+        "LK": "k", "QK0": "s_0", "tldS0": "s_fetched_0", "max0": "top_tile_0", "sub0": "shifted_0",
+        "tstP0": "p16_put_0", "tldO0": "o_fetched_0", "rescale1": "o_shrunk_1",
+        "tstO1": "o_shrunk_put_1", "PV1": "o_next_1",
+    }  # fmt: skip
+    for old, new in pairs.items():
+        first, second = known.operations[known.index[old]], loop.operations[loop.index[new]]
+        assert [use.unit for use in first.uses] == [use.unit for use in second.uses], old
+        assert abs(first.latency_cycles - second.latency_cycles) <= 20, old
+        assert (first.warps, first.footprints) == (second.warps, second.footprints), old
+    found = edges(loop)
+    scores, accumulator = 900, 900
+    assert found[("s_0", "s_fetched_0", 0, DATA)] == (scores, True)
+    assert found[("s_fetched_0", "scaled_0", 0, DATA)] == (532, False)
+    assert found[("s_fetched_0", "s_0", 1, ORDER)] == (532, False)
+    assert found[("o_next_1", "s_1", 1, ORDER)] == (512, False)
+    assert found[("p16_put_0", "o_next_0", 0, DATA)][1]
+    assert found[("o_next_1", "o_fetched_1", 1, DATA)] == (accumulator, True)
+    assert found[("o_shrunk_put_1", "o_next_1", 0, DATA)] == (97, True)
+    assert ("s_0", "scaled_0", 0, DATA) not in found
+    assert ("o_next_0", "o_shrunk_0", 1, DATA) not in found
+    names = ["producer", "mma", "softmax0", "softmax1", "correction"]
+    assert [team.name for team in loop.teams] == names
+    # q, one sub-tile of the result, and the rows that are handed over, off the shared memory.
+    rows = 2 * 4 * 256
+    assert dict(loop.memories)["shared"] == 232448 - 65536 - 32768 - rows - 1024
+
+
+def test_two_products_that_are_no_attention_have_no_loop_in_tensor_memory() -> None:
+    text = (FOLDER / "attention_forward_sm_100a.yaml").read_text(encoding="utf-8")
+    text = text.replace("add: o_shrunk", "add: o").replace(
+        "  - o_shrunk: {multiply: [o, shrink]}\n", ""
+    )
+    with pytest.raises(CostError, match="products stand in tensor memory: o_next does not go on"):
+        loop_of(parse_tile(text), machine("sm_100a"), 2)
 
 
 def test_a_machine_without_rates_is_refused() -> None:

@@ -5,12 +5,14 @@ accumulator and does all that follows. Stages and accumulators are handed over b
 A persistent kernel has two accumulators, so that what follows a work item overlaps the loop of the
 next one. Tile programs without a multiplication take the Hopper form, in the same primitives.
 
-Has no form for programs whose multiplications read what threads compute (attention). Decides no
-correctness. Source: PTX, tcgen05; seed formulation, sections 1 and 2.
+Loops of two products with arithmetic in between (attention) have a form of their own,
+`blackwell_attention.py`. Decides no correctness. Source: PTX, tcgen05; seed formulation, sections 1
+and 2.
 """
 
 from __future__ import annotations
 
+from titan.pipeline.blackwell_attention import COLUMNS_MAX, LANES, BlackwellAttention
 from titan.pipeline.guarded import refuse_unaligned
 from titan.pipeline.hopper import Hopper
 from titan.pipeline.hopper import construct as construct_hopper
@@ -18,13 +20,13 @@ from titan.pipeline.model import FormRefused, Shape
 from titan.pipeline.text import Block
 from titan.tile.model import Carried, TileOperation, TileProgram
 
-COLUMNS_MAX = 512  # of tensor memory, 32 bits each
-LANES = 128
-
 
 def construct(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> str:
     """The kernel file of the pipeline. Raises FormRefused."""
-    if any(operation.kind == "mma" for operation in tile.operations):
+    products = sum(operation.kind == "mma" for operation in tile.operations)
+    if products > 1:
+        return BlackwellAttention(tile, shape, starts).text()
+    if products:
         refuse_unaligned(tile)
         return _Blackwell(tile, shape, starts, ii).text()
     return construct_hopper(tile, shape, starts, ii)

@@ -120,12 +120,15 @@ def scheduled(tile: TileProgram, limits: Limits) -> tuple[Loop, Result, int]:
     from titan.loop.bounds import Unschedulable
     from titan.schedule.cache import Cache
     from titan.schedule.run import run
-    from titan.tile.cost import loop_of
+    from titan.tile.cost import CostError, loop_of
 
     request = Request(solver=limits.solver, budget_seconds=limits.schedule_seconds)
     reason = ""
     for depth in range(tile.depth or DEPTH_DEFAULT, 0, -1):
-        loop = loop_of(tile, machine(tile.target), depth)
+        try:
+            loop = loop_of(tile, machine(tile.target), depth)
+        except CostError as error:
+            raise BuildRefused(f"{tile.name} has no loop on this machine: {error}") from None
         try:
             if limits.cache is None:
                 return loop, run(loop, request), depth

@@ -1,7 +1,8 @@
 """The fixed list of shapes that a build goes down, from the best to the plainest.
 
 Depth is the outer loop: a deep plain ring hides more latency than a shallow clever one. Within a
-depth: the order of the schedule with the groups taking turns at the tensor cores, the same without
+depth: the order of the schedule with the groups taking turns at the tensor cores (sm_90a, where they
+issue products themselves), the same without
 turns; only the last multiplication one turn behind, which needs fewer registers; one iteration at a
 time. Then the same depths without a warp that only loads, down to the
 baseline of the seed (depth 2), and at the very end no pipeline at all. Source: seed formulation,
@@ -34,7 +35,7 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
     if unaligned(tile):
         yield from _guarded(tile, depth, bool(multiplications))
         return
-    turns = tile.groups == 2 and multiplications >= 2
+    turns = tile.groups == 2 and multiplications >= 2 and tile.target == "sm_90a"
     for stages in range(depth, DEPTH_MIN - 1, -1) if depth >= DEPTH_MIN else (depth,):
         plain = Shape(f"depth {stages}", stages, persistent=tile.persistent)
         if turns:

@@ -4,7 +4,9 @@ A load stands once; every other operation of the body once for each team, `NAME_
 that team: a team is a group of the program, on AMD four of its groups (waves, one a SIMD). Cycles
 follow from shapes and the rates of the target (`backends/<target>/rates.yaml`),
 registers are 32-bit words of all threads of the group. Where the matrix unit reads registers only
-(AMD), each of its operands in shared memory gets a read of its own, `OPERAND_into_NAME_g`.
+(AMD), each of its operands in shared memory gets a read of its own, `OPERAND_into_NAME_g`. Where
+products stand in tensor memory, what passes between it and registers is an operation as well
+(`titan/tile/tensor_cost.py`).
 
 What happens outside of the loop costs no cycles here, but what it holds is taken off: tiles loaded
 before and the staging of stores off the shared memory, values of `before` off the registers.
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 
 from titan.loop.model import DATA, ORDER, Dependence, Loop, Operation, Use
 from titan.machine.model import Machine, WarpGroup
+from titan.tile.attention import Attention, NotAttention, attention_of
 from titan.tile.dtypes import FORMATS, bytes_of
 from titan.tile.model import Place, TileOperation, TileProgram, Value
 from titan.tile.operations import KINDS, cost_class
@@ -33,7 +36,8 @@ class CostError(ValueError):
 class Origin:
     """What an operation of the loop is: the tile operation, on the rows of a team.
 
-    `operand`: it only reads that operand of the operation into registers.
+    `operand`: it only reads that operand of the operation into registers; where the operand is the
+    operation itself, its result, from tensor memory or back into it.
     """
 
     operation: str
@@ -46,32 +50,57 @@ def loop_of(tile: TileProgram, machine: Machine, depth: int) -> Loop:
 
     Raises KeyError for a machine without rates, CostError for what it cannot run.
     """
-    return _Builder(tile, machine, depth).loop()
+    return _builder(tile, machine, depth).loop()
 
 
 def origins(tile: TileProgram, machine: Machine) -> dict[str, Origin]:
     """What each operation of `loop_of` is, by its name."""
-    builder = _Builder(tile, machine, 1)
+    builder = _builder(tile, machine, 1)
     builder.loop()
     return builder.origins
 
 
+def _builder(tile: TileProgram, machine: Machine, depth: int) -> Builder:
+    parts = parts_of(tile, rates(machine.name))
+    if parts is None:
+        return Builder(tile, machine, depth)
+    from titan.tile.tensor_cost import AttentionBuilder
+
+    return AttentionBuilder(tile, machine, depth, parts)
+
+
+def parts_of(tile: TileProgram, rates_: Rates) -> Attention | None:
+    """The parts of a loop of two products, where those stand in tensor memory. Raises CostError."""
+    products = sum(operation.kind == "mma" for operation in tile.body)
+    if rates_.matrix.result != "tensor" or products < 2:
+        return None
+    try:
+        return attention_of(tile)
+    except NotAttention as error:
+        raise CostError(f"products stand in tensor memory: {error}") from None
+
+
 def staging_bytes(tile: TileProgram, rates_: Rates) -> int:
-    """Shared memory from which fragments are stored, all groups together."""
+    """Shared memory from which fragments are stored; all groups have theirs, unless one warpgroup
+    stores for all of them (`titan/tile/attention.py`)."""
     if not rates_.transfer.engine:
         return 0
     values = _values(tile)
+    at_a_time = tile.groups if parts_of(tile, rates_) is not None else 1  # one sub-tile
     total = 0
     for operation in tile.operations:
         if operation.kind == "store" and values[operation.operands[0]].place is Place.FRAGMENT:
             value = values[operation.operands[0]]
-            total += value.rows * value.columns * bytes_of(value.dtype)
+            total += value.rows // at_a_time * value.columns * bytes_of(value.dtype)
     return total
 
 
 def shared_left(tile: TileProgram, machine: Machine, rates_: Rates) -> int:
     """Bytes of shared memory that the rings of the loop may have."""
     taken = staging_bytes(tile, rates_) + (BARRIER_BYTES if rates_.transfer.engine else 0)
+    parts = parts_of(tile, rates_)
+    if parts is not None:  # rows that the softmax hands over
+        taken += sum(4 * value.rows for value in (parts.factor, *parts.handed))
     for operation in tile.before:
         value = operation.result
         if value is not None and value.place is Place.SHARED:
@@ -80,14 +109,16 @@ def shared_left(tile: TileProgram, machine: Machine, rates_: Rates) -> int:
 
 
 def teams_of(tile: TileProgram, machine: Machine, rates_: Rates) -> tuple[WarpGroup, ...]:
-    """The warp groups: a producer where an engine loads, and one team for each group.
+    """The warp groups: a producer where an engine loads, one team for each group, and one more
+    that corrects accumulators which stand in tensor memory.
 
     A team's registers are what is left when each producer thread keeps its own, a multiple of 8.
     """
     groups = rates_.groups
     teams_count, warps = team_shape(tile, rates_)
     threads = groups.warps * groups.together * machine.threads_per_warp
-    share = (machine.registers_total // threads - groups.reserved) // teams_count
+    corrected = parts_of(tile, rates_) is not None
+    share = (machine.registers_total // threads - groups.reserved) // (teams_count + corrected)
     most = min(groups.registers, share // 8 * 8)
     held = _held_before(tile, rates_, teams_count) // threads
     teams = []
@@ -95,8 +126,13 @@ def teams_of(tile: TileProgram, machine: Machine, rates_: Rates) -> tuple[WarpGr
         teams.append(WarpGroup("producer", 1, None, True))
     if rates_.matrix.result == "tensor":
         teams.append(WarpGroup("mma", 1))
-    word = "consumer" if rates_.transfer.engine else "waves"
+    if corrected:
+        word = "softmax"
+    else:
+        word = "consumer" if rates_.transfer.engine else "waves"
     teams += [WarpGroup(f"{word}{g}", warps, max(1, most - held)) for g in range(teams_count)]
+    if corrected:
+        teams.append(WarpGroup("correction", warps, max(1, most)))
     return tuple(teams)
 
 
@@ -140,7 +176,7 @@ def _held_before(tile: TileProgram, rates_: Rates, teams: int) -> int:
     )
 
 
-class _Builder:
+class Builder:
     def __init__(self, tile: TileProgram, machine: Machine, depth: int) -> None:
         self.tile = tile
         self.machine = machine

@@ -87,6 +87,22 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorMemory:
+    """What passes between tensor memory and registers, 0 bytes a cycle where there is none."""
+
+    unit: str = ""
+    fetch_bytes_per_cycle: int = 0
+    fetch_latency_cycles: int = 0
+    put_bytes_per_cycle: int = 0
+    put_latency_cycles: int = 0
+
+    def cycles(self, amount: int, put: bool) -> int:
+        """Cycles that `amount` bytes occupy the unit, at least 1."""
+        per_cycle = self.put_bytes_per_cycle if put else self.fetch_bytes_per_cycle
+        return max(1, -(-amount // max(1, per_cycle)))
+
+
+@dataclass(frozen=True, slots=True)
 class Groups:
     """The computing warps: `warps` a group, at most `most` groups, registers of a thread.
 
@@ -118,6 +134,7 @@ class Rates:
     lanes_per_row: int
     lanes_per_column: int
     cluster: int
+    tensor: TensorMemory = TensorMemory()
 
 
 def known_targets() -> tuple[str, ...]:
@@ -153,7 +170,9 @@ class _Decoder:
             "titan", "rates", "transfer", "matrix", "fragment", "groups", "cluster", "operations",
             "shared", "global",
         )  # fmt: skip
-        top = reader.mapping(tree, required=sections, optional=("sources",), what="the rates")
+        top = reader.mapping(
+            tree, required=sections, optional=("sources", "tensor"), what="the rates"
+        )
         if top is None or not all(top.has(name) for name in sections):
             return None
         reader.choice(top["titan"], ("1",), "the format version")
@@ -180,6 +199,7 @@ class _Decoder:
             fragment["lanes_per_row"],
             fragment["lanes_per_column"],
             reader.integer(top["cluster"], minimum=1, maximum=16, what="the cluster") or 1,
+            self.tensor(top["tensor"]) if top.has("tensor") else TensorMemory(),
         )
 
     def numbers(
@@ -259,6 +279,11 @@ class _Decoder:
                 self.reader.error("TTN009", text, fields[name].span)
             made[name] = Rate(tuple(rows), self.integer(inner, "latency", name))
         return made
+
+    def tensor(self, node: Node) -> TensorMemory:
+        keys = ("fetch_bytes_per_cycle", "fetch_latency", "put_bytes_per_cycle", "put_latency")
+        found = self.numbers(node, keys, ("unit",), "tensor memory")
+        return TensorMemory(self.word(node, "unit"), *(found[key] for key in keys))
 
     def memory(self, node: Node, what: str) -> Memory:
         found = self.numbers(node, ("bytes_per_cycle", "latency"), ("unit",), what)
