@@ -20,6 +20,7 @@ from titan.order.engine import analyse
 from titan.package.produce import produce
 from titan.package.told import as_text
 from titan.pipeline.build import BuildRefused, Limits, decoded
+from titan.pipeline.candidates import shapes
 from titan.pipeline.guarded import Guarded
 from titan.pipeline.model import Shape
 from titan.sync import program as ir
@@ -146,12 +147,12 @@ def test_a_product_whose_rows_begin_anywhere(tmp_path):
 
 @needs_compiler
 def test_bulk_copies_and_threads_in_one_role(tmp_path):
-    """K begins anywhere: with V it is copied by threads, Q still by the engine."""
+    """Rows of K begin anywhere: threads copy them, an engine those of Q and V."""
     text = unaligned("attention_forward_64", only="K")
     produced = compared(text, tmp_path, policies=("uniform", "starve:consumer"))
     source = produced.emitted.files["kernel.cu"]
-    assert source.count("titan::fill_tile<") == 2
-    assert source.count("titan::tensor_load(") == 1
+    assert source.count("titan::fill_tile<") == 1
+    assert source.count("titan::tensor_load(") == 2
 
 
 @needs_compiler
@@ -220,3 +221,107 @@ def test_the_machine_code_does_what_was_verified(tmp_path):
     assert produced.compared.startswith("PTX")
     assert produced.figures is not None
     assert not produced.figures.spill_bytes
+
+
+# ------------------------------------------------------------------- the last iteration by threads
+
+
+def with_tail(name: str) -> str:
+    return (LIBRARY / f"{name}.yaml").read_text() + "tail: threads\n"
+
+
+# Fewer iterations than stages, as many, more; whole and ragged ones.
+TAILS = {
+    ("K", "M", "N"): [
+        {"M": 3, "N": 8, "K": 8},
+        {"M": 130, "N": 72, "K": 256},
+        {"M": 67, "N": 136, "K": 584},
+    ],
+    ("heads", "keys", "queries"): [
+        {"heads": 2, "queries": 3, "keys": 5},
+        {"heads": 1, "queries": 200, "keys": 333},
+    ],
+    ("M",): [{"M": 1}, {"M": 301}],
+    ("M", "N"): [{"M": 1, "N": 16}, {"M": 130, "N": 400}],
+}
+
+
+def test_the_tail_is_taken_because_it_is_asked_for(tmp_path):
+    _, produced = built(with_tail("gemm"), tmp_path)
+    told = as_text("gemm.yaml", produced)
+    assert "depth 4, last iteration by threads, order of the schedule" in told
+    assert "bulk copies: the tile program asks for a last iteration that threads copy" in told
+    assert run(["gate", str(produced.folder), "--fresh"]) == 0
+
+
+def test_the_tail_stands_in_the_fixed_list():
+    tile = parse_tile((LIBRARY / "gemm.yaml").read_text())
+    names = [shape.name for shape in shapes(tile, 4, 4)]
+    assert "depth 2, last iteration by threads" in names
+    assert names.index("depth 2, last iteration by threads") > names.index(
+        "depth 2, one iteration at a time"
+    )
+
+
+def tail_compared(name, folder, target="sm_90a", policies=("uniform", "starve:consumer")):
+    tile, produced = built(with_tail(name), folder, target)
+    assert "last iteration by threads" in produced.built.shape.name
+    manifest = produced.emitted.manifest
+    names = tuple(sorted(item["name"] for item in manifest["parameters"]))
+    for seed, (sizes, policy) in enumerate(product(TAILS[names], policies)):
+        found = compare(tile, produced.folder, manifest, sizes, seed=seed, policy=policy)
+        assert found.same, (sizes, policy, found.told())
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["gemm", "copy"])
+def test_the_last_iteration_by_threads(name, tmp_path):
+    tail_compared(name, tmp_path)
+
+
+def tailed():
+    for path in sorted(LIBRARY.glob("*.yaml")):
+        for target in targets_of(path):
+            multiplies = target != "sm_90a" and "mma:" in path.read_text()
+            if target.startswith("sm_") and not multiplies and path.stem != "gemm_cluster2":
+                yield pytest.param(path.stem, target, id=f"{path.stem}-{target}")
+
+
+@pytest.mark.heavy
+@needs_compiler
+@pytest.mark.parametrize(("name", "target"), list(tailed()))
+def test_the_whole_library_with_such_tails(name, target, tmp_path):
+    tail_compared(name, tmp_path, target)
+
+
+EXPECT = "titan::barrier_arrive_expect(b_ring_a_full + (x_t % 4), 32768);"
+TAIL_FAULTS = {
+    "nobody expects the bytes": (EXPECT, "titan::barrier_arrive(b_ring_a_full + (x_t % 4));"),
+    "two expect the bytes": (
+        "titan::barrier_arrive(b_ring_a_full + (x_t % 4));",
+        "titan::barrier_arrive_expect(b_ring_a_full + (x_t % 4), 32768);",
+    ),
+    "the tail is not fenced": (
+        "titan::fence_proxy_async();\n      // produce ring_a[tiles - 1]",
+        "\n      // produce ring_a[tiles - 1]",
+    ),
+    "the warp has not met": ("titan::warp_sync();\n        if (titan_leader)", "if (titan_leader)"),
+    "one warp does not arrive": ("else if (titan_warp % 4 != 0", "else if (titan_warp % 4 > 1"),
+}
+
+
+@needs_nvcc
+@pytest.mark.parametrize("fault", TAIL_FAULTS)
+def test_machine_code_that_hands_stages_over_wrongly_is_refused(fault, tmp_path):
+    from titan.disassembly.compile import compile_package
+    from titan.disassembly.translation import translation
+
+    tile, produced = built(with_tail("gemm"), tmp_path)
+    old, new = TAIL_FAULTS[fault]
+    emitted, program = produced.emitted, produced.built.program
+    assert old in emitted.files["kernel.cu"]
+    right = compile_package(emitted.files, "sm_90a")
+    assert not translation(tile, program, emitted.manifest, right).faults
+    text = emitted.files["kernel.cu"].replace(old, new)
+    wrong = compile_package({**emitted.files, "kernel.cu": text}, "sm_90a")
+    assert translation(tile, program, emitted.manifest, wrong).faults

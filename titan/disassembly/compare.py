@@ -322,16 +322,18 @@ class _Whole:
             by = {lane for lane, _ in done}
             kind = kind_of(occurrence.operation, self.matrix)
             good = by == lanes
-            if kind == ONE:
+            if kind == ONE and isinstance(occurrence.operation, ir.Arrive):
+                expecting = [lane for lane, event in done if event.kind == "arrive_expect"]
+                good = len(expecting) == 1 and (len(by) == 1 or by == elected)
+                self._met(where, occurrence, done, lanes - elected)
+            elif kind == ONE:
                 good = len(by) == 1
                 queue = getattr(occurrence.operation, "queue", None)
                 if queue is not None:
                     issuers.setdefault(queue, set()).update(by)
             elif kind == WARP:
                 good = bool(by) and (by == elected or len(by) == 1)
-                if lanes - elected and not all(event.warp_met for _, event in done):
-                    text = f"{occurrence.text}: one thread arrives before its warp has met"
-                    self.result.fault(f"{where}: {text}")
+                self._met(where, occurrence, done, lanes - elected)
             if not good:
                 count = "nobody" if not by else f"lanes {sorted(by)} of {sorted(lanes)}"
                 self.result.fault(f"{where}: {occurrence.text} is executed by {count}")
@@ -342,6 +344,14 @@ class _Whole:
                 self.result.fault(
                     f"{where}: queue {queue} is filled by one thread, waited by another"
                 )
+
+    def _met(
+        self, where: str, occurrence: Occurrence, done: list[tuple[int, Event]], others: set[int]
+    ) -> None:
+        """Who arrives for others has met them."""
+        if others and not all(event.warp_met for _, event in done):
+            text = f"{occurrence.text}: one thread arrives before its warp has met"
+            self.result.fault(f"{where}: {text}")
 
     def _arrivals(self, occurrence: Occurrence, events: list[Event]) -> None:
         """How many hardware arrivals stand for one of the program."""

@@ -140,13 +140,16 @@ class Matcher:
         return event.values[1] % 2 == occurrence.number and self._barrier(event, occurrence)
 
     def arrive(self, occurrence: Occurrence) -> bool:
-        """With bytes one instruction for both; a plain arrival may count for several."""
+        """With bytes one instruction for both; a plain arrival may count for several.
+
+        Of an agent of several warps one expects the bytes, the others arrive (`_who` counts them).
+        """
         assert isinstance(occurrence.operation, ir.Arrive)
         plain = not _expects(occurrence.operation)
-        event = self._next("arrive" if plain else "arrive_expect")
+        event = self._next("arrive") if plain else self._next("arrive_expect", "arrive")
         if event is None or not _strong(event, occurrence):
             return False
-        if not plain and event.values[1] != occurrence.bytes:
+        if not plain and event.values[1] != (1 if event.kind == "arrive" else occurrence.bytes):
             return False
         return self._barrier(event, occurrence)
 

@@ -32,17 +32,16 @@ class Speller(Protocol):
     def _tile_scope(self, site: Site, scope: Any) -> Any: ...
 
 
-def filled_by_threads(tile: TileProgram, program: ir.SyncProgram) -> frozenset[str]:
-    """Names of the loads whose buffers threads write."""
+def loaded_by(tile: TileProgram, program: ir.SyncProgram) -> tuple[frozenset[str], frozenset[str]]:
+    """Names of the loads whose buffers threads write, and of those that an engine writes."""
     loads = {operation.name for operation in tile.operations if operation.kind == "load"}
-    return frozenset(
-        effect.buffer
-        for role in program.roles
-        for operation in ir.walk(role.body)
-        if isinstance(operation, ir.Access)
-        for effect in operation.effects
-        if effect.write and effect.buffer in loads
-    )
+    found: dict[type, set[str]] = {ir.Access: set(), ir.Asynchronous: set()}
+    for role in program.roles:
+        for operation in ir.walk(role.body):
+            if isinstance(operation, ir.Access | ir.Asynchronous):
+                written = {effect.buffer for effect in operation.effects if effect.write}
+                found[ir.Access if isinstance(operation, ir.Access) else ir.Asynchronous] |= written
+    return frozenset(found[ir.Access] & loads), frozenset(found[ir.Asynchronous] & loads)
 
 
 def fill_statement(speller: Speller, site: Site, scope: Any) -> dict[str, Any]:

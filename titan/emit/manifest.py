@@ -100,7 +100,7 @@ def mapped(
     """Loads and stores that go through a tensor map, with the shared tile of each."""
     found = []
     for operation in tiles.operations.values():
-        if operation.name in tiles.filled:
+        if operation.name in tiles.filled - tiles.copied:
             continue
         if operation.kind == "load":
             shared = layout.tiles.get(operation.name)

@@ -34,6 +34,11 @@ class Kind(Enum):
     FETCH = "fetch"  # tensor memory to registers
     SEND = "send"  # bulk copy to global memory
 
+    @property
+    def counted(self) -> Kind:
+        """What it counts as: each iteration is loaded once, by an engine or by threads."""
+        return Kind.LOAD if self is Kind.FILL else self
+
 
 @dataclass(frozen=True, slots=True)
 class Site:
@@ -55,7 +60,8 @@ class Tiles:
         self.carried: dict[str, Carried] = {}
         self.section: dict[str, str] = {}
         self.tensor: frozenset[str] = frozenset()  # buffers in tensor memory
-        self.filled: frozenset[str] = frozenset()  # loads that threads do
+        self.filled: frozenset[str] = frozenset()  # loads that threads do, at least in part
+        self.copied: frozenset[str] = frozenset()  # loads that an engine does, at least in part
         for section in ("before", "body", "after"):
             for operation in getattr(tile, section):
                 mangled("v", operation.name, "a tile operation")

@@ -132,7 +132,7 @@ class _Execution:
             number += 1
 
     def _event(self, site: Site) -> Event:
-        key = (site.kind, site.name)
+        key = (site.kind.counted, site.name)
         count = self.counts.get(key, 0) if site.name else 0
         self.counts[key] = count + 1
         trips = self.run.trips[min(self.item, len(self.run.trips) - 1)]

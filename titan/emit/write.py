@@ -13,7 +13,7 @@ from typing import Any
 
 from titan.emit.cluster import RANK, fold
 from titan.emit.expressions import Scope, product
-from titan.emit.guarded import filled_by_threads
+from titan.emit.guarded import loaded_by
 from titan.emit.layout import GROUP, Place, lay_out
 from titan.emit.manifest import arguments, manifest, work_counts
 from titan.emit.model import EmissionRefused, Emitted
@@ -97,7 +97,7 @@ class _Emission:
         self.layout = lay_out(kernel, program, frozenset(stores))
         self.tensor = tensor_places(kernel, program)
         self.tiles.tensor = frozenset(self.tensor)
-        self.tiles.filled = filled_by_threads(tile, program)
+        self.tiles.filled, self.tiles.copied = loaded_by(tile, program)
         self.outer = tile_scope(tile)
         self.runs = runs_of(program)
         self.roles = [
@@ -181,7 +181,7 @@ class _Emission:
             found: dict[tuple[str, Kind, int], int] = {}
             for event in made:
                 if event.site.name and event.site.kind is not Kind.CARRY:
-                    key = (event.site.name, event.site.kind, event.item)
+                    key = (event.site.name, event.site.kind.counted, event.item)
                     found[key] = found.get(key, 0) + 1
             names = {(name, kind) for name, kind, _ in found}
             for item, trips in enumerate(run.trips):

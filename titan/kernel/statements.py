@@ -225,9 +225,10 @@ class Statements:
         size = self.context.expression(clause, "bytes", scope)
         poison = self.context.expression(clause, "poison", scope)
         last = self.context.flag(clause, "last", True)
+        stored = self.context.flag(clause, "stored", False)
         return [
             model.Produce(
-                *slot, size, poison, self._buffers(clause, slot[0]), last, span=clause.span
+                *slot, size, poison, self._buffers(clause, slot[0]), last, stored, span=clause.span
             )
             for slot in self._slots(clause, scope)
         ]

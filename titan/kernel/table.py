@@ -338,6 +338,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb("read", "synchronous reads of a stage", Form.REFERENCES, (_BUFFERS,)),
     Verb(
+            Key("stored", Form.BOOLEAN, "true: by stores of the agent"),
         "issue",
         "an asynchronous computation on stages",
         Form.REFERENCES,

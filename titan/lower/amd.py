@@ -352,6 +352,12 @@ class _Amd(BodyLowering):
             )
             for buffer in self.chosen(statement.ring, statement.buffers)
         )
+        if statement.stored and counter == "vmcnt":
+            raise refusal(
+                "TTN401",
+                f"a ring filled by direct-to-LDS copies takes no stores ({place})",
+                statement.span,
+            )
         filled: ir.Block = copies
         if isinstance(statement.bytes, Constant):
             filled = copies if statement.bytes.value > 0 else ()

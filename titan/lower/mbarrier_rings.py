@@ -97,7 +97,12 @@ class MbarrierRings(BodyLowering):
         return (ir.Branch(statement.poison, (empty,), filled, span=statement.span),)
 
     def _fill(self, statement: model.Produce, place: str) -> ir.Block:
-        match self.ring(statement.ring).ring.transport:
+        transport = self.ring(statement.ring).ring.transport
+        if statement.stored and transport not in (model.Transport.BULK, model.Transport.STORE):
+            raise refusal(
+                "TTN401", f"a ring filled by {transport} takes no stores ({place})", statement.span
+            )
+        match model.Transport.STORE if statement.stored else transport:
             case model.Transport.BULK:
                 return self._bulk(statement, place)
             case model.Transport.STORE:
@@ -268,10 +273,13 @@ class MbarrierRings(BodyLowering):
         self.note(f"{self.role.name}: proxy fence added at {where} ({why})", statement.span)
 
     def _fence_before_engine(self, statement: model.Produce, where: str) -> list[ir.Operation]:
+        """Also where a bulk copy overwrites the stage next."""
         facts = self.ring(statement.ring)
-        if not facts.read_asynchronously or not self._may_add_fence(facts):
+        overwritten = facts.ring.transport is model.Transport.BULK
+        if not (facts.read_asynchronously or overwritten) or not self._may_add_fence(facts):
             return []
-        self._note_fence(where, "generic writes before the tensor core reads", statement)
+        why = "the tensor core reads" if facts.read_asynchronously else "the next bulk copy"
+        self._note_fence(where, f"generic writes before {why}", statement)
         return [self._fence(facts, statement, f"{where}: proxy fence")]
 
     def _fence_after_reads(

@@ -5,13 +5,15 @@ depth: the order of the schedule with the groups taking turns at the tensor core
 issue products themselves), the same without
 turns; only the last multiplication one turn behind, which needs fewer registers; one iteration at a
 time. Then the same depths without a warp that only loads, down to the
-baseline of the seed (depth 2), and at the very end no pipeline at all. Source: seed formulation,
+baseline of the seed (depth 2) whose last iteration threads copy, and at the very end no pipeline at
+all. Source: seed formulation,
 architecture overview. Where a tensor has no tensor map the list is another (`_guarded`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from titan.pipeline import cdna
 from titan.pipeline.model import Shape
@@ -35,6 +37,9 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
     if unaligned(tile):
         yield from _guarded(tile, depth, bool(multiplications))
         return
+    if tile.tail == "threads":
+        yield from _tails(tile, depth, bool(multiplications))
+        return
     turns = tile.groups == 2 and multiplications >= 2 and tile.target == "sm_90a"
     for stages in range(depth, DEPTH_MIN - 1, -1) if depth >= DEPTH_MIN else (depth,):
         plain = Shape(f"depth {stages}", stages, persistent=tile.persistent)
@@ -50,6 +55,8 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
         yield _named(plain, "one iteration at a time", False, False)
     if tile.target != "sm_90a" and multiplications:
         return
+    if tile.cluster == 1:
+        yield _tail(tile, DEPTH_MIN)
     for stages in range(max(depth, DEPTH_MIN), 0, -1):
         name = f"depth {stages}, no loading warp" if stages > 1 else "no pipeline"
         yield Shape(name, stages, specialised=False, overlapped=False)
@@ -68,6 +75,23 @@ def _guarded(tile: TileProgram, depth: int, multiplies: bool) -> Iterator[Shape]
         if multiplies:
             yield _named(plain, "order of the schedule", True, False)
         yield _named(plain, "one iteration at a time", False, False)
+
+
+def _tails(tile: TileProgram, depth: int, multiplies: bool) -> Iterator[Shape]:
+    """Whole boxes, which says why not; then the last iteration by threads."""
+    yield Shape(f"depth {depth}, bulk copies", depth, overlapped=False, persistent=tile.persistent)
+    if tile.target != "sm_90a" and multiplies:
+        return
+    for stages in range(depth, DEPTH_MIN - 1, -1) if depth >= DEPTH_MIN else (depth,):
+        plain = _tail(tile, stages)
+        if multiplies:
+            yield replace(plain, name=f"{plain.name}, order of the schedule", overlapped=True)
+        yield plain
+
+
+def _tail(tile: TileProgram, stages: int) -> Shape:
+    name = f"depth {stages}, last iteration by threads"
+    return Shape(name, stages, overlapped=False, persistent=tile.persistent, tail=True)
 
 
 def _named(

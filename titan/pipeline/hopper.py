@@ -35,6 +35,12 @@ def construct(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) 
     if shape.guarded:
         return Guarded(tile, shape, starts, ii).text()
     refuse_unaligned(tile)
+    if shape.tail:
+        from titan.pipeline.tail import Tail
+
+        return Tail(tile, shape, starts, ii).text()
+    if tile.tail == "threads":
+        raise FormRefused("the tile program asks for a last iteration that threads copy")
     if tile.cluster != 1 and shape.specialised:
         from titan.pipeline.cluster import Clustered
 

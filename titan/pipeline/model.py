@@ -24,7 +24,7 @@ class Shape:
     `overlapped` whether the order of the schedule (operations of neighbouring iterations in one
     turn) is kept, `behind` whether only the last multiplication runs one turn behind the others,
     `ping_pong` whether the groups take turns at the tensor cores, `guarded` whether threads copy
-    the tiles of tensors that no tensor map describes.
+    the tiles of tensors that no tensor map describes, `tail` whether they copy the last iteration.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Shape:
     behind: bool = False
     persistent: bool = False
     guarded: bool = False
+    tail: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ class Produce(Statement):
 
     `bytes` overrides what the ring transfers (0: arrive without data). `buffers` empty: all of the
     ring; several `Produce` of one slot then fill disjoint buffers, and only the last one (`last`)
-    completes the stage.
+    completes the stage. `stored`: the agent fills it by stores, whatever the ring's transport.
     """
 
     ring: str
@@ -98,6 +98,7 @@ class Produce(Statement):
     poison: Expression | None = None
     buffers: tuple[str, ...] = ()
     last: bool = True
+    stored: bool = False
 
 
 @dataclass(frozen=True, slots=True)

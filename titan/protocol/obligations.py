@@ -176,7 +176,8 @@ class Obligations:
         count = self.arrived(self.uses.arrivals, use.ring, index)
         over = smt.GT(count, smt.Int(self.ready[use.ring]))
         yield Question("TTN102", smt.And(there, over), use.statement)
-        if self.rings[use.ring].transport is not model.Transport.STORE:
+        stored = isinstance(use.statement, model.Produce) and use.statement.stored
+        if self.rings[use.ring].transport is not model.Transport.STORE and not stored:
             unseen = smt.Not(self.any_of(self.uses.waits, use.ring, index))
             data = self._has_data(use, execution, index)
             yield Question("TTN109", smt.And(there, data, unseen), use.statement)

@@ -338,6 +338,8 @@ class TokenRun:
         statement = event.statement
         if self.rings[key[0]].transport is model.Transport.STORE or key in self.poisoned:
             return False
+        if isinstance(statement, model.Produce) and statement.stored:
+            return False
         given = statement.bytes if isinstance(statement, model.Produce) else None
         return given is None or event.value(given) > 0
 

@@ -44,7 +44,10 @@ from titan.tile.statements import (
 from titan.tile.terms import NUMBER_MAX, Scope, Terms
 
 REQUIRED = ("titan", "tile", "target", "sizes", "tensors", "work", "loop", "body")
-OPTIONAL = ("note", "before", "after", "carried", "groups", "persistent", "cluster", "depth")
+OPTIONAL = (
+    "note", "before", "after", "carried", "groups", "persistent", "cluster", "depth", "tail"
+)  # fmt: skip
+TAILS = ("boxes", "threads")
 SECTIONS = ("before", "body", "after")
 RANK_MAX = 5
 DEPTH_MAX = 16
@@ -145,6 +148,7 @@ class _Decoder:
         cluster = self.number(top, scope, "cluster", self.rates.cluster)
         depth = self.number(top, scope, "depth", DEPTH_MAX, 0)
         persistent = top.has("persistent") and reader.boolean(top["persistent"], "`persistent`")
+        tail = reader.choice(top["tail"], TAILS, "`tail`") if top.has("tail") else TAILS[0]
         note = reader.string(top["note"], "the note", 10_000) if top.has("note") else ""
         if name is None or target is None or variable is None or trips is None:
             return None
@@ -167,6 +171,7 @@ class _Decoder:
             groups=groups,
             cluster=cluster,
             depth=depth,
+            tail=tail or TAILS[0],
             note=note or "",
             span=top.key_span("tile"),
         )

@@ -128,6 +128,7 @@ class TileProgram:
     groups: int = 1
     cluster: int = 1
     depth: int = 0  # stages of the rings that the user asks for; 0: as the schedule needs
+    tail: str = "boxes"  # how the last iteration is copied: in whole boxes, or by `threads`
     note: str = ""
     span: object = field(default=None, compare=False)
 

@@ -60,6 +60,7 @@ def as_data(tile: TileProgram) -> Data:
         "groups": tile.groups,
         "cluster": tile.cluster,
         "depth": tile.depth,
+        "tail": tile.tail,
     }
 
 
@@ -109,6 +110,7 @@ def _program(data: Mapping[str, Any]) -> TileProgram:
     known = {
         "name", "target", "sizes", "parameters", "tensors", "work", "loop_variable", "trip_count",
         "before", "body", "after", "carried", "persistent", "groups", "cluster", "depth",
+        "tail",
     }  # fmt: skip
     if strange := set(data) - known:
         raise ValueError(f"unknown key {sorted(strange)[0]!r}")
@@ -140,6 +142,7 @@ def _program(data: Mapping[str, Any]) -> TileProgram:
         groups=int(data["groups"]),
         cluster=int(data["cluster"]),
         depth=int(data["depth"]),
+        tail=str(data.get("tail", "boxes")),
     )  # fmt: skip
 
 
