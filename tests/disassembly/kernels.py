@@ -10,10 +10,11 @@ from typing import Any
 
 from tests.disassembly.source_mutants import Mutant, header_mutants, mutants
 from titan.disassembly.compare import Launch, compare
-from titan.disassembly.compile import CannotCompile, compile_package
+from titan.disassembly.compile import compile_package
 from titan.disassembly.launches import launches
 from titan.disassembly.machine import Unsupported
 from titan.disassembly.ptx import parse
+from titan.disassembly.toolchain import CannotCompile
 from titan.emit.write import emit
 from titan.pipeline.build import Limits, build
 from titan.resources import root

@@ -10,9 +10,10 @@ import pytest
 
 from tests.disassembly.kernels import HEADER, SOURCE, emission
 from titan.disassembly.compare import Comparison, Launch, compare
-from titan.disassembly.compile import CannotCompile, Missing, compile_cuda, compile_package, nvcc
+from titan.disassembly.compile import compile_cuda, compile_package, nvcc
 from titan.disassembly.machine import Unsupported
 from titan.disassembly.ptx import parse
+from titan.disassembly.toolchain import CannotCompile, Missing
 from titan.disassembly.translation import translation
 from titan.kernel.decode import decode_text
 from titan.resources import root

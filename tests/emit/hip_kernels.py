@@ -8,10 +8,12 @@ from functools import cache
 import pytest
 
 from tests.pipeline.cdna_programs import copy, elementwise, gemm, row_sum
+from titan.disassembly.compile import compile_package
 from titan.disassembly.gcn import read
 from titan.disassembly.gcn_check import Language, Mismatch, compare, language_of
-from titan.disassembly.gcn_compile import Compiled, compile_hip, missing_tools
+from titan.disassembly.gcn_compile import missing_tools
 from titan.disassembly.gcn_package import faults
+from titan.disassembly.toolchain import CannotCompile, Compiled
 from titan.emit.hip import HEADER, SOURCE, emit
 from titan.emit.model import Emitted
 from titan.kernel.decode import decode_text
@@ -50,16 +52,20 @@ class Made:
         return replace(self, emitted=replace(self.emitted, files=files))
 
     def compiled(self) -> Compiled:
-        return compile_hip(self.emitted.files, SOURCE, self.tile.target)
+        return compile_package(self.emitted.files, self.tile.target)
 
     def faults(self) -> list[str]:
         manifest, kinds = self.emitted.manifest, dict(self.kernel.placement.kinds)
-        return faults(self.emitted.files, manifest, self.tile, self.program, kinds)
+        try:
+            compiled = self.compiled()
+        except CannotCompile as error:
+            return [str(error)]
+        return faults(compiled, manifest, self.tile, self.program, kinds)
 
     def mismatches(self) -> list[Mismatch]:
         entry = self.emitted.manifest["entry"]
         assert isinstance(entry, str)
-        return compare(read(self.compiled().disassembly)[entry], self.language())
+        return compare(read(self.compiled().text)[entry], self.language())
 
 
 def make(tile: TileProgram, form: Shape, staged: bool | None = None) -> Made:

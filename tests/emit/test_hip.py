@@ -27,22 +27,22 @@ def test_every_form_compiles_and_synchronises_as_verified(name: str):
     made = form(name)
     compiled = made.compiled()
     manifest = made.emitted.manifest
-    function = read(compiled.disassembly)[str(manifest["entry"])]
+    function = read(compiled.text)[str(manifest["entry"])]
     from titan.disassembly.gcn_check import compare
 
     assert compare(function, made.language()) == []
     resources = manifest["resources"]
     assert isinstance(resources, dict)
     registers, shared = resources["registers_per_thread_max"], resources["shared_bytes"]
-    assert over_budget(compiled.resources, registers, shared) == []
-    assert compiled.warnings == ""
+    assert over_budget(compiled.figures, registers, shared) == []
+    assert compiled.log == ""
 
 
 @needs_clang
 def test_the_main_loop_keeps_copies_in_flight():
     """A19, A20: counted waits in front of the barrier, and no vmcnt(0) that the program lacks."""
     compiled = form("gemm of 4 waves").compiled()
-    (function,) = read(compiled.disassembly).values()
+    (function,) = read(compiled.text).values()
     main = next(loop for loop in loops(function) if loop.products)
     waits = [event for event in main.events if event.startswith("vmcnt")]
     assert waits == ["vmcnt(32)", "vmcnt(16)", "vmcnt(0)"]
@@ -53,12 +53,12 @@ def test_the_main_loop_keeps_copies_in_flight():
 
 @needs_clang
 def test_gfx950_copies_and_multiplies_twice_and_four_times_as_much_at_once():
-    disassembly = form("gemm on gfx950").compiled().disassembly
+    disassembly = form("gemm on gfx950").compiled().text
     assert "buffer_load_dwordx4" in disassembly and "v_mfma_f32_32x32x16_bf16" in disassembly
     (function,) = read(disassembly).values()
     main = next(loop for loop in loops(function) if loop.products)
     assert main.products == 16 and main.events.count("copy") == 8  # a k tile of 64, not 32
-    assert "v_mfma_f32_32x32x8_bf16" in form("gemm of 4 waves").compiled().disassembly
+    assert "v_mfma_f32_32x32x8_bf16" in form("gemm of 4 waves").compiled().text
 
 
 SYNC_FAULTS = [
@@ -151,7 +151,7 @@ def test_wait_states_before_a_copy_are_counted():
 @needs_clang
 def test_copies_keep_their_wait_states():
     for name in ("gemm of 4 waves", "gemm on gfx950", "copy"):
-        for function in read(form(name).compiled().disassembly).values():
+        for function in read(form(name).compiled().text).values():
             assert hazards(function) == []
 
 

@@ -1,8 +1,7 @@
 """Everything that is asked of the machine code of one AMD kernel, in one call.
 
-Compiles the files, then: the control flow is within the language of the sync program, no copy to
-LDS stands too close behind what it reads, registers and LDS are within the manifest, nothing is
-spilled.
+The control flow is within the language of the sync program, no copy to LDS stands too close behind
+what it reads, registers and LDS are within the manifest, nothing is spilled.
 """
 
 from __future__ import annotations
@@ -12,14 +11,15 @@ from typing import Any
 
 from titan.disassembly.gcn import NotUnderstood, read
 from titan.disassembly.gcn_check import compare, language_of
-from titan.disassembly.gcn_compile import CompileFailed, compile_hip, over_budget
+from titan.disassembly.gcn_compile import over_budget
 from titan.disassembly.gcn_hazards import hazards
+from titan.disassembly.toolchain import Compiled
 from titan.sync import program as ir
 from titan.tile.model import TileProgram
 
 
 def faults(
-    files: Mapping[str, str],
+    compiled: Compiled,
     manifest: Mapping[str, Any],
     tile: TileProgram,
     program: ir.SyncProgram,
@@ -27,12 +27,10 @@ def faults(
 ) -> list[str]:
     """What is wrong, one line each; nothing where all is well.
 
-    `program` holds the computations; `kinds` are those of its queues. Needs the tools of
-    `gcn_compile.TOOLS`; where one is missing, that is the fault told.
+    `program` holds the computations; `kinds` are those of its queues.
     """
     try:
-        compiled = compile_hip(files, str(manifest["source"]), tile.target)
-        functions = read(compiled.disassembly)
+        functions = read(compiled.text)
         function = functions.get(str(manifest["entry"]))
         if function is None:
             return ["the code object lacks the kernel"]
@@ -42,8 +40,8 @@ def faults(
             for item in compare(function, language)
         ]
         found += hazards(function)
-    except (CompileFailed, NotUnderstood, ValueError) as error:
+    except (NotUnderstood, ValueError) as error:
         return [str(error)]
     resources = manifest["resources"]
     limits = resources["registers_per_thread_max"], resources["shared_bytes"]
-    return found + over_budget(compiled.resources, *limits)
+    return found + over_budget(compiled.figures, *limits)

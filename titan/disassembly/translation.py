@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from titan.disassembly.compare import Comparison, compare
-from titan.disassembly.compile import Compiled
 from titan.disassembly.launches import launches
 from titan.disassembly.machine import Unsupported
 from titan.disassembly.ptx import PtxError, parse
+from titan.disassembly.toolchain import Compiled
 from titan.sync.program import SyncProgram
 from titan.tile.model import TileProgram
 

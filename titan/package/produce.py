@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from titan.disassembly.compile import CannotCompile, Compiled, Figures, Missing, compile_package
+from titan.disassembly.compile import compile_package
+from titan.disassembly.toolchain import CannotCompile, Compiled, Figures, Missing
 from titan.emit.write import EmissionRefused, Emitted, emit
 from titan.package.write import write_package
 from titan.pipeline.build import Limits, build
@@ -64,18 +65,15 @@ class _Trial:
 
     def _translated(self, built: Built, emitted: Emitted, compiled: Compiled) -> list[str]:
         """What of the machine code is not what was verified; `compared` tells what was done."""
-        from titan.disassembly import gcn_compile, gcn_package
+        from titan.disassembly import gcn_package
         from titan.disassembly.expected import TooLong
         from titan.disassembly.machine import Unsupported
         from titan.disassembly.translation import translation
 
         if built.tile.target.startswith("gfx"):
-            missing = gcn_compile.missing_tools()
-            self.compared = f"no: {', '.join(missing)} missing" if missing else "machine code"
+            self.compared = "machine code"
             kinds = dict(built.kernel.placement.kinds)
-            return [] if missing else gcn_package.faults(
-                emitted.files, emitted.manifest, built.tile, built.program, kinds
-            )  # fmt: skip
+            return gcn_package.faults(compiled, emitted.manifest, built.tile, built.program, kinds)
         try:
             found = translation(built.tile, built.program, emitted.manifest, compiled)
         except (Unsupported, TooLong) as reason:

@@ -1,0 +1,70 @@
+"""What compiling one emitted kernel gives, and how a compiler is run.
+
+No GPU is needed. A toolchain that is not there is told by `Missing`, never guessed around.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+SECONDS_MAX = 300.0
+
+
+class Missing(Exception):
+    """The toolchain of a target is not installed."""
+
+
+class CannotCompile(Exception):
+    """The toolchain refuses the source; the text is its first complaint."""
+
+    def __init__(self, log: str) -> None:
+        found = [line for line in log.splitlines() if "error" in line.lower()]
+        super().__init__((found or log.splitlines() or ["no reason is told"])[0].strip())
+        self.log = log
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the toolchain tells of one kernel; bytes of memory of one thread, or of a CTA."""
+
+    registers: int  # on AMD VGPRs and accumulation VGPRs together
+    spill_bytes: int
+    stack_bytes: int
+    shared_bytes: int  # static; dynamic shared memory is the launch's
+    barriers: int
+    remarks: tuple[str, ...] = ()  # codes of ptxas such as C7510, in order
+
+    def faults(self, spills_allowed: bool = False) -> list[str]:
+        """Remarks that wgmma was serialised or the like, and spills where none are allowed."""
+        found = [f"ptxas remarks {code}" for code in dict.fromkeys(self.remarks)]
+        if self.spill_bytes and not spills_allowed:
+            found.append(f"{self.spill_bytes} bytes of registers are spilled")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """`text` is the PTX, or the disassembly of the code object; `log` what the compiler said."""
+
+    target: str
+    text: str
+    figures: Figures
+    log: str
+
+
+def run(command: list[str]) -> str:
+    """What a tool writes, stdout first. Raises Missing and CannotCompile."""
+    try:
+        ran = subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise CannotCompile(f"error: it takes more than {SECONDS_MAX:.0f} s") from None
+    except OSError as error:
+        raise Missing(f"{Path(command[0]).name} cannot be run: {error.strerror}") from None
+    log = ran.stdout + ran.stderr
+    if ran.returncode:
+        raise CannotCompile(log)
+    return log
