@@ -334,11 +334,11 @@ VERBS: tuple[Verb, ...] = (
             Key("poison", Form.CONDITION, "where this holds the token is poisoned"),
             _BUFFERS,
             Key("last", Form.BOOLEAN, "false: more statements fill the same stage"),
+            Key("stored", Form.BOOLEAN, "true: by stores of the agent"),
         ),
     ),
     Verb("read", "synchronous reads of a stage", Form.REFERENCES, (_BUFFERS,)),
     Verb(
-            Key("stored", Form.BOOLEAN, "true: by stores of the agent"),
         "issue",
         "an asynchronous computation on stages",
         Form.REFERENCES,
