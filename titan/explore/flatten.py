@@ -161,6 +161,7 @@ class _Compiler:
             fixed = int(isinstance(size, int))
             row = [per, 0, parameter.minimum, table, length, LEVEL_LIMIT, fixed, -1]
             flat.parameter_rows.append(row)
+            per = int(parameter.per is not None and not fixed)  # one number for all has no window
 
     def _memory(self) -> None:
         """Cut every storage at all boundaries of pieces; what lies between two is one cell."""

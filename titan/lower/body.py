@@ -98,6 +98,9 @@ class BodyLowering(ABC):
             self.note(f"no tile of {statement.ring} is ever poisoned", statement.span)
             return self.body(statement.otherwise)
         if not condition.exact:
+            flagged = self.flagged(statement)
+            if flagged:
+                return flagged
             raise refusal(
                 "TTN401",
                 f"whether {slot_text(statement.ring, statement.index)} is poisoned cannot be told "
@@ -106,9 +109,16 @@ class BodyLowering(ABC):
                 "one produce statement must fill the ring, its index must be affine in one loop "
                 "variable with coefficient 1, and the poison condition may use that variable and "
                 "sizes only",
+                "an `if` on a condition of the role's own is verified as well: who reads a "
+                "poisoned stage is refuted",
             )
         arms = self.body(statement.then), self.body(statement.otherwise)
         return (ir.Branch(condition.at(statement.index), *arms, span=statement.span),)
+
+    def flagged(self, statement: model.WhenPoisoned) -> ir.Block:
+        """The branch on a flag beside the stage, where the target has one."""
+        del statement
+        return ()
 
     # ---------------------------------------------------------------------- memory effects
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from titan.lower.body import BodyLowering, epoch, remainder, slot_text
 from titan.lower.facts import RingFacts
 from titan.lower.model import refusal
+from titan.lower.poison import flags_of, in_turn
 from titan.protocol import model
 from titan.protocol.content import positive
 from titan.protocol.unroll import walk
@@ -35,6 +36,7 @@ class MbarrierRings(BodyLowering):
         super().__init__(protocol)
         self.add_fences = add_fences
         self.blackwell = protocol.target.startswith("sm_10")
+        self.flags = flags_of(protocol, self.facts)
         self.queue_name = TENSOR_QUEUE["sm_100a" if self.blackwell else "sm_90a"]
 
     def _homes(self, facts: RingFacts) -> tuple[int, int]:
@@ -94,7 +96,34 @@ class MbarrierRings(BodyLowering):
         if statement.poison is None:
             return filled
         empty = self._arrive_full(statement, place, ZERO, "ready without data (poison)")
-        return (ir.Branch(statement.poison, (empty,), filled, span=statement.span),)
+        choice = ir.Branch(statement.poison, (empty,), filled, span=statement.span)
+        if statement.ring not in self.flags:
+            return (choice,)
+        return (self._flag_access(statement, True, f"produce {place}: flag of poison"), choice)
+
+    def flagged(self, statement: model.WhenPoisoned) -> ir.Block:
+        flag = self.flags.get(statement.ring)
+        if flag is None or not in_turn(self.role, statement, flag.turn):
+            return ()
+        place = slot_text(statement.ring, statement.index)
+        self.note(
+            f"whether {place} is poisoned is read from {flag.buffer.name}, which the producer "
+            "writes before it hands the stage over", statement.span,
+        )  # fmt: skip
+        arms = self.body(statement.then), self.body(statement.otherwise)
+        asked = self._flag_access(statement, False, f"is {place} poisoned?")
+        return (asked, ir.Branch(flag.condition, *arms, span=statement.span))
+
+    def _flag_access(
+        self, statement: model.Produce | model.WhenPoisoned, write: bool, label: str
+    ) -> ir.Operation:
+        buffer = self.flags[statement.ring].buffer
+        stage = remainder(statement.index, buffer.stages)
+        effect = ir.Effect(buffer.name, stage, write, tile=statement.index)
+        return ir.Access((effect,), span=statement.span, label=label)
+
+    def buffers(self) -> tuple[ir.Buffer, ...]:
+        return (*super().buffers(), *(flag.buffer for flag in self.flags.values()))
 
     def _fill(self, statement: model.Produce, place: str) -> ir.Block:
         transport = self.ring(statement.ring).ring.transport
