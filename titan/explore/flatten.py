@@ -157,7 +157,6 @@ class _Compiler:
             if isinstance(size, tuple):
                 flat.per_sizes += list(size)
             length = len(size) if isinstance(size, tuple) else 0
-            per = int(parameter.per is not None)
             fixed = int(isinstance(size, int))
             row = [per, 0, parameter.minimum, table, length, LEVEL_LIMIT, fixed, -1]
             flat.parameter_rows.append(row)
