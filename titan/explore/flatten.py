@@ -158,9 +158,9 @@ class _Compiler:
                 flat.per_sizes += list(size)
             length = len(size) if isinstance(size, tuple) else 0
             fixed = int(isinstance(size, int))
+            per = int(parameter.per is not None and not fixed)  # one number for all has no window
             row = [per, 0, parameter.minimum, table, length, LEVEL_LIMIT, fixed, -1]
             flat.parameter_rows.append(row)
-            per = int(parameter.per is not None and not fixed)  # one number for all has no window
 
     def _memory(self) -> None:
         """Cut every storage at all boundaries of pieces; what lies between two is one cell."""
