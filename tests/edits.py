@@ -197,6 +197,7 @@ def _policy(program: ir.SyncProgram, random: Random) -> ir.SyncProgram:
         "war_fence": (True, False),
         "barrier_init": ("fence", "assumed"),
         "exit_in_flight": ("refuse", "allow"),
+        "unobserved_phase": ("refuse", "allow"),
     }
     name = random.choice(tuple(choices))
     policies = replace(program.policies, **{name: random.choice(choices[name])})

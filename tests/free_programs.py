@@ -145,5 +145,6 @@ def free(random: Random) -> ir.SyncProgram:
             fence_rule=random.choice(("writer", "path")),
             war_fence=random.random() < 0.5,
             exit_in_flight="allow" if allow else "refuse",
+            unobserved_phase=random.choice(("refuse", "allow")),
         ),
     )

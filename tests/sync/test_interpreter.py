@@ -401,6 +401,15 @@ def test_arrival_at_a_cta_that_has_ended():
     assert outcome({"a": remote, "b": stays}, barriers=barriers) == Outcome.VERIFIED
 
 
+def test_arrivals_that_no_wait_precedes():
+    """A barrier that is only arrived at: the policy decides."""
+    barriers = (ir.Barrier("F", 1),)
+    twice = [ir.Arrive(at("F")), ir.Arrive(at("F"))]
+    assert outcome({"a": twice}, barriers=barriers) == FaultKind.UNOBSERVED_PHASE
+    allowed = ir.Policies(unobserved_phase="allow")
+    assert outcome({"a": twice}, barriers=barriers, policies=allowed) == Outcome.VERIFIED
+
+
 def test_memory_of_a_cta_that_has_ended():
     """Shared memory goes with its CTA; global memory, told of CTA 0, outlives it."""
     reader = ir.Role("a", (load(read("G", 0)),), cta=1)

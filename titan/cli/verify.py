@@ -20,6 +20,7 @@ _POLICY_VALUES = {
     "war_fence": ("true", "false"),
     "barrier_init": ("fence", "assumed"),
     "exit_in_flight": ("refuse", "allow"),
+    "unobserved_phase": ("refuse", "allow"),
 }
 
 

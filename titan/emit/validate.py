@@ -22,6 +22,7 @@ DEPTH_MAX = 120
 NODES_MAX = 200_000
 _FREE = frozenset(("span", "note"))  # never read
 _EMPTY = frozenset(("storage", "function"))  # may say nothing
+_WORDS = ("fence_rule", "barrier_init", "exit_in_flight", "unobserved_phase")
 _KNOWN: tuple[type, ...] = (
     tiles.TileProgram, tiles.Tensor, tiles.View, tiles.Value, tiles.TileOperation, tiles.Carried,
     tiles.WorkDimension, ir.SyncProgram, ir.Role, ir.Parameter, ir.Barrier, ir.NamedBarrier,
@@ -106,7 +107,7 @@ class _Walker:
                     raise EmissionRefused(f"{what} is unknown: {shown(inner)}")
             elif item.name in _EMPTY and inner == "":
                 continue
-            elif item.name in ("fence_rule", "barrier_init", "exit_in_flight"):
+            elif item.name in _WORDS:
                 identifier(inner, what)
             else:
                 self.walk(inner, what, depth + 1)

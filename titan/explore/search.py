@@ -197,6 +197,7 @@ class _Run:
             "fixed_words": len(flat.initial), "live_words": len(flat.live),
             "mask_words": len(flat.masks),
             "refuse_exit": int(program.policies.exit_in_flight != "allow"),
+            "allow_unobserved": int(program.policies.unobserved_phase == "allow"),
             "path_rule": int(program.policies.fence_rule == "path"),
             "war_fence": int(program.policies.war_fence),
             "assume_init": int(program.policies.barrier_init == "assumed"),

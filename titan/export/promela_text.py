@@ -441,6 +441,7 @@ class State:
         """mbarrier `barrier` after `count` arrivals and `size` more bytes outstanding."""
         p = self.p
         outstanding, pending = f"{p}bytes[barrier]", f"{p}pending[barrier]"
+        observed = int(self.layout.program.policies.unobserved_phase == "allow")
         beyond = f"{outstanding} > {TRANSACTION_MAX} || {outstanding} < 0 - {TRANSACTION_MAX}"
         turn = f"{pending} = {p}expected[barrier]; {p}phase[barrier] = {p}phase[barrier] + 1"
         return [
@@ -448,7 +449,7 @@ class State:
             fail(beyond, 207),
             fail(f"{pending} == 0 && {outstanding} < 0", 207),
             f"if :: fault == 0 && {pending} == 0 && {outstanding} == 0 -> {turn}; "
-            f"{p}tokens[barrier] = 0; {p}observed[barrier] = 0 :: else fi;",
+            f"{p}tokens[barrier] = 0; {p}observed[barrier] = {observed} :: else fi;",
         ]
 
     def _tidy(self, lane: int, queue: str | None) -> list[str]:

@@ -280,6 +280,7 @@ POLICIES: tuple[Key, ...] = (
     Key("war_fence", Form.BOOLEAN, "a generic read needs a fence before an asynchronous write"),
     Key("barrier_init", Form.WORD, "publication of mbarriers", ("fence", "assumed")),
     Key("exit_in_flight", Form.WORD, "work in flight at the end", ("refuse", "allow")),
+    Key("unobserved_phase", Form.WORD, "arrivals before a wait", ("refuse", "allow")),
 )
 
 # ------------------------------------------------------------------------------- statements

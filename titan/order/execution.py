@@ -359,7 +359,7 @@ class Execution(RunState):
             barrier.pending = barrier.expected
             barrier.phase += 1
             barrier.tokens.clear()
-            barrier.observed = False
+            barrier.observed = self.layout.program.policies.unobserved_phase == "allow"
             self.observer.mbarrier_completed(barrier)
             self._lap_check.update(range(len(self.agents)))
 

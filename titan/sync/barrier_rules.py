@@ -67,7 +67,7 @@ class BarrierRules(MemoryRules):
                 pending=barrier.expected,
                 phase=barrier.phase + 1,
                 tokens=frozenset(),
-                observed=False,
+                observed=self.program.policies.unobserved_phase == "allow",
             )
         draft.barriers[key] = barrier
 

@@ -409,12 +409,15 @@ class Policies:
     an asynchronous write. `barrier_init`: "fence" asks for fence.mbarrier_init before another CTA
     or an engine uses a barrier that the program initialises; "assumed" does not.
     `exit_in_flight`: "refuse" or "allow" work in flight when a CTA ends.
+    `unobserved_phase`: "refuse" or "allow" an arrival for the next phase of an mbarrier before any
+    wait has passed for the last one.
     """
 
     fence_rule: str = "writer"
     war_fence: bool = True
     barrier_init: str = "fence"
     exit_in_flight: str = "refuse"
+    unobserved_phase: str = "refuse"
 
 
 DEFAULT_POLICIES = Policies()

@@ -84,7 +84,7 @@ typedef struct {
     int32_t variables, flight_words, window, fixed_words, live_words, mask_words;
     int32_t off_barriers, off_named, off_cells, off_pools, off_known;
     int32_t follows; /* whether it is followed who knows of which accesses (visible.c) */
-    int32_t refuse_exit, path_rule, war_fence, assume_init;
+    int32_t refuse_exit, path_rule, war_fence, assume_init, allow_unobserved;
     const word *code, *nodes, *effects, *completions, *buffers, *pieces, *cell, *barrier, *queue;
     const word *agent, *role, *covers, *parameter, *classes_table, *initial, *per_sizes;
     const word *live, *masks;          /* fixed words to store; fixed words that are agent masks */

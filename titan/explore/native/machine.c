@@ -374,7 +374,8 @@ static int close_phase(search_t *s, word number, word *barrier)
         barrier[B_PHASE] += 1;
         if (!((const barrier_t *)s->program->barrier)[number].phase)
             barrier[B_PHASE] &= 1;
-        barrier[B_TOKENS] = barrier[B_OBSERVED] = 0;
+        barrier[B_TOKENS] = 0;
+        barrier[B_OBSERVED] = s->program->allow_unobserved;
         barrier[B_TOLD] = barrier[B_TELLING];
         barrier[B_TELLING] = 0;
     }

@@ -11,6 +11,9 @@ PTX asks that in each phase at least one wait has returned true before anything 
 phase. A barrier that somebody only ever arrives at, or that is waited for every second time, breaks
 this, whatever else the program knows by then.
 
+Shipped kernels break it where nothing else goes wrong: consumers of a multicast that release the
+stage in both CTAs may arrive at a barrier of the peer before its producer has passed the phase before.
+
 ## Example
 
     - arrive: done                     # twice in a row, and nobody waits for the first
@@ -19,7 +22,8 @@ this, whatever else the program knows by then.
 ## What to do
 
 Let the agent whose arrival it is, or one that allows it, wait for the phase before; or use a
-barrier for each of the two.
+barrier for each of the two. The policy `unobserved_phase: allow` leaves the rule out; lapped waits,
+over-arrivals and stale reads are still looked for.
 
 ## Source
 
