@@ -7,7 +7,8 @@ from typing import Any
 from titan.emit.expressions import product
 from titan.emit.layout import Layout, Tile
 from titan.emit.model import EmissionRefused
-from titan.emit.names import DTYPE_BYTES, dtype, identifier, integer, mangled
+from titan.emit.names import DTYPE_BYTES, dtype, identifier, mangled
+from titan.emit.ranges import range_constraints
 from titan.emit.sites import Tiles
 from titan.sync import program as ir
 from titan.sync.expression import (
@@ -189,7 +190,10 @@ def manifest(
             ),
             *({"kind": "size", "name": p.name} for p in tile.parameters),
         ],
-        "constraints": _constraints(maps, sizes, work),
+        "constraints": [
+            *_strides(maps, sizes),
+            *range_constraints(tile, program, work),
+        ],
         "launch": {
             "block": layout.threads,
             "grid": to_text(grid),
@@ -241,10 +245,10 @@ def _map(operation: TileOperation, tensor: Tensor, shared: Tile) -> dict[str, ob
     }  # fmt: skip
 
 
-def _constraints(
-    maps: list[tuple[TileOperation, Tensor, Tile]], sizes: dict[str, Constant], work: Expression
+def _strides(
+    maps: list[tuple[TileOperation, Tensor, Tile]], sizes: dict[str, Constant]
 ) -> list[str]:
-    """What no kernel checks: strides of tensor maps, and numbers that must fit in 31 bits."""
+    """Strides of tensor maps are multiples of 16 bytes."""
     found: list[str] = []
     for _, tensor, _ in maps:
         if not tensor.aligned:
@@ -261,10 +265,6 @@ def _constraints(
                 )
             continue
         found.append(to_text(condition))
-    if not isinstance(work, Constant):
-        found.append(f"{to_text(work, 5)} <= 2147483647")
-    else:
-        integer(work.value, "the number of work items", 1)
     return list(dict.fromkeys(found))
 
 

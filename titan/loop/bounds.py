@@ -212,7 +212,7 @@ def storage_bound(loop: Loop) -> Bound:
             if operation.slots is None
         )
         if fixed > capacity:
-            text = f"rings take {fixed} of {memory}, which has {capacity}"
+            text = f"rings take {fixed} of {memory}, of which {capacity} are left for them"
             raise Unschedulable(text, (memory,))
         if total:
             ii = _ratio(total, capacity - fixed, memory)

@@ -135,8 +135,25 @@ def scheduled(tile: TileProgram, limits: Limits) -> tuple[Loop, Result, int]:
             with Cache(limits.cache) as cache:
                 return loop, cache.run(loop, request), depth
         except Unschedulable as error:
-            reason = reason or f"no initiation interval exists: {error}"
+            reason = f"no initiation interval exists: {error}"
+            if "shared" in error.witness:
+                reason += f" ({shared_words(tile)})"
     raise BuildRefused(reason)
+
+
+def shared_words(tile: TileProgram) -> str:
+    """Who else takes shared memory than the rings of the loop."""
+    from titan.tile.cost import shared_left, staging_bytes
+    from titan.tile.rates import rates
+
+    target, known = machine(tile.target), rates(tile.target)
+    capacity = target.memories["shared"].capacity
+    staging, left = staging_bytes(tile, known), shared_left(tile, target, known)
+    return (
+        f"of {capacity} bytes of shared memory the tiles that stores send take {staging}, what is "
+        f"loaded before the loop and barriers take {max(0, capacity - staging - left)}, which "
+        f"leaves {left} for rings; smaller tiles, or results of 16 bits, take less"
+    )
 
 
 def group_starts(tile: TileProgram, loop: Loop, starts: tuple[int, ...]) -> dict[str, int]:

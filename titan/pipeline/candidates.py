@@ -1,13 +1,12 @@
 """The fixed list of shapes that a build goes down, from the best to the plainest.
 
 Depth is the outer loop: a deep plain ring hides more latency than a shallow clever one. Within a
-depth: the order of the schedule with the groups taking turns at the tensor cores (sm_90a, where they
-issue products themselves), the same without
-turns; only the last multiplication one turn behind, which needs fewer registers; one iteration at a
-time. Then the same depths without a warp that only loads, down to the
-baseline of the seed (depth 2) whose last iteration threads copy, and at the very end no pipeline at
-all. Source: seed formulation,
-architecture overview. Where a tensor has no tensor map the list is another (`_guarded`).
+depth: the order of the schedule with the groups taking turns at the tensor cores (sm_90a, where
+they issue products themselves), the same without turns; only the last multiplication one turn
+behind, which needs fewer registers; one iteration at a time. Then the same depths without a warp
+that only loads, down to the baseline of the seed (depth 2) whose last iteration threads copy, and
+at the very end no pipeline at all. Where a tensor has no tensor map the list is another
+(`_guarded`). Source: seed formulation, architecture overview.
 """
 
 from __future__ import annotations
