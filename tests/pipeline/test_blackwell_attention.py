@@ -182,6 +182,7 @@ def test_what_has_no_form_is_refused() -> None:
     cases = (
         (edited(persistent=True), "persistent"),
         (edited(cluster=2), "cluster"),
+        (edited(tail="threads"), "threads copy"),
         (edited(groups=1), "128 rows"),
         (edited(groups=3), "3 softmax warpgroups"),
         (parse_tile(TEXT.replace("columns: 128", "columns: 256").replace("head: 64", "head: 16")),

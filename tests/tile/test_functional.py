@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.tile import planting
+from titan.pipeline import blackwell
 from titan.pipeline.model import Shape
 from titan.resources import root
 from titan.sync import program as ir
@@ -147,6 +148,77 @@ def test_attention_is_right(shape: Shape, sizes: tuple[int, int, int]) -> None:
     }
     parameters = {"heads": heads, "queries": queries, "keys": keys}
     assert check(tile, program, inputs, parameters, interleavings(8)) == []
+
+
+@cache
+def blackwell_attention(name: str, groups: int) -> tuple[TileProgram, str]:
+    """A tile program with small heads and few keys a tile, and the text of its pipeline."""
+    text = (FOLDER / f"{name}_sm_100a.yaml").read_text(encoding="utf-8")
+    old = "rows: 256, columns: 128, head: 64"
+    assert old in text
+    text = text.replace(old, f"rows: {128 * groups}, columns: 32, head: 16")
+    tile = parse_tile(text.replace("groups: 2", f"groups: {groups}"))
+    return tile, blackwell.construct(tile, Shape("", 2, overlapped=False), {}, 1)
+
+
+def attention_launch(heads: int, queries: int, keys: int) -> tuple[dict, dict]:
+    inputs = {
+        "Q": random(1, heads, queries, 16),
+        "K": random(2, heads, keys, 16),
+        "V": random(3, heads, keys, 16),
+    }
+    return inputs, {"heads": heads, "queries": queries, "keys": keys}
+
+
+@pytest.mark.parametrize("name", ["attention_forward_64", "attention_forward_causal_64"])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 300, 20), (2, 130, 100), (1, 256, 96)], ids=str)
+def test_attention_in_tensor_memory_is_right(
+    name: str, groups: int, sizes: tuple[int, int, int]
+) -> None:
+    tile, text = blackwell_attention(name, groups)
+    launch = attention_launch(*sizes)
+    assert check(tile, planting.lowered(text), *launch, interleavings(8)) == []
+
+
+# What is cut out of the pipeline, and how often it stands there.
+BLACKWELL_FAULTS = {
+    "the corrected accumulator is not put back": ("            - store: o[g] = t - 1\n", ""),
+    "the accumulator is not fetched again": ("            - load: o[g] = t - 1\n", ""),
+    "the accumulator is not corrected": (
+        "            - compute: o_shrunk\n              tile: t\n", "",
+    ),
+    "the factor is an old one": ("        - store: shrink[self] = t\n", ""),
+    "the probabilities are not put": ("        - store: p16[self] = t\n", ""),
+    "the total is not carried on": ("        - compute: total\n          tile: t + 1\n", ""),
+    "scores are not waited for": ("        - wait: s_full[self]\n          phase: t\n", ""),
+    "probabilities are not waited for": (
+        "            - wait: p16_full[g]\n              phase: t - 1\n", "",
+    ),
+    "the last product is not waited for": ("        - wait: o_full[g]\n          phase: 0\n", ""),
+    "keys are not waited for": (
+        "        - wait: k_full[t % depth]\n          phase: t // depth\n", "",
+    ),
+    "the correction comes behind the product": (
+        "            - load: o[g] = t - 1\n            - compute: o\n              tile: t\n",
+        "            - arrive: p16_full[g]\n            - load: o[g] = t - 1\n"
+        "            - compute: o\n              tile: t\n",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BLACKWELL_FAULTS)
+def test_faults_in_tensor_memory_show_in_the_numbers(name: str) -> None:
+    """Some of these the engines see as well; what only moves values is seen here alone."""
+    tile, text = blackwell_attention("attention_forward_64", 2)
+    old, new = BLACKWELL_FAULTS[name]
+    assert text.count(old) == 1
+    text = text.replace(old, new)
+    if name == "the correction comes behind the product":
+        late = "            - store: o[g] = t - 1\n            - arrive: p16_full[g]\n"
+        text = text.replace(late, "            - store: o[g] = t - 1\n")
+    launch = attention_launch(1, 256, 128)
+    assert check(tile, planting.lowered(text), *launch, RUNS)
 
 
 LAUNCH = {"M": 150, "N": 100, "K": 200}

@@ -24,6 +24,8 @@ from titan.tile.model import Carried, TileOperation, TileProgram
 def construct(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> str:
     """The kernel file of the pipeline. Raises FormRefused."""
     products = sum(operation.kind == "mma" for operation in tile.operations)
+    if products and tile.tail == "threads":
+        raise FormRefused("no form in tensor memory has a last iteration that threads copy")
     if products > 1:
         return BlackwellAttention(tile, shape, starts).text()
     if products:

@@ -44,8 +44,6 @@ class BlackwellAttention:
             raise FormRefused("tensor memory is read by others than who fills it")
         if shape.ping_pong or shape.behind:
             raise FormRefused("the order of the products is that of the issuing thread")
-        if getattr(tile, "tail", "") == "threads":
-            raise FormRefused("the last iteration is copied like all others")
         if tile.cluster != 1:
             raise FormRefused("clusters have no form together with tensor memory")
         if tile.persistent or shape.persistent:

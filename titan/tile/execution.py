@@ -43,7 +43,7 @@ class _Registers:
 
 
 @dataclass(frozen=True, slots=True)
-class _Access:
+class Access:
     """An effect with everything evaluated; `load` is the tile program's name for the buffer."""
 
     buffer: ir.Buffer
@@ -55,12 +55,12 @@ class _Access:
 
 
 @dataclass(slots=True)
-class _Flight:
+class Flight:
     """An asynchronous operation between issue and effect."""
 
     operation: ir.Asynchronous
     agent: Agent
-    accesses: tuple[_Access, ...]
+    accesses: tuple[Access, ...]
     item: int
     chunks: int
     reads_done: bool = False
@@ -96,7 +96,7 @@ class Execution:
         self.buffers = {buffer.name: buffer for buffer in program.buffers}
         self.stages: dict[tuple[str, int], Any] = {}
         self.accumulated: dict[tuple[str, int], int] = {}
-        self.flights: dict[tuple[int, int], _Flight] = {}
+        self.flights: dict[tuple[int, int], Flight] = {}
         self.registers = [
             _Registers(agent.member, agent.role.agents, self._implied(agent.role))
             for agent in self.machine.agents
@@ -166,20 +166,20 @@ class Execution:
                     self._synchronous(agent, access)
             case ir.Asynchronous(effects=effects):
                 accesses = self._accesses(effects, environment)
-                flight = _Flight(operation, agent, accesses, item, operation.chunks)
+                flight = Flight(operation, agent, accesses, item, operation.chunks)
                 self.flights[(step.agent, state.issued[step.agent])] = flight
                 self._begin(flight)
 
     def _accesses(
         self, effects: Sequence[ir.Effect], environment: Environment
-    ) -> tuple[_Access, ...]:
+    ) -> tuple[Access, ...]:
         made = []
         for effect in effects:
             buffer = self.buffers[effect.buffer]
             part = None if effect.part is None else evaluate(effect.part, environment)
             tile = 0 if effect.tile is None else evaluate(effect.tile, environment)
             stage = evaluate(effect.stage, environment)
-            made.append(_Access(buffer, _tile_name(buffer), stage, part, tile, effect.write))
+            made.append(Access(buffer, _tile_name(buffer), stage, part, tile, effect.write))
         return tuple(made)
 
     def _engine(self, step: Step) -> None:
@@ -194,7 +194,7 @@ class Execution:
         elif not flight.reads_done:
             self._finish(flight)
 
-    def _begin(self, flight: _Flight) -> None:
+    def _begin(self, flight: Flight) -> None:
         if self._is_read(flight):
             self.registers[flight.agent.number].reading += 1
         if self.interleaving.torn:
@@ -202,7 +202,7 @@ class Execution:
                 if access.write and access.load in self.operations:
                     self._part(access)[...] = float("nan")
 
-    def _finish(self, flight: _Flight) -> None:
+    def _finish(self, flight: Flight) -> None:
         """The operation takes effect."""
         if flight.operation.queue in self.pipelined:
             self._product(flight)
@@ -220,7 +220,7 @@ class Execution:
             for access in flight.accesses:
                 self._bulk_store(flight, access)
 
-    def _is_read(self, flight: _Flight) -> bool:
+    def _is_read(self, flight: Flight) -> bool:
         """Counted loads from shared memory to registers."""
         operation = flight.operation
         return operation.queue not in self.pipelined and all(
@@ -229,7 +229,7 @@ class Execution:
 
     # ------------------------------------------------------------------------- shared memory
 
-    def _content(self, access: _Access) -> Any:
+    def _content(self, access: Access) -> Any:
         """The tile in a stage, all parts of it; undefined content is no number."""
         import numpy as np
 
@@ -252,7 +252,7 @@ class Execution:
             return self.carried[name].value
         return self.operations[name].result
 
-    def _part(self, access: _Access) -> Any:
+    def _part(self, access: Access) -> Any:
         """The elements of the accessed part, as a view in a row."""
         flat = self._content(access).reshape(-1)
         if access.part is None or access.buffer.parts == 1:
@@ -260,7 +260,7 @@ class Execution:
         size = flat.size // access.buffer.parts
         return flat[access.part * size : (access.part + 1) * size]
 
-    def _synchronous(self, agent: Agent, access: _Access) -> None:
+    def _synchronous(self, agent: Agent, access: Access) -> None:
         """A group writes its rows for a store, or reads what it then computes on."""
         registers = self.registers[agent.number]
         if access.write and access.load in self.operations:
@@ -283,7 +283,7 @@ class Execution:
             tile -= trips
         return None
 
-    def _copy(self, flight: _Flight) -> None:
+    def _copy(self, flight: Flight) -> None:
         """A tile (or a part) from global memory, or from registers that it passes through."""
         sources = {access.load: access for access in flight.accesses if not access.write}
         for access in flight.accesses:
@@ -306,7 +306,7 @@ class Execution:
             first = size * (access.part or 0) if size != whole.size else 0
             into[...] = whole[first : first + size]
 
-    def _bulk_store(self, flight: _Flight, access: _Access) -> None:
+    def _bulk_store(self, flight: Flight, access: Access) -> None:
         """From a staging buffer, or straight from a ring."""
         operation = self.operations[access.load]
         if operation.kind == "load":
@@ -330,7 +330,7 @@ class Execution:
 
     # --------------------------------------------------------------------------- computation
 
-    def _product(self, flight: _Flight) -> None:
+    def _product(self, flight: Flight) -> None:
         """The matrix unit reads its operands now and leaves the result in its registers."""
         name = flight.operation.label.removeprefix("issue ")
         if name not in self.operations:
@@ -371,9 +371,7 @@ class Execution:
         size = whole.shape[0] // registers.groups
         return whole[registers.group * size : (registers.group + 1) * size]
 
-    def _accumulate(
-        self, operation: TileOperation, target: _Access, stages: dict[str, Any]
-    ) -> None:
+    def _accumulate(self, operation: TileOperation, target: Access, stages: dict[str, Any]) -> None:
         """A sum in tensor memory, which begins anew with each work item."""
         import numpy as np
 

@@ -16,7 +16,8 @@ interleaving at a time, and every operation moves NumPy tiles:
 `Interleaving.lenient` runs programs that the interpreter would stop, so that it is the numbers that
 tell. Which buffer is which tile follows from the names that pipelines use: a buffer is called like
 its `load` or `store`, an accumulator in tensor memory like its carried value, with `@cta` in a
-cluster and `_registers` for tiles that pass through registers.
+cluster and `_registers` for tiles that pass through registers. Attention in tensor memory has rules
+of its own (`tensor_execution.py`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from titan.tile.dtypes import FORMATS
 from titan.tile.execution import Execution, Items
 from titan.tile.hostile import Interleaving, interleavings, without_phases
 from titan.tile.model import TileProgram
+from titan.tile.tensor_execution import TensorExecution, parts_of
 
 __all__ = [
     "Difference",
@@ -141,8 +143,10 @@ def simulate(
     }
     machine_program = without_phases(program) if interleaving.lenient else program
     steps = 0
+    parts = parts_of(tile, program)
     for items in _shares(tile, program, parameters, ctas):
-        run = Execution(tile, machine_program, memory, marks, items, interleaving)
+        given = (tile, machine_program, memory, marks, items, interleaving)
+        run = Execution(*given) if parts is None else TensorExecution(parts, *given)
         fault = run.go()
         steps += run.steps
         if fault is not None:
