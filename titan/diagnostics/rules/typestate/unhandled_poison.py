@@ -7,7 +7,8 @@ without asking.
 
 ## Why it is a fault
 
-The wait passes, the stage still holds an old tile, and the result is wrong without any hang.
+The wait passes, the stage still holds an old tile (the other engines call it TTN204), and the result is
+wrong without any hang.
 
 ## Example
 
@@ -19,7 +20,8 @@ The wait passes, the stage still holds an old tile, and the result is wrong with
 
 ## What to do
 
-Guard the read by the same condition, or fill the stage with zeros instead of poison.
+Put the read into the `else` of `when poisoned: operands[t]`, or guard it by the same condition; or fill
+the stage with zeros instead of poison.
 
 ## Source
 
