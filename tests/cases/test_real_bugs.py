@@ -14,8 +14,9 @@ HERE = Path(__file__).parent
 FOLDER = HERE / "real_bugs"
 EXPECTED: dict[str, list[str]] = YAML(typ="safe").load(HERE / "expected.yaml")
 # Pipelines with an open number of tiles that are verified up to a bound only: restarted counters,
-# free numbers for each turn and slots counted from the end have no finite quotient yet.
-BOUNDED = {"AMD-01", "PHS-15", "TAIL-04", "TMAP-01"}
+# free numbers for each turn, slots counted from the end and prologues of one role have no finite
+# quotient yet; arrivals of CTA scope at a peer's barrier are judged for the sizes that were run.
+BOUNDED = {"AMD-01", "CLU-22", "EPI-20", "GRP-20", "PHS-15", "TAIL-04", "TMAP-01"}
 HEAD = re.compile(
     r"titan: 1\nkernel: (?P<kernel>\w+)\ntarget: (?P<target>\w+)\n"
     r"note: >\n(?P<note>(?:  .+\n)+)source: (?P<source>.+)\n"
