@@ -33,13 +33,17 @@ Form = Callable[[TileProgram, Shape, dict[str, int], int], str]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a build may take, and where results of the search are kept."""
+    """What a build may take, and where results of the search are kept.
+
+    `naive`: schedules that know of no limits of registers and memory, for comparisons.
+    """
 
     schedule_seconds: float = 5.0
     verify_seconds: float = 20.0
     require_any: bool = False
     cache: str | None = None
     solver: str = "auto"
+    naive: bool = False
 
 
 class BuildRefused(Exception):
@@ -62,10 +66,14 @@ def build(
     limits: Limits | None = None,
     accept: Callable[[Built], str | None] = lambda built: None,
     tell: Callable[[str], None] = lambda text: None,
+    only: Callable[[Shape], bool] = lambda shape: True,
+    edit: Callable[[str], str] = lambda text: text,
 ) -> Built:
     """The first shape that is verified and accepted. Raises BuildRefused.
 
-    `accept` gives the reason why a verified pipeline cannot be written for the target, or None.
+    `accept` gives the reason why a verified pipeline cannot be written for the target, or None. For
+    comparisons, `only` leaves shapes out and `edit` changes the text of a pipeline: what came out
+    of that is decoded and verified like any other.
     """
     limits = limits or Limits()
     started = time.monotonic()
@@ -78,9 +86,10 @@ def build(
     starts = group_starts(tile, loop, schedule.starts)
     needed = max((ring.needed for ring in rings(loop, schedule)), default=DEPTH_DEFAULT)
     progress = _Progress()
-    for shape in shapes(tile, needed, stages):
+    edited: Form = lambda *given: edit(form(*given))  # noqa: E731
+    for shape in filter(only, shapes(tile, needed, stages)):
         tell(shape.name)
-        found = _try(tile, shape, form, starts, schedule.ii, limits, progress)
+        found = _try(tile, shape, edited, starts, schedule.ii, limits, progress)
         if found is None:
             continue
         text, kernel, program, finding = found
@@ -130,6 +139,8 @@ def scheduled(tile: TileProgram, limits: Limits) -> tuple[Loop, Result, int]:
         except CostError as error:
             raise BuildRefused(f"{tile.name} has no loop on this machine: {error}") from None
         try:
+            if limits.naive:
+                return loop, _naive(loop, limits), depth
             if limits.cache is None:
                 return loop, run(loop, request), depth
             with Cache(limits.cache) as cache:
@@ -154,6 +165,19 @@ def shared_words(tile: TileProgram) -> str:
         f"loaded before the loop and barriers take {max(0, capacity - staging - left)}, which "
         f"leaves {left} for rings; smaller tiles, or results of 16 bits, take less"
     )
+
+
+def _naive(loop: Loop, limits: Limits) -> Result:
+    """A schedule without limits on what is kept in registers and memory; it proves nothing."""
+    from titan.loop.bounds import bounds
+    from titan.schedule import rau
+    from titan.schedule.model import Evidence
+
+    lower = bounds(loop)
+    outcome = rau.solve(loop, rau.Options(registers="naive", seconds=limits.schedule_seconds))
+    text = "limits of registers and memory are ignored"
+    evidence = Evidence("none", lower.ii, text)
+    return Result(loop, outcome.schedule, evidence, lower, "rau, naive", outcome.seconds)
 
 
 def group_starts(tile: TileProgram, loop: Loop, starts: tuple[int, ...]) -> dict[str, int]:

@@ -1,0 +1,174 @@
+"""Variants for comparisons: verified before they are emitted, all in the index, no packages."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from titan.package import ablation
+from titan.package.ablation import VARIANTS, conservative, prepare, without_redundant
+from titan.package.check import check_package
+from titan.pipeline import build as builds
+from titan.pipeline.build import Limits, decoded, judged
+from titan.resources import root
+from titan.tile.load import load_tile
+
+TILES = root("protocols") / "tiles"
+NAMED = {(variant.axis, variant.setting): variant for variant in VARIANTS}
+
+
+def prepared(folder, name, keys, **more):
+    path = TILES / f"{name}.yaml"
+    chosen = tuple(NAMED[key] for key in keys)
+    program = (load_tile(path), path.read_text())
+    made = prepare([program], folder, Limits(), variants=chosen, with_toolchain=False, **more)
+    return {(item.variant.axis, item.variant.setting): item for item in made}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("variants")
+    keys = [key for key in NAMED if key[0] != "depth" or key[1] in ("2", "4")]
+    return folder, prepared(folder, "gemm_small_tiles", keys)
+
+
+def test_every_axis_is_there():
+    axes = {axis for axis, _ in NAMED}
+    assert axes == {"product", "specialisation", "registers", "fences", "depth"}
+    assert {setting for axis, setting in NAMED if axis == "depth"} == set("23456")
+
+
+def test_variants_are_written_with_what_the_device_needs(small):
+    folder, made = small
+    assert all(item.folder and not item.reason for item in made.values())
+    for item in made.values():
+        files = {path.name for path in (folder / item.folder).iterdir()}
+        assert {"kernel.cu", "titan_device.cuh", "manifest.json", "schedule.json"} <= files
+        assert "certificate.json" not in files
+        assert check_package(folder / item.folder).fault
+        assert item.facts["verdict"] == "verified"
+    assert made["specialisation", "never"].facts["specialised"] is False
+    assert made["depth", "2"].facts["depth"] == 2
+
+
+def test_variants_with_the_same_source_share_a_folder(small):
+    folder, made = small
+    same = {item.folder for key, item in made.items() if key in (
+        ("product", "as built"), ("specialisation", "always"), ("depth", "4"),
+        ("fences", "no redundant"),
+    )}  # fmt: skip
+    assert same == {made["product", "as built"].folder}
+    assert len({item.folder for item in made.values()}) == len(list(folder.glob("*/kernel.cu")))
+
+
+def test_the_index_names_them_all_with_the_terms_of_the_model(small):
+    folder, made = small
+    index = json.loads((folder / "ablations.json").read_text())
+    assert (index["titan"], index["kind"]) == ("1", "ablations")
+    assert [(row["axis"], row["setting"]) for row in index["variants"]] == list(made)
+    two, four = (made["depth", stages].facts["terms"] for stages in "24")
+    assert two["TC"] == four["TC"] == 128
+    assert two["ring"] == 2 * four["ring"]
+    rates = index["variants"][0]["rates"]
+    assert rates["TC"]["matrix.per_cycle.bf16"] == {"value": 2048, "kind": "rate"}
+    assert rates["TMA"]["transfer.cycles_per_kib"]["kind"] == "cost"
+    assert rates["ring"]["transfer.latency"]["kind"] == "latency"
+
+
+def test_more_fences_stand_in_the_conservative_kernel(small):
+    folder, made = small
+
+    def fences(key):
+        return (folder / made[key].folder / "kernel.cu").read_text().count("fence_proxy_async")
+
+    assert fences(("fences", "conservative")) > fences(("product", "as built"))
+
+
+PIPELINE = """\
+program:
+  consumer:
+    - wait: ring[t]
+    - wait: ring[t - 1]
+      when: t >= 1
+    - issue: {mma: [a[t], b[t]], as: x}
+    - release: ring[t - 1]
+      when: t >= 1
+    - store: c[0, self] = 0
+    - fence: async
+    - bulk_store: c[0, self] = 0
+      queue: output
+"""
+
+
+def test_conservative_fences_have_the_conditions_of_what_they_guard():
+    assert (
+        conservative(PIPELINE)
+        == """\
+program:
+  consumer:
+    - wait: ring[t]
+    - fence: async
+    - wait: ring[t - 1]
+      when: t >= 1
+    - fence: async
+      when: t >= 1
+    - fence: async
+    - issue: {mma: [a[t], b[t]], as: x}
+    - fence: async
+      when: t >= 1
+    - release: ring[t - 1]
+      when: t >= 1
+    - store: c[0, self] = 0
+    - fence: async
+    - bulk_store: c[0, self] = 0
+      queue: output
+"""
+    )
+
+
+def test_only_needed_fences_are_left(small):
+    folder, made = small
+    text = (folder / made["product", "as built"].folder / "pipeline.yaml").read_text()
+    assert without_redundant(text, Limits()) == text
+    bare = text.replace("    - fence: async\n", "")
+    with pytest.raises(builds._Refused):
+        judged(decoded(bare)[0], Limits())
+    assert without_redundant(bare, Limits()) == text
+
+
+def test_what_is_not_verified_is_not_emitted(tmp_path, monkeypatch):
+    """An edit that takes a needed fence away gives no variant, but a reason."""
+    broken = ablation.Variant(
+        "fences", "none", "no fences", edit=lambda text, limits: text.replace("- fence: async", "")
+    )
+    monkeypatch.setitem(NAMED, ("fences", "none"), broken)
+    made = prepared(tmp_path, "gemm_small_tiles", [("fences", "none")])["fences", "none"]
+    assert made.folder == ""
+    assert "no shape" in made.reason
+    index = json.loads((tmp_path / "ablations.json").read_text())
+    assert index["variants"][0]["folder"] is None
+    assert not list(tmp_path.glob("*/kernel.cu"))
+
+
+def test_a_depth_that_does_not_fit_is_told(tmp_path):
+    made = prepared(tmp_path, "attention_forward", [("depth", "6")])["depth", "6"]
+    assert made.folder == ""
+    assert "instead" in made.reason or made.reason
+
+
+def test_a_folder_of_something_else_is_not_replaced(tmp_path):
+    from titan.package.atomic import CannotWrite
+
+    place = tmp_path / "gemm_small_tiles-sm_90a-product-as-built"
+    place.mkdir()
+    (place / "mine.txt").write_text("x")
+    with pytest.raises(CannotWrite):
+        prepared(tmp_path, "gemm_small_tiles", [("product", "as built")])
+    assert (place / "mine.txt").read_text() == "x"
+
+
+def test_a_naive_schedule_may_pass_the_limits_and_is_told_as_unproved(tmp_path):
+    made = prepared(tmp_path, "gemm_small_tiles", [("registers", "naive")])["registers", "naive"]
+    assert made.facts["evidence"] == "none"
+    assert made.facts["verdict"] == "verified"

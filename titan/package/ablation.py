@@ -1,0 +1,338 @@
+"""Variants of a kernel that differ in one decision, built ahead to be timed side by side.
+
+What a variant leaves out or adds is a question of speed only: each one is a pipeline that was
+decoded, lowered and VERIFIED like the product before anything was emitted. Axes: whether a warp of
+its own loads, whether schedules know of registers, which proxy fences stand, how deep rings are.
+Variants are no packages: they have no certificate, and the gate refuses them. The index names them
+all, also those that cannot be built, with what the machine model says of each.
+Source: seed evaluation plan, B2 to B4.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from titan.emit.write import EmissionRefused, Emitted, emit
+from titan.package import contents
+from titan.package.atomic import write_folder
+from titan.package.write import package_files
+from titan.pipeline.build import BuildRefused, Limits, build, decoded, judged
+from titan.pipeline.model import Built, Shape
+from titan.tile.model import TileProgram
+
+if TYPE_CHECKING:
+    from titan.disassembly.compile import Figures
+
+INDEX = "ablations.json"
+FORMAT = "1"
+DEPTHS = (2, 3, 4, 5, 6)
+FENCE = "fence: async"
+_BEFORE = re.compile(r"( *)- (release|issue):")
+_AFTER = re.compile(r"( *)- (wait|store|read):")
+_FENCE_LINE = re.compile(r" *- fence: async\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One setting of one axis. `about` says what it decides otherwise than the product."""
+
+    axis: str
+    setting: str
+    about: str
+    tile: Callable[[TileProgram], TileProgram] = lambda tile: tile
+    limits: Callable[[Limits], Limits] = lambda limits: limits
+    only: Callable[[Shape], bool] = lambda shape: True
+    edit: Callable[[str, Limits], str] = lambda text, limits: text
+    spills: bool = False  # whether code that spills registers is taken
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A variant of a kernel; without `folder`, `reason` says why it was not built."""
+
+    tile: TileProgram
+    variant: Variant
+    folder: str = ""
+    reason: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def conservative(text: str) -> str:
+    """A fence at every place where a stage or a tile changes hands: after each wait, after each
+    access of threads, before each multiplication and release.
+
+    None right before a bulk store: there it would stand behind the barrier of the threads that
+    wrote, and one thread's fence would have to do for all.
+    """
+    lines = text.splitlines(keepends=True)
+    made: list[str] = []
+    number = 0
+    while number < len(lines):
+        end = _end(lines, number)
+        found = _BEFORE.match(lines[number])
+        if found and not (made and made[-1].endswith(f"- {FENCE}\n")):
+            made.append(_fence(found[1], lines[number:end]))
+        made += lines[number:end]
+        found = _AFTER.match(lines[number])
+        if found and not (end < len(lines) and FENCE in lines[end]):
+            made.append(_fence(found[1], lines[number:end]))
+        number = end
+    return "".join(made)
+
+
+def _end(lines: list[str], number: int) -> int:
+    """Behind the last line of the statement that begins at a line."""
+    indent = len(lines[number]) - len(lines[number].lstrip())
+    end = number + 1
+    while end < len(lines):
+        inner = lines[end].lstrip()
+        if inner.startswith("- ") or len(lines[end]) - len(inner) <= indent:
+            break
+        end += 1
+    return end
+
+
+def _fence(indent: str, statement: list[str]) -> str:
+    """A fence under the condition of a statement."""
+    guard = "".join(line for line in statement if line.lstrip().startswith("when:"))
+    return f"{indent}- {FENCE}\n{guard}"
+
+
+def without_redundant(text: str, limits: Limits) -> str:
+    """`conservative`, and then each fence taken away, from the end, that the rest verifies without.
+
+    Raises nothing for a text that is not verified: it is left as it is, and the build refuses it.
+    """
+    whole = conservative(text)
+    for found in reversed(list(_FENCE_LINE.finditer(whole))):
+        end = found.end()
+        guard = re.compile(r" *when:.*\n").match(whole, end)
+        less = whole[: found.start()] + whole[guard.end() if guard else end :]
+        if _verified(less, limits):
+            whole = less
+    return whole
+
+
+def _verified(text: str, limits: Limits) -> bool:
+    from titan.pipeline import build as builds
+
+    try:
+        kernel, _ = decoded(text)
+        judged(kernel, limits)
+    except builds._Refused:
+        return False
+    return True
+
+
+def _naive(limits: Limits) -> Limits:
+    return replace(limits, naive=True)
+
+
+def _deep(stages: int) -> Callable[[TileProgram], TileProgram]:
+    return lambda tile: replace(tile, depth=stages)
+
+
+VARIANTS = (
+    Variant("product", "as built", "what titan build makes"),
+    Variant("specialisation", "always", "a warp of its own loads, whatever comes of it",
+            only=lambda shape: shape.specialised),
+    Variant("specialisation", "never", "the computing warps load themselves",
+            only=lambda shape: not shape.specialised),
+    Variant("registers", "naive", "schedules ignore registers, code may spill",
+            limits=_naive, spills=True),
+    Variant("fences", "conservative", "a fence wherever a stage or tile changes hands",
+            edit=lambda text, limits: conservative(text)),
+    Variant("fences", "no redundant", "the conservative ones that verification needs",
+            edit=without_redundant),
+    *(Variant("depth", str(stages), f"rings of {stages} stages", tile=_deep(stages))
+      for stages in DEPTHS),
+)  # fmt: skip
+
+
+def prepare(
+    programs: list[tuple[TileProgram, str]],
+    parent: Path,
+    limits: Limits,
+    tell: Callable[[Made], None] = lambda made: None,
+    variants: tuple[Variant, ...] = VARIANTS,
+    with_toolchain: bool = True,
+) -> list[Made]:
+    """All variants of the tile programs, in folders below `parent`, and the index of them.
+
+    Raises CannotWrite.
+    """
+    found: list[Made] = []
+    for tile, text in programs:
+        for made in _variants(tile, text, parent, limits, variants, with_toolchain):
+            found.append(made)
+            tell(made)
+    index = {"titan": FORMAT, "kind": "ablations", "variants": [_data(made) for made in found]}
+    parent.mkdir(parents=True, exist_ok=True)
+    new = parent / f".{INDEX}.new"
+    new.write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+    new.replace(parent / INDEX)
+    return found
+
+
+def _variants(
+    tile: TileProgram, text: str, parent: Path, limits: Limits, variants: tuple[Variant, ...],
+    with_toolchain: bool,
+) -> Iterator[Made]:  # fmt: skip
+    known: dict[str, str] = {}
+    for variant in variants:
+        try:
+            built, emitted, figures = _built(tile, text, variant, limits, with_toolchain)
+        except BuildRefused as refused:
+            steps = "; ".join(f"{step.shape.name}: {step.reason}" for step in refused.steps[:3])
+            yield Made(tile, variant, reason=f"{refused}{': ' if steps else ''}{steps}")
+            continue
+        if variant.axis == "depth" and built.shape.depth != int(variant.setting):
+            yield Made(tile, variant, reason=f"built with depth {built.shape.depth} instead")
+            continue
+        files = package_files(built, emitted)
+        del files[contents.CERTIFICATE]
+        source = hashlib.sha256(emitted.files[str(emitted.manifest["source"])].encode()).hexdigest()
+        name = f"{tile.name}-{tile.target}-{variant.axis}-{variant.setting}".replace(" ", "-")
+        folder = known.setdefault(source, name)
+        if folder == name:
+            write_folder(parent / name, files, may_replace=_is_ours)
+        yield Made(tile, variant, folder, facts=_facts(built, figures))
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder holds a variant and nothing else."""
+    names = {path.name for path in folder.iterdir()}
+    sources = {name for pair in contents.SOURCES for name in pair}
+    return contents.MANIFEST in names and names <= sources | set(contents.FIXED)
+
+
+def _built(
+    tile: TileProgram, text: str, variant: Variant, limits: Limits, with_toolchain: bool
+) -> tuple[Built, Emitted, Figures | None]:
+    """The first shape that is verified and can be written. Raises BuildRefused."""
+    from titan.disassembly.compile import compile_package
+    from titan.disassembly.toolchain import CannotCompile, Missing
+
+    last: list[tuple[Emitted, Figures | None]] = []
+
+    def accept(built: Built) -> str | None:
+        try:
+            emitted = emit(built.tile, built.kernel, built.program)
+            last.append((emitted, None))
+            if not with_toolchain:
+                return None
+            figures = compile_package(emitted.files, tile.target).figures
+        except EmissionRefused as refused:
+            return str(refused)
+        except CannotCompile as error:
+            return f"the toolchain refuses it: {error}"
+        except Missing:
+            return None
+        last[-1] = emitted, figures
+        return "; ".join(figures.faults(variant.spills)) or None
+
+    chosen = variant.limits(limits)
+    built = build(
+        variant.tile(tile), text, chosen, accept, only=variant.only,
+        edit=lambda pipeline: variant.edit(pipeline, chosen),
+    )  # fmt: skip
+    return built, *last[-1]
+
+
+def _facts(built: Built, figures: Figures | None) -> dict[str, Any]:
+    """What the index says of a variant beside its name; `compiled` where there is a toolchain."""
+    schedule = built.result.schedule
+    assert schedule is not None
+    compiled = None if figures is None else {
+        "registers": figures.registers, "spilled_bytes": figures.spill_bytes,
+    }  # fmt: skip
+    return {
+        "verdict": str(built.finding.verdict),
+        "shape": built.shape.name,
+        "depth": built.shape.depth,
+        "specialised": built.shape.specialised,
+        "ii": schedule.ii,
+        "evidence": built.result.evidence.kind,
+        "compiled": compiled,
+        "terms": terms(built),
+        "rates": machine_rates(built.tile.target),
+    }
+
+
+def terms(built: Built) -> dict[str, float]:
+    """Cycles that the machine model asks of one iteration for each reason, each a lower bound.
+
+    Of a unit: its cycles by its capacity. `ring`: from asking for a tile to its release, by the
+    depth. `carried`: along values that one iteration hands to the next.
+    """
+    from titan.loop.bounds import demand, recurrence_bound
+    from titan.loop.model import DATA
+
+    loop = built.loop
+    found: dict[str, float] = {}
+    for unit in loop.units.values():
+        cycles = sum(demand(operation, unit.name) for operation in loop.operations)
+        if cycles:
+            found[unit.name] = cycles / unit.capacity
+    chains = []
+    for number, operation in enumerate(loop.operations):
+        if operation.streaming:
+            readers = [
+                loop.operations[edge.sink].latency_cycles
+                for edge in loop.dependences
+                if edge.source == number and edge.distance == 0
+            ]
+            chains.append(operation.latency_cycles + max(readers, default=0))
+    if chains:
+        found["ring"] = max(chains) / built.shape.depth
+    within = replace(
+        loop, dependences=tuple(edge for edge in loop.dependences if edge.kind == DATA)
+    )
+    carried = recurrence_bound(within).ii
+    if carried > 1:
+        found["carried"] = float(carried)
+    return found
+
+
+def machine_rates(target: str) -> dict[str, dict[str, Any]]:
+    """The numbers of `rates.yaml` behind each term: their paths there, and which way they count.
+
+    `rate`: so much a cycle; `cost`: so many cycles.
+    """
+    from titan.tile.rates import rates
+
+    known = rates(target)
+    found: dict[str, dict[str, Any]] = {}
+
+    def put(term: str, path: str, value: float, kind: str) -> None:
+        found.setdefault(term, {})[path] = {"value": value, "kind": kind}
+
+    for dtype, value in known.matrix.per_cycle.items():
+        put(known.matrix.unit, f"matrix.per_cycle.{dtype}", value, "rate")
+    transfer = known.transfer
+    if transfer.cycles_per_kib:
+        put(transfer.unit, "transfer.cycles_per_kib", transfer.cycles_per_kib, "cost")
+    else:
+        put(transfer.unit, "transfer.bytes_per_cycle", transfer.bytes_per_cycle, "rate")
+    put(known.shared.unit, "shared.bytes_per_cycle", known.shared.bytes_per_cycle, "rate")
+    memory = known.global_memory
+    put(memory.unit, "global.bytes_per_cycle", memory.bytes_per_cycle, "rate")
+    for name, rate in known.classes.items():
+        for unit, value in rate.uses:
+            put(unit, f"operations.{name}.uses.{unit}", value, "rate")
+    put("ring", "transfer.latency", transfer.latency_cycles, "latency")
+    return found
+
+
+def _data(made: Made) -> dict[str, Any]:
+    return {
+        "kernel": made.tile.name, "target": made.tile.target, "axis": made.variant.axis,
+        "setting": made.variant.setting, "about": made.variant.about,
+        "folder": made.folder or None, "reason": made.reason, **made.facts,
+    }  # fmt: skip
