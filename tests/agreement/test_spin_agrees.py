@@ -8,9 +8,13 @@ all states that does not stop at a fault.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
+from tests.agreement.test_proxies_agree import FAMILIES
+from tests.agreement.test_proxies_agree import drawn as drawn_of
 from tests.strategies import program_of_seed
 from titan.explore.reference import explore_reference
 from titan.export import run_spin, run_spin_batch, spin_available, to_promela, to_promela_batch
@@ -45,16 +49,18 @@ def reachable_faults(program: SyncProgram) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def compare(seeds: range, batch: int) -> tuple[list[str], int]:
+def compare(
+    seeds: range, batch: int, drawn: Callable[[int], SyncProgram] = program_of_seed
+) -> tuple[list[str], int]:
     """What differs, and how many programs were compared."""
-    expected = {seed: reachable_faults(program_of_seed(seed)) for seed in seeds}
+    expected = {seed: reachable_faults(drawn(seed)) for seed in seeds}
     seeds_left = [seed for seed, faults in expected.items() if faults is not None]
     wrong, capacity = [], 8
     while seeds_left and capacity <= 32:
         too_small: list[int] = []
         for start in range(0, len(seeds_left), batch):
             part = seeds_left[start : start + batch]
-            programs = [(program_of_seed(seed), None) for seed in part]
+            programs = [(drawn(seed), None) for seed in part]
             found = run_spin_batch(to_promela_batch(programs, capacity), len(part))
             assert found is not None, f"Spin did not finish on seeds {part}"
             for seed, rules in zip(part, found, strict=True):
@@ -71,6 +77,21 @@ def test_spin_finds_the_same_faults():
     wrong, compared = compare(range(5_000, 5_060), batch=20)
     assert not wrong, "\n".join(wrong)
     assert compared > 50
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_spin_finds_the_same_faults_of_proxies(family):
+    wrong, compared = compare(range(40), 20, partial(drawn_of, family))
+    assert not wrong, "\n".join(wrong)
+    assert compared > 35
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_spin_finds_the_same_faults_of_proxies_in_many_programs(family):
+    wrong, _ = compare(range(20_000, 20_500), 25, partial(drawn_of, family))
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.heavy

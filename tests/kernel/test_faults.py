@@ -15,6 +15,7 @@ sizes: {tiles: any, depth: 2}
 buffers:
   A: {tile: [8, 8], dtype: bf16}
   X: {stages: 2}
+  G: {space: global}
 rings:
   operands: {buffers: A, depth: depth}
 barriers: {full: {count: 1, stages: depth}}
@@ -38,6 +39,10 @@ CASES = [
     (STATEMENT, "acquire: operands", "TTN015", "operands", "write `operands[t]` for iteration t"),
     (STATEMENT, "acquire: full[0]", "TTN011", "full", None),
     (STATEMENT, "{acquire: operands[t], release: operands[t]}", "TTN017", "release", None),
+    (STATEMENT, "{store: G, proxy: texture}", "TTN017", "proxy", None),
+    (STATEMENT, "{load: X, proxy: surface}", "TTN017", "proxy", None),
+    (STATEMENT, "{fence: async_release, spaces: [shared]}", "TTN017", "spaces", None),
+    (STATEMENT, "{load: G, proxy: textures}", "TTN010", "textures", "did you mean `texture`?"),
     (STATEMENT, "{release: operands[t], afer: group}", "TTN006", "afer", "did you mean `after`?"),
     (STATEMENT, "{release: operands[t], after: grp}", "TTN011", "grp", None),
     (STATEMENT, "issue: {mma: [X[t]], as: g}", "TTN011", "X[t]", None),

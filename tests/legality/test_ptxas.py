@@ -274,3 +274,25 @@ def test_clusters(tmp_path: Path, target: str, ctas: int):
     kernel = text(target=target, ctas=ctas)
     taken = assembles(tmp_path, target, "8.0", "", rest=f".reqnctapercluster {ctas}, 1, 1")
     assert taken == (examined(kernel).errors == ())
+
+
+FENCES = {
+    "async": "fence.proxy.async",
+    "async_release": "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster",
+    "async_acquire": "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster",
+    "tensormap_release": "fence.proxy.tensormap::generic.release.gpu",
+    "tensormap_acquire": "fence.proxy.tensormap::generic.acquire.gpu [a], 128",
+    "barrier_init": "fence.mbarrier_init.release.cluster",
+    "constant": "fence.proxy.constant",
+    "texture": "fence.proxy.texture",
+    "surface": "fence.proxy.surface",
+}
+
+
+@needs_ptxas
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("fence", FENCES)
+def test_proxy_fences(tmp_path: Path, target: str, fence: str):
+    kernel = text(target=target, program=f"{{w: [{{fence: {fence}}}]}}")
+    legal = "TTN426" not in [item.code for item in examined(kernel).errors]
+    assert assembles(tmp_path, target, "8.7", f"  {FENCES[fence]};") == legal

@@ -263,6 +263,20 @@ TRIPS: dict[str, tuple[str, str]] = {  # rule: (a kernel that trips it, its neig
             program="{w: [sync: a]}",
         ),
     ),
+    "fence_is_an_instruction": (
+        text(program="{w: [{fence: texture}]}"),
+        text(program="{w: [{fence: async_release}]}"),
+    ),
+    "proxy_is_of_the_target": (
+        text(
+            target="gfx942", buffers="{g: {space: global, initial: 0}}",
+            program="{w: [{load: g, proxy: constant}]}",
+        ),
+        text(
+            buffers="{g: {space: global, initial: 0}}",
+            program="{w: [{load: g, proxy: constant}]}",
+        ),
+    ),
     "remote_barrier": (
         text(
             ctas=2, barriers="{b: 1}",

@@ -6,12 +6,15 @@ engine, or the search by the reference interpreter, can reach a missing fence.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from tests.edits import perturb
+from tests.proxy_programs import cached, halves
 from tests.strategies import program_of_seed, random_program, sync_programs
 from titan.explore.reference import Outcome as Searched
 from titan.explore.reference import explore_reference
@@ -25,6 +28,7 @@ FENCE_FAULTS = {
     FaultKind.MISSING_FENCE_WAR,
     FaultKind.UNPUBLISHED_INIT,
     FaultKind.MISSING_TENSORMAP_FENCE,
+    FaultKind.MISSING_CACHED_FENCE,
 }
 READINGS = [
     ir.Policies(rule, war, init)
@@ -93,6 +97,17 @@ def test_on_families_that_need_fences(family: str) -> None:
         program = replace(program, policies=READINGS[number % len(READINGS)])
         cases.add(check(fenceless(program) if number % 2 else program))
     assert "refuted" in cases
+
+
+@pytest.mark.parametrize("family", [cached, halves])
+def test_on_cached_proxies_and_one_way_fences(family: Callable[[Random], ir.SyncProgram]) -> None:
+    cases: dict[str, int] = {}
+    for seed in range(300):
+        random = Random(seed)
+        program = perturb(family(random), random, random.choice((0, 0, 0, 1)))
+        case = check(program)
+        cases[case] = cases.get(case, 0) + 1
+    assert min(cases["verified"], cases["refuted"]) > 40, cases
 
 
 def test_against_the_search() -> None:

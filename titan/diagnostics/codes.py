@@ -103,6 +103,7 @@ TTN303 unpublished-barrier-init error
 TTN304 missing-tensormap-fence error
 TTN305 weak-synchronisation error
 TTN306 redundant-fence warning
+TTN307 missing-cached-proxy-fence error
 TTN401 unrepresentable-token error
 TTN402 non-monotone-wait error
 TTN403 counter-saturation warning
@@ -128,6 +129,7 @@ TTN422 lds-dma-form error
 TTN423 non-portable warning
 TTN424 accumulator-budget error
 TTN425 barrier-out-of-reach error
+TTN426 unavailable-fence error
 TTN501 dependence-violated error
 TTN502 unit-oversubscribed error
 TTN503 register-limit-exceeded error

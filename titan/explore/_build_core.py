@@ -13,7 +13,8 @@ from cffi import FFI
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "native"
 PARTS = (
-    "core.h", "search.h", "expression.c", "visible.c", "machine.c", "engine.c", "quotient.c",
+    "core.h", "search.h", "expression.c", "visible.c", "marks.c",
+    "machine.c", "engine.c", "quotient.c",
     "store.c", "steps.c", "closure.c", "others.c", "alone.c", "search.c", "trace.c",
 )  # fmt: skip
 FUNCTIONS = """

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from titan.explore.expressions import Scope, compile_expression
 from titan.explore.known import number_events
+from titan.explore.marks import lay_out_marks, number_domains, reaches
 from titan.explore.tables import (
     AGENTS_MAX,
     CTAS_MAX,
@@ -95,6 +96,7 @@ class _Compiler:
         self._arrays()
         self._memory()
         number_events(self.flat)
+        number_domains(self.flat)
         self._fixed_words()
         for number, role in enumerate(self.program.roles):
             self.role = number
@@ -109,7 +111,8 @@ class _Compiler:
             self.flat.outer.append([names.get(p.per or "", -1) for p in self.flat.parameters])
             used = {getattr(op, "queue", None) for op in ir.walk(role.body)}
             self.flat.role_queue += [int(queue.name in used) for queue in self.program.queues]
-            self.flat.symmetric.append(role.agents > 1 and not self._tells_apart(role))
+            alike = role.agents > 1 and not self._tells_apart(role)
+            self.flat.symmetric.append(alike and not self.flat.one_way)
         if self.flat.flight_words > FLIGHT_WORDS_MAX:
             raise TooLargeError("an operation with too many effects")
 
@@ -251,6 +254,7 @@ class _Compiler:
             live += [base + i for i, kept in enumerate((row[4], row[1], row[2], row[3])) if kept]
             flat.masks += [base + i for i in (1, 2, 3) if row[i]]
             words += [tile, 0, 0, 0]
+        lay_out_marks(flat)
         flat.offsets["pools"] = len(words)
         live += range(len(words), len(words) + len(self.program.pools))
         words += [pool.available for pool in self.program.pools]
@@ -435,18 +439,21 @@ class _Compiler:
         node = Node(KINDS["fence"], x=FENCES[operation.kind], effect=len(self.flat.covers))
         if operation.kind is ir.FenceKind.BARRIER_INIT:
             return node
-        spaces = operation.spaces or tuple(ir.Space)
         role = self.program.roles[self.role]
         covered: dict[int, bool] = {}
         for number, buffer in enumerate(self.program.buffers):
-            if buffer.space not in spaces:
+            if not reaches(operation, buffer, role.cta):
                 continue
             near = buffer.space is ir.Space.GLOBAL or buffer.cta == role.cta
             stages, parts, _, first = self.flat.buffers[number]
             for low, high in self.flat.pieces[first : first + stages * parts]:
                 for cell in range(low, high):
                     covered[cell] = near
-        kept = [(cell, near) for cell, near in covered.items() if any(self.flat.cells[cell][1:4])]
+        kept = [
+            (cell, near)
+            for cell, near in covered.items()
+            if any(self.flat.cells[cell][1:4]) or self.flat.mark_fields
+        ]
         self.flat.covers += [[cell, int(near)] for cell, near in kept]
         node.effects = len(kept)
         return node

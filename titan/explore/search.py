@@ -93,7 +93,7 @@ def explore(
     flat = flatten(program, sizes)
     apply_quotient(flat)
     whole = budget or Budget()
-    if reductions is not None or not flat.classes or flat.follows:
+    if reductions is not None or not flat.classes or flat.follows or flat.mark_fields:
         result = _search(flat, whole, reductions or Reductions(), progress)
     else:
         started = time.monotonic()
@@ -165,7 +165,8 @@ class _Run:
         self.search_handle = self.lib.titan_new(
             self.tables,
             int(reductions.symmetry),
-            int(reductions.partial_order),
+            # What is independent of these marks is not worked out.
+            int(reductions.partial_order and not flat.mark_fields),
             budget.states_max,
             budget.bytes_max,
         )
@@ -202,6 +203,7 @@ class _Run:
             "war_fence": int(program.policies.war_fence),
             "assume_init": int(program.policies.barrier_init == "assumed"),
             "follows": int(flat.follows),
+            "mark_fields": flat.mark_fields, "domain_ctas": flat.domain_ctas,
         }  # fmt: skip
         for name, count in counts.items():
             setattr(p, name, count)
@@ -249,6 +251,7 @@ class _Run:
             or [0] * len(flat.cells),
             "write_events": flat.write_events, "read_events": flat.read_events,
             "concerned": flat.concerned,
+            "cell_domains": flat.cell_domains, "domain": flat.domains, "issuers": [flat.issuers],
         }  # fmt: skip
 
     # ------------------------------------------------------------------------------ search

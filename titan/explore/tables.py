@@ -23,16 +23,28 @@ _KIND_NAMES = (
     "named_wait", "fence", "take", "give",
 )  # fmt: skip
 KINDS = {name: number for number, name in enumerate(_KIND_NAMES)}
-PROXIES = {ir.Proxy.GENERIC: 0, ir.Proxy.ASYNC: 1, ir.Proxy.TENSORMAP: 2}
+PROXIES = {
+    ir.Proxy.GENERIC: 0,
+    ir.Proxy.ASYNC: 1,
+    ir.Proxy.TENSORMAP: 2,
+    ir.Proxy.CONSTANT: 3,
+    ir.Proxy.TEXTURE: 4,
+    ir.Proxy.SURFACE: 5,
+}
 FENCES = {
     ir.FenceKind.ASYNC: 0,
     ir.FenceKind.TENSORMAP_RELEASE: 1,
     ir.FenceKind.TENSORMAP_ACQUIRE: 2,
     ir.FenceKind.BARRIER_INIT: 3,
+    ir.FenceKind.CONSTANT: 4,
+    ir.FenceKind.TEXTURE: 5,
+    ir.FenceKind.SURFACE: 6,
+    ir.FenceKind.ASYNC_RELEASE: 7,
+    ir.FenceKind.ASYNC_ACQUIRE: 8,
 }
 FLAG_DROP, FLAG_TOKEN, FLAG_READ = 1, 2, 4
-BARRIER_WORDS, NAMED_WORDS, CELL_WORDS = 10, 6, 4
-EVENTS_MAX = 60
+BARRIER_WORDS, NAMED_WORDS, CELL_WORDS, MARK_WORDS = 10, 6, 4, 8
+EVENTS_MAX = DOMAINS_MAX = 60
 
 
 class TooLargeError(ValueError):
@@ -117,9 +129,19 @@ class Flat:
     write_events: list[int] = field(default_factory=list)
     read_events: list[int] = field(default_factory=list)
     concerned: list[int] = field(default_factory=list)
+    mark_fields: int = 0
+    domain_ctas: int = 0
+    cell_domains: list[list[int]] = field(default_factory=list)
+    domains: list[int] = field(default_factory=list)
+    issuers: int = 0
 
     window: int = WINDOW
     scope: str = ""
+
+    @property
+    def one_way(self) -> bool:
+        """Whether the marks name authors: agents cannot change places then."""
+        return self.mark_fields > MARK_WORDS
 
     @property
     def split_queues(self) -> set[str]:

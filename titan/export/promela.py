@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from titan.export.names import ExportError, Sizes, comment_text
+from titan.export.promela_marks import Marks
 from titan.export.promela_operations import OperationText
 from titan.export.promela_text import ALL_FAULTS, AgentLayout, Layout, State, indent
 from titan.sync import program as ir
@@ -98,7 +99,7 @@ class _Model:
             known[parameter.name] = size
         self.program, self.prefix, self.reporting = program, prefix, reporting
         self.layout = Layout(program, known, prefix, capacity)
-        self.state = State(self.layout)
+        self.state = State(self.layout, Marks(self.layout))
         self.operations = OperationText(self.layout, self.state)
 
     def parts(self) -> list[str]:

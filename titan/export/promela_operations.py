@@ -210,16 +210,21 @@ class OperationText:
         lines = self._resolve(agent, operation.effects)
         for effect in operation.effects:
             write = effect.write
-            check = self._check_write(None) if write else self._check_read(agent, effect, None)
+            check = self.state.marks.check(agent, effect, False)
+            check += self._check_write(None) if write else self._check_read(agent, effect, None)
             lines += self._each_cell(agent, effect, check)
         p, bit = self.p, 1 << agent.number
         for effect in operation.effects:
-            marks = f"{p}readers[c] = {p}readers[c] | {bit};"
-            if effect.write:
-                marks = f"{p}writers[c] = {p}writers[c] | {bit};"
-                marks += f" {self.state.written_map(bit)};"
-                marks += f" {p}tile[c] = {self._tile(agent, effect)};"
-            lines += self._each_cell(agent, effect, [marks])
+            tile = f"{p}tile[c] = {self._tile(agent, effect)};" if effect.write else ""
+            if effect.proxy in ir.CACHED:
+                marks = self.state.marks.inside(agent, effect)
+            else:
+                marks = f"{p}readers[c] = {p}readers[c] | {bit};"
+                if effect.write:
+                    marks = f"{p}writers[c] = {p}writers[c] | {bit};"
+                    marks += f" {self.state.written_map(bit)};"
+                marks += self.state.marks.outside(effect.write)
+            lines += self._each_cell(agent, effect, [f"{marks} {tile}"])
         return lines
 
     def _issue(self, agent: AgentLayout, operation: ir.Asynchronous) -> Lines:
@@ -229,7 +234,8 @@ class OperationText:
         piped = lane if queue is not None and queue.pipelined else None
         lines = self._resolve(agent, operation.effects)
         for effect in operation.effects:
-            check = self._check_proxy(effect)
+            check = self.state.marks.check(agent, effect, True)
+            check += self._check_proxy(agent, effect)
             if effect.write:
                 check += self._check_write(piped)
             else:
@@ -258,15 +264,15 @@ class OperationText:
             f"{p}flags[{field}] = {flags}; {p}held[{field}] = {self._tile(agent, effect)};",
         ]
 
-    def _check_proxy(self, effect: ir.Effect) -> Lines:
-        p = self.p
+    def _check_proxy(self, agent: AgentLayout, effect: ir.Effect) -> Lines:
+        p, marks = self.p, self.state.marks
         if effect.proxy is ir.Proxy.TENSORMAP:
             return [fail(f"{p}map[c] != 0", 304)]
         if effect.proxy is not ir.Proxy.ASYNC:
             return []
-        lines = [fail(f"{p}writers[c] != 0", 301)]
+        lines = [fail(f"{p}writers[c] != 0 || {marks.pending(agent, True)}", 301)]
         if effect.write and self.layout.program.policies.war_fence:
-            lines.append(fail(f"{p}readers[c] != 0", 302))
+            lines.append(fail(f"{p}readers[c] != 0 || {marks.pending(agent, False)}", 302))
         return lines
 
     def _fence(self, agent: AgentLayout, fence: ir.Fence) -> Lines:
@@ -288,7 +294,7 @@ class OperationText:
         """Runs of cells that the fence covers, and whether the fence is near to their proxy."""
         near: dict[int, bool] = {}
         for buffer in self.layout.program.buffers:
-            if fence.spaces and buffer.space not in fence.spaces:
+            if not self.state.marks.covers(agent, fence, buffer):
                 continue
             base = self.layout.storage_base[buffer.storage or buffer.name] + buffer.offset
             close = buffer.space is ir.Space.GLOBAL or buffer.cta == agent.role.cta
@@ -307,6 +313,8 @@ class OperationText:
         path = near and self.layout.program.policies.fence_rule == "path"
         if kind is ir.FenceKind.TENSORMAP_ACQUIRE:
             return f"if :: {p}map[c] == RELEASED -> {p}map[c] = 0 :: else fi"
+        if kind in (*ir.CACHED_FENCES, ir.FenceKind.ASYNC_ACQUIRE):
+            return self.state.marks.fence(agent, kind, 0)
         kept = 0
         if not path:
             everybody = (self.layout.engine_bit << 1) - 1
@@ -315,7 +323,9 @@ class OperationText:
             left = f"{p}map[c] & {kept}"
             released = f"{p}map[c] = (({left}) == 0 -> RELEASED : {left})"
             return f"if :: {p}map[c] != 0 && {p}map[c] != RELEASED -> {released} :: else fi"
-        return f"{p}writers[c] = {p}writers[c] & {kept}; {p}readers[c] = {p}readers[c] & {kept}"
+        marks = self.state.marks.fence(agent, kind, kept)
+        rest = [f"{p}{name}[c] = {p}{name}[c] & {kept}" for name in ("writers", "readers")]
+        return "; ".join([marks, *rest])
 
     # -------------------------------------------------------------------------- barriers
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from titan.export.names import (
     AgentScope,
@@ -26,6 +27,9 @@ from titan.export.names import (
     flatten,
 )
 from titan.sync import program as ir
+
+if TYPE_CHECKING:
+    from titan.export.promela_marks import Marks
 
 OUT_OF_CAPACITY = 1
 RULES = (
@@ -48,6 +52,7 @@ RULES = (
     302,
     303,
     304,
+    307,
 )
 ALL_FAULTS = (OUT_OF_CAPACITY, *RULES)
 AGENTS_MAX = 30
@@ -191,8 +196,8 @@ def _bases(arrays: Iterable[tuple[str, int]]) -> dict[str, int]:
 class State:
     """Declarations, first values, and everything that concerns flights."""
 
-    def __init__(self, layout: Layout) -> None:
-        self.layout, self.p = layout, layout.prefix
+    def __init__(self, layout: Layout, marks: Marks) -> None:
+        self.layout, self.p, self.marks = layout, layout.prefix, marks
 
     def declarations(self) -> list[str]:
         layout, p = self.layout, self.p
@@ -214,6 +219,7 @@ class State:
             lines += [
                 f"int {p}{name}[{layout.cells}];" for name in ("tile", "writers", "readers", "map")
             ]
+            lines += self.marks.declarations()
         if layout.pools:
             lines.append(f"int {p}pool[{len(layout.pools)}];")
         if layout.lanes:
@@ -363,7 +369,9 @@ class State:
     def finish(self) -> list[str]:
         """Engine step on slot `chosen`."""
         p, layout = self.p, self.layout
-        lines = [f"slot = {p}chosen;", "if", f":: {p}reads == 1 -> {p}reading[slot] = 0"]
+        lines = [f"slot = {p}chosen;", "if", f":: {p}reads == 1 ->"]
+        lines += indent(self._reads_over())
+        lines += [f"  {p}reading[slot] = 0"]
         lines += [":: else ->", *indent(self._effects_of_finish())]
         for j in range(layout.completions_max):
             lines += indent(self._complete(f"slot * {layout.completions_max} + {j}"))
@@ -388,15 +396,27 @@ class State:
         at = f"slot * {size} + j"
         write = f"{p}tile[c] = {p}held[{at}]"
         generic = f"{p}writers[c] = {p}writers[c] | {bit}; {self.written_map(bit)}"
+        wrote, read = f"{self.marks.outside(True)} skip", f"{self.marks.outside(False)} skip"
         return [
             f"if :: {p}chunks[slot] == 1 -> for (j : 0 .. {size - 1}) {{",
             f"  for (c : {p}low[{at}] .. {p}low[{at}] + {p}length[{at}] - 1) {{",
-            f"    if :: ({p}flags[{at}] & 3) == 3 -> {write}; {generic}",
-            f"       :: ({p}flags[{at}] & 3) == 1 -> {write}",
-            f"       :: ({p}flags[{at}] & 3) == 2 -> {p}readers[c] = {p}readers[c] | {bit}",
+            f"    if :: ({p}flags[{at}] & 3) == 3 -> {write}; {generic}; {wrote}",
+            f"       :: ({p}flags[{at}] & 3) == 1 -> {write}; {wrote}",
+            f"       :: ({p}flags[{at}] & 3) == 2 -> {p}readers[c] = {p}readers[c] | {bit}; {read}",
+            f"       :: ({p}flags[{at}] & 3) == 0 && {p}reading[slot] == 1 -> {read}",
             "       :: else fi } }",
             ":: else fi; j = 0; c = 0;",
         ]
+
+    def _reads_over(self) -> list[str]:
+        """Reads through other proxies are over: their completion has its implicit fence."""
+        if not self.marks.cached:
+            return []
+        p, size = self.p, self.layout.effects_max
+        at = f"slot * {size} + j"
+        cells = f"for (c : {p}low[{at}] .. {p}low[{at}] + {p}length[{at}] - 1)"
+        inner = f"if :: ({p}flags[{at}] & 3) == 0 -> {self.marks.outside(False)} skip :: else fi"
+        return [f"for (j : 0 .. {size - 1}) {{ {cells} {{ {inner} }} }}; j = 0; c = 0;"]
 
     def written_map(self, bit: int) -> str:
         """Whoever has written cell `c` has to release it for the tensor map proxy."""

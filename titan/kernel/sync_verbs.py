@@ -6,7 +6,7 @@ from titan.diagnostics.wording import quoted
 from titan.kernel.clause import Clause
 from titan.kernel.context import Context
 from titan.kernel.scope import Ref, Scope
-from titan.kernel.table import FENCES
+from titan.kernel.table import FENCES as WORDS
 from titan.source.tree import Node, Scalar, Sequence
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO, Constant, Expression, binary
@@ -19,6 +19,9 @@ _PROXIES = {
     "cp_async": ir.Proxy.GENERIC,
     "lds_dma": ir.Proxy.GENERIC,
 }
+# The enumeration has the order of the words.
+FENCES = dict(zip(WORDS, ir.FenceKind, strict=True))
+_FIXED_SPACES = (ir.FenceKind.ASYNC_RELEASE, ir.FenceKind.ASYNC_ACQUIRE)
 _WRITING = ("bulk_load", "cp_async", "lds_dma", "store")
 
 
@@ -185,7 +188,6 @@ class SyncVerbs:
 
     def fence(self, clause: Clause, scope: Scope) -> list[ir.Operation]:
         del scope
-        kinds = dict(zip(FENCES, ir.FenceKind, strict=True))
         word = self.reader.choice(clause.objects[0], FENCES, "the fence")
         spaces = [
             self.reader.choice(node, [space.value for space in ir.Space], "a space")
@@ -193,23 +195,46 @@ class SyncVerbs:
         ]
         if word is None or None in spaces:
             return []
+        if spaces and FENCES[word] in _FIXED_SPACES:
+            headline = f"the spaces of the fence {quoted(word)} are fixed"
+            self.reader.error("TTN017", headline, clause.option_spans["spaces"])
         named = tuple(ir.Space(space) for space in spaces if space is not None)
-        return [ir.Fence(kinds[word], named, span=clause.span)]
+        return [ir.Fence(FENCES[word], named, span=clause.span)]
 
     # Memory
 
     def access(self, clause: Clause, scope: Scope) -> list[ir.Operation]:
         """`load`, `store` and `access`."""
         verb = clause.verb.name
-        generic = ir.Proxy.GENERIC
+        proxy = ir.Proxy(self.context.word(clause, "proxy", "generic"))
         effects: list[ir.Effect] = []
         if verb == "access":
             self._no_objects(clause)
-            effects += self._effects(clause, clause.get("reads"), scope, False, generic)
-            effects += self._effects(clause, clause.get("writes"), scope, True, generic)
+            effects += self._effects(clause, clause.get("reads"), scope, False, proxy)
+            effects += self._effects(clause, clause.get("writes"), scope, True, proxy)
         for node in clause.objects if verb != "access" else ():
-            effects += self._effects(clause, node, scope, verb == "store", generic)
+            effects += self._effects(clause, node, scope, verb == "store", proxy)
+        if not self._cached_as_it_can_be(clause, proxy, effects):
+            return []
         return [ir.Access(tuple(effects), span=clause.span, label=verb)] if effects else []
+
+    def _cached_as_it_can_be(
+        self, clause: Clause, proxy: ir.Proxy, effects: list[ir.Effect]
+    ) -> bool:
+        """Only the surface proxy writes, and cached proxies lead to global memory alone."""
+        if proxy not in ir.CACHED:
+            return True
+        span = clause.option_spans["proxy"]
+        for effect in effects:
+            name = effect.buffer.partition("@")[0]
+            if effect.write and proxy is not ir.Proxy.SURFACE:
+                self.reader.error("TTN017", f"nothing is written through the {proxy} proxy", span)
+                return False
+            if self.context.declared.buffers[name].space is not ir.Space.GLOBAL:
+                headline = f"the {proxy} proxy leads to global memory, and {quoted(name)} is not"
+                self.reader.error("TTN017", headline, span)
+                return False
+        return True
 
     def asynchronous(self, clause: Clause, scope: Scope) -> list[ir.Operation]:
         """`async`, `bulk_load`, `bulk_store`, `mma`, `cp_async` and `lds_dma`."""
@@ -314,7 +339,7 @@ class SyncVerbs:
             self.context.wrong_kind(ref, (BUFFER,))
             return []
         space = self.context.declared.buffers[ref.name].space
-        if space not in (ir.Space.SHARED, ir.Space.GLOBAL):
+        if space not in (ir.Space.SHARED, ir.Space.GLOBAL) and proxy not in ir.CACHED:
             proxy = ir.Proxy.GENERIC  # tensor memory and registers have one path only
         tile = ref.tile
         if tile is None and clause.get("tile") is not None:

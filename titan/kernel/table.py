@@ -309,6 +309,9 @@ _THEN = Key("then", Form.BLOCK, "statements where it holds")
 _ELSE = Key("else", Form.BLOCK, "statements where it does not hold")
 WHEN = Key("when", Form.CONDITION, "the statement is executed where this holds")
 
+_PROXY = Key(
+    "proxy", Form.WORD, "how it reaches memory", ("generic", "constant", "texture", "surface")
+)
 VERBS: tuple[Verb, ...] = (
     Verb(
         "for",
@@ -398,13 +401,13 @@ VERBS: tuple[Verb, ...] = (
         (Key("bytes", Form.EXPRESSION, "bytes that are expected", required=True),),
     ),
     Verb("sync", "synchronise at a named barrier", Form.REFERENCES, (_THREADS, _ORDER)),
-    Verb("load", "generic reads", Form.MEMORY, (_TILE,)),
-    Verb("store", "generic writes", Form.MEMORY, (_TILE,)),
+    Verb("load", "reads of the agent itself", Form.MEMORY, (_TILE, _PROXY)),
+    Verb("store", "writes of the agent itself", Form.MEMORY, (_TILE, _PROXY)),
     Verb(
         "access",
-        "generic reads and writes of one instruction",
+        "reads and writes of one instruction",
         Form.MEMORY,
-        (_READS, _WRITES, _TILE),
+        (_READS, _WRITES, _TILE, _PROXY),
         needs_object=False,
     ),
     Verb(
@@ -458,4 +461,14 @@ VERBS: tuple[Verb, ...] = (
     Verb("give", "give back to a pool", Form.REFERENCES, (_AMOUNT,)),
 )
 VERB_OF = {verb.name: verb for verb in VERBS}
-FENCES = ("async", "tensormap_release", "tensormap_acquire", "barrier_init")
+FENCES = (
+    "async",
+    "async_release",
+    "async_acquire",
+    "tensormap_release",
+    "tensormap_acquire",
+    "barrier_init",
+    "constant",
+    "texture",
+    "surface",
+)

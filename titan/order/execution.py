@@ -44,6 +44,7 @@ class Execution(RunState):
         """One step of an engine. Raises FaultError."""
         self.steps.append(Step(actor, flight.agent, flight.ordinal))
         if actor is Actor.READS:
+            self._have_read(flight)
             flight.reading = False
         else:
             self._finish_chunk(flight)
@@ -149,6 +150,8 @@ class Execution(RunState):
         piped = queue if queue is not None and queue.declaration.pipelined else None
         for touch in instance.touches:
             cell = self.cells[touch.cell]
+            if cell.trails.live:
+                self._check_cached(agent, instance, touch, cell)
             if isinstance(instance.operation, ir.Asynchronous):
                 self._check_proxy(agent, instance, touch, cell)
             held = cell.tile
@@ -172,13 +175,35 @@ class Execution(RunState):
         self.observer.access(agent, instance)
         for touch in instance.touches:
             cell = self.cells[touch.cell]
+            proxy = touch.proxy if touch.proxy in ir.CACHED else ir.Proxy.GENERIC
+            self._note(touch, cell, proxy, agent)
             if touch.write:
                 cell.tile = OTHER if touch.tile is None else touch.tile
+            if proxy is not ir.Proxy.GENERIC:
+                continue
+            if touch.write:
                 cell.writers.add(agent)
                 cell.authors.add(agent)
                 cell.released = False
             else:
                 cell.readers.add(agent)
+
+    def _note(self, touch: Touch, cell: CellTable, proxy: ir.Proxy, agent: int) -> None:
+        """Keep the access in mind where a cached proxy reaches the cell; -1: an engine's."""
+        if touch.cell in self.layout.cached:
+            cta = self.layout.ctas[agent] if agent != ENGINE else -1
+            cell.trails.note(proxy, cta, agent, touch.write)
+
+    def _check_cached(self, agent: int, instance: Instance, touch: Touch, cell: CellTable) -> None:
+        """Of two accesses of different proxies, one of them cached, both proxies are fenced."""
+        asynchronous = isinstance(instance.operation, ir.Asynchronous)
+        proxy = touch.proxy if asynchronous or touch.proxy in ir.CACHED else ir.Proxy.GENERIC
+        places = {self.layout.ctas[agent]}
+        if proxy is ir.Proxy.ASYNC:
+            places |= {self.layout.homes.get(touch.cell[0], self.layout.ctas[agent])}
+        if cell.trails.unseen(proxy, places, touch.write):
+            kind = FaultKind.MISSING_CACHED_FENCE
+            raise FaultError(fence_fault(kind, agent, instance, touch.cell))
 
     def _check_proxy(self, agent: int, instance: Instance, touch: Touch, cell: CellTable) -> None:
         """Generic accesses must be fenced before another proxy uses the same memory."""
@@ -186,8 +211,9 @@ class Execution(RunState):
         name = touch.cell
         kind = None
         if proxy is ir.Proxy.ASYNC:
-            war = self.layout.program.policies.war_fence and cell.readers
-            if cell.writers:
+            unread = cell.readers or any(cell.trails.pending(agent, w) for w in (True, False))
+            war = self.layout.program.policies.war_fence and unread
+            if cell.writers or cell.trails.pending(agent, True):
                 kind = FaultKind.MISSING_FENCE
             elif touch.write and war:
                 kind = FaultKind.MISSING_FENCE_WAR
@@ -286,8 +312,11 @@ class Execution(RunState):
 
     def _land(self, flight: Flight) -> None:
         """The effects of a flight on memory when it ends."""
+        self._have_read(flight)
         for touch in flight.instance.touches:
             cell = self.cells[touch.cell]
+            if touch.write or touch.proxy is ir.Proxy.GENERIC:
+                self._note(touch, cell, touch.proxy, ENGINE)
             if touch.write:
                 cell.tile = OTHER if touch.tile is None else touch.tile
                 if touch.proxy is ir.Proxy.GENERIC:
@@ -300,6 +329,12 @@ class Execution(RunState):
             cell = self.cells[touch.cell]
             cell.holders = [holder for holder in cell.holders if holder[0] is not flight]
 
+    def _have_read(self, flight: Flight) -> None:
+        """The engine's reads through other proxies are over, if they were not before."""
+        for touch in flight.instance.touches if flight.reading else ():
+            if not touch.write and touch.proxy is not ir.Proxy.GENERIC:
+                self._note(touch, self.cells[touch.cell], touch.proxy, ENGINE)
+
     def _fence(self, agent: int, instance: Instance, operation: ir.Fence) -> None:
         self.observer.fenced(agent, instance)
         if operation.kind is ir.FenceKind.BARRIER_INIT:
@@ -310,20 +345,44 @@ class Execution(RunState):
         path = self.layout.program.policies.fence_rule == "path"
         cta = self.layout.ctas[agent]
         for name, cell in self.cells.items():
-            if not (cell.writers or cell.readers or cell.authors or cell.released):
+            trails = cell.trails
+            marked = cell.writers or cell.readers or cell.authors or cell.released
+            if not (marked or trails.live or trails.handed):
                 continue
             covered, near = self.layout.fence_covers(operation, name, cta)
-            if not covered:
-                continue
-            everyone = path and near
-            if operation.kind is ir.FenceKind.ASYNC:
-                for marks in (cell.writers, cell.readers):
-                    marks.difference_update(list(marks) if everyone else (agent, ENGINE))
-            elif operation.kind is ir.FenceKind.TENSORMAP_ACQUIRE:
+            if covered:
+                self._fence_cell(cell, operation.kind, agent, path and near)
+
+    def _fence_cell(self, cell: CellTable, kind: ir.FenceKind, agent: int, everyone: bool) -> None:
+        """A fence on one cell, for the agent's own accesses and engines' or for everyone's."""
+        cta = self.layout.ctas[agent]
+        gone = {agent, ENGINE}
+        if everyone:
+            gone |= cell.writers | cell.readers | cell.authors
+            gone |= {author for author, _ in cell.trails.handed}
+        match kind:
+            case ir.FenceKind.ASYNC:
+                cell.writers -= gone
+                cell.readers -= gone
+                cell.trails.settle(gone)
+                cell.trails.fence(ir.Proxy.ASYNC, cta)
+            case ir.FenceKind.ASYNC_RELEASE:
+                cell.trails.release(cell.writers & gone, cell.readers & gone)
+                cell.writers -= gone
+                cell.readers -= gone
+            case ir.FenceKind.ASYNC_ACQUIRE:
+                cell.trails.acquire(agent)
+            case ir.FenceKind.TENSORMAP_ACQUIRE:
                 cell.released = False
-            elif cell.authors:
-                cell.authors -= set(cell.authors) if everyone else {agent, ENGINE}
-                cell.released = not cell.authors
+            case ir.FenceKind.TENSORMAP_RELEASE:
+                if cell.authors:
+                    cell.authors -= gone
+                    cell.released = not cell.authors
+            case _:
+                left = cell.trails.fence(ir.CACHED_FENCES[kind], cta)
+                if left:
+                    cell.authors |= left
+                    cell.released = False
 
     # ---------------------------------------------------------------------- mbarriers
 

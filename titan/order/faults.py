@@ -57,6 +57,8 @@ def fence_fault(kind: FaultKind, agent: int, instance: Instance, cell: Cell) -> 
         "fence before this asynchronous write",
         FaultKind.MISSING_TENSORMAP_FENCE: f"the tensor map in {text} was written and is used "
         "without a tensormap fence",
+        FaultKind.MISSING_CACHED_FENCE: f"{text} was accessed through another proxy without the "
+        "fences of both proxies before this access",
     }
     return Fault(kind, messages[kind], (agent,), (instance.operation,), cell[0])
 

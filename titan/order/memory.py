@@ -15,11 +15,12 @@ and some acquire after that release, before x.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
+from titan.order.cached import CachedRules
 from titan.order.clocks import Clocks, Moment
 from titan.order.faults import fence_fault, in_flight_fault, race_fault
+from titan.order.fences import Fences, Stage
 from titan.order.findings import Findings, Plan, Weight, bounds_of, name_of, up_to, with_event
 from titan.order.tables import Flight, Layout
 from titan.order.unfolding import Cell, Instance, Touch
@@ -49,16 +50,6 @@ class CellTrack:
     engine_reads: list[Flight] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class FenceLine:
-    """The fences of one agent, one kind and one choice of spaces, in order."""
-
-    operation: ir.Fence
-    cta: int
-    indices: list[int] = field(default_factory=list)
-    moments: list[Moment] = field(default_factory=list)
-
-
 class MemoryRules:
     """Hears accesses, issues and fences; adds findings."""
 
@@ -67,8 +58,8 @@ class MemoryRules:
         self._layout = layout
         self._findings = findings
         self._cells: dict[Cell, CellTrack] = {cell: CellTrack() for cell in layout.tiles}
-        self._lines: dict[tuple[int, ir.FenceKind], dict[tuple[ir.Space, ...], FenceLine]] = {}
-        self._covers: dict[tuple[tuple[ir.Space, ...], Cell, int], tuple[bool, bool]] = {}
+        self._fences = Fences(clocks, layout)
+        self._cached = CachedRules(clocks, layout, self._fences)
         policies = layout.program.policies
         self._path_rule = policies.fence_rule == "path"
         self._war_fence = policies.war_fence
@@ -78,27 +69,34 @@ class MemoryRules:
     def access(self, at: Moment, instance: Instance) -> None:
         """A synchronous access at its instant."""
         for touch in instance.touches:
+            self._check_cached(at, instance, touch, None)
             self._compare(at, instance, touch, None)
         for touch in instance.touches:
             cell = self._cells[touch.cell]
             past = Past(at, instance, touch.write)
+            generic = touch.proxy not in ir.CACHED
+            self._cached.note(at, touch, None)
             if touch.write:
                 self._record_write(cell, past, at)
-                cell.generic_writes[at.agent] = at
+                if generic:
+                    cell.generic_writes[at.agent] = at
             else:
                 self._record_read(cell, past)
-                cell.generic_reads[at.agent] = at
+                if generic:
+                    cell.generic_reads[at.agent] = at
 
     def issue(self, at: Moment, flight: Flight) -> None:
         """An asynchronous operation at the instant of its issue."""
         instance = flight.instance
         for touch in instance.touches:
+            self._check_cached(at, instance, touch, flight)
             self._check_proxy(at, flight, touch)
             self._compare(at, instance, touch, flight)
         for touch in instance.touches:
             cell = self._cells[touch.cell]
             past = Past(at, instance, touch.write, flight)
             generic = touch.proxy is ir.Proxy.GENERIC
+            self._cached.note(at, touch, flight)
             if touch.write:
                 self._record_write(cell, past, at)
                 if generic:
@@ -215,51 +213,7 @@ class MemoryRules:
 
     def fence(self, at: Moment, operation: ir.Fence) -> None:
         """A proxy fence at its instant."""
-        lines = self._lines.setdefault((at.agent, operation.kind), {})
-        line = lines.get(operation.spaces)
-        if line is None:
-            line = FenceLine(operation, self._layout.ctas[at.agent])
-            lines[operation.spaces] = line
-        line.indices.append(at.index)
-        line.moments.append(at)
-
-    def _covered(self, line: FenceLine, cell: Cell) -> tuple[bool, bool]:
-        key = (line.operation.spaces, cell, line.cta)
-        answer = self._covers.get(key)
-        if answer is None:
-            answer = self._layout.fence_covers(line.operation, cell, line.cta)
-            self._covers[key] = answer
-        return answer
-
-    def _own_fence(
-        self, kind: ir.FenceKind, agent: int, index: int, cell: Cell, at: Moment, seen: bool
-    ) -> bool:
-        """Whether the agent fenced the cell after its event `index` and before the moment."""
-        for line in self._lines.get((agent, kind), {}).values():
-            place = bisect_right(line.indices, index)
-            if (
-                place < len(line.indices)
-                and self._covered(line, cell)[0]
-                and self._clocks.before(agent, line.indices[place], at, seen)
-            ):
-                return True
-        return False
-
-    def _last_fences(
-        self, kind: ir.FenceKind, cell: Cell, at: Moment, near_only: bool, seen: bool = False
-    ) -> list[Moment]:
-        """For each agent its last covering fence before the moment."""
-        result = []
-        for agent in range(self._clocks.count):
-            for line in self._lines.get((agent, kind), {}).values():
-                covered, near = self._covered(line, cell)
-                if not covered or (near_only and not near):
-                    continue
-                known = at.index if agent == at.agent else (at.seen if seen else at.clock)[agent]
-                place = bisect_left(line.indices, known)
-                if place:
-                    result.append(line.moments[place - 1])
-        return result
+        self._fences.add(at, operation)
 
     def _agent_mark_cleared(
         self,
@@ -270,18 +224,18 @@ class MemoryRules:
         at: Moment,
         seen: bool = False,
     ) -> bool:
-        if self._own_fence(kind, agent, index, cell, at, seen):
+        if self._fences.own(kind, agent, index, cell, at, seen):
             return True
         return self._path_rule and any(
             self._clocks.before(agent, index, fence, seen)
-            for fence in self._last_fences(kind, cell, at, True, seen)
+            for fence in self._fences.last(kind, cell, at, True, seen)
         )
 
     def _engine_mark_cleared(
         self, kind: ir.FenceKind, flight: Flight, cell: Cell, at: Moment
     ) -> bool:
         return any(
-            self._clocks.over(flight, fence) for fence in self._last_fences(kind, cell, at, False)
+            self._clocks.over(flight, fence) for fence in self._fences.last(kind, cell, at, False)
         )
 
     def _check_proxy(self, at: Moment, flight: Flight, touch: Touch) -> None:
@@ -318,18 +272,68 @@ class MemoryRules:
     ) -> None:
         fence = ir.FenceKind.ASYNC
         for agent, mark in marks.items():
-            if not self._agent_mark_cleared(fence, agent, mark.index, touch.cell, at):
+            if not self._let_in(agent, mark, touch.cell, at, False):
                 self._unfenced(kind, at, flight, touch, None)
-            elif self._clocks.weak and not self._agent_mark_cleared(
-                fence, agent, mark.index, touch.cell, at, seen=True
-            ):
+            elif self._clocks.weak and not self._let_in(agent, mark, touch.cell, at, True):
                 instance = self._layout.agents[agent].instances[mark.index]
                 self._weak(Past(mark, instance, True), at, flight.instance, touch.cell)
         for engine in engines:
             if engine.agent == at.agent and engine.group == 0 and engine.queue is not None:
                 continue  # its group is still open: it cannot end before this issue
-            if not self._engine_mark_cleared(fence, engine, touch.cell, at):
+            if not self._engine_mark_cleared(fence, engine, touch.cell, at) and not (
+                self._handed_on(None, engine, touch.cell, at)
+            ):
                 self._unfenced(kind, at, flight, touch, engine)
+
+    def _let_in(self, agent: int, mark: Moment, cell: Cell, at: Moment, seen: bool) -> bool:
+        """Whether an agent's generic access is fenced for an asynchronous one of agent `at`."""
+        fence = ir.FenceKind.ASYNC
+        return self._agent_mark_cleared(
+            fence, agent, mark.index, cell, at, seen
+        ) or self._handed_on(mark, None, cell, at, seen)
+
+    def _handed_on(
+        self,
+        mark: Moment | None,
+        engine: Flight | None,
+        cell: Cell,
+        at: Moment,
+        seen: bool = False,
+    ) -> bool:
+        """Whether it was released one way, and acquired by the agent that issues."""
+        who = None if mark is None or self._path_rule else (mark.agent,)
+        stages: list[Stage] = [
+            (ir.FenceKind.ASYNC_RELEASE, who),
+            (ir.FenceKind.ASYNC_ACQUIRE, (at.agent,)),
+        ]
+
+        def after(moment: Moment) -> bool:
+            if mark is not None:
+                return self._clocks.before(mark.agent, mark.index, moment, seen)
+            return engine is not None and self._clocks.over(engine, moment)
+
+        return self._fences.lead(stages, cell, at, after, seen)
+
+    def _check_cached(
+        self, at: Moment, instance: Instance, touch: Touch, flight: Flight | None
+    ) -> None:
+        """Accesses of which one goes through a cached proxy."""
+        for kind, old, unordered in self._cached.unseen(at, touch, flight):
+            if unordered:
+                fault = fence_fault(kind, at.agent, instance, touch.cell)
+                plan = Plan(bounds_of(self._clocks, at), last=at.agent)
+                late = [] if old.flight is None else [self._late(at, old.flight)]
+                self._findings.add(Weight.FAULT, fault, plan, *late)
+            else:
+                other = self._layout.agents[old.moment.agent].instances[old.moment.index]
+                past = Past(old.moment, other, old.write, old.flight)
+                self._weak(past, at, instance, touch.cell)
+
+    def _late(self, at: Moment, engine: Flight) -> Plan:
+        """The engine ends at the last moment before the access."""
+        issue = self._clocks.flights[engine].issue
+        bounds = with_event(bounds_of(self._clocks, at, issue), issue.agent, issue.index)
+        return Plan(up_to(bounds, at.agent, at.index), land=[name_of(engine)], last=at.agent)
 
     def _map_published(self, cell: CellTrack, name: Cell, at: Moment, seen: bool = False) -> bool:
         """Whether each who wrote has released, and an acquire after that is before the moment.
@@ -337,7 +341,7 @@ class MemoryRules:
         One acquire each suffices: whichever release is the last of a run, one follows it.
         """
         release = ir.FenceKind.TENSORMAP_RELEASE
-        acquires = self._last_fences(ir.FenceKind.TENSORMAP_ACQUIRE, name, at, False, seen)
+        acquires = self._fences.last(ir.FenceKind.TENSORMAP_ACQUIRE, name, at, False, seen)
         written = cell.engine_write
         if written is not None and not any(
             self._engine_mark_cleared(release, written, name, acquire) for acquire in acquires
@@ -357,10 +361,7 @@ class MemoryRules:
         fault = fence_fault(kind, at.agent, flight.instance, touch.cell)
         plan = Plan(bounds_of(self._clocks, at), last=at.agent)
         if engine is not None:
-            issue = self._clocks.flights[engine].issue
-            bounds = with_event(bounds_of(self._clocks, at, issue), issue.agent, issue.index)
-            late = Plan(up_to(bounds, at.agent, at.index), land=[name_of(engine)], last=at.agent)
-            self._findings.add(Weight.FAULT, fault, plan, late)
+            self._findings.add(Weight.FAULT, fault, plan, self._late(at, engine))
             return
         self._findings.add(Weight.FAULT, fault, plan)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from titan.order.trails import Trails
 from titan.order.unfolding import AgentProgram, Cell, Instance, Key, Unfolder, cells_of
 from titan.sync import program as ir
 
@@ -106,6 +107,7 @@ class CellTable:
     readers: set[int] = field(default_factory=set)
     authors: set[int] = field(default_factory=set)
     released: bool = False
+    trails: Trails = field(default_factory=Trails)
     holders: list[tuple[Flight, bool, int | None]] = field(default_factory=list)
 
 
@@ -136,14 +138,24 @@ class Layout:
                     self.spaces.setdefault(cell, {})[buffer.space] = None
                     if cell not in self.tiles or buffer.initial is not None:
                         self.tiles[cell] = UNDEFINED if buffer.initial is None else buffer.initial
+        self.cached = {
+            touch.cell
+            for agent in self.agents
+            for instance in agent.instances
+            for touch in instance.touches
+            if touch.proxy in ir.CACHED
+        }
         self.barrier_ctas = {barrier.name: barrier.cta for barrier in self.program.barriers}
 
     def fence_covers(self, fence: ir.Fence, cell: Cell, cta: int) -> tuple[bool, bool]:
         """Whether a fence covers the cell, and whether it is executed near to it."""
-        spaces = fence.spaces or tuple(ir.Space)
+        one_way = fence.kind in (ir.FenceKind.ASYNC_RELEASE, ir.FenceKind.ASYNC_ACQUIRE)
+        spaces = (ir.Space.SHARED,) if one_way else fence.spaces or tuple(ir.Space)
         covered = near = False
         for buffer in self.covering[cell]:
             if buffer.space in spaces:
                 covered = True
                 near = near or buffer.space is ir.Space.GLOBAL or buffer.cta == cta
+        if fence.kind is ir.FenceKind.ASYNC_RELEASE:
+            return near, near  # of the own CTA only
         return covered, near

@@ -21,6 +21,8 @@ FORMS = (
     "async_shared_cluster",
     "async_global",
     "async_all",
+    "async_release",
+    "async_acquire",
     "tensormap_release",
     "tensormap_acquire",
     "barrier_init",
@@ -50,9 +52,13 @@ class FenceCosts:
 
 
 def form_name(kind: ir.FenceKind, spaces: tuple[ir.Space, ...], far: bool = False) -> str:
-    """The row of the table."""
+    """The row of the table. A fence that no target has is priced like one of all memory."""
+    if kind in ir.CACHED_FENCES:
+        return "async_all"
     if kind is not ir.FenceKind.ASYNC:
         return {
+            ir.FenceKind.ASYNC_RELEASE: "async_release",
+            ir.FenceKind.ASYNC_ACQUIRE: "async_acquire",
             ir.FenceKind.TENSORMAP_RELEASE: "tensormap_release",
             ir.FenceKind.TENSORMAP_ACQUIRE: "tensormap_acquire",
             ir.FenceKind.BARRIER_INIT: "barrier_init",

@@ -9,7 +9,11 @@ The rules (PTX "Async Proxy", "fence"; the reading of `titan/sync/memory_rules.p
 - a write of a tensor map, then its use: a release after the write, by who wrote (path rule: by
   any agent), then an acquire by any agent, then the use;
 - an initialised mbarrier, then its use by an engine or another CTA: the initialiser's own fence;
-- asynchronous access, then generic access: nothing but the completion, which has its own fence.
+- asynchronous access, then generic access: nothing but the completion, which has its own fence;
+- two accesses of which one goes through a cached proxy: `titan/proxy/cached.py`.
+
+A generic access before an asynchronous one is let in by the two halves of a one-way fence, too: a
+release in the place of the fence, then an acquire by the agent that issues.
 
 A demand is a pair with its alternatives. An alternative is a set of fences that must be there.
 """
@@ -17,12 +21,13 @@ A demand is a pair with its alternatives. An alternative is a set of fences that
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass, field
 
 from titan.order.tables import Flight, Layout
 from titan.order.unfolding import Cell
-from titan.proxy.graph import EffectGraph, MemoryEffect
+from titan.proxy.cached import CachedHistory, Stage
+from titan.proxy.graph import EffectGraph, MemoryEffect, NodeKind
 from titan.proxy.recording import Recording
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
@@ -92,6 +97,7 @@ class Demands:
             node = self._graph.nodes[number]
             self._lines.setdefault((node.agent, self._fence(number).kind), []).append(number)
         self._cells: dict[Cell, _CellHistory] = {}
+        self._cached = CachedHistory(recording)
         self._covering: dict[tuple[int, Cell, int], tuple[tuple[Choice, bool], ...]] = {}
         self._flight_ends = {flight: n for n, flight in recording.flights.items()}
 
@@ -112,17 +118,20 @@ class Demands:
                 group.append(effects[at + len(group)])
             at += len(group)
             for effect in group:
+                yield from self._cached_demands(effect)
                 yield from self._demands_of(effect)
             for effect in group:
+                self._cached.note(effect)
                 self._note(effect)
         if self._publishing:
             yield from self._publication()
 
     def _note(self, effect: MemoryEffect) -> None:
-        if effect.proxy is not ir.Proxy.GENERIC:
+        asynchronous = isinstance(effect.instance.operation, ir.Asynchronous)
+        other = effect.proxy is not ir.Proxy.GENERIC and asynchronous
+        if other or effect.proxy in ir.CACHED:
             return
         cell = self._cells.setdefault(effect.cell, _CellHistory())
-        asynchronous = isinstance(effect.instance.operation, ir.Asynchronous)
         if not asynchronous:
             (cell.writes if effect.write else cell.reads)[effect.agent] = effect.node
             return
@@ -209,7 +218,43 @@ class Demands:
         }
         if self._path_rule:
             found |= self._by_anyone(kind, mark, effect, True)
-        return frozenset(Alternative(frozenset({choice})) for choice in found)
+        alone = frozenset(Alternative(frozenset({choice})) for choice in found)
+        who = None if self._path_rule else (agent,)
+        return alone | self._handed_on(mark, effect, who)
+
+    def _handed_on(
+        self, mark: int, effect: MemoryEffect, who: Collection[int] | None
+    ) -> frozenset[Alternative]:
+        """A release half by one of the agents (None: any), an acquire half by who issues."""
+        release = (ir.FenceKind.ASYNC_RELEASE, who)
+        acquire = (ir.FenceKind.ASYNC_ACQUIRE, (effect.agent,))
+        return self._ways(mark, effect, (release, acquire))
+
+    def _ways(
+        self, first: int, effect: MemoryEffect, stages: tuple[Stage, ...]
+    ) -> frozenset[Alternative]:
+        """All ways from a node to the access through executed fences of these stages, in order.
+
+        Who waits for an engine's end sees what it did.
+        """
+        ways: set[tuple[int, frozenset[Choice]]] = {(first, frozenset())}
+        for kind, agents in stages:
+            ways = {
+                (number, choices | {choice})
+                for node, choices in ways
+                for number in self._of_all(kind, node, effect.node, True)
+                if agents is None or self._graph.nodes[number].agent in agents
+                for choice, _ in self._covers(number, effect.cell)
+            }
+        return frozenset(Alternative(choices) for _, choices in ways)
+
+    def _cached_demands(self, effect: MemoryEffect) -> Iterator[Demand]:
+        """Pairs with an access through a cached proxy."""
+        for asked in self._cached.asked(effect, self._path_rule):
+            found: frozenset[Alternative] = frozenset()
+            for way in asked.ways:
+                found |= self._ways(asked.first, effect, way)
+            yield Demand(asked.kind, asked.first, effect.node, effect.cell, effect.agent, found)
 
     def _by_anyone(
         self, kind: ir.FenceKind, mark: int, effect: MemoryEffect, near_only: bool
@@ -228,14 +273,16 @@ class Demands:
             for number in line if found is kind else ():
                 if number >= before:
                     break
-                if self._graph.before(mark, number, visible) and self._graph.before(
+                seen = visible and self._graph.nodes[mark].kind is NodeKind.OPERATION
+                if self._graph.before(mark, number, seen) and self._graph.before(
                     number, before, visible
                 ):
                     yield number
 
     def _after_engine(self, end: int, effect: MemoryEffect) -> frozenset[Alternative]:
         found = self._by_anyone(ir.FenceKind.ASYNC, end, effect, False)
-        return frozenset(Alternative(frozenset({choice})) for choice in found)
+        alone = frozenset(Alternative(frozenset({choice})) for choice in found)
+        return alone | self._handed_on(end, effect, None)
 
     def _map_demands(self, effect: MemoryEffect, cell: _CellHistory) -> Iterator[Demand]:
         """Each who wrote the map releases it; whoever does so last, an acquire follows."""

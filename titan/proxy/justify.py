@@ -95,6 +95,7 @@ def describe(graph: EffectGraph, demand: Demand, policies: ir.Policies) -> Unjus
         FaultKind.MISSING_FENCE_WAR: ("the generic read of", "the asynchronous write of"),
         FaultKind.MISSING_TENSORMAP_FENCE: ("the write of the map", "the use of the map"),
         FaultKind.UNPUBLISHED_INIT: ("the initialisation of", "the use of"),
+        FaultKind.MISSING_CACHED_FENCE: ("the access of", "the access by another proxy to"),
     }[demand.kind]
     return Unjustified(
         demand.kind,
@@ -124,6 +125,11 @@ def _missing(graph: EffectGraph, demand: Demand, policies: ir.Policies) -> str:
         )
     if demand.kind is FaultKind.UNPUBLISHED_INIT:
         return f"no fence.mbarrier_init by {who} between the two"
+    if demand.kind is FaultKind.MISSING_CACHED_FENCE:
+        return (
+            "no fences of the proxies that are not generic, each in the CTA of its access, on the "
+            "path between the two"
+        )
     engine = graph.nodes[demand.first].agent < 0
     if engine:
         return "no proxy fence by any agent after the completion and before the access"

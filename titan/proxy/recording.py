@@ -51,6 +51,9 @@ class _Unfenced(Execution):
     def _check_proxy(self, agent: int, instance: Instance, touch: Touch, cell: CellTable) -> None:
         return
 
+    def _check_cached(self, agent: int, instance: Instance, touch: Touch, cell: CellTable) -> None:
+        return
+
     def _check_status(self, barrier: Mbarrier, agent: int, instance: Instance, far: bool) -> None:
         super()._check_status(barrier, agent, instance, False)
 
@@ -59,6 +62,11 @@ class _OrderOnly(MemoryRules):
     """Races and what is in flight, without the fences."""
 
     def _check_proxy(self, at: object, flight: Flight, touch: Touch) -> None:
+        return
+
+    def _check_cached(
+        self, at: object, instance: Instance, touch: Touch, flight: Flight | None
+    ) -> None:
         return
 
 

@@ -261,11 +261,14 @@ class Machine(BarrierRules):
         operation = doing.operation
         assert isinstance(operation, ir.Asynchronous)
         accesses: list[tuple[Cell, bool, int, ir.Proxy]] = []
+        effects: list[ir.Effect] = []
         for effect in operation.effects:
             cells, tile = self.resolve(draft, doing, effect, environment)
             accesses += [(cell, effect.write, tile, effect.proxy) for cell in cells]
-        for cell, write, tile, proxy in accesses:
-            self.check_proxy(draft, doing, cell, write, proxy)
+            effects += [effect] * len(cells)
+        for effect, (cell, write, tile, _) in zip(effects, accesses, strict=True):
+            self.check_cached(draft, doing, cell, effect)
+            self.check_proxy(draft, doing, cell, effect)
             if write:
                 self.check_write(draft, doing, cell, operation.queue)
             else:
@@ -350,6 +353,7 @@ class Machine(BarrierRules):
     def _finish(self, draft: Draft, flight: Flight, actor: Actor) -> tuple[Flight, ...]:
         """One engine step of a flight; returns what is left of it."""
         if actor is Actor.READS:
+            self._have_read(draft, flight)
             return (flight._replace(reading=False),)
         doing, last = self.origin(flight), flight.chunks == 1
         if last:
@@ -367,13 +371,22 @@ class Machine(BarrierRules):
 
     def _take_effect(self, draft: Draft, flight: Flight) -> None:
         """The writes of a finished operation are what the memory holds now."""
+        if flight.reading:
+            self._have_read(draft, flight)
         for cell, write, tile, proxy in flight.accesses:
             if write and proxy is ir.Proxy.GENERIC:
                 self.note_write(draft, cell, tile, ENGINE)
             elif write:
-                draft.cells[cell] = draft.cells[cell]._replace(tile=tile)
+                held = draft.cells[cell]._replace(tile=tile)
+                draft.cells[cell] = self.outside(held, cell, True)
             elif proxy is ir.Proxy.GENERIC:
                 self.note_read(draft, cell, ENGINE)
+
+    def _have_read(self, draft: Draft, flight: Flight) -> None:
+        """Reads through other proxies that are over: their completion has its implicit fence."""
+        for cell, write, _, proxy in flight.accesses:
+            if not write and proxy is not ir.Proxy.GENERIC:
+                draft.cells[cell] = self.outside(draft.cells[cell], cell, False)
 
     # ------------------------------------------------------------------- faults of a state
 

@@ -24,6 +24,12 @@ class Proxy(StrEnum):
     GENERIC = "generic"
     ASYNC = "async"
     TENSORMAP = "tensormap"
+    CONSTANT = "constant"
+    TEXTURE = "texture"
+    SURFACE = "surface"
+
+
+CACHED = (Proxy.CONSTANT, Proxy.TEXTURE, Proxy.SURFACE)  # a cache of each CTA stands in the path
 
 
 class Space(StrEnum):
@@ -46,10 +52,24 @@ class Scope(StrEnum):
 
 
 class FenceKind(StrEnum):
+    """`*_RELEASE` and `*_ACQUIRE` are the halves of a fence from generic to the proxy."""
+
     ASYNC = "proxy.async"
+    ASYNC_RELEASE = "proxy.async.release"
+    ASYNC_ACQUIRE = "proxy.async.acquire"
     TENSORMAP_RELEASE = "proxy.tensormap.release"
     TENSORMAP_ACQUIRE = "proxy.tensormap.acquire"
     BARRIER_INIT = "mbarrier_init"
+    CONSTANT = "proxy.constant"
+    TEXTURE = "proxy.texture"
+    SURFACE = "proxy.surface"
+
+
+CACHED_FENCES = {
+    FenceKind.CONSTANT: Proxy.CONSTANT,
+    FenceKind.TEXTURE: Proxy.TEXTURE,
+    FenceKind.SURFACE: Proxy.SURFACE,
+}
 
 
 class Until(StrEnum):
@@ -164,6 +184,7 @@ class Reference:
 class Effect:
     """One access to a buffer. `part` None means all parts of the stage.
 
+    A cached proxy (`CACHED`) reaches global memory by a cache of the CTA that makes the access.
     `tile` of a write is what the buffer holds afterwards; of a read, what the reader means to see.
     None: a write of something that nobody checks, a read that may see anything.
     """
@@ -209,6 +230,10 @@ class Asynchronous(Operation):
     queue: str | None = None
     completes: tuple[Completion, ...] = ()
     chunks: int = 1
+
+    def __post_init__(self) -> None:
+        if any(effect.proxy in CACHED for effect in self.effects):
+            raise ValueError("an asynchronous operation does not use a cached proxy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +347,10 @@ class BarrierWait(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Fence(Operation):
-    """A proxy fence. `spaces` empty means all spaces."""
+    """A proxy fence. `spaces` empty means all spaces; of no meaning where the kind fixes them.
+
+    `ASYNC_RELEASE` covers the shared memory of the own CTA, `ASYNC_ACQUIRE` that of the cluster.
+    """
 
     kind: FenceKind
     spaces: tuple[Space, ...] = ()

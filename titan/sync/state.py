@@ -7,6 +7,7 @@ from typing import NamedTuple, NoReturn
 
 from titan.sync import program as ir
 from titan.sync.fault import Fault, FaultKind
+from titan.sync.proxy_marks import NO_MARKS, ProxyMarks
 
 UNDEFINED = -(2**40)  # content of memory that nobody has written
 ANY_TILE = UNDEFINED + 1  # content written without a tile
@@ -78,6 +79,7 @@ class CellState(NamedTuple):
     readers: frozenset[int]
     authors: frozenset[int]
     released: bool
+    marks: ProxyMarks = NO_MARKS
 
 
 class QueueState(NamedTuple):

@@ -221,6 +221,7 @@ _WHAT = {
     "TTN302": "generic read, then asynchronous write",
     "TTN303": "initialisation, then use by an engine or another CTA",
     "TTN304": "write of the tensor map, then its use",
+    "TTN307": "accesses of which one goes through a cached proxy",
 }
 
 

@@ -18,9 +18,14 @@ from titan.sync import program as ir
 
 WORD_OF = {
     ir.FenceKind.ASYNC: "async",
+    ir.FenceKind.ASYNC_RELEASE: "async_release",
+    ir.FenceKind.ASYNC_ACQUIRE: "async_acquire",
     ir.FenceKind.TENSORMAP_RELEASE: "tensormap_release",
     ir.FenceKind.TENSORMAP_ACQUIRE: "tensormap_acquire",
     ir.FenceKind.BARRIER_INIT: "barrier_init",
+    ir.FenceKind.CONSTANT: "constant",
+    ir.FenceKind.TEXTURE: "texture",
+    ir.FenceKind.SURFACE: "surface",
 }
 KIND_OF = {word: kind for kind, word in WORD_OF.items()}
 _BLOCKS = ("do", "then", "else")

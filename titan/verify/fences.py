@@ -40,6 +40,7 @@ FENCE_FAULTS = {
     FaultKind.MISSING_FENCE_WAR,
     FaultKind.UNPUBLISHED_INIT,
     FaultKind.MISSING_TENSORMAP_FENCE,
+    FaultKind.MISSING_CACHED_FENCE,
 }
 _VARIANTS: tuple[tuple[ir.Space, ...], ...] = ((ir.Space.SHARED,), (ir.Space.GLOBAL,), ())
 
@@ -67,7 +68,11 @@ def load(text: str, path: str, options: Options) -> Loaded:
 
 
 def kinds_of(programs: tuple[ir.SyncProgram, ...]) -> tuple[ir.FenceKind, ...]:
-    """The kinds of fences that the programs can have a use for."""
+    """The kinds of fences that the programs can have a use for.
+
+    None of cached proxies: no target has them. No halves: a fence of the own shared memory does
+    what both do, and costs no more than the release.
+    """
     proxies: set[ir.Proxy] = set()
     inits = False
     for program in programs:

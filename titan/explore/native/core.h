@@ -43,8 +43,9 @@ enum {
     N_NAMED_WAIT, N_FENCE, N_TAKE, N_GIVE
 };
 
-enum { PROXY_GENERIC, PROXY_ASYNC, PROXY_TENSORMAP };
-enum { FENCE_ASYNC, FENCE_RELEASE, FENCE_ACQUIRE, FENCE_INIT };
+enum { PROXY_GENERIC, PROXY_ASYNC, PROXY_TENSORMAP, PROXY_CONSTANT, PROXY_TEXTURE, PROXY_SURFACE };
+enum { FENCE_ASYNC, FENCE_RELEASE, FENCE_ACQUIRE, FENCE_INIT, FENCE_CONSTANT, FENCE_TEXTURE,
+       FENCE_SURFACE, FENCE_ASYNC_RELEASE, FENCE_ASYNC_ACQUIRE };
 enum { FLAG_DROP = 1, FLAG_TOKEN = 2, FLAG_READ = 4 };
 enum { STEP_AGENT, STEP_READS, STEP_FINISH, STEP_DECIDE };
 
@@ -68,6 +69,7 @@ typedef struct { word ordered, grouped, pipelined, split; } queue_t;
 typedef struct { word role, member, threads, cta, entry; } agent_t;
 typedef struct { word first, agents, variables, queues, symmetric; } role_t;
 typedef struct { word cell, near; } cover_t;
+typedef struct { word cached, async; } domains_t; /* of a cell: domains by number */
 
 /* `per`: 0 a single number, 1 a number for every value of an outer variable. `base` is its place
  * among the fixed words: single [level, decided]; per [first instance, window x (level, decided)].
@@ -83,6 +85,7 @@ typedef struct {
     int32_t agents, roles, barriers, named, cells, pools, parameters, queues, classes;
     int32_t variables, flight_words, window, fixed_words, live_words, mask_words;
     int32_t off_barriers, off_named, off_cells, off_pools, off_known;
+    int32_t off_marks, mark_fields, domain_ctas; /* marks.c; no fields: no such marks */
     int32_t follows; /* whether it is followed who knows of which accesses (visible.c) */
     int32_t refuse_exit, path_rule, war_fence, assume_init, allow_unobserved;
     const word *code, *nodes, *effects, *completions, *buffers, *pieces, *cell, *barrier, *queue;
@@ -99,6 +102,9 @@ typedef struct {
     const word *tagged;                /* cells: whether some class shifts the tiles of the cell */
     const word *write_events;          /* cells: event or -1 */
     const word *read_events;           /* cells x agents: event or -1 */
+    const word *cell_domains;          /* cells: domains_t */
+    const word *domain;                /* proxies x CTAs: number of the domain or -1 */
+    const word *issuers;               /* one: agents that issue asynchronous accesses */
     const word *concerned;             /* agents: events that an access of theirs may rest on */
 } titan_program;
 
@@ -107,6 +113,11 @@ enum { B_STATUS, B_OWNER, B_EXPECTED, B_PENDING, B_BYTES, B_PHASE, B_TOKENS, B_O
        B_TELLING, B_TOLD, B_WORDS };
 enum { D_ARRIVED, D_EXPECTED, D_AGENTS, D_SYNCS, D_TELLING, D_TOLD, D_WORDS };
 enum { C_TILE, C_WRITERS, C_READERS, C_MAP, C_WORDS };
+
+/* Words of the marks of one cell, where the program has such (marks.c): by cached proxy the agents
+ * whose reads, writes are inside; domains that reads, writes outside have yet to enter; and, where
+ * there are one-way fences, by agent (the engines last) who has yet to acquire its reads, writes. */
+enum { M_READS, M_WRITES = 3, M_READS_OUTSIDE = 6, M_WRITES_OUTSIDE, M_RELEASED };
 
 /* C_MAP: the agents that have yet to release what they wrote of a tensor map, or this. */
 #define MAP_RELEASED ((word)-1)

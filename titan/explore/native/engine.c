@@ -95,6 +95,10 @@ static void do_fence(search_t *s, word *w, int agent, const node_t *node)
     for (int i = 0; i < node->effects; i++, cover++) {
         word *held = cell_at(s, w, cover->cell);
         int path = cover->near && p->path_rule;
+        if (p->mark_fields)
+            fence_marks(s, w, agent, node->x, cover->cell, path ? ~(word)0 : own);
+        if (node->x >= FENCE_CONSTANT)
+            continue; /* these act on nothing else */
         if (p->follows)
             fence_known(s, w, agent, node->x, cover->cell, path ? ~(word)0 : (word)1 << agent);
         if (node->x == FENCE_ASYNC) {
@@ -296,6 +300,8 @@ static word finish_effects(search_t *s, word *w, const node_t *node, const word 
                 cell_at(s, w, cell)[C_TILE] = kept_tile(s, cell, flight[F_VALUES + 2 * e + 1]);
             if (effect->proxy == PROXY_GENERIC)
                 mark_cell(s, w, cell, (int)effect->write, ENGINE_BIT);
+            else if (effect->write || flight[F_READING])
+                went_outside(s, w, cell, (int)effect->write);
             if (s->program->follows && effect->write) {
                 written(s, w, cell, -1);
                 landed |= write_event(s, cell);
@@ -368,12 +374,27 @@ static void retire(const search_t *s, word *region, word queue)
     }
 }
 
+/* Reads through other proxies are over: their completion has its implicit fence. */
+static void reads_outside(const search_t *s, word *w, const node_t *node, const word *flight)
+{
+    const effect_t *effect = (const effect_t *)s->program->effects + node->effect;
+    for (int e = 0; e < node->effects; e++, effect++) {
+        word first, end;
+        flight_place(s, flight, e, &first, &end);
+        for (word cell = first; cell < end && !effect->write; cell++)
+            if (effect->proxy != PROXY_GENERIC)
+                went_outside(s, w, cell, 0);
+    }
+}
+
 static int engine(search_t *s, word *w, int agent, int f, int actor)
 {
     word *region = agent_region(s, w, agent), *flight = flight_at(s, region, f);
     const node_t *node = node_at(s, flight[F_NODE]);
     word queue = node->x;
     if (actor == STEP_READS) {
+        if (s->program->mark_fields)
+            reads_outside(s, w, node, flight);
         flight[F_READING] = 0;
         retire(s, region, queue);
         return DONE;

@@ -1,12 +1,6 @@
 /* One step of one agent: the meaning of every operation, fault by fault in the order in which
  * titan/sync/interpreter.py looks for them. Engine steps and faults of states are in engine.c. */
 
-static int fault(search_t *s, int rule)
-{
-    s->fault = rule;
-    return FAULT;
-}
-
 static int agent_value(search_t *s, word *w, int agent, word expression, word *out)
 {
     return evaluate(s, w, agent_region(s, w, agent) + A_VARIABLES, agent_info(s, agent)->member,
@@ -137,6 +131,7 @@ static void mark_cell(search_t *s, word *w, word cell, int write, word bit)
     } else if (info->readers) {
         held[C_READERS] |= bit;
     }
+    went_outside(s, w, cell, write);
 }
 
 static word kept_tile(const search_t *s, word cell, word tile)
@@ -155,7 +150,11 @@ static int do_access(search_t *s, word *w, int agent, const node_t *node)
     }
     for (int e = 0; e < node->effects; e++)
         for (word cell = places[e].first; cell < places[e].end; cell++) {
-            int result = check_cell(s, w, agent, -1, cell, (int)effects[e].write, places[e].tile);
+            int write = (int)effects[e].write, generic = effects[e].proxy < PROXY_CONSTANT;
+            word proxy = generic ? PROXY_GENERIC : effects[e].proxy;
+            int result = check_cached(s, w, agent, cell, write, proxy);
+            if (result == DONE)
+                result = check_cell(s, w, agent, -1, cell, write, places[e].tile);
             if (result != DONE)
                 return result;
         }
@@ -170,18 +169,22 @@ static int do_access(search_t *s, word *w, int agent, const node_t *node)
                 happen(s, w, read_event(s, cell, agent), agent);
             if (effects[e].write)
                 cell_at(s, w, cell)[C_TILE] = kept_tile(s, cell, places[e].tile);
-            mark_cell(s, w, cell, (int)effects[e].write, (word)1 << agent);
+            if (effects[e].proxy >= PROXY_CONSTANT)
+                went_inside(s, w, cell, effects + e, agent);
+            else
+                mark_cell(s, w, cell, (int)effects[e].write, (word)1 << agent);
         }
     return DONE;
 }
 
-static int check_proxy(search_t *s, word *w, word cell, int write, word proxy)
+static int check_proxy(search_t *s, word *w, int agent, word cell, int write, word proxy)
 {
     const word *held = cell_at(s, w, cell);
     if (proxy == PROXY_ASYNC) {
-        if (held[C_WRITERS])
+        if (held[C_WRITERS] || unacquired(s, w, cell, agent, 1))
             return fault(s, 301);
-        if (write && held[C_READERS] && s->program->war_fence)
+        if (write && s->program->war_fence
+            && (held[C_READERS] || unacquired(s, w, cell, agent, 0)))
             return fault(s, 302);
     } else if (proxy == PROXY_TENSORMAP && held[C_MAP]) {
         return fault(s, 304);
@@ -252,7 +255,9 @@ static int do_issue(search_t *s, word *w, int agent, const node_t *node)
     for (int e = 0; e < node->effects; e++)
         for (word cell = places[e].first; cell < places[e].end; cell++) {
             int write = (int)effects[e].write;
-            int result = check_proxy(s, w, cell, write, effects[e].proxy);
+            int result = check_cached(s, w, agent, cell, write, effects[e].proxy);
+            if (result == DONE)
+                result = check_proxy(s, w, agent, cell, write, effects[e].proxy);
             if (result == DONE)
                 result = check_cell(s, w, agent, node->x, cell, write, places[e].tile);
             if (result != DONE)
