@@ -93,6 +93,11 @@ SIZES = {
         {"M": 128, "N": 128, "K": 256},
         {"M": 257, "N": 72, "K": 584},
     ],
+    ("heads", "queries"): [
+        {"heads": 2, "queries": 3},
+        {"heads": 1, "queries": 512},
+        {"heads": 2, "queries": 700},
+    ],
     ("heads", "keys", "queries"): [
         {"heads": 2, "queries": 3, "keys": 5},
         {"heads": 1, "queries": 128, "keys": 256},

@@ -57,13 +57,31 @@ def attention(causal: bool) -> Callable[[Arrays], np.ndarray]:
     return direct
 
 
+def attention_with_statistics(x: Arrays) -> Arrays:
+    scores = np.einsum("hid,hjd->hij", x["Q"], x["K"]) / np.sqrt(x["Q"].shape[2]) / np.log(2)
+    return {"O": attention(False)(x), "L": np.log2(np.exp2(scores).sum(axis=2))}
+
+
+def backward(x: Arrays) -> Arrays:
+    """The gradients, given each query's logarithm of the sum (L) and sum of dO * O (D)."""
+    root_ = np.sqrt(x["Q"].shape[2])
+    scores = np.einsum("hid,hjd->hij", x["Q"], x["K"]) / root_ / np.log(2)
+    p = np.exp2(scores - x["L"][:, :, None])
+    ds = p * (np.einsum("hid,hjd->hij", x["dO"], x["V"]) - x["D"][:, :, None])
+    return {
+        "dQ": np.einsum("hij,hjd->hid", ds, x["K"]) / root_,
+        "dK": np.einsum("hij,hid->hjd", ds, x["Q"]) / root_,
+        "dV": np.einsum("hij,hid->hjd", p, x["dO"]),
+    }
+
+
 def layer_norm(x: Arrays) -> np.ndarray:
     data = x["X"]
     spread = np.sqrt(data.var(axis=1, keepdims=True) + 1e-5)
     return (data - data.mean(axis=1, keepdims=True)) / spread * x["weight"] + x["bias"]
 
 
-FORMULAS: dict[str, Callable[[Arrays], np.ndarray]] = {
+FORMULAS: dict[str, Callable[[Arrays], np.ndarray | Arrays]] = {
     **dict.fromkeys(
         ("gemm", "gemm_f16", "gemm_fp8", "gemm_low_k", "gemm_small_tiles", "gemm_persistent",
          "gemm_cluster2"), gemm,
@@ -73,6 +91,10 @@ FORMULAS: dict[str, Callable[[Arrays], np.ndarray]] = {
     "gemm_bias_silu": biased(silu),
     **{f"attention_forward{size}": attention(False) for size in ("", "_64", "_256")},
     **{f"attention_forward_causal{size}": attention(True) for size in ("", "_64", "_256")},
+    "attention_forward_training": attention_with_statistics,
+    "attention_backward_delta": lambda x: (x["dO"] * x["O"]).sum(axis=2),
+    "attention_backward_dq": backward,
+    "attention_backward_dkv": backward,
     "scale_bias_silu": lambda x: silu(x["X"] * x["scale"] + x["bias"]),
     "row_sum": lambda x: x["X"].sum(axis=1),
     "copy": lambda x: x["X"],
@@ -116,17 +138,18 @@ def test_a_program_means_its_formula(path: Path, sizes: dict[str, int]) -> None:
     inputs, parameters = launch(tile, sizes)
     types = {tensor.name: tensor.dtype for tensor in tile.tensors}
     stored = {name: rounded(x, types[name]).astype(float) for name, x in inputs.items()}
-    direct = FORMULAS[stem(path)](stored)
-    (output,) = [tensor for tensor in tile.tensors if tensor.output]
-    exact = reference64(tile, inputs, parameters)[output.name]
-    assert exact.shape == direct.shape
-    np.testing.assert_allclose(exact, direct, rtol=1e-6, atol=1e-6)
-    found = run(tile, inputs, parameters)[output.name]
-    assert np.array_equal(found, rounded(found, output.dtype))
-    unit = 2.0 ** -min(FORMATS[output.dtype].mantissa, 16)
-    scale = np.abs(direct).max()
-    inner = 2.0**-7 * scale if "attention" in path.stem else 1e-5 * scale
-    np.testing.assert_allclose(found, direct, rtol=unit, atol=inner + 1e-12)
+    formula = FORMULAS[stem(path)](stored)
+    exact, found = reference64(tile, inputs, parameters), run(tile, inputs, parameters)
+    for output in (tensor for tensor in tile.tensors if tensor.output):
+        direct = formula[output.name] if isinstance(formula, dict) else formula
+        assert exact[output.name].shape == direct.shape
+        scale = np.abs(direct).max()
+        np.testing.assert_allclose(exact[output.name], direct, rtol=1e-6, atol=1e-6 * max(scale, 1))
+        made = found[output.name]
+        assert np.array_equal(made, rounded(made, output.dtype))
+        unit = 2.0 ** -min(FORMATS[output.dtype].mantissa, 16)
+        inner = 2.0**-7 * scale if "attention" in path.stem else 1e-5 * scale
+        np.testing.assert_allclose(made, direct, rtol=unit, atol=inner + 1e-12)
 
 
 def test_the_library_is_complete() -> None:
