@@ -277,6 +277,16 @@ TRIPS: dict[str, tuple[str, str]] = {  # rule: (a kernel that trips it, its neig
             program="{w: [{load: g, proxy: constant}]}",
         ),
     ),
+    "operation_is_of_the_target": (
+        text(
+            target="sm_100a", buffers="{A: {bytes: 64, initial: 0}}", queues="{g: wgmma}",
+            program="{w: [{mma: A, queue: g}, {commit: g}, {drain: g}]}",
+        ),
+        text(
+            buffers="{A: {bytes: 64, initial: 0}}", queues="{g: wgmma}",
+            program="{w: [{mma: A, queue: g}, {commit: g}, {drain: g}]}",
+        ),
+    ),
     "remote_barrier": (
         text(
             ctas=2, barriers="{b: 1}",
@@ -547,3 +557,29 @@ def test_a_swizzle_of_threads_alone_is_their_own(transport: str, read: str, lega
     if not legal:
         plain = source.replace(", swizzle: 128B", "").replace("bulk", "async_copy")
         assert examined(plain).errors == (), "the way out that the help names"
+
+
+@pytest.mark.parametrize(
+    ("target", "sections", "statement", "what"),
+    [
+        ("sm_80", {"barriers": "{f: 1}"}, "{bulk_load: A, completes: f}", "bulk copies"),
+        ("gfx942", {"queues": "{q: vmcnt}"}, "{bulk_store: A, queue: q}", "bulk copies"),
+        ("gfx1250", {"queues": "{q: asynccnt}"}, "{lds_dma: A, queue: q}", "direct-to-LDS loads"),
+        ("gfx1250", {"queues": "{q: vmcnt}"}, "{drain: q}", "vmcnt"),
+        ("gfx942", {"barriers": "{f: 1}"}, "{arrive: f}", "mbarriers"),
+        ("gfx942", {"named_barriers": "{b: {threads: 64}}"}, "{arrive: b}", "arrivals"),
+        ("sm_90a", {"named_barriers": "{b: {threads: 128}}"}, "{wait: b}", "waits"),
+        ("gfx1250", {"named_barriers": "{b: {threads: 64}}"}, "{wait: b}", ""),
+        ("sm_90a", {"named_barriers": "{b: {threads: 128, scope: cluster}}"}, "{wait: b}", ""),
+    ],
+)
+def test_what_a_target_lacks_is_a_warning(target, sections, statement, what):
+    roles = "{w: {warps: 1}}" if target.startswith("gfx") else "{w: {warpgroups: 1}}"
+    if target == "gfx1250":
+        roles = "{w: {warps: 2}}"
+    kernel = text(
+        target=target, roles=roles, buffers="{A: {bytes: 64}}",
+        program="{w: [" + statement + "]}", **sections,
+    )  # fmt: skip
+    found = [item.headline for item in examined(kernel).warnings if item.code == "TTN427"]
+    assert (f"{target} has no {what}" in "".join(found)) if what else not found

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from titan.diagnostics.model import Diagnostic, Severity, sort_key
 from titan.kernel.model import Kernel
-from titan.legality import amd, barriers, matrix, placement, proxies, roles, tensor_maps
+from titan.legality import amd, barriers, matrix, operations, placement, proxies, roles, tensor_maps
 from titan.legality.case import Case
 from titan.legality.limits import Limits, limits
 from titan.legality.rule import RULES, Rule
 from titan.sync.program import SyncProgram
 
-MODULES = (tensor_maps, placement, barriers, roles, matrix, proxies, amd)
+MODULES = (tensor_maps, placement, barriers, roles, matrix, operations, proxies, amd)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ phase. A barrier that somebody only ever arrives at, or that is waited for every
 this, whatever else the program knows by then.
 
 Shipped kernels break it where nothing else goes wrong: consumers of a multicast that release the
-stage in both CTAs may arrive at a barrier of the peer before its producer has passed the phase before.
+stage in both CTAs may arrive at a barrier of the peer before its producer has passed the phase
+before.
 
 ## Example
 
