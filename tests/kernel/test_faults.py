@@ -49,6 +49,8 @@ CASES = [
     (STATEMENT, "issue: {mma: [A[t]]}", "TTN007", "issue: {mma: [A[t]]}", None),
     (STATEMENT, "wait: full[0]", "TTN007", "wait: full[0]", None),
     (STATEMENT, "{wait: operands[t], parity: 0}", "TTN006", "parity", None),
+    (STATEMENT, "{wait: full[0], parity: 2}", "TTN009", "parity",
+     "`phase: k` waits with the parity of k"),
     (STATEMENT, "{arrive: full[0], threads: 3}", "TTN006", "threads", None),
     (STATEMENT, "sync: ids[1]", "TTN007", "sync: ids[1]", None),
     (STATEMENT, "arrive: full[0", "TTN015", "[", None),

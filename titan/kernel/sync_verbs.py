@@ -134,6 +134,14 @@ class SyncVerbs:
         parity = self.context.expression(clause, "parity", scope, default)
         if parity is None:
             return []
+        if isinstance(parity, Constant) and parity.value not in (0, 1):
+            self.reader.error(
+                "TTN009",
+                f"a parity is 0 or 1, not {parity.value}",
+                clause.option_spans["parity"],
+                helps=("`phase: k` waits with the parity of k",),
+            )
+            return []
         return [ir.Wait(target, parity, phase, self._order(clause), reach, span=clause.span)]
 
     # Queues and pools
