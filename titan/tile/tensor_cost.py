@@ -18,17 +18,19 @@ from typing import Any
 from titan.loop.model import ORDER, Operation, Use
 from titan.machine.model import Machine
 from titan.tile.attention import Attention
-from titan.tile.cost import TENSOR_LANES, Builder, Origin, words_of
+from titan.tile.cost import TENSOR_LANES, Builder, Origin, teams_of, words_of
 from titan.tile.dtypes import bytes_of
 from titan.tile.model import TileOperation, TileProgram, Value
 
-BLOCKS = 2  # of 16 rows, of which each warp corrects one after the other
+BLOCKS = 2  # of 16 rows, for each warp
 
 
 class AttentionBuilder(Builder):
     def __init__(self, tile: TileProgram, machine: Machine, depth: int, parts: Attention) -> None:
         super().__init__(tile, machine, depth)
         self.parts = parts
+        teams = teams_of(tile, machine, self.rates)
+        self.correcting = [group for group in teams if group.name == "correction"]
 
     def compute(self, operation: TileOperation, group: int) -> None:
         """The operation, with the fetch before it or behind it, and the put behind it."""
@@ -46,9 +48,16 @@ class AttentionBuilder(Builder):
     def cost(self, operation: TileOperation) -> dict[str, Any]:
         made = super().cost(operation)
         if operation is self.parts.correct:
-            made["registers"] //= BLOCKS
+            made["registers"] = self.held(made["registers"])
             made["spill_cycles"] = self.machine.spill_cycles(made["registers"])
         return made
+
+    def held(self, words: int) -> int:
+        """Registers of an accumulator: where all are too many, one block of rows after the other
+        is fetched, corrected and put back."""
+        (team,) = {group.registers_per_thread for group in self.correcting}
+        threads = self.warps * self.machine.threads_per_warp
+        return words if team is None or words <= team * threads else words // BLOCKS
 
     def move(self, name: str, value: Value, operation: str, group: int, put: bool = False) -> None:
         rates = self.rates.tensor
@@ -61,7 +70,7 @@ class AttentionBuilder(Builder):
         if not put:
             words = words_of(value, self.rates, self.teams)
             if value == self.parts.accumulator:
-                words //= BLOCKS  # a block of rows is put back before the next one is fetched
+                words = self.held(words)
             made |= {"registers": words, "spill_cycles": self.machine.spill_cycles(words)}
         elif operation == self.parts.left.name:
             made["footprints"] = (("tensor", -(-amount // (4 * TENSOR_LANES))),)
