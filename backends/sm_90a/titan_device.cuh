@@ -705,7 +705,7 @@ TITAN_DEVICE u32 load_global_bits(const void* base, long long index) {
 // `Threads`-th unit of 16 bytes. The tile starts at (row0, column0) of a dense matrix of `rows` x
 // `columns` elements, which is number `outer` of those that begin at `base`, or lies outside of all
 // (`inside` false); what lies outside becomes zero. Ordinary accesses: engines see them behind a
-// `fence_proxy_async` of each thread.
+// `fence_proxy_async` of each thread. What lies inside is read in 16 or 4 bytes where it begins so.
 template <class Type, int Swizzle, int Rows, int Columns, int Threads>
 TITAN_DEVICE void fill_tile(u8* tile, u32 panel_stride, const void* base, long long outer, bool inside,
                             int rows, int columns, int row0, int column0, int thread) {
@@ -717,12 +717,23 @@ TITAN_DEVICE void fill_tile(u8* tile, u32 panel_stride, const void* base, long l
     const int column = column0 + place * each;
     const bool in_row = inside && (u32)(row0 + row) < (u32)rows;
     const long long first = (outer * rows + row0 + row) * columns + column;
+    const u64 source = (u64)base + (u64)first * Type::bytes;
     u32 words[4] = {0, 0, 0, 0};
-    TITAN_UNROLL
-    for (int i = 0; i < each; ++i) {
-      if (in_row && (u32)(column + i) < (u32)columns) {
-        words[i * Type::bytes / 4] |= load_global_bits<Type>(base, first + i)
-                                      << i * Type::bytes % 4 * 8;
+    if (in_row && column >= 0 && column + each <= columns && source % 4 == 0) {
+      if (source % 16 == 0) {
+        const uint4 whole = *(const uint4*)source;
+        words[0] = whole.x, words[1] = whole.y, words[2] = whole.z, words[3] = whole.w;
+      } else {
+        TITAN_UNROLL
+        for (int i = 0; i < 4; ++i) words[i] = ((const u32*)source)[i];
+      }
+    } else {
+      TITAN_UNROLL
+      for (int i = 0; i < each; ++i) {
+        if (in_row && (u32)(column + i) < (u32)columns) {
+          words[i * Type::bytes / 4] |= load_global_bits<Type>(base, first + i)
+                                        << i * Type::bytes % 4 * 8;
+        }
       }
     }
     const u32 offset = (u32)(row * Swizzle + place % panel * 16);

@@ -12,15 +12,12 @@ Decides no correctness. Source: seed formulation, section 3.1 (fall back to a no
 
 from __future__ import annotations
 
-from titan.pipeline.hopper import Hopper
+from titan.pipeline.hopper import REGISTERS, Hopper
 from titan.pipeline.model import FormRefused, Shape
 from titan.pipeline.rings import Ring
 from titan.pipeline.text import Block
 from titan.tile.alignment import unaligned
 from titan.tile.model import TileOperation, TileProgram
-
-# setmaxnreg: producer, consumer; what a thread needs to copy is more than to issue copies.
-REGISTERS = {2: (72, 216), 3: (80, 144)}
 
 
 def refuse_unaligned(tile: TileProgram) -> None:

@@ -10,8 +10,7 @@ Decides no correctness. Source: seed formulation, section 2 (partial tiles, tail
 
 from __future__ import annotations
 
-from titan.pipeline.guarded import REGISTERS
-from titan.pipeline.hopper import Hopper
+from titan.pipeline.hopper import REGISTERS, Hopper
 from titan.pipeline.model import FormRefused, Shape
 from titan.pipeline.rings import Ring
 from titan.pipeline.text import Block
