@@ -7,6 +7,7 @@ formulas themselves are not taken on trust.
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from titan.resources import root
 from titan.tile.load import load_tile
@@ -23,9 +24,10 @@ def once(name: str, arrays: Arrays, exact: bool) -> Arrays:
     return (reference64 if exact else run)(tile, inputs, parameters)
 
 
-def trained(arrays: Arrays, exact: bool) -> Arrays:
-    arrays = dict(arrays)
-    for name in ("forward_training", "backward_delta", "backward_dq", "backward_dkv"):
+def trained(arrays: Arrays, exact: bool, causal: bool) -> Arrays:
+    arrays, form = dict(arrays), "causal_" if causal else ""
+    for name in (f"forward_{form}training", "backward_delta", f"backward_{form}dq",
+                 f"backward_{form}dkv"):  # fmt: skip
         arrays |= once(f"attention_{name}", arrays, exact)
     return arrays
 
@@ -39,17 +41,20 @@ def given() -> Arrays:
     }
 
 
-def loss(arrays: Arrays) -> float:
+def loss(arrays: Arrays, causal: bool) -> float:
     scores = np.einsum("hid,hjd->hij", arrays["Q"], arrays["K"]) / np.sqrt(128)
+    if causal:
+        scores = np.where(np.triu(np.ones(scores.shape[1:]), 1) > 0, -np.inf, scores)
     p = np.exp(scores - scores.max(axis=2, keepdims=True))
     p /= p.sum(axis=2, keepdims=True)
     return float((np.einsum("hij,hjd->hid", p, arrays["V"]) * arrays["dO"]).sum())
 
 
-def test_the_gradients_are_difference_quotients() -> None:
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_gradients_are_difference_quotients(causal: bool) -> None:
     arrays = given()
     # What the programs store is rounded to the types of the tensors; the inputs are not, here.
-    found = trained(arrays, exact=True)
+    found = trained(arrays, exact=True, causal=causal)
     step = 1e-4
     for name, place in (
         ("Q", (0, 5, 7)),
@@ -61,14 +66,16 @@ def test_the_gradients_are_difference_quotients() -> None:
         for sign in (1, -1):
             moved = dict(arrays) | {name: arrays[name].copy()}
             moved[name][place] += sign * step
-            sides.append(loss(moved))
+            sides.append(loss(moved, causal))
         quotient = (sides[0] - sides[1]) / (2 * step)
         np.testing.assert_allclose(found[f"d{name}"][place], quotient, rtol=0.05, atol=0.01)
 
 
-def test_rounded_as_the_kernels_round() -> None:
+@pytest.mark.parametrize("causal", [False, True])
+def test_rounded_as_the_kernels_round(causal: bool) -> None:
     arrays = given()
-    exact, found = trained(arrays, exact=True), trained(arrays, exact=False)
+    exact = trained(arrays, exact=True, causal=causal)
+    found = trained(arrays, exact=False, causal=causal)
     for name in ("O", "L", "D", "dQ", "dK", "dV"):
         scale = np.abs(exact[name]).max()
         assert np.abs(found[name] - exact[name]).max() < 2.0**-5 * scale, name

@@ -57,22 +57,35 @@ def attention(causal: bool) -> Callable[[Arrays], np.ndarray]:
     return direct
 
 
-def attention_with_statistics(x: Arrays) -> Arrays:
+def scores_of(x: Arrays, causal: bool) -> np.ndarray:
+    """In units of log 2."""
     scores = np.einsum("hid,hjd->hij", x["Q"], x["K"]) / np.sqrt(x["Q"].shape[2]) / np.log(2)
-    return {"O": attention(False)(x), "L": np.log2(np.exp2(scores).sum(axis=2))}
+    later = np.arange(scores.shape[2])[None, :] > np.arange(scores.shape[1])[:, None]
+    return np.where(later, -np.inf, scores) if causal else scores
 
 
-def backward(x: Arrays) -> Arrays:
+def attention_with_statistics(causal: bool) -> Callable[[Arrays], Arrays]:
+    def direct(x: Arrays) -> Arrays:
+        sums = np.exp2(scores_of(x, causal)).sum(axis=2)
+        return {"O": attention(causal)(x), "L": np.log2(sums)}
+
+    return direct
+
+
+def backward(causal: bool) -> Callable[[Arrays], Arrays]:
     """The gradients, given each query's logarithm of the sum (L) and sum of dO * O (D)."""
-    root_ = np.sqrt(x["Q"].shape[2])
-    scores = np.einsum("hid,hjd->hij", x["Q"], x["K"]) / root_ / np.log(2)
-    p = np.exp2(scores - x["L"][:, :, None])
-    ds = p * (np.einsum("hid,hjd->hij", x["dO"], x["V"]) - x["D"][:, :, None])
-    return {
-        "dQ": np.einsum("hij,hjd->hid", ds, x["K"]) / root_,
-        "dK": np.einsum("hij,hid->hjd", ds, x["Q"]) / root_,
-        "dV": np.einsum("hij,hid->hjd", p, x["dO"]),
-    }
+
+    def direct(x: Arrays) -> Arrays:
+        root_ = np.sqrt(x["Q"].shape[2])
+        p = np.exp2(scores_of(x, causal) - x["L"][:, :, None])
+        ds = p * (np.einsum("hid,hjd->hij", x["dO"], x["V"]) - x["D"][:, :, None])
+        return {
+            "dQ": np.einsum("hij,hjd->hid", ds, x["K"]) / root_,
+            "dK": np.einsum("hij,hid->hjd", ds, x["Q"]) / root_,
+            "dV": np.einsum("hij,hid->hjd", p, x["dO"]),
+        }
+
+    return direct
 
 
 def layer_norm(x: Arrays) -> np.ndarray:
@@ -91,10 +104,11 @@ FORMULAS: dict[str, Callable[[Arrays], np.ndarray | Arrays]] = {
     "gemm_bias_silu": biased(silu),
     **{f"attention_forward{size}": attention(False) for size in ("", "_64", "_256")},
     **{f"attention_forward_causal{size}": attention(True) for size in ("", "_64", "_256")},
-    "attention_forward_training": attention_with_statistics,
+    "attention_forward_training": attention_with_statistics(False),
+    "attention_forward_causal_training": attention_with_statistics(True),
     "attention_backward_delta": lambda x: (x["dO"] * x["O"]).sum(axis=2),
-    "attention_backward_dq": backward,
-    "attention_backward_dkv": backward,
+    **{f"attention_backward_{name}": backward(False) for name in ("dq", "dkv")},
+    **{f"attention_backward_causal_{name}": backward(True) for name in ("dq", "dkv")},
     "scale_bias_silu": lambda x: silu(x["X"] * x["scale"] + x["bias"]),
     "row_sum": lambda x: x["X"].sum(axis=1),
     "copy": lambda x: x["X"],
