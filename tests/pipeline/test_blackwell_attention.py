@@ -9,7 +9,7 @@ import pytest
 from tests.pipeline.test_hopper import any_number, verdict
 from titan.mutate.judge import Fate, judge_all
 from titan.pipeline.blackwell import construct
-from titan.pipeline.build import decoded
+from titan.pipeline.build import BuildRefused, Limits, build, decoded
 from titan.pipeline.candidates import shapes
 from titan.pipeline.model import FormRefused, Shape
 from titan.resources import root
@@ -183,6 +183,8 @@ def test_what_has_no_form_is_refused() -> None:
         (edited(persistent=True), "persistent"),
         (edited(cluster=2), "cluster"),
         (edited(tail="threads"), "threads copy"),
+        (parse_tile(TEXT.replace("dtype: bf16}", "dtype: bf16, aligned: false}")),
+         "may begin at any element"),
         (edited(groups=1), "128 rows"),
         (edited(groups=3), "3 softmax warpgroups"),
         (parse_tile(TEXT.replace("columns: 128", "columns: 256").replace("head: 64", "head: 16")),
@@ -230,3 +232,35 @@ def test_the_candidates_differ_in_depth_alone() -> None:
     found = list(shapes(tile, 4, 4))
     assert [shape.depth for shape in found] == [4, 4, 3, 3, 2, 2]
     assert not any(shape.ping_pong or shape.behind for shape in found)
+
+
+def test_a_build_takes_what_the_schedule_needs_and_covers_any_number() -> None:
+    limits = Limits(schedule_seconds=1.0, require_any=True)
+    built = build(parse_tile(TEXT), TEXT, limits)
+    assert 2 <= built.shape.depth <= 4
+    assert built.finding.verdict is Verdict.VERIFIED
+    assert any_number(built.finding)
+    assert all(step.taken for step in built.steps)
+
+
+def test_a_build_of_other_loops_says_why_not() -> None:
+    text = TEXT.replace("{multiply: [o, shrink]}", "{add: [o, shrink]}")
+    with pytest.raises(
+        BuildRefused, match="products stand in tensor memory: o_next does not go on"
+    ):
+        build(parse_tile(text), text, Limits(schedule_seconds=1.0))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("dtype: bf16", "dtype: f16"),
+        ("  - masked:", "  - capped: {activation: scaled, function: tanh}\n  - masked:"),
+        ("columns: 128, head: 64", "columns: 32, head: 192"),
+        ('where: "j * columns + column < keys"', 'where: "j * columns + column < keys - row"'),
+    ],
+)
+def test_what_is_computed_in_between_is_free(old: str, new: str) -> None:
+    text = TEXT.replace(old, new).replace("to: bf16", "to: f16" if "f16" in new else "to: bf16")
+    text = text.replace("mask: scaled", "mask: capped" if "capped" in new else "mask: scaled")
+    assert any_number(verdict(made(parse_tile(text))))

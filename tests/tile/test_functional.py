@@ -181,7 +181,24 @@ def test_attention_in_tensor_memory_is_right(
     assert check(tile, planting.lowered(text), *launch, interleavings(8)) == []
 
 
-# What is cut out of the pipeline, and how often it stands there.
+def test_attention_in_tensor_memory_hands_over_every_row_that_is_read_behind_the_loop() -> None:
+    """The logarithm of the sum is stored as well, by the correction."""
+    text = (FOLDER / "attention_forward_causal_64_sm_100a.yaml").read_text(encoding="utf-8")
+    for old, new in (
+        ("columns: 128, head: 64", "columns: 32, head: 16"),
+        ("work:", "  L: {shape: [heads, queries], dtype: f32, output: true}\nwork:"),
+        ("  - out:", "  - logarithm: {log2: total}\n  - level: {add: [logarithm, top]}\n"
+         '  - sums: {store: level, to: "L[h, i * rows]"}\n  - out:'),
+    ):  # fmt: skip
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    tile = parse_tile(text)
+    program = blackwell.construct(tile, Shape("", 2, overlapped=False), {}, 1)
+    launch = attention_launch(2, 300, 100)
+    assert check(tile, planting.lowered(program), *launch, interleavings(8)) == []
+
+
+# What is cut out of the pipeline, and what comes in its place.
 BLACKWELL_FAULTS = {
     "the corrected accumulator is not put back": ("            - store: o[g] = t - 1\n", ""),
     "the accumulator is not fetched again": ("            - load: o[g] = t - 1\n", ""),
