@@ -158,4 +158,12 @@ TITAN_DEVICE void tensor_put_wait() {
   asm volatile("tcgen05.wait::st.sync.aligned;\n" ::: "memory");
 }
 
+// A number for each row in shared memory, from role to role.
+TITAN_DEVICE void store_row(u8* rows, int row, float value) {
+  store_shared32(rows + 4 * row, float_to_bits(value));
+}
+TITAN_DEVICE float load_row(const u8* rows, int row) {
+  return __uint_as_float(load_shared32(rows + 4 * row));
+}
+
 }  // namespace titan

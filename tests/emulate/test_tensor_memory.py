@@ -205,10 +205,10 @@ FAULTS = {
         r"if \(titan_warp == 1 && titan::elect_one\(\)\)", "if (titan_warp == 1)",
         r"of another thread, shape or type|more arrivals"),
     "swizzle of a descriptor": (
-        r"tensor_descriptor<128>\(left", "tensor_descriptor<64>(left",
+        r"left = titan::tensor_descriptor<128>", "left = titan::tensor_descriptor<64>",
         r"wrong numbers|nobody wrote"),
     "stride of a descriptor": (
-        r"(tensor_descriptor<128>\(right.*), 1024\)", r"\1, 512)", r"wrong numbers"),
+        r"(right = titan::tensor_descriptor<128>.*), 1024\)", r"\1, 512)", r"wrong numbers"),
     "operands exchanged": (r", a, b, x_t", ", b, a, x_t", r"wrong numbers"),
     "the other type": (r"titan::bf16, 128, false", "titan::f16, 128, false", r"wrong numbers"),
     "the issuer ends before its multiplications": (

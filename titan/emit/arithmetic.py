@@ -31,10 +31,12 @@ BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 class Arithmetic:
     """One role of one CTA. `iterations`: for each site the iteration it belongs to.
 
-    `row_step`: rows from one block of a warp to its next.
+    `row_step`: rows from one block of a warp to its next. `group`: which of the parts of a tile's
+    rows is dealt with.
     """
 
     row_step = ROWS_OF_MMA
+    group = "x_group"
 
     def __init__(
         self, place: Place, layout: Layout, tiles: Tiles, queues: dict[str, ir.Queue],
@@ -85,18 +87,7 @@ class Arithmetic:
         operation = self.tiles.operations.get(name)
         if not self.wide:
             raise EmissionRefused(f"{name} is computed by agents that are no warpgroups")
-        if self.groups != self.tiles.tile.groups:
-            raise EmissionRefused(
-                f"{self.groups} agents share rows that the tile program gives to "
-                f"{self.tiles.tile.groups}"
-            )
-        m = 1
-        if value.place is not Where.COLUMN:
-            if value.rows % (ROWS_OF_MMA * self.groups):
-                raise EmissionRefused(
-                    f"{value.rows} rows of {name} do not fill {self.groups} warpgroups of 64"
-                )
-            m = value.rows // (ROWS_OF_MMA * self.groups)
+        m = self._blocks(name) if value.place is not Where.COLUMN else 1
         if value.place in (Where.FRAGMENT, Where.COLUMN) and value.columns % 8:
             raise EmissionRefused(f"{value.columns} columns of {name} are no multiple of 8")
         pair = packed(value, operation)
@@ -107,9 +98,22 @@ class Arithmetic:
         return {
             "name": mangled("v", place, "a value"), "form": form,
             "type": dtype(value.dtype, name), "m": m, "rows": m * ROWS_OF_MMA,
-            "columns": value.columns, "value": identifier(name, "a value"),
-            "row0": f"x_group * {m * ROWS_OF_MMA} + titan_row0", "step": self.row_step,
+            "first": 0, "last": m, "columns": value.columns, "value": identifier(name, "a value"),
+            "row0": f"{self.group} * {m * ROWS_OF_MMA} + titan_row0", "step": self.row_step,
         }  # fmt: skip
+
+    def _blocks(self, name: str) -> int:
+        """How many times 64 rows of a value an agent has."""
+        groups = self.groups
+        if groups != self.tiles.tile.groups:
+            raise EmissionRefused(
+                f"{groups} agents share rows that the tile program gives to "
+                f"{self.tiles.tile.groups}"
+            )
+        rows = self.tiles.value(name).rows
+        if rows % (ROWS_OF_MMA * groups):
+            raise EmissionRefused(f"{rows} rows of {name} do not fill {groups} warpgroups of 64")
+        return rows // (ROWS_OF_MMA * groups)
 
     def declarations(self) -> list[Statement]:
         """One array a storage; what it holds in turn."""

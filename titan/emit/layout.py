@@ -7,11 +7,12 @@ Source: PTX ISA, tensor copies and swizzling modes; the facts T22 to T32 of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from titan.emit.model import EmissionRefused
 from titan.emit.names import DTYPE_BYTES, dtype, identifier, integer, mangled
 from titan.kernel.model import Kernel
+from titan.kernel.model import Layout as TileLayout
 from titan.sync import program as ir
 
 WARP = 32
@@ -74,6 +75,20 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
+class RowBuffer:
+    """A number of f32 for each row of a sub-tile, in `stages` behind each other."""
+
+    name: str
+    rows: int
+    stages: int
+    offset: int
+
+    @property
+    def stage_bytes(self) -> int:
+        return self.rows * DTYPE_BYTES["f32"]
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """The threads of a role: `agents` times `warps` warps from `first_warp` on.
 
@@ -107,15 +122,22 @@ class Layout:
     shared_bytes: int
     entry_registers: int
     tensor_slot: int = 0  # where the address of tensor memory is kept
+    rows: dict[str, RowBuffer] = field(default_factory=dict)
 
     @property
     def places(self) -> tuple[Place, ...]:
         return tuple(place for group in self.groups for place in group.places)
 
 
-def lay_out(kernel: Kernel, program: ir.SyncProgram, staged: frozenset[str]) -> Layout:
-    """`staged`: names of the stores. Raises EmissionRefused."""
-    tiles, end = _tiles(kernel, program, staged)
+def lay_out(
+    kernel: Kernel,
+    program: ir.SyncProgram,
+    staged: frozenset[str],
+    rows: frozenset[str] = frozenset(),
+) -> Layout:
+    """`staged`: names of the stores; `rows`: buffers of a number a row. Raises EmissionRefused."""
+    tiles, end = _tiles(kernel, program, staged, rows)
+    between, end = _rows(kernel, program, rows, end)
     barriers: dict[str, int] = {}
     for barrier in program.barriers:
         name = mangled("b", barrier.name, "a barrier")
@@ -136,7 +158,8 @@ def lay_out(kernel: Kernel, program: ir.SyncProgram, staged: frozenset[str]) -> 
         raise EmissionRefused(f"{threads} threads; a CTA has up to {THREADS_MAX}")
     entry = min(255, REGISTERS_OF_SM // threads // 8 * 8)
     _check_registers(groups, entry)
-    return Layout(tiles, barriers, _named(program), groups, threads, end, entry, slot)
+    named = _named(program)
+    return Layout(tiles, barriers, named, groups, threads, end, entry, slot, between)
 
 
 def swizzle_bytes(row_bytes: int) -> int:
@@ -145,22 +168,14 @@ def swizzle_bytes(row_bytes: int) -> int:
 
 
 def _tiles(
-    kernel: Kernel, program: ir.SyncProgram, staged: frozenset[str]
+    kernel: Kernel, program: ir.SyncProgram, staged: frozenset[str], rows: frozenset[str]
 ) -> tuple[dict[str, Tile], int]:
-    layouts = {layout.name: layout for layout in kernel.placement.layouts}
     tiles: dict[str, Tile] = {}
     end = 0
     for buffer in program.buffers:
-        if buffer.space is ir.Space.TENSOR:
+        if buffer.space is ir.Space.TENSOR or buffer.name in rows:
             continue
-        name = mangled("s", buffer.name, "a buffer")
-        if buffer.space is not ir.Space.SHARED or buffer.initial is not None:
-            raise EmissionRefused(f"{name} is not a fresh buffer in shared memory")
-        if buffer.storage not in ("", buffer.name) or buffer.offset:
-            raise EmissionRefused(f"{name} shares its memory with another buffer")
-        layout = layouts.get(buffer.name)
-        if layout is None or len(layout.tile) != 2 or layout.base is not None:
-            raise EmissionRefused(f"{name} needs a tile of rows and columns, and no base")
+        layout = _fresh(kernel, buffer)
         tile = _tile(buffer, layout.tile, layout.dtype, layout.swizzle, end)
         tile = replace(tile, staged=buffer.name in staged)
         tiles[buffer.name] = tile
@@ -170,6 +185,42 @@ def _tiles(
                 f"over {end - ALIGNMENT} bytes of shared memory; a CTA can have {SHARED_BYTES_MAX}"
             )
     return tiles, end
+
+
+def _fresh(kernel: Kernel, buffer: ir.Buffer) -> TileLayout:
+    """The layout of a buffer that has its shared memory for itself."""
+    name = mangled("s", buffer.name, "a buffer")
+    if buffer.space is not ir.Space.SHARED or buffer.initial is not None:
+        raise EmissionRefused(f"{name} is not a fresh buffer in shared memory")
+    if buffer.storage not in ("", buffer.name) or buffer.offset:
+        raise EmissionRefused(f"{name} shares its memory with another buffer")
+    layout = next((one for one in kernel.placement.layouts if one.name == buffer.name), None)
+    if layout is None or len(layout.tile) != 2 or layout.base is not None:
+        raise EmissionRefused(f"{name} needs a tile of rows and columns, and no base")
+    return layout
+
+
+def _rows(
+    kernel: Kernel, program: ir.SyncProgram, rows: frozenset[str], end: int
+) -> tuple[dict[str, RowBuffer], int]:
+    """Behind the tiles; the first byte behind them."""
+    found: dict[str, RowBuffer] = {}
+    for buffer in program.buffers:
+        if buffer.name not in rows:
+            continue
+        layout = _fresh(kernel, buffer)
+        stages = integer(buffer.stages, f"the stages of {buffer.name}", 1, 16)
+        made = RowBuffer(buffer.name, GROUP, stages, end)
+        if sorted(layout.tile) != [1, GROUP] or layout.dtype != "f32" or buffer.parts != 1:
+            raise EmissionRefused(f"{buffer.name} has no f32 for each of {GROUP} rows")
+        if buffer.bytes_per_stage != made.stage_bytes:
+            raise EmissionRefused(
+                f"{buffer.name} has stages of {made.stage_bytes} bytes, but was verified with "
+                f"{buffer.bytes_per_stage}"
+            )
+        found[buffer.name] = made
+        end += stages * made.stage_bytes
+    return found, end
 
 
 def _tile(

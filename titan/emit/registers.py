@@ -6,6 +6,11 @@ reads again. Sharing is tried and kept only where every run of `trace.py` still 
 operand exactly the value of the iteration that the tile program means, no tensor-core operation in
 flight has its registers touched, and shared tiles hold what the reader means to see.
 
+Values that cross from one role to another do so through tensor memory or rows in shared memory:
+what is put there and fetched is the value that is meant, of the same work item, sub-tile and
+iteration. Of an accumulator that is scaled between two products the sync program keeps the order:
+the scaling one reads the number of the product before and leaves it.
+
 Also checked, because one agent of the sync program is a warpgroup of four warps: between what all
 its threads write to shared memory and the bulk copy that one of them issues there is a fence and
 then a barrier of the agent; and a barrier between the end of that copy and the next writes.
@@ -23,8 +28,8 @@ from titan.emit.trace import Event, value_of
 from titan.sync import program as ir
 from titan.tile.model import Place, TileOperation, Value
 
-Tag = tuple[str, int, int]  # value, work item, iteration (-1 outside of the loop)
-Key = tuple[int, str, int, int]  # CTA, buffer, number of the tile, part (-1: whole)
+Tag = tuple[str, int, int]  # value, work item or its sub-tile, iteration (-1 outside of the loop)
+Key = tuple[int, str, int, int]  # CTA, buffer, number of the tile, part (-1: whole) or sub-tile
 Filled = dict[Key, Tag]  # what the shared tiles of each CTA hold
 NO_ITERATION = -1
 ELEMENTWISE = frozenset(
@@ -77,7 +82,7 @@ class RoleRegisters:
                 if site.kind in (Kind.LOAD, Kind.FILL, Kind.SEND) or in_tensor_memory:
                     continue
                 found.add(name)
-                if name in self.tiles.operations:
+                if name in self.tiles.operations and site.kind not in (Kind.FETCH, Kind.PUT):
                     found.update(self.tiles.operations[name].operands)
         order = [*self.tiles.carried, *self.tiles.operations]
         return [
@@ -91,7 +96,9 @@ class RoleRegisters:
 
     def _sequence(self, site: Site) -> tuple[str, ...]:
         """The operation of the site behind those that it needs and that have no site."""
-        alone = (Kind.LOAD, Kind.FILL, Kind.SEND, Kind.CARRY, Kind.READ, Kind.FETCH)
+        alone = (
+            Kind.LOAD, Kind.FILL, Kind.SEND, Kind.CARRY, Kind.READ, Kind.FETCH, Kind.PUT
+        )  # fmt: skip
         if site.kind in alone or (site.kind is Kind.MMA and self.tiles.tensor):
             return (site.name,)
         made: list[str] = []
@@ -237,7 +244,9 @@ class AgentCheck:
             case Kind.MMA if self.tiles.tensor:
                 self._tensor_mma(event)
             case Kind.FETCH:
-                self._put(event.site.name, (event.site.name, event.item, event.trips))
+                self._fetch(event)
+            case Kind.PUT:
+                self._hand_on(event)
             case Kind.MMA | Kind.COMPUTE | Kind.STAGE:
                 self._check_index(event)
                 for name in self.plan.sequence[event.site.number]:
@@ -260,11 +269,12 @@ class AgentCheck:
         """The value that `reader` means by an operand."""
         inside = self.tiles.section[reader] == "body"
         section = self.tiles.section[value]
+        unit = _unit(value, event, self.tiles)
         if section == "carried":
-            return value, event.item, event.count if inside else event.trips
+            return value, unit, event.count if inside else event.trips
         if section == "body":
-            return value, event.item, event.count if inside else event.trips - 1
-        return value, event.item, NO_ITERATION
+            return value, unit, event.count if inside else event.trips - 1
+        return value, unit, NO_ITERATION
 
     def _flights(self) -> list[_Flight]:
         return [*self.open, *(flight for group in self.committed for flight in group)]
@@ -301,7 +311,7 @@ class AgentCheck:
             else:
                 raise EmissionRefused(f"{name} takes {operand} from shared memory")
         if operation.result is not None:
-            self._put(name, (name, event.item, self._iteration(name, event)))
+            self._put(name, (name, event.unit, self._iteration(name, event)))
 
     def _mma(self, operation: TileOperation, event: Event) -> None:
         place = self.plan.storage[operation.name]
@@ -315,7 +325,7 @@ class AgentCheck:
         adds = len(operation.operands) > 2
         self._put(
             operation.name,
-            (operation.name, event.item, self._iteration(operation.name, event)),
+            (operation.name, event.unit, self._iteration(operation.name, event)),
             in_flight=adds,
         )
         self.open.append(_Flight(place, tuple(self.plan.storage[name] for name in sources)))
@@ -323,8 +333,35 @@ class AgentCheck:
     def _tensor_mma(self, event: Event) -> None:
         """Both operands are the tiles that are meant; the sum is in tensor memory."""
         for effect in self._effects(event):
-            if effect.buffer not in self.tiles.tensor:
+            if not effect.write:
                 self._check_tile(effect.buffer, effect, event.site.name, event)
+
+    def _fetch(self, event: Event) -> None:
+        """Into registers comes what the buffer holds; who takes it from there checks which it is.
+
+        What an mma has added to is the carried value of the next iteration.
+        """
+        name = event.site.name
+        effects = self._effects(self.reading) if self.reading is not None else ()
+        found = [effect for effect in effects if effect.buffer == name and effect.tile is not None]
+        if len(found) != 1:
+            raise EmissionRefused(f"{name} is fetched without a read before it")
+        assert self.reading is not None
+        held = self.filled.get(key_of(found[0], self.reading, self.tiles))
+        carried = self.tiles.carried.get(name)
+        if held is not None and carried is not None and held[0] == carried.next:
+            held = (name, held[1], held[2] + 1)
+        if held is None or held[0] != name:
+            raise EmissionRefused(f"{name} is fetched from where it is not")
+        self._put(name, held)
+
+    def _hand_on(self, event: Event) -> None:
+        name, meant = event.site.name, (event.site.name, event.unit, event.count)
+        place = self.plan.storage[name]
+        if meant not in self.tags.get(place, set()):
+            raise Mismatch(f"{name} is put where its registers hold another value")
+        if any(flight.result == place for flight in self._flights()):
+            raise Mismatch(f"{name} is put while a tensor-core operation computes it")
 
     def _carry(self, event: Event) -> None:
         carried = self.tiles.carried[event.site.name]
@@ -333,20 +370,20 @@ class AgentCheck:
         if self.initial.setdefault(event.site.number, first) is not first:
             raise EmissionRefused(f"one statement gives {name} its initial and its next value")
         if first:
-            self._put(name, (name, event.item, 0))
+            self._put(name, (name, event.unit, 0))
             return
         operation = event.site.operation
         assert isinstance(operation, ir.Compute)
         if value_of(operation.index, event.environment) != event.count:
             raise EmissionRefused(f"{name} takes its next value out of turn")
-        next_tag = (carried.next, event.item, event.count - 1)
+        next_tag = (carried.next, event.unit, event.count - 1)
         place = self.plan.storage[carried.next]
         if next_tag not in self.tags.get(place, set()):
             raise Mismatch(f"{name} takes {carried.next} where its registers hold another value")
         if any(flight.result == place for flight in self._flights()):
             raise Mismatch(f"{name} takes {carried.next} while it is still computed")
         if self.plan.storage[name] != place:
-            self._put(name, (name, event.item, event.count))
+            self._put(name, (name, event.unit, event.count))
 
     def _check_index(self, event: Event) -> None:
         operation = event.site.operation
@@ -372,7 +409,7 @@ class AgentCheck:
 
     def _holds(self, effect: ir.Effect, event: Event, meant: Tag) -> bool:
         """Whether what is read was filled with the value, in all parts where it is read whole."""
-        key = key_of(effect, event)
+        key = key_of(effect, event, self.tiles)
         if effect.part is not None or key in self.filled:
             return self.filled.get(key) == meant
         count = self.parts.get(effect.buffer, 1)
@@ -410,7 +447,7 @@ class AgentCheck:
             if effect.buffer != event.site.name:
                 self._check_tile(operation.operands[0], effect, event.site.name, event)
                 continue
-            if self.filled.get(key_of(effect, event)) != _stored(event, self.tiles):
+            if self.filled.get(key_of(effect, event, self.tiles)) != _stored(event, self.tiles):
                 raise EmissionRefused(f"{event.site.name} sends another tile than it means")
             key = (effect.buffer, _part(effect, event))
             if self._several() and self.buffers.get(key) != "met":
@@ -453,30 +490,51 @@ def _part(effect: ir.Effect, event: Event) -> int:
     return value_of(effect.part, event.environment) if effect.part is not None else -1
 
 
-def key_of(effect: ir.Effect, event: Event, cta: int | None = None) -> Key:
-    """The tile that an effect reads or writes, by its number in the sync program."""
+def key_of(effect: ir.Effect, event: Event, tiles: Tiles, cta: int | None = None) -> Key:
+    """The tile that an effect reads or writes, by its number in the sync program.
+
+    What is handed from role to role has a stage for each sub-tile.
+    """
     assert effect.tile is not None
     own = event.environment[RANK] if cta is None else cta
-    return own, effect.buffer, value_of(effect.tile, event.environment), _part(effect, event)
+    number = value_of(effect.tile, event.environment)
+    if effect.buffer in tiles.tensor | tiles.rows:
+        return own, effect.buffer, number, value_of(effect.stage, event.environment)
+    return own, effect.buffer, number, _part(effect, event)
+
+
+def _unit(value: str, event: Event, tiles: Tiles) -> int:
+    """What is loaded belongs to the work item, anything else to one sub-tile of it."""
+    return event.item if tiles.loaded(value) else event.unit
 
 
 def _stored(event: Event, tiles: Tiles) -> Tag:
-    body = tiles.section[event.site.name] == "body"
-    return event.site.name, event.item, event.count if body else NO_ITERATION
+    name = event.site.name
+    inside = tiles.section[name] in ("body", "carried")
+    return name, _unit(name, event, tiles), event.count if inside else NO_ITERATION
 
 
 def fill(filled: Filled, events: list[Event], tiles: Tiles, ctas: int) -> None:
-    """Note what the loads and stagings of an agent put into shared memory, of all CTAs even."""
+    """Note what an agent puts into shared memory, of all CTAs even, and into tensor memory."""
     for event in events:
-        if event.site.kind not in (Kind.LOAD, Kind.FILL, Kind.STAGE):
+        site, operation = event.site, event.site.operation
+        product = site.kind is Kind.MMA and bool(tiles.tensor)
+        if site.kind not in (Kind.LOAD, Kind.FILL, Kind.STAGE, Kind.PUT) and not product:
             continue
-        operation = event.site.operation
         assert isinstance(operation, ir.Access | ir.Asynchronous)
         tag = _stored(event, tiles)
         for effect in operation.effects:
+            if product and not effect.write:
+                continue
             if effect.tile is None:
-                raise EmissionRefused(f"what {event.site.name} writes is not said")
+                raise EmissionRefused(f"what {site.name} writes is not said")
+            if site.kind is Kind.PUT and tiles.rescaled(effect.buffer):
+                continue  # for the product that follows, which nobody fetches before
             everywhere = isinstance(operation, Multicast)
             for cta in range(ctas) if everywhere else (None,):
-                if filled.setdefault(key_of(effect, event, cta), tag) != tag:
+                key = key_of(effect, event, tiles, cta)
+                before = filled.setdefault(key, tag)
+                if product and before[:2] == tag[:2]:
+                    filled[key] = tag  # the sum so far
+                elif before != tag:
                     raise EmissionRefused(f"two tiles of {effect.buffer} have one number")

@@ -15,6 +15,7 @@ from titan.emit.arithmetic import Arithmetic, Statement, beside
 from titan.emit.cluster import Multicast, RemoteArrive
 from titan.emit.expressions import Scope
 from titan.emit.guarded import fill_statement
+from titan.emit.layout import Tile
 from titan.emit.model import EmissionRefused
 from titan.emit.names import identifier, integer, label, mangled
 from titan.emit.sites import Kind, Site
@@ -279,10 +280,8 @@ class Spelling(Arithmetic):
         least = [inner.bound(offset) for offset in store.view.offsets]
         if any(bound is None or bound < 0 for bound in least):
             raise EmissionRefused(f"{site.name} may begin before its tensor does")
-        rows = ""
-        if tile.parts > 1 and effect.part is not None:
-            rows = f"{beside(scope, effect.part)} * {tile.part_rows}"
-        first, others = self._coordinates(store.view, self._tile_scope(site, scope), rows)
+        rows = self._sent_rows(site, tile, effect, scope)
+        first, others = self._coordinates(store.view, inner, rows)
         copy = {
             "kind": "send", "tile": self._stage(tile, effect, scope),
             "map": mangled("map", site.name, "a store"), "first": first, "others": others,
@@ -290,6 +289,12 @@ class Spelling(Arithmetic):
             "panel_columns": tile.panel_columns, "note": identifier(site.name, "a store"),
         }  # fmt: skip
         return [self._one(copy)]
+
+    def _sent_rows(self, site: Site, tile: Tile, effect: ir.Effect, scope: Scope) -> str:
+        """Where the rows that are sent begin within those of the view; empty where it is there."""
+        if tile.parts > 1 and effect.part is not None:
+            return f"{beside(scope, effect.part)} * {tile.part_rows}"
+        return ""
 
 
 def _wait_note(wait: ir.Wait, scope: Scope) -> str:

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 
 from titan.emit.cluster import RANK
 from titan.emit.model import EmissionRefused
-from titan.emit.sites import Kind, Site
+from titan.emit.sites import TRIPS, Kind, Site
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression, Name, binary, evaluate, names_of
 
 WORK = "work"
-TRIPS = "tiles"
 EVENTS_MAX = 20_000
 
 
@@ -32,13 +31,17 @@ def value_of(expression: Expression, environment: Mapping[str, int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One execution of a site. `count`: executions of its name in this work item before it."""
+    """One execution of a site. `count`: its iteration where the operation says it, otherwise the
+    executions of its name in this work item and sub-tile before it. `unit`: numbers the sub-tiles
+    of all work items."""
 
     site: Site
     environment: dict[str, int]
     item: int
     count: int
     trips: int
+    sub: int = 0
+    unit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +80,27 @@ def work_variable(program: ir.SyncProgram, role: ir.Role) -> str | None:
 
 
 def execute(
-    program: ir.SyncProgram, role: ir.Role, cta: int, member: int, sites: tuple[Site, ...], run: Run
+    program: ir.SyncProgram,
+    role: ir.Role,
+    cta: int,
+    member: int,
+    sites: tuple[Site, ...],
+    run: Run,
+    groups: int = 1,
 ) -> list[Event]:
-    """All events of one agent of a CTA. Raises EmissionRefused."""
-    return list(_Execution(program, role, cta, member, run).all(sites))
+    """All events of one agent of a CTA; each work item has `groups` sub-tiles, or is taken as one.
+
+    Raises EmissionRefused.
+    """
+    return list(_Execution(program, role, cta, member, run, groups).all(sites))
 
 
 class _Execution:
     def __init__(
-        self, program: ir.SyncProgram, role: ir.Role, cta: int, member: int, run: Run
+        self, program: ir.SyncProgram, role: ir.Role, cta: int, member: int, run: Run, groups: int
     ) -> None:
         self.run = run
+        self.groups = groups
         self.work = work_variable(program, role)
         self.environment = {role.agent_constant: member, **dict(role.variables)}
         self.environment[RANK] = cta
@@ -95,7 +108,7 @@ class _Execution:
         if self.work is not None:
             self.environment[WORK] = len(run.trips)
         self.item = 0
-        self.counts: dict[tuple[Kind, str], int] = {}
+        self.counts: dict[tuple[Kind, str, int], int] = {}
         self.made = 0
 
     def value(self, expression: Expression) -> int:
@@ -132,11 +145,15 @@ class _Execution:
             number += 1
 
     def _event(self, site: Site) -> Event:
-        key = (site.kind.counted, site.name)
+        sub = self.value(site.sub) if site.sub is not None else 0
+        key = (site.kind.counted, site.name, sub)
         count = self.counts.get(key, 0) if site.name else 0
         self.counts[key] = count + 1
+        if site.index is not None:
+            count = self.value(site.index)
         trips = self.run.trips[min(self.item, len(self.run.trips) - 1)]
-        return Event(site, dict(self.environment), self.item, count, trips)
+        unit = self.item * self.groups + sub
+        return Event(site, dict(self.environment), self.item, count, trips, sub, unit)
 
 
 def iteration_of(site: Site, seen: list[Event], hints: list[Expression]) -> Expression:

@@ -28,7 +28,7 @@ from titan.emit.registers import (
 )
 from titan.emit.sites import Kind, Site, Tiles, sites_of
 from titan.emit.spelling import Spelling, Statement
-from titan.emit.tensor_memory import TensorSpelling, allocated, tensor_places
+from titan.emit.tensor_memory import TensorSpelling, allocated, row_buffers, tensor_places
 from titan.emit.trace import (
     TRIPS,
     WORK,
@@ -94,9 +94,10 @@ class _Emission:
         self.tiles = Tiles(tile)
         self.queues = {queue.name: queue for queue in program.queues}
         stores = [item.name for item in self.tiles.operations.values() if item.kind == "store"]
-        self.layout = lay_out(kernel, program, frozenset(stores))
         self.tensor = tensor_places(kernel, program)
         self.tiles.tensor = frozenset(self.tensor)
+        self.tiles.rows = row_buffers(self.tiles, program) if self.tensor else frozenset()
+        self.layout = lay_out(kernel, program, frozenset(stores), self.tiles.rows)
         self.tiles.filled, self.tiles.copied = loaded_by(tile, program)
         self.outer = tile_scope(tile)
         self.runs = runs_of(program)
@@ -145,7 +146,10 @@ class _Emission:
                 agents = role.place.role.agents
                 for both in range(agents * self.ctas):
                     cta, member = divmod(both, agents)
-                    made = execute(self.program, role.place.role, cta, member, role.sites, run)
+                    made = execute(
+                        self.program, role.place.role, cta, member, role.sites, run,
+                        self.tile.groups if self.tensor else 1,
+                    )  # fmt: skip
                     events[turn, number, both] = made
                     fill(filled[turn], made, self.tiles, self.ctas)
         for number, role in enumerate(self.roles):
@@ -175,23 +179,37 @@ class _Emission:
                 )
 
     def _once_each(self, role: _Role, events: dict[tuple[int, int, int], list[Event]]) -> None:
-        """Every operation of the body happens once an iteration, any other once a work item."""
+        """Every operation of the body happens once an iteration, any other once a work item, of
+        each sub-tile. What is fetched or computed between tensor memory and tensor memory may be
+        left out where nobody needs it; the check of the registers tells."""
+        groups = self.tile.groups if self.tensor else 1
         for (turn, _, _), made in events.items():
             run: Run = self.runs[turn]
-            found: dict[tuple[str, Kind, int], int] = {}
+            found: dict[tuple[str, Kind, int], list[int]] = {}
+            subs: dict[tuple[str, Kind], set[int]] = {}
             for event in made:
-                if event.site.name and event.site.kind is not Kind.CARRY:
-                    key = (event.site.name, event.site.kind.counted, event.item)
-                    found[key] = found.get(key, 0) + 1
-            names = {(name, kind) for name, kind, _ in found}
+                if not event.site.name or event.site.kind is Kind.CARRY:
+                    continue
+                key = (event.site.name, event.site.kind.counted, event.unit)
+                found.setdefault(key, []).append(event.count)
+                whole = event.site.sub is not None and role.place.role.agents < groups
+                subs.setdefault(key[:2], set()).update(range(groups) if whole else {event.sub})
             for item, trips in enumerate(run.trips):
-                for name, kind in names:
-                    due = trips if self.tiles.section[name] == "body" else 1
-                    if found.get((name, kind, item), 0) != due:
-                        raise EmissionRefused(
-                            f"{role.place.role.name} does {name} "
-                            f"{found.get((name, kind, item), 0)} times where {due} are due"
-                        )
+                for (name, kind), of in subs.items():
+                    for sub in of:
+                        done = found.get((name, kind, item * groups + sub), [])
+                        self._due(role.place.role.name, name, kind, done, trips)
+
+    def _due(self, role: str, name: str, kind: Kind, done: list[int], trips: int) -> None:
+        """`done`: iterations in which the operation was done."""
+        body = self.tiles.section[name] == "body"
+        loose = self.tensor and kind in (Kind.COMPUTE, Kind.FETCH) and body
+        loose = loose or kind is Kind.FETCH or (kind is Kind.PUT and name in self.tiles.rows)
+        due = trips if body else 1
+        if kind is Kind.PUT and any(self.tiles.rescaled(c) == name for c in self.tiles.carried):
+            due = trips - 1  # the first product replaces
+        if (len(done) != due and not loose) or len(set(done)) != len(done):
+            raise EmissionRefused(f"{role} does {name} {len(done)} times where {due} are due")
 
     def _iterations(self, role: _Role, events: list[Event]) -> None:
         seen: dict[int, list[Event]] = {}
@@ -400,7 +418,7 @@ class _Emission:
             "tensor_places": [
                 {
                     "value": place.name, "columns": place.columns, "stages": place.stages,
-                    "column": place.column,
+                    "column": place.column, "stride": place.stride,
                 }
                 for place in self.tensor.values()
             ],
@@ -420,6 +438,13 @@ class _Emission:
                     "model_count": barrier.count, "offset": layout.barriers[barrier.name],
                 }
                 for barrier in self.program.barriers
+            ],
+            "rows": [
+                {
+                    "name": mangled("s", rows.name, "a buffer"), "value": rows.name,
+                    "rows": rows.rows, "stages": rows.stages, "offset": rows.offset,
+                }
+                for rows in layout.rows.values()
             ],
             "maps": maps,
             "arguments": items,

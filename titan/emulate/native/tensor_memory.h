@@ -14,9 +14,9 @@
 namespace titan::emulation {
 
 constexpr int tensor_lanes = 128, tensor_columns = 512, tensor_columns_min = 32;
-constexpr int lanes_of_warp = 32, fragment_rows = 16, warps_reach = 4, warps_of_cta_max = 32;
+constexpr int lanes_of_warp = 32, fragment_rows = 16, blocks_of_rows = 8, warps_of_cta_max = 32;
 
-struct Access {     // of one sort, to the lanes of a column that one warp of four reaches
+struct Access {     // of one sort, to 16 rows of a column
   int running = 0;  // that nobody has waited for
   int unfenced = 0;                                // without a tensor_fence_before since
   std::array<std::uint16_t, warps_of_cta_max> by{};  // those of each warp
@@ -40,7 +40,7 @@ struct TensorColumn {
   int first = 0, count = 0, type = 0;  // the accumulator and element type of the last of them
   int readers = 0;      // multiplications in flight that take A from here
   int reader = 0;       // slot of the thread that issued the last of them
-  std::array<Reach, warps_reach> reach;
+  std::array<Reach, blocks_of_rows> reach;
 };
 
 enum class Shape { fragment, pairs };  // 16x256b and 16x128b: 2 words of a row in turn, or 1
@@ -385,7 +385,7 @@ inline float &word_of(TensorMemory &memory, const Transfer &transfer, int lane, 
 }
 
 inline Access &access_of(const Transfer &transfer, int column) {
-  Reach &reach = tensor_memory().columns[column].reach[transfer.lane / lanes_of_warp];
+  Reach &reach = tensor_memory().columns[column].reach[transfer.lane / fragment_rows];
   return transfer.put ? reach.puts : reach.fetches;
 }
 
@@ -411,7 +411,7 @@ inline void begin_transfer(const char *name, Transfer transfer) {
   const Thread &self = *current;
   for (int c = transfer.column; c < transfer.column + transfer.columns; ++c) {
     TensorColumn &column = tensor_memory().columns[c];
-    Reach &reach = column.reach[transfer.lane / lanes_of_warp];
+    Reach &reach = column.reach[transfer.lane / fragment_rows];
     const char *does = transfer.put ? "writes" : "reads";
     if (column.writers != 0)
       fail(&self, "%s %s column %d, which a tensor_multiply in flight writes", name, does, c);

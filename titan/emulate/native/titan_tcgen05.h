@@ -72,4 +72,16 @@ inline void tensor_memory_put_pairs(u32 address, const u32 (&pairs)[Columns / 16
 }
 inline void tensor_put_wait(TITAN_LINE) { emulation::tensor_wait(true, line); }
 
+inline void store_row(u8 *rows, int row, float value, TITAN_LINE) {
+  u32 bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  store_shared32(rows + 4 * row, bits, line);
+}
+inline float load_row(const u8 *rows, int row, TITAN_LINE) {
+  const u32 bits = load_shared32(rows + 4 * row, line);
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 }  // namespace titan
