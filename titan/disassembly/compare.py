@@ -322,6 +322,7 @@ class _Whole:
             by = {lane for lane, _ in done}
             kind = kind_of(occurrence.operation, self.matrix)
             good = by == lanes
+            handed = {piece[0] for piece in occurrence.writes} & self.tensor.handed
             if kind == ONE and isinstance(occurrence.operation, ir.Arrive):
                 expecting = [lane for lane, event in done if event.kind == "arrive_expect"]
                 good = len(expecting) == 1 and (len(by) == 1 or by == elected)
@@ -331,6 +332,8 @@ class _Whole:
                 queue = getattr(occurrence.operation, "queue", None)
                 if queue is not None:
                     issuers.setdefault(queue, set()).update(by)
+            elif handed:
+                good = by == elected
             elif kind == WARP:
                 good = bool(by) and (by == elected or len(by) == 1)
                 self._met(where, occurrence, done, lanes - elected)

@@ -397,16 +397,20 @@ class _Machine:
         elif what == "dealloc" and alone:
             self.note("tensor_free", here, *numbers)
         elif what == "mma" and alone and plain and len(operands) == 5:
-            self.note("tensor_mma", here, places[0], *numbers[1:])
+            in_tensor = operands[1].startswith("[")
+            left = places[1] if in_tensor else numbers[1]
+            self.note("tensor_mma", here, places[0], left, *numbers[2:], int(in_tensor))
         elif what == "commit" and alone and len(operands) == 1:
             self.note("tensor_commit", here, places[0])
         elif what == "ld" and "pack::16b" not in words:
             self._forget(here)
             self.note("tensor_load", here, places[1])
+        elif what == "st" and "unpack::16b" not in words:
+            self.note("tensor_put", here, places[0])
         else:
             kinds = {"fence::before_thread_sync": "tensor_before",
                      "fence::after_thread_sync": "tensor_after",
-                     "wait::ld": "tensor_wait"}  # fmt: skip
+                     "wait::ld": "tensor_wait", "wait::st": "tensor_put_wait"}  # fmt: skip
             self.note(kinds.get(what, "other"), here)
 
     def _other(self, here: Instruction) -> None:

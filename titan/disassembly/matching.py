@@ -20,6 +20,8 @@ EVERY = "every thread"
 WARP = "one thread of each warp"
 ONE = "one thread"
 NAMED_BARRIERS = 16
+_ROW_BYTES = 4
+_COLUMNS_OF_STEP = STEP_BYTES // 4  # of a left operand in tensor memory
 _DESCRIPTOR_MASK = 0x3FFF  # matrix descriptors hold bits 4 to 17 of an address
 Boxes = Mapping[int, tuple[str, int]]
 
@@ -87,6 +89,7 @@ class Matcher:
         self.tensor = tensor if tensor is not None else TensorSide()
         self.warp = warp
         self.added: set[Piece] = set()  # accumulators with a product that is not handed on
+        self.early: list[Event] = []  # puts of what was fetched, before all of it was fetched
 
     def rest(self) -> Event | None:
         """The first event that stands for no operation, once all operations are taken."""
@@ -105,6 +108,8 @@ class Matcher:
         if rule is None:
             raise Mismatch(f"{occurrence.text} has no spelling that is known here")
         first = self.position
+        if self.early and not any(piece[0] in self.tensor.buffers for piece in occurrence.writes):
+            raise Mismatch(f"line {self.early[0].line}: a put where none is expected")
         while True:
             start = self.position
             event = self.left()
@@ -114,7 +119,7 @@ class Matcher:
             if event is None or event.kind != "mma_wait":
                 break
             self.position += 1  # a drain more than the program has only waits longer
-        if kind_of(operation, self.matrix) != EVERY:
+        if kind_of(operation, self.matrix) != EVERY or self._one_of_four(occurrence):
             self.position = first
             return None
         found = f"{event.kind} {event.values} in line {event.line}" if event else "nothing"
@@ -187,6 +192,10 @@ class Matcher:
         """All accesses of shared memory up to the next other event, within the pieces."""
         if any(piece[0] in self.tensor.buffers for piece in occurrence.reads):
             return self._fetch(occurrence)
+        if any(piece[0] in self.tensor.buffers for piece in occurrence.writes):
+            return self._put(occurrence)
+        if any(p[0] in self.tensor.handed for p in (*occurrence.reads, *occurrence.writes)):
+            return self._rows(occurrence)
         pieces = {"read": occurrence.reads, "write": occurrence.writes}
         if not occurrence.reads and not occurrence.writes:
             return True
@@ -232,10 +241,13 @@ class Matcher:
     def _tensor_multiplication(self, occurrence: Occurrence) -> bool:
         """All steps along K of one product, upwards; the first of a work item does not add."""
         (left, right), (into,) = (occurrence.reads[:1] + occurrence.reads[-1:]), occurrence.writes
-        steps = self._bytes(left) // (ROWS * STEP_BYTES)
+        steps = self._bytes(right) // (self.tensor.width(into) * STEP_BYTES)
+        several = left[0] not in self.tensor.buffers and (
+            self._bytes(left) > steps * ROWS * STEP_BYTES
+        )
         seen: list[tuple[int, int]] = []
         while len(seen) < steps and (event := self._next("tensor_mma")) is not None:
-            d, a, b, _, accumulate = event.values
+            d, a, b, _, accumulate, in_tensor = event.values
             if not self.tensor.column(into, d):
                 return False
             if fault := self.tensor.instruction(event, left, right, into):
@@ -244,11 +256,19 @@ class Matcher:
                 raise Mismatch(f"line {event.line}: whether the product is added or replaces")
             self.added.add(into)
             places = ((a or 0) & _DESCRIPTOR_MASK) << 4, ((b or 0) & _DESCRIPTOR_MASK) << 4
+            if in_tensor:
+                at = None if a is None else a - _COLUMNS_OF_STEP * len(seen)
+                if not self.tensor.column(left, at):
+                    raise Mismatch(f"line {event.line}: another column of the left operand")
+                places = len(seen), places[1]
+            elif several and not seen and not self.tensor.rows_begin(left[0], into, places[0]):
+                raise Mismatch(f"line {event.line}: the rows of another sub-tile")
             if seen and not (places[0] > seen[-1][0] and places[1] > seen[-1][1]):
                 raise Mismatch(f"line {event.line}: not the next step along K")
             seen.append(places)
             for address, piece in zip(places, (left, right), strict=True):
-                self.bindings.access(in_cluster(address, self.rank), (piece,), event.line)
+                if piece == right or not in_tensor:
+                    self.bindings.access(in_cluster(address, self.rank), (piece,), event.line)
         return len(seen) == steps
 
     def queue_arrive(self, occurrence: Occurrence) -> bool:
@@ -256,24 +276,75 @@ class Matcher:
         if event is None or occurrence.number != 1 or not self._barrier(event, occurrence):
             return False
         if occurrence.place[0] in self.tensor.publishing:
-            self.added.clear()
+            self.added = {piece for piece in self.added if piece[0] in self.tensor.kept}
         return True
 
+    def _one_of_four(self, occurrence: Occurrence) -> bool:
+        """Of the four lanes that have the number of a row one puts it to shared memory."""
+        return any(piece[0] in self.tensor.handed for piece in occurrence.writes)
+
+    def _cells(self, event: Event, piece: Piece) -> set[tuple[int, int]]:
+        """First lanes of 16, and columns from that of the piece on, of a fetch or a put."""
+        rows, columns = shape_of(event)
+        address = event.values[0]
+        if address is None or not rows:
+            raise Mismatch(f"line {event.line}: a fetch or put that is not known")
+        lane, column = address >> 16, (address & 0xFFFF) - TENSOR_BASE
+        first = column - self.tensor.places.get(piece, column)
+        return {(lane + r, first + c) for r in range(0, rows, 16) for c in range(columns)}
+
+    def _all_cells(self, piece: Piece) -> set[tuple[int, int]]:
+        own = self.warp % 4 * LANES_OF_WARP
+        return {(own + half, c) for half in (0, 16) for c in range(self.tensor.width(piece))}
+
     def _fetch(self, occurrence: Occurrence) -> bool:
-        """Fetches of all columns of an accumulator, of the 32 lanes of the warp."""
+        """Fetches of all columns of an accumulator, of the 32 lanes of the warp.
+
+        What is fetched may be put back before the rest is fetched.
+        """
         ((piece),) = occurrence.reads
-        width, own = self.tensor.width(piece), self.warp % 4 * LANES_OF_WARP
-        wanted = {(own + half, c) for half in (0, 16) for c in range(width)}
+        wanted = self._all_cells(piece)
         seen: set[tuple[int, int]] = set()
-        while (event := self._next("tensor_load")) is not None:
-            rows, columns = shape_of(event)
-            address = event.values[0]
-            if address is None or not rows:
-                raise Mismatch(f"line {event.line}: a fetch that is not known")
-            lane, column = address >> 16, (address & 0xFFFF) - TENSOR_BASE
-            first = column - self.tensor.places.get(piece, column)
-            seen |= {(lane + r, first + c) for r in range(0, rows, 16) for c in range(columns)}
+        early: list[Event] = []
+        while seen != wanted and (event := self._next("tensor_load", "tensor_put")) is not None:
+            cells = self._cells(event, piece)
+            if event.kind == "tensor_load":
+                seen |= cells
+            elif cells <= seen:
+                early.append(event)
+            else:
+                return False
+        self.early = early
         return seen == wanted and piece in self.tensor.places
+
+    def _put(self, occurrence: Occurrence) -> bool:
+        """Puts to all columns, of the 32 lanes of the warp."""
+        ((piece),) = occurrence.writes
+        wanted = self._all_cells(piece)
+        seen: set[tuple[int, int]] = set()
+        for early in self.early:
+            seen |= self._cells(early, piece)
+        while seen != wanted and (event := self._next("tensor_put")) is not None:
+            seen |= self._cells(event, piece)
+        self.early = []
+        return seen == wanted and piece in self.tensor.places
+
+    def _rows(self, occurrence: Occurrence) -> bool:
+        """The numbers of the warp's rows: those of a lane in the order of a fragment."""
+        ((piece),) = occurrence.reads or occurrence.writes
+        kind = "read" if occurrence.reads else "write"
+        found: list[int] = []
+        while (event := self._next(kind)) is not None:
+            if event.values[0] is None:
+                raise Mismatch(f"line {event.line}: a row that is not known")
+            found.append(event.values[0])
+        own = self.warp % 4 * LANES_OF_WARP
+        if not found:
+            return False
+        base = min(found) - _ROW_BYTES * own
+        wanted = [base + _ROW_BYTES * (own + row) for row in range(0, LANES_OF_WARP, 8)]
+        span = frozenset({(base, base + self._bytes(piece))})
+        return sorted(found) == wanted and self.bindings.extent(piece, span)
 
     def _load(self, occurrence: Occurrence) -> bool:
         """Boxes into one piece, completing its barrier, with the bytes of the model together.

@@ -117,10 +117,10 @@ class TensorSpelling(Spelling):
         made: list[Statement] = []
         for site in sites:
             fences = site.operation if self._touches() else None
-            if isinstance(fences, ir.Arrive):
+            if isinstance(fences, ir.Arrive | ir.BarrierSync | ir.BarrierArrive):
                 made.append({"kind": "tensor_fence", "side": "before"})
             made += self.site(site, scope)
-            if isinstance(fences, ir.Wait):
+            if isinstance(fences, ir.Wait | ir.BarrierSync):
                 made.append({"kind": "tensor_fence", "side": "after"})
         return by_blocks(made)
 
