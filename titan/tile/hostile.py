@@ -89,9 +89,7 @@ class Lenient(Emitted):
     def check_write(self, draft: Draft, doing: Doing, cell: Cell, queue: str | None = None) -> None:
         pass
 
-    def check_proxy(
-        self, draft: Draft, doing: Doing, cell: Cell, write: bool, proxy: ir.Proxy
-    ) -> None:
+    def check_proxy(self, draft: Draft, doing: Doing, cell: Cell, effect: ir.Effect) -> None:
         pass
 
     def _check_exit(self, draft: Draft) -> None:
