@@ -231,10 +231,11 @@ def tensor_side(program: ir.SyncProgram, manifest: Mapping[str, Any]) -> TensorS
             for item in operation.effects
         ):
             handed |= {item.barrier.name for item in operations if isinstance(item, ir.Wait)}
+    mapped = [item for item in manifest["arguments"] if item["kind"] == "tensor_map"]
     formats = {
         item["operation"]: (int(str(item["swizzle"]).removesuffix("B")), item["dtype"])
-        for item in manifest["arguments"]
-        if item["kind"] == "tensor_map" and str(item.get("swizzle", "none")).lower() != "none"
+        for item in (*mapped, *manifest.get("filled", ()))
+        if str(item.get("swizzle", "none")).lower() != "none"
     }
     columns = int(manifest["resources"]["tensor_columns"])
     shared = {b.name for b in program.buffers if b.space is ir.Space.SHARED}

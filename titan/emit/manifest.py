@@ -170,6 +170,7 @@ def manifest(
     grid = work
     if persistent:
         grid = Binary("min", work, _multiple(Name("processors"), ctas, up=False))
+    filled = [layout.tiles[one] for one in sorted(tiles.filled - tiles.copied)]
     return {
         "titan": "1",
         "kernel": name,
@@ -211,6 +212,7 @@ def manifest(
             for place in layout.places
         ],
         "rings": _rings(program, layout),
+        **({"filled": [_filled(tile, shared) for shared in filled]} if filled else {}),
         "resources": {
             "shared_bytes": layout.shared_bytes,
             "barriers": sum(barrier.stages for barrier in program.barriers),
@@ -242,6 +244,14 @@ def _map(operation: TileOperation, tensor: Tensor, shared: Tile) -> dict[str, ob
         "kind": "tensor_map", "name": f"map_{operation.name}", "tensor": tensor.name,
         "operation": operation.name, "box": box, "swizzle": f"{shared.panel_bytes}B",
         "dtype": shared.dtype,
+    }  # fmt: skip
+
+
+def _filled(tile: TileProgram, shared: Tile) -> dict[str, object]:
+    """A load that threads do, as the tile lies in shared memory."""
+    return {
+        "operation": shared.name, "tensor": tensor_of(tile, tile.operation(shared.name)).name,
+        "swizzle": f"{shared.panel_bytes}B", "dtype": shared.dtype,
     }  # fmt: skip
 
 

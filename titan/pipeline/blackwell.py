@@ -24,17 +24,20 @@ from titan.tile.model import Carried, TileOperation, TileProgram
 def construct(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> str:
     """The kernel file of the pipeline. Raises FormRefused."""
     products = sum(operation.kind == "mma" for operation in tile.operations)
-    if products and tile.tail == "threads":
-        raise FormRefused("no form in tensor memory has a last iteration that threads copy")
+    if products == 1 and (shape.guarded or shape.tail):
+        from titan.pipeline import blackwell_threads
+
+        return blackwell_threads.construct(tile, shape, starts, ii)
+    if products:
+        refuse_unaligned(tile)
     if products > 1:
         return BlackwellAttention(tile, shape, starts).text()
     if products:
-        refuse_unaligned(tile)
-        return _Blackwell(tile, shape, starts, ii).text()
+        return Blackwell(tile, shape, starts, ii).text()
     return construct_hopper(tile, shape, starts, ii)
 
 
-class _Blackwell(Hopper):
+class Blackwell(Hopper):
     def __init__(self, tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> None:
         super().__init__(tile, shape, starts, ii)
         if not shape.specialised:

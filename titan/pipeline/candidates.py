@@ -40,7 +40,8 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
     if unaligned(tile) or tile.tail == "threads":
         # Bulk copies, which say why not; then threads, at the same depths.
         yield replace(plain, name=f"depth {depth}, bulk copies", overlapped=False)
-        for stages in () if elsewhere else depths:
+        attention = elsewhere and multiplications >= 2
+        for stages in () if attention else depths:
             yield from _variants(tile, _by_threads(tile, plain, stages), multiplications)
         return
     for stages in depths:

@@ -12,7 +12,7 @@ Decides no correctness. Source: seed formulation, section 3.1 (fall back to a no
 
 from __future__ import annotations
 
-from titan.pipeline.hopper import REGISTERS, Hopper
+from titan.pipeline.hopper import Hopper
 from titan.pipeline.model import FormRefused, Shape
 from titan.pipeline.rings import Ring
 from titan.pipeline.text import Block
@@ -21,9 +21,17 @@ from titan.tile.model import TileOperation, TileProgram
 
 
 def refuse_unaligned(tile: TileProgram) -> None:
-    """Raises FormRefused where a tile is copied that no tensor map can describe."""
+    """Raises FormRefused where the engine cannot copy every tile, or is not to."""
     for reason in unaligned(tile).values():
         raise FormRefused(f"{reason}: no tensor map describes it")
+    if tile.tail == "threads":
+        raise FormRefused("the tile program asks for a last iteration that threads copy")
+
+
+def widened(roles: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The roles with a warpgroup that loads instead of a warp."""
+    (loads, said), *others = roles
+    return [(loads, said.replace("{warps: 1", "{warpgroups: 1", 1)), *others]
 
 
 class Guarded(Hopper):
@@ -66,17 +74,8 @@ class Guarded(Hopper):
         ]
 
     def _roles(self) -> list[tuple[str, str]]:
-        if not self.filled:
-            return super()._roles()
-        groups = self.tile.groups
-        counter = ", counters: {n: 0}" if self.position else ""
-        producer, consumer = REGISTERS.get(groups, (0, 0))
-        few = f", registers: {producer}" if producer else ""
-        many = f", registers: {consumer}" if consumer else ""
-        return [
-            ("producer", f"{{warpgroups: 1{few}{counter}}}"),
-            ("consumer", f"{{warpgroups: {groups}{many}{counter}}}"),
-        ]
+        roles = super()._roles()
+        return widened(roles) if self.filled else roles
 
     def _fill(self, ring: Ring, place: str) -> Block:
         """One tile after the other, the stage handed over with the last of them."""

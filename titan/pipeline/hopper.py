@@ -31,16 +31,13 @@ def construct(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) 
     `starts` are the cycles of the operations of one group, by their names in the tile program.
     """
     from titan.pipeline.guarded import Guarded, refuse_unaligned
+    from titan.pipeline.tail import Tail
 
     if shape.guarded:
         return Guarded(tile, shape, starts, ii).text()
-    refuse_unaligned(tile)
     if shape.tail:
-        from titan.pipeline.tail import Tail
-
         return Tail(tile, shape, starts, ii).text()
-    if tile.tail == "threads":
-        raise FormRefused("the tile program asks for a last iteration that threads copy")
+    refuse_unaligned(tile)
     if tile.cluster != 1 and shape.specialised:
         from titan.pipeline.cluster import Clustered
 

@@ -10,15 +10,19 @@ Decides no correctness. Source: seed formulation, section 2 (partial tiles, tail
 
 from __future__ import annotations
 
-from titan.pipeline.hopper import REGISTERS, Hopper
+from titan.pipeline.guarded import widened
+from titan.pipeline.hopper import Hopper
 from titan.pipeline.model import FormRefused, Shape
 from titan.pipeline.rings import Ring
 from titan.pipeline.text import Block
+from titan.tile.alignment import unaligned
 from titan.tile.model import TileProgram
 
 
 class Tail(Hopper):
     def __init__(self, tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> None:
+        for reason in unaligned(tile).values():
+            raise FormRefused(f"{reason}: no tensor map describes it")
         if tile.cluster != 1:
             raise FormRefused("CTAs of a cluster share tiles by copies of a tensor map")
         if not shape.specialised:
@@ -26,17 +30,7 @@ class Tail(Hopper):
         super().__init__(tile, shape, starts, ii)
 
     def _roles(self) -> list[tuple[str, str]]:
-        groups = self.tile.groups
-        producer, consumer = REGISTERS.get(groups, (0, 0))
-        (loads, _), (computes, asked) = super()._roles()
-        counter = ", counters: {n: 0}" if self.position else ""
-        few = f", registers: {producer}" if producer else ""
-        many = f", registers: {consumer}" if consumer else ""
-        kind = "warps" if "warps:" in asked else "warpgroups"
-        return [
-            (loads, f"{{warpgroups: 1{few}{counter}}}"),
-            (computes, f"{{{kind}: {groups}{many}{counter}}}"),
-        ]
+        return widened(super()._roles())
 
     def _producer(self) -> Block:
         """The loop ends one iteration early; the last one follows it."""
