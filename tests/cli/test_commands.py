@@ -12,7 +12,7 @@ from titan.diagnostics.codes import CODES
 from titan.diagnostics.rules import HEADINGS
 
 
-@pytest.mark.parametrize("name", ["TTN212", "ttn212", "lapped-wait"])
+@pytest.mark.parametrize("name", ["TTN212", "ttn212", "212", "lapped-wait"])
 def test_explain_by_code_and_name(name, capsys):
     assert run(["explain", name]) == 0
     shown = capsys.readouterr().out

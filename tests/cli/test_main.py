@@ -147,6 +147,26 @@ def test_a_fault_of_titan_is_4_and_says_so(command, capsys, monkeypatch):
     assert "Traceback" not in shown.err and "\x1b" not in shown.err
 
 
+@pytest.mark.parametrize("named", ["gone/out.json", "--result=gone/out.json", "gone"])
+def test_a_path_that_the_system_refuses_is_bad_input(named, capsys, monkeypatch, tmp_path):
+    """A folder that is not there, also where a draft is written beside what is named."""
+    monkeypatch.chdir(tmp_path)
+    module = types.ModuleType("titan_probe")
+    module.__spec__ = types.SimpleNamespace(name="titan_probe")  # type: ignore[assignment]
+
+    @click.command(context_settings={"ignore_unknown_options": True})
+    @click.argument("rest", nargs=-1)
+    def probe(rest):
+        os.mkdir("gone/.out.json.17")
+
+    module.probe = probe  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "titan_probe", module)
+    monkeypatch.setitem(COMMANDS, "probe", Entry("titan_probe:probe", "A probe."))
+    assert run(["probe", named]) == ExitCode.BAD_INPUT
+    assert capsys.readouterr().err == "Error: gone/.out.json.17: no such file or directory\n"
+    assert run(["probe", "other/file.json"]) == ExitCode.INTERNAL
+
+
 def test_the_traceback_is_shown_on_request(command, capsys, monkeypatch):
     monkeypatch.setenv("TITAN_DEBUG", "1")
     command(fails)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,18 @@ def test_the_worst_of_several_files(capsys: pytest.CaptureFixture[str]):
     assert shown.out.splitlines()[-1] == "2 kernels: 1 verified, 1 refuted"
     assert "all/loop.yaml is a loop" in shown.err
     assert run(["verify", "all", written("k.yaml", kernels.MISTYPED)]) == 2
+
+
+def test_files_of_other_levels_alone_verify_nothing(capsys: pytest.CaptureFixture[str]):
+    assert run(["verify", written("loop.yaml", "titan: 1\nloop: l\n")]) == 2
+    shown = capsys.readouterr().err
+    assert "`titan schedule` takes it" in shown and "there is no kernel file" in shown
+
+
+def test_a_pipe_is_not_waited_for(capsys: pytest.CaptureFixture[str]):
+    os.mkfifo("pipe.yaml")
+    assert run(["verify", "pipe.yaml"]) == 2
+    assert "it is not a regular file" in capsys.readouterr().out
 
 
 def test_a_refutation_in_words(capsys: pytest.CaptureFixture[str]):

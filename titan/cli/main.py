@@ -166,8 +166,30 @@ def run(arguments: Sequence[str]) -> int:
         _silence_stdout()
         return ExitCode.CLOSED_PIPE
     except Exception as error:  # whatever is left is a fault of titan
+        if isinstance(error, OSError) and _is_named(error, arguments):
+            reason = (error.strerror or "it cannot be used").lower()
+            click.echo(f"Error: {os.fsdecode(error.filename)}: {reason}", err=True)
+            return ExitCode.BAD_INPUT
         _tell_internal_error(error, arguments)
         return ExitCode.INTERNAL
+
+
+def _is_named(error: OSError, arguments: Sequence[str]) -> bool:
+    """Whether the system refuses a path that the command line names, or one beside or below it.
+
+    Beside it are the files that are written first and renamed then.
+    """
+    if not isinstance(error.filename, str | bytes):
+        return False
+    refused = os.path.abspath(os.fsdecode(error.filename))
+    for text in arguments:
+        option, _, value = text.partition("=")
+        named = value if option.startswith("-") else text
+        if named and not named.startswith("-"):
+            path = os.path.abspath(named)
+            if os.path.dirname(refused) in (path, os.path.dirname(path)) or refused == path:
+                return True
+    return False
 
 
 def _invoke(arguments: Sequence[str]) -> int:

@@ -116,6 +116,8 @@ def _kernels(paths: tuple[str, ...], options: Options) -> list[tuple[str, SyncPr
     found = find_kernels(paths)
     if found.empty:
         raise click.UsageError(f"no kernel files in {found.empty[0]!r}")
+    if not found.kernels:
+        raise click.UsageError("there is no kernel file among what is named")
     kernels: list[tuple[str, SyncProgram]] = []
     for path in found.kernels:
         family, errors, _ = read_family(path, options)

@@ -127,6 +127,8 @@ def verify(
         click.echo(f"note: {path} is a loop; `titan schedule` takes it", err=True)
     for path in found.tiles:
         click.echo(f"note: {path} is a tile program; `titan build` takes it", err=True)
+    if not found.kernels:
+        raise click.UsageError("there is no kernel file among what is named")
     findings = _shown(_run(found.kernels, options, jobs), format_name, colour)
     return worst([item.exit_code for item in findings])
 

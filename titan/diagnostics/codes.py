@@ -167,5 +167,6 @@ BY_NAME: dict[str, Code] = {entry.name: entry for entry in CODES.values()}
 
 
 def find(code_or_name: str) -> Code | None:
-    """The entry for a code in any case or for a rule name; None when there is none."""
-    return CODES.get(code_or_name.upper()) or BY_NAME.get(code_or_name.lower())
+    """The entry for a code in any case, its number or a rule name; None when there is none."""
+    code = f"TTN{code_or_name}" if code_or_name.isdecimal() else code_or_name.upper()
+    return CODES.get(code) or BY_NAME.get(code_or_name.lower())

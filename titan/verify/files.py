@@ -69,6 +69,8 @@ def _files_in(folder: str) -> Iterator[str]:
 def _kind(path: str) -> str:
     """`kernel`, `loop`, `tile` or nothing, from the beginning of the file."""
     try:
+        if not Path(path).is_file():  # a pipe would be waited for
+            return ""
         with Path(path).open("rb") as stream:
             head = stream.read(_HEAD_BYTES)
     except (OSError, ValueError):
