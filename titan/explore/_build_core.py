@@ -15,7 +15,7 @@ SOURCES = HERE / "native"
 PARTS = (
     "core.h", "search.h", "expression.c", "visible.c", "marks.c",
     "machine.c", "engine.c", "quotient.c",
-    "store.c", "steps.c", "closure.c", "others.c", "alone.c", "search.c", "trace.c",
+    "store.c", "steps.c", "closure.c", "others.c", "beyond.c", "alone.c", "search.c", "trace.c",
 )  # fmt: skip
 FUNCTIONS = """
 typedef struct { int32_t actor, agent, ordinal; } step_t;

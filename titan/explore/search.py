@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from titan.explore.endings import terminates
 from titan.explore.flatten import flatten
 from titan.explore.quotient import apply_quotient
 from titan.explore.reference import Outcome
@@ -42,7 +43,8 @@ class Budget:
 
 
 SHORTENING = Budget(states_max=200_000, seconds_max=2.0)
-FIRST_STATES_MAX = 50_000  # of a search for any number with partial order, before it is given up
+FIRST_STATES_MAX = 400_000  # of a search for any number with partial order, before it is given up
+CLOSURE_OPERATIONS = 3000  # of others, until partial order goes on without their numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,8 @@ def explore(
     """Search. `progress` is called with states and seconds several times a second.
 
     Without `reductions`, both are used. Partial order can keep a search for any number from closing
-    (two roles that drift apart are followed one after the other), so such a search gives up early
-    and begins again with symmetry alone.
+    (two roles that drift apart are followed one after the other), so such a search gives up when
+    half of the time is spent, and begins again with symmetry alone.
 
     Raises CoreMissingError, quotient.NotApplicableError (open sizes that have no quotient),
     LocalLoopError, ExplorationError, flatten.TooLargeError, replay.ReplayError.
@@ -93,17 +95,17 @@ def explore(
     flat = flatten(program, sizes)
     apply_quotient(flat)
     whole = budget or Budget()
-    if reductions is not None or not flat.classes or flat.follows or flat.mark_fields:
+    if reductions is not None or not flat.classes or flat.mark_fields:
         result = _search(flat, whole, reductions or Reductions(), progress)
     else:
         started = time.monotonic()
         first = replace(
             whole,
             states_max=min(whole.states_max, FIRST_STATES_MAX),
-            seconds_max=whole.seconds_max / 4,
+            seconds_max=whole.seconds_max / 2,
         )
         result = _search(flat, first, Reductions(), progress)
-        if result.outcome is Outcome.UNDECIDED:
+        if result.outcome is Outcome.UNDECIDED and result.budget_spent != _LIMITS[9]:
             left = max(whole.seconds_max - (time.monotonic() - started), 0.0)
             plain = Reductions(partial_order=False)
             result = _search(flat, replace(whole, seconds_max=left), plain, progress)
@@ -202,7 +204,8 @@ class _Run:
             "path_rule": int(program.policies.fence_rule == "path"),
             "war_fence": int(program.policies.war_fence),
             "assume_init": int(program.policies.barrier_init == "assumed"),
-            "follows": int(flat.follows),
+            "follows": int(flat.follows), "terminates": int(terminates(program)),
+            "nodes_total": len(flat.nodes), "closure_operations": CLOSURE_OPERATIONS,
             "mark_fields": flat.mark_fields, "domain_ctas": flat.domain_ctas,
         }  # fmt: skip
         for name, count in counts.items():

@@ -68,11 +68,12 @@ static void begin(search_t *s, const word *w)
     size_t agents = (size_t)p->agents, barriers = (size_t)p->barriers, named = (size_t)p->named;
     c->stamp += 1;
     c->generic = c->operations = 0;
+    c->asked = -1;
     memset(c->passed, 0,
            sizeof(word) * (agents * (barriers + named + (size_t)p->queues) + 4 * barriers));
     memset(c->threads, 0, sizeof(word) * named);
     memset(c->given, 0, sizeof(word) * (size_t)p->pools);
-    memset(c->waited, 0, 2 * barriers + named + agents + (size_t)p->pools);
+    memset(c->waited, 0, 2 * (barriers + named) + 3 * agents + (size_t)p->pools);
     for (int n = 0; n < p->named; n++) {
         const word *held = named_at(s, w, n);
         c->wanted[n] = held[D_EXPECTED] ? held[D_EXPECTED] : ENDLESS;
@@ -89,31 +90,57 @@ static void begin(search_t *s, const word *w)
     }
 }
 
+/* The next operation of the agent in U, and on to the one after it. */
+static int closure_step(search_t *s, word *w, int agent)
+{
+    struct closure *c = s->closure;
+    const titan_program *p = s->program;
+    const node_t *node = node_at(s, c->position[agent]);
+    int result = others_operation(s, w, agent, node);
+    if (result != DONE)
+        return result;
+    c->position[agent] = node->next;
+    return settle(s, w, c->variables + agent * p->variables, agent_info(s, agent)->member,
+                  c->position + agent);
+}
+
+/* Whether numbers do not lead on: a size is open, or lies beyond what the state keeps. */
+static int is_lost(search_t *s, int result)
+{
+    struct closure *c = s->closure;
+    if (result == NEED && c->asked < 0) {
+        c->asked = c->operations;
+        c->need[0] = s->need_parameter;
+        c->need[1] = s->need_record;
+        c->need[2] = s->need_level;
+    }
+    if (result == BROKEN && (s->error == ERROR_WINDOW || s->error == ERROR_LEVEL)) {
+        s->error = 0;
+        return 1;
+    }
+    return result == NEED || (result == DONE && ++c->operations > s->program->closure_operations);
+}
+
 /* Let every agent but that of t go as far as U allows. */
 static int run_closure(search_t *s, word *w)
 {
     struct closure *c = s->closure;
-    const titan_program *p = s->program;
     for (int progress = 1; progress;) {
         progress = 0;
-        for (int a = 0; a < p->agents; a++) {
-            if (!c->flight && a == c->step.agent)
+        for (int a = 0; a < s->program->agents; a++) {
+            if ((!c->flight && a == c->step.agent) || c->roaming[a])
                 continue;
             for (;;) {
-                const node_t *node = node_at(s, c->position[a]);
-                int result = others_operation(s, w, a, node);
+                int result = closure_step(s, w, a);
                 if (result == BLOCKED)
                     break;
-                if (result != DONE)
-                    return result;
-                if (++c->operations > CLOSURE_OPERATIONS_MAX)
-                    return STAYS;
-                c->position[a] = node->next;
-                result = settle(s, w, c->variables + a * p->variables, agent_info(s, a)->member,
-                                c->position + a);
-                if (result != DONE)
-                    return result;
                 progress = 1;
+                if (is_lost(s, result)) {
+                    c->roaming[a] = LOST;
+                    break;
+                }
+                if (result != DONE)
+                    return result;
             }
         }
     }
@@ -130,7 +157,8 @@ static int ends_a_cta(const search_t *s, const word *w)
         for (int b = 0; b < p->agents; b++) {
             if (agent_info(s, b)->cta != cta)
                 continue;
-            ended &= node_at(s, s->closure->position[b])->kind == N_END;
+            ended &= s->closure->ends[b]
+                     || node_at(s, s->closure->position[b])->kind == N_END;
             before &= node_at(s, agent_region(s, w, b)[A_NODE])->kind == N_END;
         }
         if (ended && !before)
@@ -209,12 +237,28 @@ static int engine_commutes(search_t *s, const word *w)
     return DONE;
 }
 
+/* Whether something in the queue of the agent is still to write. */
+static int something_lands(const search_t *s, const word *w, int agent, word queue)
+{
+    const word *region = agent_region(s, w, agent);
+    for (int f = 0; f < region[A_FLIGHTS]; f++) {
+        const word *flight = flight_at(s, region, f);
+        if (node_at(s, flight[F_NODE])->x == queue && lands(s, flight))
+            return 1;
+    }
+    return 0;
+}
+
 static int agent_commutes(search_t *s, word *w)
 {
     struct closure *c = s->closure;
     const node_t *node = c->node;
     word index = 0, first = 0, second = 0;
     int result = DONE, agent = c->step.agent;
+    if (waits_to_know(s, node) && something_lands(s, w, agent, node->x))
+        return STAYS;
+    if (node->kind == N_NAMED_WAIT && s->program->follows)
+        return STAYS;
     if (node->kind == N_TAKE)
         return c->taken[node->x] ? STAYS : DONE;
     if (node->kind != N_WAIT && node->kind != N_TOKEN_WAIT && node->kind != N_ARRIVE
@@ -236,7 +280,7 @@ static int agent_commutes(search_t *s, word *w)
         && !barrier_at(s, w, number)[B_OBSERVED] && (c->arrivals[number] || c->strange[number]))
         return STAYS;
     if (node->kind == N_TOKEN_WAIT)
-        return DONE;
+        return s->program->follows && completions(s, w, number) ? STAYS : DONE;
     if (node->kind == N_WAIT)
         return completions(s, w, number) ? STAYS : DONE;
     if (node->kind == N_ARRIVE)
@@ -249,6 +293,39 @@ static int agent_commutes(search_t *s, word *w)
     word total = named_at(s, w, number)[D_ARRIVED] + c->threads[number]
                  + agent_info(s, agent)->threads;
     return total > first ? STAYS : DONE;
+}
+
+/* t against U as it stands. */
+static int commutes(search_t *s, word *w)
+{
+    const struct closure *c = s->closure;
+    if (s->program->refuse_exit && (c->flight ? may_leak(s) : several_ctas(s))
+        && ends_a_cta(s, w))
+        return STAYS;
+    return c->flight ? engine_commutes(s, w) : agent_commutes(s, w);
+}
+
+/* Those who have lost their way go on without numbers, and the others as far as that lets them.
+ * What depends on it may depend on a size: NEED instead of STAYS, if one is open. */
+static int roam_on(search_t *s, word *w)
+{
+    struct closure *c = s->closure;
+    int result = DONE, roamed = 0;
+    for (int before = -1, extent = 0; before != extent + c->operations && result == DONE;) {
+        before = extent + c->operations;
+        c->extent = 0;
+        for (int a = 0; a < s->program->agents && result == DONE; a++)
+            if (c->roaming[a]) {
+                result = roam(s, w, a);
+                roamed = 1;
+            }
+        extent = c->extent;
+        if (result == DONE)
+            result = run_closure(s, w);
+    }
+    if (roamed && result == DONE)
+        result = commutes(s, w);
+    return result == STAYS && c->asked >= 0 ? NEED : result;
 }
 
 /* DONE: the step may be explored alone; STAYS: not; NEED: a size decides. */
@@ -265,11 +342,12 @@ static int alone(search_t *s, word *w, const step_t *step)
         result = add_flights(s, w);
     if (result == DONE)
         result = run_closure(s, w);
-    if (result == DONE && s->program->refuse_exit
-        && (c->flight ? may_leak(s) : several_ctas(s)) && ends_a_cta(s, w))
-        result = STAYS;
     if (result == DONE)
-        result = c->flight ? engine_commutes(s, w) : agent_commutes(s, w);
+        result = commutes(s, w);
+    if (result == DONE)
+        result = roam_on(s, w);
+    if (result == NEED && c->asked < 0)
+        (void)is_lost(s, result);
     if (result == BROKEN) {
         /* U goes further than the program does: what is broken there may never happen. */
         s->error = 0;
@@ -285,18 +363,56 @@ static int is_old(const search_t *s, size_t length)
     return state != NO_STATE && state <= s->cursor;
 }
 
-/* Explore one step alone if some step allows it. STAYS: all steps have to be explored. */
+/* How far an agent has come, by the numbers that grow; those of inner loops count less. */
+static word progress_of(const search_t *s, const word *w, int agent)
+{
+    const word *region = agent_region(s, w, agent);
+    word live = node_at(s, region[A_NODE])->live, progress = 0;
+    for (int v = 0; v < s->program->variables; v++) {
+        word class = live >> v & 1 ? class_of(s, agent, v) : -1;
+        if (class >= 0) {
+            const class_t *info = (const class_t *)s->program->classes_table + class;
+            progress += region[A_VARIABLES + v] << (info->parameter < 0 ? 16 : 0);
+        }
+    }
+    return progress;
+}
+
+/* The order in which steps are tried: engines first, then who is behind the others. Any order is
+ * sound; this one keeps agents together that do not wait for each other, so that the search for
+ * every number closes. */
+static void by_progress(const search_t *s, const step_t *steps, int count, int *order)
+{
+    word progress[AGENTS_MAX * (FLIGHTS_MAX + 1)];
+    int agents = s->program->classes > 0;
+    for (int i = 0; i < count; i++) {
+        int agent = steps[i].actor == STEP_AGENT, to = i;
+        progress[i] = agent ? (agents ? progress_of(s, s->base, steps[i].agent) : 0) : INT64_MIN;
+        for (; to > 0 && progress[order[to - 1]] >= progress[i]; to--)
+            order[to] = order[to - 1];
+        order[to] = i;
+    }
+}
+
+/* Explore one step alone if some step allows it. STAYS: all steps have to be explored.
+ *
+ * A size is decided only where no step can do without, and then the one that was met first. */
 static int expand_one(search_t *s, uint32_t state, const step_t *steps, int count)
 {
-    for (int turn = 2 * count - 1; turn >= 0; turn--) {
-        int i = turn % count;
-        if ((steps[i].actor == STEP_AGENT) == (turn >= count))
-            continue;
+    const struct closure *c = s->closure;
+    int asked = ASKED_MAX;
+    int order[AGENTS_MAX * (FLIGHTS_MAX + 1)];
+    word need[3];
+    by_progress(s, steps, count, order);
+    for (int turn = 0; turn < count; turn++) {
+        int i = order[turn];
         int result = alone(s, s->base, steps + i);
-        if (result == STAYS)
+        if (result == NEED && c->asked < asked) {
+            asked = c->asked;
+            memcpy(need, c->need, sizeof need);
+        }
+        if (result == STAYS || result == NEED)
             continue;
-        if (result == NEED)
-            return decide(s, state);
         result = try_step(s, steps + i);
         if (result == NEED)
             return decide(s, state);
@@ -305,10 +421,16 @@ static int expand_one(search_t *s, uint32_t state, const step_t *steps, int coun
         if (result != DONE)
             return result;
         size_t length = canonical(s, s->next);
-        if (s->shifted == SHIFT_UNFAIR || (s->shifted == SHIFT_NONE && is_old(s, length)))
+        if (!s->program->terminates
+            && (s->shifted == SHIFT_UNFAIR || (s->shifted == SHIFT_NONE && is_old(s, length))))
             continue;
         s->reduced += 1;
         return insert(s, length, state);
     }
-    return STAYS;
+    if (asked == ASKED_MAX)
+        return STAYS;
+    s->need_parameter = need[0];
+    s->need_record = need[1];
+    s->need_level = need[2];
+    return decide(s, state);
 }

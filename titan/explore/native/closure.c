@@ -6,14 +6,16 @@
  * the sizes, so its operations follow one another in one fixed order, and U is how far each agent
  * can get. U is an over-approximation by optimism: a wait passes as soon as the arrivals and bytes
  * in U could have completed the phase that it waits for, ignoring their order; what one agent does
- * only ever adds to that. A closure runs to its fixpoint; one that gets too long, or meets an
- * operation that is not understood here (initialisation, invalidation), fails and t is not taken.
+ * only ever adds to that. A closure runs to its fixpoint; where it gets too long, or would have to
+ * know a size that is open, it goes on without numbers (beyond.c); one that meets an operation that
+ * is not understood here (initialisation, invalidation) fails and t is not taken.
  *
  * Independent of u in U means: t stays possible after u; u after t leads where t after u leads; and
  * if u is faulty where t is possible, it is faulty after t. Per kind of t:
- *  - memory: no cell is shared with one of the two writing. Marks of unfenced accesses are sets
- *    by agent: fences of other agents take nothing from them, except by the path rule, and except
- *    for the marks of engines.
+ *  - memory: no cell is shared with one of the two writing, but by operations of one pipe that
+ *    finish in order: one that is issued behind another finds what that will have written. Marks of
+ *    unfenced accesses are sets by agent: fences of other agents take nothing from them, except by
+ *    the path rule, and except for the marks of engines.
  *  - wait: no completion of a phase of its barrier is in U, and no arrival as long as no wait has
  *    passed in its phase. A token wait: the latter.
  *  - arrival or completed bytes: with all of U the phase ends at most once, at the very end, so the
@@ -21,25 +23,43 @@
  *  - named barriers: with all of U the generation is not exceeded. Pools: no other take.
  *  - engine steps, and steps at other CTAs: no CTA reaches its end in U (it would be a leak).
  *  - commits and waits of queues, tokens: private to the agent and its engines, which commute.
+ *  - where it is followed who knows of which accesses (visible.c), that has to commute as well, as
+ *    has whether an access rests on something unknown. Masks are only united, and what happens
+ *    anew is forgotten everywhere, in either order. What depends on the order is left out: a wait
+ *    for a queue, which learns of what is over by chance, where something is still to be written;
+ *    what a token or a cluster barrier tells while its phase may end; and fences with marks, which
+ *    take the place of accesses, against whoever rests on these.
  * A fault state that needs two agents to stand somewhere (a race, a lapped wait) is seen from the
  * agent that stands still: its operation is an access or a wait, and u would conflict with it.
  *
  * So (Godefroid's theorem for persistent sets) a fault that a sequence of steps leads to from s is
- * also reached after t, by the same sequence without t, unless steps like t are preferred for ever.
- * Consider an infinite path of such choices; at a state that is expanded fully the sequence goes
- * on, so let there be none. If shifts stop, the path runs into a cycle of stored states without
- * shift, where sizes are not split either (their bounds would rise): the state of the cycle that
- * was expanded last leads to one expanded before, and such a t is not taken. If shifts go on, they
- * are fair ones, since a t whose successor is shifted unfairly is not taken: by fair() in
- * quotient.c every agent that has not ended has members in the class, so it goes on for ever, and
- * every operation in flight has a tile that gets older with the class; one that never finished
- * would become `ancient`, and the shift unfair. So each agent and engine takes its next step
- * some time, which is then the first of its steps in the sequence, and the sequence gets shorter.
- * Splitting cases of an open size (which the closure asks for when it meets a test of it) is sound
- * at any time, since a size is fixed from the start. */
+ * also reached after t, by the same sequence without t.
+ *
+ * Why no step is put off for ever. Where control flow counts off its passes (endings.py), every run
+ * with given sizes ends: from a state s with given sizes no run is longer than some L(s), and L(t(s))
+ * is less. By induction on L, whichever t is taken at each state, the fault is found; shifted states
+ * are bisimilar, so they have the same L for the sizes shifted with them. A path through stored
+ * states may run in a circle, but no run of given sizes follows it for ever. docs/explanation/
+ * any_number.md says this at length.
+ *
+ * Where some loop does not count off its passes, consider an infinite path of such choices; at a
+ * state that is expanded fully the sequence goes on, so let there be none. If shifts stop, the path
+ * runs into a cycle of stored states without shift, where sizes are not split either (their bounds
+ * would rise): the state of the cycle that was expanded last leads to one expanded before, and such
+ * a t is not taken. If shifts go on, they are fair ones, since a t whose successor is shifted
+ * unfairly is not taken: by fair() in quotient.c every agent that has not ended has members in the
+ * class, so it goes on for ever, and every operation in flight has a tile that gets older with the
+ * class; one that never finished would become `ancient`, and the shift unfair. So each agent and
+ * engine takes its next step some time, which is then the first of its steps in the sequence, and
+ * the sequence gets shorter.
+ *
+ * Splitting cases of an open size (which the closure asks for where that may spare all other steps)
+ * is sound at any time, since a size is fixed from the start. */
 
-#define CLOSURE_OPERATIONS_MAX 3000
+#define ASKED_MAX 256 /* what U asks for after more operations is not decided for it */
 #define ENDLESS ((word)1 << 30)
+
+enum { LOST = 1, ROAMS };
 
 struct closure {
     uint32_t stamp;
@@ -53,7 +73,14 @@ struct closure {
     uint8_t *taken;                     /* per pool */
     word *given;
     word *commits;                      /* agents x queues: groups closed in U */
+    uint8_t *ends;                      /* per agent that roams: it may come to its end */
+    uint8_t *roaming, *loose;           /* per agent: LOST; ROAMS. Per named barrier (beyond.c) */
+    uint32_t roams, *reached;           /* nodes that the agent roaming now has come to */
+    word *stack;
+    int extent;                         /* of all that roam: nodes they have come to */
     int operations;
+    int asked;                          /* after how many operations a size was open; or -1 */
+    word need[3];                       /* the size: parameter, record, level */
     step_t step;
     const node_t *node;                 /* operation of t, or of its flight */
     const word *flight;                 /* flight of t, if it is an engine's step */
@@ -67,6 +94,7 @@ static void closure_free(struct closure *c)
     free(c->reads);
     free(c->position);
     free(c->waited);
+    free(c->stack);
     free(c);
 }
 
@@ -79,17 +107,20 @@ static struct closure *closure_new(const search_t *s)
     size_t named = (size_t)p->named, queues = (size_t)p->queues, pools = (size_t)p->pools;
     if (!c)
         return NULL;
-    c->reads = calloc(3 * cells + 1, sizeof *c->reads);
+    size_t nodes = (size_t)p->nodes_total;
+    c->reads = calloc(3 * cells + nodes + 1, sizeof *c->reads);
+    c->stack = calloc(nodes + 1, sizeof(word));
     size_t words = agents * (1 + (size_t)p->variables + barriers + named + queues) + 4 * barriers
                    + 2 * named + pools + 1;
     c->position = calloc(words, sizeof(word));
-    c->waited = calloc(2 * barriers + named + agents + pools + 1, 1);
-    if (!c->reads || !c->position || !c->waited) {
+    c->waited = calloc(2 * (barriers + named) + 3 * agents + pools + 1, 1);
+    if (!c->reads || !c->position || !c->waited || !c->stack) {
         closure_free(c);
         return NULL;
     }
     c->writes = c->reads + cells;
     c->fenced = c->writes + cells;
+    c->reached = c->fenced + cells;
     c->variables = c->position + agents;
     c->passed = c->variables + agents * (size_t)p->variables;
     c->turns = c->passed + agents * barriers;
@@ -105,6 +136,9 @@ static struct closure *closure_new(const search_t *s)
     c->mixed = c->strange + barriers;
     c->in_sync = c->mixed + named;
     c->taken = c->in_sync + agents;
+    c->roaming = c->taken + pools;
+    c->ends = c->roaming + agents;
+    c->loose = c->ends + agents;
     return c;
 }
 

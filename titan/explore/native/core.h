@@ -86,6 +86,8 @@ typedef struct {
     int32_t variables, flight_words, window, fixed_words, live_words, mask_words;
     int32_t off_barriers, off_named, off_cells, off_pools, off_known;
     int32_t off_marks, mark_fields, domain_ctas; /* marks.c; no fields: no such marks */
+    int32_t terminates; /* whether every run with given sizes ends (endings.py) */
+    int32_t nodes_total, closure_operations;
     int32_t follows; /* whether it is followed who knows of which accesses (visible.c) */
     int32_t refuse_exit, path_rule, war_fence, assume_init, allow_unobserved;
     const word *code, *nodes, *effects, *completions, *buffers, *pieces, *cell, *barrier, *queue;

@@ -11,6 +11,26 @@ static int meets(const search_t *s, word first, word end, int write)
     return 0;
 }
 
+/* Where it is followed who knows of which accesses (visible.c): a fence of an agent takes the place
+ * of the accesses that it fences, so it is not independent of others that rest on these. */
+static int fence_tells(const search_t *s, const word *w, word cell, int agent)
+{
+    const word *held = cell_at(s, w, cell);
+    return s->program->follows
+           && (s->program->path_rule || held[C_MAP]
+               || ((held[C_WRITERS] | held[C_READERS]) >> agent & 1));
+}
+
+/* An access of others, where t is a fence whose marks tell of something. */
+static int meets_telling(const search_t *s, const word *w, word first, word end)
+{
+    const struct closure *c = s->closure;
+    for (word cell = first; cell < end; cell++)
+        if (c->fenced[cell] == c->stamp && fence_tells(s, w, cell, c->step.agent))
+            return 1;
+    return 0;
+}
+
 /* Marks of engines appear when a generic asynchronous access finishes: a fence takes them away. */
 static int meets_fence(const search_t *s, const word *w, word first, word end, word proxy)
 {
@@ -24,6 +44,31 @@ static int meets_fence(const search_t *s, const word *w, word first, word end, w
             return 1;
     }
     return 0;
+}
+
+/* Whether an access leaves marks there that another proxy, or a fence, may meet, or who knows of
+ * it is followed. */
+static int leaves_marks(const search_t *s, word first, word end, word proxy)
+{
+    for (word cell = first; cell < end; cell++) {
+        const cell_t *info = (const cell_t *)s->program->cell + cell;
+        if (info->map || (s->program->follows && s->program->write_events[cell] >= 0)
+            || (proxy == PROXY_GENERIC && (info->writers || info->readers)))
+            return 1;
+    }
+    return 0;
+}
+
+/* Whether what the agent issues here follows the flight of t through the same pipe: it does not
+ * finish before t, and the pipe keeps the order of what the two use. */
+static int follows_in_pipe(const search_t *s, int agent, const node_t *node)
+{
+    const struct closure *c = s->closure;
+    if (!c->flight || agent != c->step.agent || node->kind != N_ISSUE || node->x != c->node->x
+        || node->x >= s->program->queues)
+        return 0;
+    const queue_t *queue = queue_info(s, node->x);
+    return queue->ordered && queue->pipelined && !queue->split;
 }
 
 static void add_completion(struct closure *c, const node_t *node, word barrier, word amount)
@@ -61,6 +106,9 @@ static int add_flights(search_t *s, word *w)
             if (flight[F_GROUP] == GROUP_OPEN && node->x < s->program->queues && !c->flight
                 && a == c->step.agent && !released(s, region, f))
                 continue; /* its agent does not move: the group stays open */
+            int held = behind && held_back(s, a, node->x);
+            if (held && !queue_info(s, node->x)->split)
+                continue; /* not before t */
             /* The pipe itself keeps the order between t and the flight; marks it does not keep. */
             int ordered = !c->flight && c->node->kind == N_ISSUE
                           && piped(s, flight, a, c->step.agent, c->node->x);
@@ -68,14 +116,15 @@ static int add_flights(search_t *s, word *w)
             for (int e = 0; e < node->effects; e++, effect++) {
                 word first, end;
                 flight_place(s, flight, e, &first, &end);
-                if (read_is_over(effect, flight) || (ordered && effect->proxy != PROXY_GENERIC))
+                if (read_is_over(effect, flight)
+                    || (ordered && !leaves_marks(s, first, end, effect->proxy)))
                     continue;
-                if (meets(s, first, end, (int)effect->write)
+                if (meets(s, first, end, (int)effect->write) || meets_telling(s, w, first, end)
                     || (effect->proxy == PROXY_GENERIC
                         && meets_fence(s, w, first, end, PROXY_GENERIC)))
                     return STAYS;
             }
-            if (behind && held_back(s, a, node->x))
+            if (held)
                 continue;
             for (int i = 0; i < node->completions; i++) {
                 const word *value = flight + F_VALUES + 2 * (node->effects + i);
@@ -106,11 +155,23 @@ static word completions(const search_t *s, const word *w, word number)
     return 1 + (arrivals - barrier[B_PENDING]) / barrier[B_EXPECTED];
 }
 
+/* Threads of all who may arrive at the named barrier in U: each counts once in a generation. */
+static word arriving(const search_t *s, word number)
+{
+    word threads = 0;
+    for (int a = 0; a < s->program->agents; a++)
+        if (s->closure->turns[a * s->program->named + number])
+            threads += agent_info(s, a)->threads;
+    return threads;
+}
+
 static word generations(const search_t *s, const word *w, word number)
 {
     const struct closure *c = s->closure;
     if (c->wanted[number] <= 0)
         return ENDLESS;
+    if (c->loose[number])
+        return arriving(s, number) >= c->wanted[number] ? ENDLESS : 0;
     return (named_at(s, w, number)[D_ARRIVED] + c->threads[number]) / c->wanted[number];
 }
 
@@ -140,7 +201,11 @@ static int others_memory(search_t *s, word *w, int agent, const node_t *node)
         word piece = buffer->piece + stage * buffer->parts + part;
         word end = pieces[effect->part >= 0 ? piece : piece + buffer->parts - 1].end;
         int engine = node->kind == N_ISSUE;
+        if (follows_in_pipe(s, agent, node)
+            && !leaves_marks(s, pieces[piece].first, end, effect->proxy))
+            continue;
         if (meets(s, pieces[piece].first, end, (int)effect->write)
+            || meets_telling(s, w, pieces[piece].first, end)
             || (engine && meets_fence(s, w, pieces[piece].first, end, effect->proxy)))
             return STAYS;
     }
@@ -254,10 +319,29 @@ static int others_named(search_t *s, word *w, int agent, const node_t *node)
     }
     if (node->kind == N_NAMED_ARRIVE)
         return DONE;
+    if (node->kind == N_NAMED_WAIT && s->program->follows)
+        c->mixed[number] = 1; /* what it learns is of the generation that was last */
     if (*turns && generations(s, w, number) < *turns)
         return BLOCKED;
     c->in_sync[agent] = 0;
     return DONE;
+}
+
+/* Whether the operation in flight will have written something that agents may rest on. */
+static int lands(const search_t *s, const word *flight)
+{
+    const node_t *node = node_at(s, flight[F_NODE]);
+    const effect_t *effect = (const effect_t *)s->program->effects + node->effect;
+    for (int e = 0; s->program->follows && e < node->effects; e++)
+        if (effect[e].write)
+            return 1;
+    return 0;
+}
+
+/* Whether the agent learns what of its queue is over, as far as it is over when it passes. */
+static int waits_to_know(const search_t *s, const node_t *node)
+{
+    return s->program->follows && node->kind == N_QUEUE_WAIT && !(node->flags & FLAG_READ);
 }
 
 static int others_queue_wait(search_t *s, word *w, int agent, const node_t *node)
@@ -276,17 +360,26 @@ static int others_queue_wait(search_t *s, word *w, int agent, const node_t *node
         if (least && queue_info(s, node->x)->ordered)
             least = *closed + commits - (group == GROUP_OPEN ? *closed : group);
     }
-    return least <= pending ? DONE : BLOCKED;
+    if (least > pending)
+        return BLOCKED;
+    return counted && waits_to_know(s, node) && lands(s, c->flight) ? STAYS : DONE;
 }
 
-static int others_fence(search_t *s, word *w, const node_t *node)
+static int others_fence(search_t *s, word *w, int agent, const node_t *node)
 {
     const struct closure *c = s->closure;
+    const cover_t *cover = (const cover_t *)s->program->covers + node->effect;
     if (node->x == FENCE_INIT) {
         for (int b = 0; b < s->program->barriers; b++)
             if (barrier_at(s, w, b)[B_STATUS] == 1)
                 return STAYS;
         return DONE;
+    }
+    for (int i = 0; i < node->effects && s->program->follows; i++) {
+        word cell = cover[i].cell;
+        if ((meets(s, cell, cell + 1, 1) || c->fenced[cell] == c->stamp)
+            && fence_tells(s, w, cell, agent))
+            return STAYS;
     }
     if (!node->effects || !c->generic)
         return DONE;
@@ -321,7 +414,7 @@ static int others_operation(search_t *s, word *w, int agent, const node_t *node)
     case N_NAMED_SYNC:
     case N_NAMED_ARRIVE:
     case N_NAMED_WAIT: return others_named(s, w, agent, node);
-    case N_FENCE: return others_fence(s, w, node);
+    case N_FENCE: return others_fence(s, w, agent, node);
     case N_TAKE:
     case N_GIVE:
         result = value_of(s, w, agent, node->a, &amount);
@@ -335,7 +428,11 @@ static int others_operation(search_t *s, word *w, int agent, const node_t *node)
             return BLOCKED;
         c->taken[node->x] = 1;
         return DONE;
-    case N_TOKEN_WAIT: return DONE;
+    case N_TOKEN_WAIT:
+        result = value_of(s, w, agent, node->a, &amount);
+        if (result == DONE && amount >= 0 && amount < node->y && s->program->follows)
+            c->waited[node->x + amount] = 1;
+        return result;
     default: return STAYS;
     }
 }

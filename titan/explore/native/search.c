@@ -155,7 +155,7 @@ search_t *titan_new(const titan_program *p, int symmetry, int partial_order, int
         return NULL;
     s->program = p;
     s->symmetry = symmetry && !p->follows;
-    s->partial_order = partial_order && !p->follows;
+    s->partial_order = partial_order;
     s->states_max = states_max;
     s->bytes_max = (size_t)bytes_max;
     s->region_words = A_VARIABLES + p->variables + p->queues + FLIGHTS_MAX * p->flight_words;
