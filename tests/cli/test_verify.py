@@ -65,6 +65,22 @@ def test_a_pipe_is_not_waited_for(capsys: pytest.CaptureFixture[str]):
     assert "it is not a regular file" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("things", "statement", "note"),
+    [
+        ("named_barriers: {b: {threads: 64}}", "sync: b", "32 of 64 threads are at b"),
+        ("pools: {p: 100}", "{take: p, amount: 128}", "p has 100 left where 128 are asked for"),
+    ],
+)
+def test_a_deadlock_says_what_is_lacking(
+    things: str, statement: str, note: str, capsys: pytest.CaptureFixture[str]
+):
+    lines = ("titan: 1", "kernel: k", "target: sm_90a", things, "roles: {w: {warps: 1}, v: {warps: 1}}",
+             "program: {v: [], w: [" + statement + "]}")  # fmt: skip
+    assert run(["verify", written("k.yaml", "\n".join(lines) + "\n")]) == 1
+    assert f"= note: {note}" in capsys.readouterr().out
+
+
 def test_a_refutation_in_words(capsys: pytest.CaptureFixture[str]):
     assert run(["verify", written("k.yaml", kernels.EARLY), "--tiles", "3"]) == 1
     shown = capsys.readouterr().out

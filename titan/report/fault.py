@@ -10,6 +10,7 @@ from titan.report.interleaving import agent_name, told
 from titan.report.words import Words, lacking
 from titan.source.span import Span
 from titan.sync import program as ir
+from titan.sync.expression import evaluate
 from titan.sync.fault import FaultKind
 from titan.verify.replay import Replay
 
@@ -95,7 +96,28 @@ def _notes(replay: Replay, words: Words, sizes: tuple[tuple[str, int], ...]) -> 
                 phases = "no phase" if done == 0 else f"phases 0 to {done - 1}"
                 lacks = lacking(barrier.pending, barrier.transaction)
                 notes.append(f"{words.key(key)} has completed {phases}; its phase {done} {lacks}")
+        notes += _short_of(replay, words)
     return tuple(notes)
+
+
+def _short_of(replay: Replay, words: Words) -> list[str]:
+    """What the named barriers and pools lack that blocked agents stand at."""
+    machine, notes = replay.machine, []
+    named, pools = dict(replay.last.named), dict(replay.last.pools)
+    for number, operation in zip(replay.fault.agents, replay.fault.operations, strict=False):
+        agent = machine.agents[number]
+        environment = machine.environment(agent, replay.last.positions[number].values)
+        if isinstance(operation, ir.BarrierSync | ir.BarrierWait):
+            key = operation.barrier.name, words_index(operation.barrier, environment)
+            there = named.get(key)
+            if there is not None and there.expected_threads:
+                of = f"{there.arrived_threads} of {there.expected_threads} threads"
+                notes.append(f"{of} are at {words.key(key)}")
+        elif isinstance(operation, ir.PoolTake):
+            asked = evaluate(operation.amount, environment)
+            has = pools.get(operation.pool, 0)
+            notes.append(f"{operation.pool} has {has} left where {asked} are asked for")
+    return list(dict.fromkeys(notes))
 
 
 def _shown(value: object) -> str:
@@ -117,8 +139,6 @@ def _waited(replay: Replay) -> list[tuple[str, int]]:
 
 def words_index(reference: ir.Reference, environment: dict[str, int]) -> int:
     """The index of a reference under an environment."""
-    from titan.sync.expression import evaluate
-
     return evaluate(reference.index, environment)
 
 
