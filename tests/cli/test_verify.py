@@ -75,9 +75,10 @@ def test_a_pipe_is_not_waited_for(capsys: pytest.CaptureFixture[str]):
 def test_a_deadlock_says_what_is_lacking(
     things: str, statement: str, note: str, capsys: pytest.CaptureFixture[str]
 ):
-    lines = ("titan: 1", "kernel: k", "target: sm_90a", things, "roles: {w: {warps: 1}, v: {warps: 1}}",
-             "program: {v: [], w: [" + statement + "]}")  # fmt: skip
-    assert run(["verify", written("k.yaml", "\n".join(lines) + "\n")]) == 1
+    roles = "roles: {w: {warps: 1}, v: {warps: 1}}"
+    program = "program: {v: [], w: [" + statement + "]}"
+    text = "\n".join(("titan: 1", "kernel: k", "target: sm_90a", things, roles, program, ""))
+    assert run(["verify", written("k.yaml", text)]) == 1
     assert f"= note: {note}" in capsys.readouterr().out
 
 
