@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 VENV := .venv
+# Kernels that are also built in variants, to be timed side by side.
+ABLATED := gemm gemm_small_tiles gemm_low_k attention_forward attention_forward_64 softmax_rows
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.titan-installed
 CORES := $(VENV)/.titan-cores
@@ -63,6 +65,7 @@ device-prepare: setup
 	$(BIN)/titan build protocols/tiles -o out/device/packages --target sm_90a
 	$(BIN)/titan litmus render litmus -o out/device/litmus
 	mkdir -p out/device/probes && cp litmus/probes/* out/device/probes/
+	$(BIN)/titan bench --prepare out/device/variants $(ABLATED:%=protocols/tiles/%.yaml)
 
 # Where there is a GPU with CuPy and NumPy; nothing else is needed.
 device:

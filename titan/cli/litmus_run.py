@@ -40,6 +40,14 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--result", type=_FILE, metavar="FILE", help="Write the result as JSON.")
 @click.option("--page", type=_FILE, metavar="FILE", help="Write the result as an HTML page.")
+@click.option(
+    "--findings",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    default="findings",
+    show_default=True,
+    help="Where tests that show a forbidden outcome are kept.",
+)
 @click.option("--log", type=_FILE, metavar="FILE", help="Append a line of JSON for every batch.")
 def run(
     paths: tuple[Path, ...],
@@ -49,6 +57,7 @@ def run(
     scale: float,
     result: Path | None,
     page: Path | None,
+    findings: Path,
     log: Path | None,
 ) -> int:
     """Run litmus tests, by default all of litmus/, and count what they show.
@@ -65,10 +74,10 @@ def run(
         click.echo(f"no device: {error}", err=True)
         return ExitCode.BAD_INPUT
     if len(paths) == 1 and paths[0].is_dir() and litmus.manifests(paths[0]):
-        return run_folder(paths[0], facts, seconds, seed, scale, result, page, log)
+        return run_folder(paths[0], facts, seconds, seed, scale, result, page, log, findings)
     with tempfile.TemporaryDirectory(prefix="titan-") as folder:
         _render(paths, Path(folder), "c11" if backend == "cpu" else "cuda")
-        return run_folder(Path(folder), facts, seconds, seed, scale, result, page, log)
+        return run_folder(Path(folder), facts, seconds, seed, scale, result, page, log, findings)
 
 
 def _render(paths: tuple[Path, ...], folder: Path, language: str) -> None:

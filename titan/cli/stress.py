@@ -35,6 +35,14 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--seeds", type=click.IntRange(1, 10_000), default=2, show_default=True, help="Runs of each."
 )
+@click.option(
+    "--budget", type=click.FloatRange(1, 86_400), metavar="SECONDS",
+    help="Time for all of it, shared out; what it does not reach is told. By default no limit.",
+)  # fmt: skip
+@click.option(
+    "--findings", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+    default="findings", show_default=True, help="Where safe kernels that fail are kept.",
+)  # fmt: skip
 @click.option("--safe-only", is_flag=True, help="Leave the unsafe variants out.")
 @click.option("-v", "--verbose", is_flag=True, help="Tell every run, not every variant.")
 @click.option("--result", type=_FILE, metavar="FILE", help="Write the result as JSON.")
@@ -44,6 +52,8 @@ def stress(
     backend: str,
     depths: tuple[int, ...],
     seeds: int,
+    budget: float | None,
+    findings: Path,
     safe_only: bool,
     verbose: bool,
     result: Path | None,
@@ -55,6 +65,7 @@ def stress(
     """
     from titan.device import litmus
     from titan.device.__main__ import write_whole
+    from titan.device.findings import Keep
     from titan.device.page import page as page_of
     from titan.device.spread import devices
     from titan.device.stress import Run, document
@@ -77,8 +88,11 @@ def stress(
         if not folders:
             raise click.UsageError("no packages and no tile files there")
         every = range(seeds)
-        places = devices(facts)
-        runs = list(run_all(folders, backend, every, tell, unsafe=not safe_only, places=places))
+        found = run_all(
+            folders, backend, every, tell, unsafe=not safe_only, places=devices(facts),
+            budget=budget, keep=Keep(findings, facts),
+        )  # fmt: skip
+        runs = list(found)
     data = document(facts, runs)
     if result is not None:
         write_whole(result, json.dumps(data, indent=1) + "\n")
@@ -88,6 +102,9 @@ def stress(
         states = ", ".join(f"{count} {state}" for state, count in sorted(row["states"].items()))
         name = f"{row['package']} depth {row['depth']}, {row['variant']}"
         click.echo(f"{name}: {states}" + (f"; first: {row['first']}" if row["first"] else ""))
+    for row in data["skipped"]:
+        name = f"{row['package']} depth {row['depth']}, {row['variant']}"
+        click.echo(f"{name}: the time did not reach {row['runs']} runs")
     click.echo(
         f"{data['runs']} runs; safe kernels failed {len(data['safe_failures'])} times; "
         f"{data['unsafe_seen_to_fail']} of {data['unsafe_variants']} unsafe variants seen to fail"
