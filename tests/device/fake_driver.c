@@ -29,10 +29,11 @@ char *fake_globals(void) { return globals; }
 const char *fake_layout(void) {
   static char out[2048];
   snprintf(out, sizeof out,
-           "LaunchConfiguration %zu shared_bytes %zu stream %zu attributes %zu attribute_count %zu\n"
+           "LaunchConfiguration %zu shared_bytes %zu stream %zu attributes %zu "
+           "attribute_count %zu\n"
            "LaunchAttribute %zu value %zu\n"
-           "AllocationProperties %zu handle_types %zu location_type %zu location_id %zu metadata %zu "
-           "flags %zu\n"
+           "AllocationProperties %zu handle_types %zu location_type %zu location_id %zu "
+           "metadata %zu flags %zu\n"
            "AccessDescription %zu flags %zu\n",
            sizeof(CUlaunchConfig), offsetof(CUlaunchConfig, sharedMemBytes),
            offsetof(CUlaunchConfig, hStream), offsetof(CUlaunchConfig, attrs),

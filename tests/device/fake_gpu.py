@@ -7,6 +7,7 @@ and numbers are those of CUDA; memory of the device is memory of this process.
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import subprocess
 from functools import cache
@@ -26,10 +27,11 @@ PROPERTIES = {
 
 @cache
 def include() -> Path | None:
-    """The folder of cuda.h, beside the compiler or at the usual place."""
-    known = [Path("/usr/local/cuda/include")]
+    """The folder of cuda.h, by CUDA_HOME or beside the compiler."""
+    known = [Path(os.environ[name]) / "include" for name in ("CUDA_HOME", "CUDA_PATH")
+             if name in os.environ]  # fmt: skip
     if nvcc := shutil.which("nvcc"):
-        known.insert(0, Path(nvcc).resolve().parents[1] / "include")
+        known.append(Path(nvcc).resolve().parents[1] / "include")
         told = subprocess.run(
             ["nvcc", "--dryrun", "-x", "cu", "/dev/null"],
             capture_output=True, text=True, check=False,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 
 import pytest
 
 from titan.cli.main import run as titan
 from titan.device import work
-from titan.device.bench import bench, document, line
+from titan.device.bench import bench, counts, document, line
 from titan.package.produce import produce
 from titan.pipeline.build import Limits
 from titan.resources import root
@@ -72,6 +73,52 @@ def test_iterations_of_the_busiest_multiprocessor():
     sizes = {"M": 128 * 5, "N": 128, "K": 64 * 3}
     assert work.iterations_of_one(tile, sizes, 2) == 9
     assert work.iterations_of_one(tile, sizes, 132) == 3
+
+
+def test_fences_and_barriers_are_counted_in_the_text():
+    text = """titan::fence_barrier_init(); titan::wgmma_fence(); titan::fence_proxy_async();
+    titan::barrier_init(x, 1); titan::barrier_wait(x, 0); titan::barrier_arrive_expect(x, 8);
+    titan::named_barrier_sync(1, 128); titan::block_sync(); titan::cluster_sync();
+    titan::warp_sync();"""
+    assert counts(text) == {"fences": 1, "barriers": 5}
+
+
+def test_what_is_idle_in_the_last_round_of_items():
+    tile = load_tile(TILES / "gemm.yaml")
+    sizes = {"M": 128 * 5, "N": 128, "K": 64}
+    assert work.idle_share(tile, sizes, 5) == 0
+    assert work.idle_share(tile, sizes, 4) == pytest.approx(3 / 8)
+
+
+RESOURCES = (
+    "'registers': 168, 'spilled_bytes': 0, 'shared_bytes': 1000, 'grid': 264, "
+    "'ctas_per_multiprocessor': 2, 'warps_per_cta': 8"
+)
+CYCLES = (
+    "{'kind': 'cycles', 'span_cycles': 500 + 4 * sizes['K']} if kind == 'cycles' else "
+)  # fmt: skip
+
+
+def test_a_row_tells_resources_occupancy_and_tail(package):
+    code = CYCLES + GOOD.replace("'peer': 'a library'", f"'peer': 'a library', {RESOURCES}")
+    facts = {**FACTS, "warps_per_multiprocessor": 64}
+    size = {"M": 128, "N": 128, "K": 640}
+    row = next(iter(bench([package], facts, [size], **fake(code))))
+    assert (row.registers, row.spilled_bytes, row.shared_bytes) == (168, 0, 1000)
+    assert row.occupancy == 2 * 8 / 64
+    assert row.steady_cycles == 4 * 64
+    assert row.tail_share == pytest.approx(500 / (500 + 10 * 256))
+    assert row.wave_share == pytest.approx(131 / 132)
+    assert (row.fences, row.barriers) > (0, 4)
+    assert "256 in the steady state" in line(row)
+    small = {**facts, "multiprocessors": 264}
+    row = next(iter(bench([package], small, [size], **fake(code))))
+    assert row.occupancy == 8 / 64  # the grid fills each with one CTA only
+
+
+def test_time_that_is_over_is_no_failure(package):
+    rows = list(bench([package], FACTS, until=time.monotonic() - 1, **fake(GOOD)))
+    assert [(row.state, row.told) for row in rows] == [("not run", "the time was over")]
 
 
 def test_rows_of_a_package(package):

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from titan.device import plots
 from titan.device.page import page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -61,7 +62,65 @@ LITMUS = {
         }
     ],
 }  # fmt: skip
-ALL = {"stress": STRESS, "bench": BENCH, "litmus": LITMUS}
+POINTS = [
+    {"amount": 0, "burden_cycles": None, "producer_cycles": 10.0},
+    {"amount": 8, "burden_cycles": 256.0, "producer_cycles": 90.0},
+    {"amount": 64, "burden_cycles": 2048.0, "producer_cycles": 700.0},
+]
+BURDENED = copy.deepcopy(STRESS)
+BURDENED["rows"][0]["imbalance"] = [{"knob": "bank-<conflicts>", "points": POINTS}]
+BURDENED["skipped"] = [
+    {"package": "gemm", "depth": 2, "variant": "early release", "runs": 7, "policies": ["<storm>"]}
+]
+PROBES = {
+    "kind": "probes", "date": "2026-01-02", "device": DEVICE,
+    "probes": [
+        {"probe": "parity", "facts": ["M30"], "asks": "a < b?", "state": "answered",
+         "answer": "yes & no", "means": "nothing <new>", "counters": {"seen": 12345}, "told": ""},
+        {"probe": "elect", "facts": ["R10"], "asks": "who?", "state": "hung", "answer": "",
+         "means": "", "counters": {}, "told": "at <x>"},
+    ],
+}  # fmt: skip
+FIGURES = {
+    "registers": 168, "spilled_bytes": 0, "shared_bytes": 98_384, "occupancy": 0.1875,
+    "fences": 2, "barriers": 9, "steady_cycles": 640.0, "tail_share": 0.1, "wave_share": 0.02,
+}  # fmt: skip
+NAMED = {"axis": "product", "setting": "as built", "about": "", "against_product": 1.0}
+SLOWER = {"axis": "depth", "setting": "2", "about": "rings of 2", "against_product": 0.5}
+UNBUILT = {
+    **FAILED, "axis": "fences", "setting": "<none>", "about": "", "against_product": None,
+    "state": "not built", "told": "no shape <fits>",
+}  # fmt: skip
+ABLATIONS = {
+    "kind": "ablations", "date": "2026-01-02", "device": DEVICE,
+    "rows": [
+        {**TIMED, **FIGURES, **NAMED}, {**TIMED, **FIGURES, **SLOWER, "seconds": 0.002}, UNBUILT,
+    ],
+}  # fmt: skip
+UNBUILT["package"] = "gemm"
+MACHINE = {
+    "machine": "sm_90a", "error_before": 0.3, "error_after": 0.02, "told": ["<not> told apart"],
+    "overhead_cycles": 30.0,
+    "terms": [
+        {"term": "TC", "state": "fitted", "scale": 1.25, "at_most": None, "measurements": 4},
+        {"term": "TMA", "state": "bounded", "scale": None, "at_most": 2.5, "measurements": 0},
+    ],
+    "rates": {"matrix.per_cycle.bf16": {"was": 2048.0, "fits": 1638.4}},
+    "residuals": [
+        {"kernel": "gemm, depth <2>", "measured": 640.0, "before": 512.0, "after": 630.0,
+         "binding": "TC", "relative": -0.0156},
+    ],
+}  # fmt: skip
+SUITE = {
+    "kind": "device", "date": "2026-01-02", "device": DEVICE, "stress": BURDENED, "bench": BENCH,
+    "ablations": ABLATIONS, "machines": [MACHINE], "probes": PROBES, "cycles": {"rows": []},
+    "left_out": {"litmus": ["<MP>"], "bench": []},
+    "shares": {"litmus": {"given_seconds": 197.6, "taken_seconds": 198.1}},
+}  # fmt: skip
+ALL = {
+    "stress": STRESS, "bench": BENCH, "litmus": LITMUS, "burdened": BURDENED, "probes": PROBES,
+    "ablations": ABLATIONS, "suite": SUITE,
+}  # fmt: skip
 
 
 class Reader(HTMLParser):
@@ -131,6 +190,55 @@ def test_times_stand_next_to_the_peer_and_cycles_next_to_the_prediction():
     assert "cuBLAS & co" in text
     assert "failed; out of <memory>" in text
     assert "1 of 2 timed on A <GPU>, 2026-01-02" in text
+
+
+def test_the_stall_of_the_producer_is_plotted_against_the_burden():
+    html = page(BURDENED)
+    (path,) = re.findall(r"<polyline points='([^']*)'", html)
+    points = [tuple(map(float, pair.split(","))) for pair in path.split()]
+    assert len(points) == 3
+    assert [x for x, _ in points] == sorted(x for x, _ in points)
+    heights = [y for _, y in points]
+    assert heights == sorted(heights, reverse=True)  # a longer stall stands higher
+    tops = plots.HEIGHT - plots.BOTTOM - plots.TOP
+    assert heights[0] - heights[2] == pytest.approx(tops * 690 / 700, abs=0.2)
+    text = read(html).text
+    assert "bank-<conflicts>" in text
+    assert "bank-<conflicts>: 90 at 8" in text
+    assert any("7 runs under <storm>" in item for item in text)
+    assert "<polyline" not in page(STRESS)
+
+
+def test_a_plot_without_points_is_none():
+    assert plots.lines({}, "x", "y", "t") == ""
+    assert plots.lines({"a": [(0.0, 0.0)]}, "x", "y", "t") == ""
+
+
+def test_answers_of_probes_and_those_without():
+    text = read(page(PROBES)).text
+    assert {"yes & no", "nothing <new>", "12,345", "a < b?"} <= set(text)
+    assert "hung at <x>" in text
+    assert any("1 of 2 answered" in item for item in text)
+
+
+def test_variants_stand_beside_the_product():
+    html = page(ABLATIONS)
+    text = read(html).text
+    assert "1,000.0 us (1.00)" in text
+    assert "2,000.0 us (0.50)" in text
+    assert "not built; no shape <fits>" in text
+    assert {"168", "98,384", "19%", "2", "9", "640"} <= set(text)
+    assert re.search(r"<td class='bad'>2,000.0 us", html)
+
+
+def test_the_suite_shows_all_parts_and_what_was_not_reached():
+    text = read(page(SUITE)).text
+    for name in ("Not reached", "Stress", "Speed", "Variants", "Machine description", "Probes"):
+        assert name in text
+    assert "litmus: <MP>" in text
+    assert "1638.4" in text
+    assert "gemm, depth <2>" in text
+    assert any("30.0% as described" in item for item in text)
 
 
 def test_data_of_another_kind_has_no_page():

@@ -88,7 +88,7 @@ def test_a_safe_kernel_that_fails_is_a_failure(package, tmp_path, capsys):
     text = (broken / "kernel.cu").read_text()
     (broken / "kernel.cu").write_text(variants(text)["missing fence"])
     command = ["stress", str(broken), "--backend", "cpu", "--seeds", "1", "--safe-only"]
-    assert titan(command) == 1
+    assert titan([*command, "--findings", str(tmp_path / "findings")]) == 1
     assert "missing proxy fence" in capsys.readouterr().out
 
 

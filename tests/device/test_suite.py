@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 
 import pytest
 
 from titan.device import suite
 from titan.device.__main__ import main, write_whole
+from titan.device.stress import stress
 from titan.memory.render.files import render_all, write_all
+from titan.package import ablation
 from titan.package.produce import produce
 from titan.pipeline.build import Limits
 from titan.resources import root
@@ -34,8 +37,11 @@ for sizes in job.get("sizes") or [case["sizes"] for case in job.get("cases", [])
         bad = job.get("variant", "safe") != "safe"
         print(json.dumps({"kind": "run", "sizes": sizes, "state": "wrong" if bad else "correct",
                           "told": ""}))
+    elif job["kind"] == "cycles":
+        print(json.dumps({"kind": "cycles", "sizes": sizes, "span_cycles": 900 + 3 * sizes["K"]}))
     else:
-        print(json.dumps({"kind": "time", "sizes": sizes, "median_seconds": 0.001}))
+        slow = "never" in job.get("folder", "")
+        print(json.dumps({"kind": "time", "sizes": sizes, "median_seconds": 0.001 * (1 + slow)}))
 """
 OPTIONS = {"command": (sys.executable, "-c", CHILD.replace("ANSWER", '{"reads": 9}'))}
 OPEN = {"command": (sys.executable, "-c", CHILD.replace("ANSWER", "{}"))}
@@ -54,6 +60,12 @@ def prepared(tmp_path_factory):
     path = root("protocols") / "tiles" / "gemm_small_tiles.yaml"
     tile = load_tile(path)
     produce(tile, path.read_text(), folder / "packages", Limits(), with_toolchain=False)
+    wanted = (("product", "as built"), ("specialisation", "never"), ("depth", "2"))
+    chosen = tuple(v for v in ablation.VARIANTS if (v.axis, v.setting) in wanted)
+    ablation.prepare(
+        [(tile, path.read_text())], folder / "variants", Limits(), variants=chosen,
+        with_toolchain=False,
+    )  # fmt: skip
     return folder
 
 
@@ -71,14 +83,66 @@ def test_the_three_parts(prepared, tmp_path):
     paths = suite.save(found, tmp_path, write_whole)
     assert {path.parent.name for path in paths} == {"nvidia-h100-80gb-hbm3"}
     assert {path.parents[2].name for path in paths} == {"litmus", "benchmarks"}
-    assert all(json.loads(path.read_text())["device"] == FACTS for path in paths)
-    assert json.loads(paths[0].read_text())["probes"][0]["probe"] == "overwrite"
+    files = [path for path in paths if path.suffix == ".json"]
+    assert all(json.loads(path.read_text())["device"] == FACTS for path in files)
+    assert json.loads(files[0].read_text())["probes"][0]["probe"] == "overwrite"
+    pages = {path.stem + path.suffix: path.read_text() for path in paths if path not in files}
+    assert any("Device suite" in html and "Variants" in html for html in pages.values())
+
+
+def test_variants_stand_beside_the_product_and_fit_the_machine(prepared, tmp_path):
+    found = suite.run(prepared, FACTS, 60, tmp_path / "log.jsonl", lambda text: None, **OPTIONS)
+    rows = {(row["axis"], row["setting"]): row for row in found.ablations["rows"]}
+    assert rows["product", "as built"]["against_product"] == 1.0
+    assert rows["specialisation", "never"]["against_product"] == 0.5
+    assert rows["depth", "2"]["fences"] == 1
+    (machine,) = found.machines
+    measured = {row["measured"] for row in machine["residuals"]}
+    assert measured == {3 * 64.0}  # of the fake clock: 3 cycles for each number of K, 64 a turn
+    assert found.cycles["rows"][0]["tail_cycles"] == 900
+    assert set(found.shares) == set(suite.SHARES)
 
 
 def test_what_the_budget_does_not_reach_is_told(prepared, tmp_path):
     found = suite.run(prepared, FACTS, 0, tmp_path / "log.jsonl", lambda text: None, **OPTIONS)
     assert found.left["litmus"] == ["classic-SB"] or len(found.left["litmus"]) == 1
-    assert found.left["stress"] == found.left["bench"] == ["gemm_small_tiles-sm_90a"]
+    assert found.left["bench"] == ["gemm_small_tiles-sm_90a"]
+    assert len(found.left["stress"]) == 6
+    assert any("safe: 16 runs under quiet, storm" in text for text in found.left["stress"])
+    assert len(found.left["ablations"]) == 3
+    assert found.stress["runs"] == 0
+    assert not found.bad
+
+
+SLOW = CHILD.replace("ANSWER", '{"reads": 9}').replace(
+    'for sizes in job.get("sizes")', 'import time; time.sleep(30)\nfor sizes in job.get("sizes")'
+)
+
+
+def test_a_child_that_is_under_way_ends_with_its_part(prepared, tmp_path):
+    """Every child sleeps for longer than the whole time; nothing of that is called a hang."""
+    begun = time.monotonic()
+    options = {"command": (sys.executable, "-c", SLOW)}
+    (prepared / "litmus").rename(prepared / "no-litmus")
+    (prepared / "probes").rename(prepared / "no-probes")
+    try:
+        found = suite.run(prepared, FACTS, 4, tmp_path / "log", lambda text: None, **options)
+    finally:
+        (prepared / "no-litmus").rename(prepared / "litmus")
+        (prepared / "no-probes").rename(prepared / "probes")
+    assert time.monotonic() - begun < 12
+    assert found.stress["runs"] == 0
+    assert {row["state"] for row in found.bench["rows"]} == {"not run"}
+    assert {row["state"] for row in found.ablations["rows"]} == {"not run"}
+    assert not found.stress["safe_failures"]
+    assert all(item["taken_seconds"] < 6 for item in found.shares.values())
+
+
+def test_safe_kernels_come_before_unsafe_ones(prepared, tmp_path):
+    runs = list(stress([prepared / "packages" / "gemm_small_tiles-sm_90a"], "gpu", [0], **OPTIONS))
+    variants = [run.variant for run in runs]
+    assert variants.index("safe") == 0
+    assert "safe" not in variants[variants.count("safe") :]
 
 
 def test_a_probe_that_fits_no_reading_is_told(prepared, tmp_path):

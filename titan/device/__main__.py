@@ -2,9 +2,10 @@
 
     python -m titan.device facts
     python -m titan.device litmus FOLDER [--seconds S] [--result FILE] [--page FILE] [--log FILE]
-
-    python -m titan.device probes FOLDER [--result FILE]
+    python -m titan.device probes FOLDER [--result FILE] [--page FILE]
     python -m titan.device suite FOLDER [--quick] [--root DIR]
+    python -m titan.device replay FINDING [--times N] [--fresh]
+    python -m titan.device fit FOLDER [--result FILE] [--rates FILE]
 
 FOLDER holds rendered tests (`titan litmus render`), probes (litmus/probes), or both with packages.
 Exit codes: 0 as the model says, 1 a finding, 2 bad usage or no device.
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from titan.device import litmus
+from titan.device.findings import BadFinding, Keep, replay
 from titan.device.page import page
 from titan.device.spread import devices
 
@@ -41,11 +43,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     disputed = commands.add_parser("probes", help="facts on which sources differ")
     disputed.add_argument("folder", type=Path)
     disputed.add_argument("--result", type=Path, help="write JSON to this file")
-    for command in (facts, run, whole, disputed):
+    disputed.add_argument("--page", type=Path, help="write HTML to this file")
+    again = commands.add_parser("replay", help="run a finding again, from its folder alone")
+    again.add_argument("folder", type=Path)
+    again.add_argument("--times", type=int, default=10)
+    again.add_argument("--seconds", type=float, default=10.0, help="for each time")
+    again.add_argument("--fresh", action="store_true", help="compiled anew, not as it was kept")
+    rates = commands.add_parser("fit", help="rates of the machine description from measured cycles")
+    rates.add_argument("folder", type=Path)
+    rates.add_argument("--result", type=Path, help="write the measurements as JSON to this file")
+    rates.add_argument("--rates", type=Path, help="write the fitted machine to this file")
+    for command in (facts, run, whole, disputed, rates):
         command.add_argument("--backend", choices=["gpu", "cpu"], default="gpu")
     for name, about in (("result", "JSON"), ("page", "HTML"), ("log", "JSON lines")):
         run.add_argument(f"--{name}", type=Path, help=f"write {about} to this file")
-    options = parser.parse_args(arguments)
+    for command in (run, whole):
+        command.add_argument("--findings", type=Path, help="where findings are kept")
+    return _command(parser.parse_args(arguments))
+
+
+def _command(options: argparse.Namespace) -> int:
+    if options.command == "replay":
+        return run_replay(options.folder, options.times, options.seconds, options.fresh)
     try:
         found = litmus.machine(options.backend)
     except RuntimeError as error:
@@ -55,18 +74,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps(found, indent=2))
         return 0
     if options.command == "probes":
-        return run_probes(options.folder, found, options.result)
+        return run_probes(options.folder, found, options.result, options.page)
+    if options.command == "fit":
+        return run_fit(options.folder, found, options.result, options.rates)
     if options.command == "suite":
-        return run_suite(options.folder, found, options.quick, options.root)
+        return run_suite(options.folder, found, options.quick, options.root, options.findings)
     return run_folder(
         options.folder, found, options.seconds, options.seed, options.scale,
-        options.result, options.page, options.log,
+        options.result, options.page, options.log, options.findings,
     )  # fmt: skip
 
 
 def run_folder(
     folder: Path, facts: dict[str, Any], seconds: float, seed: int, scale: float,
-    result: Path | None, html: Path | None, log: Path | None,
+    result: Path | None, html: Path | None, log: Path | None, findings: Path | None = None,
 ) -> int:  # fmt: skip
     """Run all rendered tests of a folder, tell each in a line, write what was asked for."""
     paths = litmus.manifests(folder)
@@ -78,7 +99,8 @@ def run_folder(
         print(line(number + 1, len(paths), row), flush=True)
 
     places = devices(facts)
-    rows = list(litmus.run_tests(paths, seconds, seed, scale, log, tell, places))
+    keep = Keep(findings, facts) if findings is not None else None
+    rows = list(litmus.run_tests(paths, seconds, seed, scale, log, tell, places, keep))
     data = litmus.document(facts, rows)
     for path, text in ((result, json.dumps(data, indent=1) + "\n"), (html, page(data))):
         if path is not None:
@@ -87,7 +109,9 @@ def run_folder(
     return 1 if data["findings"] else 0
 
 
-def run_probes(folder: Path, facts: dict[str, Any], result: Path | None) -> int:
+def run_probes(
+    folder: Path, facts: dict[str, Any], result: Path | None, html: Path | None = None
+) -> int:
     """All probes of a folder; what each answered."""
     from titan.device import probes
 
@@ -97,23 +121,84 @@ def run_probes(folder: Path, facts: dict[str, Any], result: Path | None) -> int:
         return 2
     answers = list(probes.run(paths, lambda answer: print(probes.line(answer), flush=True)))
     data = probes.document(facts, answers)
-    if result is not None:
-        write_whole(result, json.dumps(data, indent=1) + "\n")
+    for path, text in ((result, json.dumps(data, indent=1) + "\n"), (html, page(data))):
+        if path is not None:
+            write_whole(path, text)
     return 1 if any(answer.state != "answered" for answer in answers) else 0
 
 
-def run_suite(folder: Path, facts: dict[str, Any], quick: bool, root: Path) -> int:
+def run_suite(
+    folder: Path, facts: dict[str, Any], quick: bool, root: Path, findings: Path | None = None
+) -> int:
     """The device suite; its results are files below `root`."""
     from titan.device import suite
 
     seconds = suite.QUICK_SECONDS if quick else suite.FULL_SECONDS
-    found = suite.run(folder, facts, seconds, folder / "log.jsonl")
+    keep = Keep(findings or root / "findings", facts)
+    found = suite.run(folder, facts, seconds, folder / "log.jsonl", keep=keep)
     for path in suite.save(found, root, write_whole):
         print(path)
     for part, names in found.left.items():
         if names:
-            print(f"{part}: the time did not reach {len(names)} of them")
+            print(f"{part}: the time did not reach {', '.join(names)}")
     return 1 if found.bad else 0
+
+
+def run_replay(folder: Path, times: int, seconds: float, fresh: bool, **options: Any) -> int:
+    """A finding again; exit code 1 where it is seen again."""
+    seen = total = 0
+    try:
+        for again, told in replay(folder, times, seconds, fresh, **options):
+            seen, total = seen + again, total + 1
+            print(f"{total}/{times} {told}", flush=True)
+    except BadFinding as error:
+        print(str(error), file=sys.stderr)
+        return 2
+    print(f"seen again in {seen} of {total}")
+    return 1 if seen else 0
+
+
+def run_fit(folder: Path, facts: dict[str, Any], result: Path | None, rates: Path | None) -> int:
+    """Cycles of the variants of a folder, and the machines that fit them."""
+    from titan.device import ablations, cycles
+
+    def tell(row: cycles.Row) -> None:
+        print(cycles.line(row), flush=True)
+
+    try:
+        rows, machines = ablations.fitted(folder, facts, tell)
+    except ablations.BadIndex as error:
+        print(str(error), file=sys.stderr)
+        return 2
+    for machine in machines:
+        print(fitted_lines(machine))
+    if result is not None:
+        write_whole(result, json.dumps(cycles.document(facts, rows), indent=1) + "\n")
+    if rates is not None:
+        write_whole(rates, json.dumps(machines, indent=1) + "\n")
+    return 1 if any(row.state in ("hung", "failed") for row in rows) else 0
+
+
+def fitted_lines(machine: dict[str, Any]) -> str:
+    """`sm_90a, TC: 1.25 times the cycles of the description, from 8 measurements`, and so on."""
+    lines = []
+    for term in machine["terms"]:
+        if term["state"] == "fitted":
+            error = f" +- {term['standard_error']:.3f}" if term["standard_error"] else ""
+            lines.append(
+                f"{term['term']}: {term['scale']:.3f}{error} times the cycles of the description, "
+                f"from {term['measurements']} measurements"
+            )
+        elif term["state"] == "bounded":
+            lines.append(f"{term['term']}: never the largest, at most {term['at_most']:.3f} times")
+    if machine["overhead_cycles"] is not None:
+        lines.append(f"overhead: {machine['overhead_cycles']:.1f} cycles an iteration")
+    if machine["error_after"] is not None:
+        lines.append(
+            f"relative error of {len(machine['residuals'])} measurements: "
+            f"{machine['error_before']:.3f} before, {machine['error_after']:.3f} after"
+        )
+    return "\n".join(f"{machine['machine']}, {text}" for text in [*lines, *machine["told"]])
 
 
 def line(number: int, total: int, row: litmus.Row) -> str:

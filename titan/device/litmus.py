@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from titan.device import findings
+from titan.device.findings import Keep
 from titan.device.outcomes import BadManifest, Verdict, judge
 from titan.device.spread import spread
 from titan.device.watchdog import Log, run_job
 
 HANG_SECONDS = 120.0
+BATCHES_KEPT = 20  # of a finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +57,13 @@ def run_tests(
     log: Path | None = None,
     tell: Callable[[int, Row], None] = lambda number, row: None,
     places: Sequence[str] = (),
+    keep: Keep | None = None,
     **options: Any,
 ) -> Iterator[Row]:
-    """The rows as they come; `places`: GPUs, where there are several; `options`: the watchdog's."""
+    """The rows as they come; `places`: GPUs, where there are several; `options`: the watchdog's.
+
+    `keep`: where tests that show what the model forbids are kept.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="titan-") as folder,
         Log(log or Path(folder) / "log.jsonl") as kept,
@@ -64,7 +71,7 @@ def run_tests(
 
         def run_one(path: Path, place: str | None) -> Iterator[Row]:
             more = {**options, "device": place} if place else options
-            yield run_test(path, seconds, seed, scale, kept, **more)
+            yield run_test(path, seconds, seed, scale, kept, keep=keep, **more)
 
         for number, row in enumerate(spread(paths, run_one, places)):
             tell(number, row)
@@ -72,35 +79,44 @@ def run_tests(
 
 
 def run_test(
-    path: Path, seconds: float, seed: int, scale: float, log: Log, most: int = 6, **options: Any
-) -> Row:
-    """One test in a child process."""
+    path: Path, seconds: float, seed: int, scale: float, log: Log, most: int = 6,
+    hang: float | None = None, keep: Keep | None = None, **options: Any,
+) -> Row:  # fmt: skip
+    """One test in a child process, ended when it takes `hang` seconds more than it may run."""
+    hang = HANG_SECONDS if hang is None else hang
     manifest = json.loads(path.read_text(encoding="utf-8"))
     job = {
         "kind": "litmus", "manifest": str(path), "seconds": seconds, "seed": seed, "scale": scale,
         "most": most,
     }  # fmt: skip
-    histogram: list[int] = []
-    spent, batches = 0.0, 0
-    seeds: list[int] = []
+    batches: list[dict[str, Any]] = []
     end: dict[str, Any] = {}
-    for record in run_job(job, seconds + HANG_SECONDS, **options):
-        log.add({"test": manifest["test"], "file": path.name, **record})
-        if record["kind"] == "counts":
-            counts = record["histogram"]
-            histogram = [a + b for a, b in zip(histogram or [0] * len(counts), counts, strict=True)]
-            spent += record["seconds"]
-            batches += 1
-            seeds.append(record["seed"])
-        elif record["kind"] == "end":
-            end = record
+    with findings.kept(keep is not None) as binaries:
+        more = {} if binaries is None else {"keep": str(binaries)}
+        for record in run_job({**job, **more}, seconds + hang, **options):
+            log.add({"test": manifest["test"], "file": path.name, **record})
+            if record["kind"] == "counts":
+                batches.append(record)
+            elif record["kind"] == "end":
+                end = record
+        row = _told(path, manifest, batches, end)
+        if keep is not None and row.state == "finding":
+            _save(path, manifest, job, batches, row, keep, binaries)
+    return row
+
+
+def _told(
+    path: Path, manifest: dict[str, Any], batches: list[dict[str, Any]], end: dict[str, Any]
+) -> Row:
+    """What the batches of a test and the end of its child come to."""
     error = str(end.get("error", "")) if end.get("state") != "done" else ""
     if end.get("state") == "hung":
         error = f"hung; last seen: {json.dumps(end.get('last', {}))[:300]}"
     verdict = None
-    state = "failed" if end.get("state") == "failed" else str(end.get("state", "failed"))
+    state = str(end.get("state", "failed"))
     if error.startswith("NotRun"):
         state = "not run"
+    histogram = [sum(counts) for counts in zip(*(b["histogram"] for b in batches), strict=True)]
     if histogram:
         try:
             verdict = judge(manifest, histogram)
@@ -108,11 +124,34 @@ def run_test(
             state, error = "failed", str(bad)
         else:
             state = verdict.state if state == "done" or verdict.forbidden else state
-    total = sum(histogram)
     return Row(
-        str(manifest["test"]), path.name, state, verdict, total, spent, batches,
-        error.strip().splitlines()[-1] if error.strip() else "", tuple(seeds),
+        str(manifest["test"]), path.name, state, verdict, sum(histogram),
+        sum(batch["seconds"] for batch in batches), len(batches),
+        error.strip().splitlines()[-1] if error.strip() else "",
+        tuple(batch["seed"] for batch in batches),
     )  # fmt: skip
+
+
+def _save(
+    path: Path, manifest: dict[str, Any], job: dict[str, Any], batches: list[dict[str, Any]],
+    row: Row, keep: Keep, binaries: Path | None,
+) -> None:  # fmt: skip
+    """A forbidden outcome becomes a finding, with the batches that showed it."""
+    shown = [batch for batch in batches if judge(manifest, batch["histogram"]).forbidden]
+    if not shown or row.verdict is None:
+        return
+    data = {
+        "manifest": path.name, "batches": shown[:BATCHES_KEPT],
+        **{key: job[key] for key in ("seed", "scale", "most")},
+        "instances": row.instances, "words": list(row.verdict.names),
+        "forbidden": [
+            {"values": list(item.values), "count": item.count} for item in row.verdict.forbidden
+        ],
+        "launch": manifest["launch"],
+    }  # fmt: skip
+    source = path.parent / Path(str(manifest["source"])).name
+    sources = {file.name: file.read_bytes() for file in (path, source)}
+    findings.save(keep.folder, "litmus", row.test, keep.device, data, sources, binaries)
 
 
 def machine(backend: str, **options: Any) -> dict[str, Any]:

@@ -6,11 +6,21 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from titan.device import plots
+
 COLOURS = {"allowed": "#4c8c5a", "decides": "#c08a2b", "forbidden": "#b3362b", "open": "#7a7a7a"}
+FIGURES = (
+    ("registers", "registers", ",d"), ("spilled bytes", "spilled_bytes", ",d"),
+    ("shared bytes", "shared_bytes", ",d"), ("occupancy", "occupancy", ".0%"),
+    ("tail", "tail_share", ".1%"), ("idle in the last round", "wave_share", ".1%"),
+    ("fences", "fences", ",d"), ("barrier operations", "barriers", ",d"),
+)  # fmt: skip
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem;
   color: #1d1d1f; background: #fff; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1rem; margin: 1.6rem 0 .3rem; }
+h3 { font-size: .95rem; margin: 1.2rem 0 .2rem; } figure { margin: .6rem 0; }
+svg text { font-size: 11px; fill: currentColor; }
 table { border-collapse: collapse; } td, th { padding: .15rem .7rem .15rem 0; text-align: left; }
 .bar { height: .8rem; display: inline-block; min-width: 1px; }
 .finding { color: #b3362b; font-weight: 600; } .quiet { color: #666; }
@@ -22,10 +32,15 @@ td.part { background: #c08a2b44; } .scroll { overflow-x: auto; }
 
 
 def page(document: Mapping[str, Any]) -> str:
-    """The page of one litmus, stress or bench run; raises KeyError for anything else."""
-    return {"litmus": litmus_page, "stress": stress_page, "bench": bench_page}[document["kind"]](
-        document
-    )
+    """The page of one run, or of a suite; raises KeyError for anything else."""
+    from titan.device import report
+
+    known = {
+        "litmus": litmus_page, "stress": stress_page, "bench": bench_page,
+        "probes": report.probes_page, "ablations": report.ablations_page,
+        "device": report.suite_page,
+    }  # fmt: skip
+    return known[document["kind"]](document)
 
 
 def litmus_page(document: Mapping[str, Any]) -> str:
@@ -37,12 +52,15 @@ def litmus_page(document: Mapping[str, Any]) -> str:
         f"{len(tests)} tests, {document['instances']:,} instances on {device.get('name', '?')}, "
         f"{document['date']}"
     )
-    return _whole(
-        "Litmus run", head, [_finding(found), _legend(), *(_test(test) for test in tests)]
-    )
+    parts = [_finding(found), _legend(), *(_test(test) for test in tests)]
+    if document.get("probes"):
+        from titan.device.report import probes_part
+
+        parts += ["<h2>Probes</h2>", probes_part(document["probes"])]
+    return whole("Litmus run", head, parts)
 
 
-def _whole(title: str, head: str, parts: Sequence[str]) -> str:
+def whole(title: str, head: str, parts: Sequence[str]) -> str:
     lines = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
@@ -113,25 +131,50 @@ def _outcome(outcome: Mapping[str, Any], most: int) -> str:
 
 def stress_page(document: Mapping[str, Any]) -> str:
     """Variants by packages with what became of their runs, by policy, and stalls where measured."""
-    rows = document["rows"]
     head = (
         f"{document['runs']:,} runs on {document['device'].get('name', '?')}, {document['date']}; "
         f"{document['unsafe_seen_to_fail']} of {document['unsafe_variants']} unsafe variants "
         "seen to fail"
     )
-    bad = document["safe_failures"]
+    return whole("Stress run", head, [stress_part(document)])
+
+
+def stress_part(document: Mapping[str, Any]) -> str:
+    rows, bad = document["rows"], document["safe_failures"]
     found = "<p>The safe kernels were correct in every run.</p>"
     if bad:
         found = f"<p class='finding'>Runs in which safe kernels failed: {len(bad)}.</p>"
     failures = "".join(
-        f"<li>{escape(item['package'])}, depth {item['depth']}, {escape(_sizes(item['sizes']))}, "
+        f"<li>{escape(item['package'])}, depth {item['depth']}, {sizes_text(item['sizes'])}, "
         f"{escape(item['policy'])}, seed {item['seed']}: {escape(item['state'])}; "
         f"{escape(item['told'])}</li>"
         for item in bad[:50]
     )
+    skipped = "".join(
+        f"<li>{escape(item['package'])}, depth {item['depth']}, {escape(item['variant'])}: "
+        f"{item['runs']} runs under {escape(', '.join(item['policies']))}</li>"
+        for item in document.get("skipped", ())
+    )
     parts = [found, f"<ul>{failures}</ul>" if failures else "", _matrix(rows)]
-    parts += [_policies(row) for row in rows]
-    return _whole("Stress run", head, parts)
+    if skipped:
+        parts.append(f"<h2>Not reached</h2><ul>{skipped}</ul>")
+    parts += [_imbalance(row) + _policies(row) for row in rows]
+    return "".join(parts)
+
+
+def _imbalance(row: Mapping[str, Any]) -> str:
+    """What the producer waits for a stage, against the burden of its readers."""
+    series = {
+        item["knob"]: [
+            (float(point["amount"]), float(point["producer_cycles"]))
+            for point in item["points"]
+            if point["producer_cycles"] is not None
+        ]
+        for item in row.get("imbalance", ())
+    }
+    title = f"{row['package']}, depth {row['depth']}, {row['variant']}"
+    plot = plots.lines(series, "burden of those that read", "cycles of an acquire", title)
+    return f"<h2>{escape(title)}: stall at acquire against imbalance</h2>{plot}" if plot else ""
 
 
 def _matrix(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -170,7 +213,7 @@ def _policies(row: Mapping[str, Any]) -> str:
     for policy, counts in row.get("policies", {}).items():
         bars = "".join(
             f"<div>{escape(item['role'])}: "
-            f"{_bar(item['cycles_each'] or 0, most, COLOURS['decides'])}</div>"
+            f"{bar(item['cycles_each'] or 0, most, COLOURS['decides'])}</div>"
             for item in stalls.get(policy, ())
         )
         lines.append(
@@ -188,7 +231,7 @@ def _policies(row: Mapping[str, Any]) -> str:
     )
 
 
-def _bar(value: float, most: float, colour: str, text: str = "") -> str:
+def bar(value: float, most: float, colour: str, text: str = "") -> str:
     width = 60.0 * value / most if most else 0.0
     return (
         f"<span class='bar' style='width:{width:.2f}%;background:{colour}'></span> "
@@ -207,13 +250,23 @@ def bench_page(document: Mapping[str, Any]) -> str:
         f"{len(timed)} of {len(rows)} timed on {document['device'].get('name', '?')}, "
         f"{document['date']}"
     )
+    return whole("Bench run", head, [bench_part(document)])
+
+
+def bench_part(document: Mapping[str, Any]) -> str:
+    rows = document["rows"]
     wrong = [row for row in rows if row["state"] in ("wrong", "failed")]
     found = f"<p class='finding'>{len(wrong)} wrong or failed.</p>" if wrong else ""
-    return _whole("Bench run", head, [found, *(_timing(row) for row in rows)])
+    parts = [found, *(_timing(row) for row in rows)]
+    if document.get("ablations"):
+        from titan.device.report import ablations_part
+
+        parts += ["<h2>Variants</h2>", ablations_part(document["ablations"])]
+    return "".join(parts)
 
 
 def _timing(row: Mapping[str, Any]) -> str:
-    sizes = f", {_sizes(row['sizes'])}" if row["sizes"] else ""
+    sizes = f", {sizes_text(row['sizes'])}" if row["sizes"] else ""
     title = f"<h2>{escape(row['package'])} ({escape(row['target'])}){sizes}</h2>"
     if row["seconds"] is None:
         return f"{title}<p class='quiet'>{escape(row['state'])}; {escape(row['told'])}</p>"
@@ -222,13 +275,18 @@ def _timing(row: Mapping[str, Any]) -> str:
         times[row["peer"] or "peer"] = (row["peer_seconds"], COLOURS["open"])
     slowest = max(seconds for seconds, _ in times.values())
     lines = [
-        _line(name, _bar(seconds, slowest, colour, f"{seconds * 1e6:,.1f} us"))
+        _line(name, bar(seconds, slowest, colour, f"{seconds * 1e6:,.1f} us"))
         for name, (seconds, colour) in times.items()
     ]
     if row["measured_cycles"] is not None and row["predicted_cycles"]:
-        most = max(row["measured_cycles"], row["predicted_cycles"])
-        for name, key in (("cycles predicted", "predicted"), ("cycles measured", "measured")):
-            lines.append(_line(name, _bar(row[f"{key}_cycles"], most, COLOURS["decides"])))
+        steady = row.get("steady_cycles") or 0
+        most = max(row["measured_cycles"], row["predicted_cycles"], steady)
+        for name, key in (
+            ("cycles predicted", "predicted"), ("cycles measured", "measured"),
+            ("cycles in the steady state", "steady"),
+        ):  # fmt: skip
+            if row.get(f"{key}_cycles") is not None:
+                lines.append(_line(name, bar(row[f"{key}_cycles"], most, COLOURS["decides"])))
     rates = [
         f"{row[key]:,.1f} {unit}"
         for key, unit in (("teraflops", "TFLOP/s"), ("gigabytes", "GB/s"))
@@ -236,12 +294,18 @@ def _timing(row: Mapping[str, Any]) -> str:
     ]
     if row["ratio"] is not None:
         rates.append(f"{row['ratio']:.2f} of the speed of {row['peer']}")
-    return f"{title}<p class='quiet'>{escape('; '.join(rates))}</p><table>{''.join(lines)}</table>"
+    rates += [
+        f"{name} {format(row[key], form)}"
+        for name, key, form in FIGURES
+        if row.get(key) is not None
+    ]
+    table = f"<table>{''.join(lines)}</table>"
+    return f"{title}<p class='quiet'>{escape('; '.join(rates))}</p>{table}"
 
 
 def _line(name: str, bar: str) -> str:
     return f"<tr><td>{escape(name)}</td><td style='width:32rem'>{bar}</td></tr>"
 
 
-def _sizes(sizes: Mapping[str, int]) -> str:
+def sizes_text(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{escape(name)}={int(value)}" for name, value in sizes.items())

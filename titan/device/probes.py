@@ -75,20 +75,23 @@ def judge(manifest: Mapping[str, Any], counters: Mapping[str, int]) -> Mapping[s
 
 
 def run(
-    paths: Sequence[Path], tell: Callable[[Answer], None] = lambda answer: None, **options: Any
+    paths: Sequence[Path],
+    tell: Callable[[Answer], None] = lambda answer: None,
+    seconds: float = SECONDS,
+    **options: Any,
 ) -> Iterator[Answer]:
-    """The answers as they come; `options` go to the watchdog. Raises BadProbe."""
+    """The answers as they come; `seconds`: for one; `options`: the watchdog's. Raises BadProbe."""
     for path in paths:
-        answer = _run(path, read(path), options)
+        answer = _run(path, read(path), seconds, options)
         tell(answer)
         yield answer
 
 
-def _run(path: Path, manifest: dict[str, Any], options: Any) -> Answer:
+def _run(path: Path, manifest: dict[str, Any], seconds: float, options: Any) -> Answer:
     base = (str(manifest["probe"]), tuple(manifest["facts"]), str(manifest["asks"]))
     counters: dict[str, int] = {}
     end: dict[str, Any] = {}
-    for record in run_job({"kind": "probe", "manifest": str(path)}, SECONDS, **options):
+    for record in run_job({"kind": "probe", "manifest": str(path)}, seconds, **options):
         if record["kind"] == "counters":
             counters = {name: int(record["counters"][name]) for name in manifest["counters"]}
         elif record["kind"] == "end":

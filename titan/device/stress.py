@@ -5,7 +5,8 @@ over sizes below, at and beyond the depth of its rings, whole and ragged tiles, 
 several hostile schedulers (CPU back end) or levels of disturbance (GPU). A run is correct, wrong
 (numbers), a fault (the emulation saw what no kernel may do) or hung. The safe variant has to be
 correct every time; how often each unsafe one was seen to fail is the other result.
-Source: seed evaluation plan, A1 to A5.
+A budget of time is shared out among packages and variants, the safe ones first; what it did not
+reach is told as skipped. Source: seed evaluation plan, A1 to A5.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from titan.device import findings
 from titan.device.expressions import BadExpression, evaluate
-from titan.device.hooks import levels, new_progress, read_progress, told
+from titan.device.findings import Keep
+from titan.device.hooks import KNOBS, PRODUCER, levels, new_progress, read_progress, told
 from titan.device.plan import Unlaunchable, plan
 from titan.device.spread import spread
 from titan.device.variants import SAFE, variants
@@ -28,6 +33,7 @@ from titan.device.watchdog import run_job
 POLICIES = ("uniform", "latest", "starve:consumer", "starve:producer", "priority")
 RUN_SECONDS = 30.0
 BAD = ("wrong", "fault", "hung", "failed")
+SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,38 +104,46 @@ def stress(
     unsafe: bool = True,
     seconds: float = RUN_SECONDS,
     places: Sequence[str] = (),
+    budget: float | None = None,
+    keep: Keep | None = None,
     **options: Any,
 ) -> Iterator[Run]:
     """All runs, as they come; `seconds` is the limit of one, `options` go to the watchdog.
 
     One child for each variant goes through all seeds, policies and sizes. On a GPU the policies are
     the levels of disturbance that fit the kernel; by default all policies are tried. `places`: the
-    GPUs, where there are several.
+    GPUs, where there are several. `budget`: seconds for all of it. `keep`: where safe kernels that
+    fail are kept.
     """
-    jobs: list[_Job] = []
-    for folder in folders:
-        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        source = (folder / str(manifest["source"])).read_text(encoding="utf-8")
-        depth = max((int(ring["depth"]) for ring in manifest["rings"]), default=1)
-        known_policies = POLICIES if backend == "cpu" else [each.name for each in levels(manifest)]
-        hostile = [name for name in known_policies if policies is None or name in policies]
-        cases = [
-            {"sizes": sizes, "seed": seed, "policy": policy}
-            for seed, policy, sizes in itertools.product(seeds, hostile, sizes_for(manifest, depth))
-        ]
-        known = variants(source)
-        for variant in known if unsafe else [SAFE]:
-            job = {
-                "kind": "check", "folder": str(folder), "variant": variant, "backend": backend,
-            }  # fmt: skip
-            jobs.append(_Job(job, manifest, known[variant], depth, cases))
+    jobs = [job for folder in folders for job in _jobs(folder, backend, seeds, policies, unsafe)]
+    jobs.sort(key=lambda job: job.job["variant"] != SAFE)
+    share = _Share(budget, len(jobs), max(1, len(places)))
 
     def run_one(job: _Job, place: str | None) -> Iterator[Run]:
-        return _runs(job, seconds, {**options, "device": place} if place else options)
+        more = {**options, "device": place} if place else options
+        return _runs(job, seconds, share.next(), keep, more)
 
     for run in spread(jobs, run_one, places):
         tell(run)
         yield run
+
+
+def _jobs(
+    folder: Path, backend: str, seeds: Sequence[int], policies: Sequence[str] | None, unsafe: bool
+) -> Iterator[_Job]:
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    source = (folder / Path(str(manifest["source"])).name).read_text(encoding="utf-8")
+    depth = max((int(ring["depth"]) for ring in manifest["rings"]), default=1)
+    known = POLICIES if backend == "cpu" else [x.name for x in levels(manifest, source)]
+    hostile = [name for name in known if policies is None or name in policies]
+    cases = [
+        {"sizes": sizes, "seed": seed, "policy": policy}
+        for seed, sizes, policy in itertools.product(seeds, sizes_for(manifest, depth), hostile)
+    ]
+    texts = variants(source)
+    for variant in texts if unsafe else [SAFE]:
+        job = {"kind": "check", "folder": str(folder), "variant": variant, "backend": backend}
+        yield _Job(job, manifest, texts[variant], depth, cases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,28 +157,101 @@ class _Job:
     cases: list[dict[str, Any]]
 
 
-def _runs(job: _Job, seconds: float, options: Any) -> Iterator[Run]:
-    """The runs of one job; where the child hangs or dies, the others follow in a new one."""
+class _Share:
+    """The time that is left, in equal parts for the jobs that are left; they may come at once."""
+
+    def __init__(self, budget: float | None, jobs: int, together: int) -> None:
+        self.end = None if budget is None else time.monotonic() + budget
+        self.jobs, self.together = jobs, together
+        self.lock = threading.Lock()
+
+    def next(self) -> float | None:
+        """Until when the next job may run."""
+        with self.lock:
+            if self.end is None:
+                return None
+            left = max(0.0, self.end - time.monotonic())
+            share = min(left, left * self.together / max(1, self.jobs))
+            self.jobs -= 1
+            return time.monotonic() + share
+
+
+def again(
+    folder: Path, backend: str, cases: list[dict[str, Any]], seconds: float, ready: dict[str, str],
+    options: Any,
+) -> Iterator[Run]:  # fmt: skip
+    """The safe kernel of a package with exactly these cases; `ready` is added to the job."""
+    (job,) = _jobs(folder, backend, [], None, unsafe=False)
+    whole = _Job({**job.job, **ready}, job.manifest, job.source, job.depth, cases)
+    return _runs(whole, seconds, None, None, options)
+
+
+def _runs(
+    job: _Job, seconds: float, until: float | None, keep: Keep | None, options: Any
+) -> Iterator[Run]:
+    """The runs of one job; where the child hangs or dies, the others follow in a new one.
+
+    At `until` the child is ended; the cases that are left are skipped.
+    """
     left = list(job.cases)
     path = new_progress() if job.job["backend"] == "gpu" else None
     more = {} if path is None else {"progress": str(path)}
+    found = 0
 
     def seen() -> dict[str, Any]:
         return {} if path is None else read_progress(path, job.manifest, job.source)
 
-    try:
-        while left:
-            for record in run_job(
-                {**job.job, **more, "cases": left}, seconds * len(left), idle=seconds,
-                progress=seen, **options,
-            ):  # fmt: skip
-                if record["kind"] == "run" and left:
-                    yield _run(job, left.pop(0), record)
-                elif record["kind"] == "end" and left:
-                    yield _run(job, left.pop(0), {**record, "told": _why(record)})
-    finally:
-        if path is not None:
-            path.unlink(missing_ok=True)
+    def over() -> bool:
+        return until is not None and time.monotonic() >= until
+
+    wanted = keep is not None and job.job["variant"] == SAFE
+    with findings.kept(wanted) as binaries:
+        more |= {} if binaries is None else {"keep": str(binaries)}
+        try:
+            while left and not over():
+                limit = seconds * len(left)
+                if until is not None:
+                    limit = min(limit, max(0.1, until - time.monotonic()))
+                for record in run_job(
+                    {**job.job, **more, "cases": left}, limit, idle=seconds, progress=seen,
+                    **options,
+                ):  # fmt: skip
+                    if not left or record["kind"] not in ("run", "end"):
+                        continue
+                    if record["kind"] == "end" and record["state"] == "hung" and over():
+                        break
+                    why = {"told": _why(record)} if record["kind"] == "end" else {}
+                    case = left.pop(0)
+                    run = _run(job, case, {**record, **why})
+                    if wanted and run.state in BAD and found < findings.MOST:
+                        found += 1
+                        _save(job, case, run, record, keep, binaries)
+                    yield run
+                    if over():
+                        break
+        finally:
+            if path is not None:
+                path.unlink(missing_ok=True)
+    for case in left:
+        yield _run(job, case, {"state": SKIPPED, "told": "the time was over"})
+
+
+def _save(
+    job: _Job, case: Mapping[str, Any], run: Run, record: Mapping[str, Any], keep: Keep | None,
+    binaries: Path | None,
+) -> None:  # fmt: skip
+    """A safe kernel that failed becomes a finding."""
+    assert keep is not None
+    folder = Path(job.job["folder"])
+    names = ["manifest.json", *(Path(str(job.manifest[key])).name for key in ("source", "header"))]
+    data = {
+        "backend": job.job["backend"], "state": run.state, "told": run.told,
+        "sizes": case["sizes"], "seed": case["seed"], "policy": case["policy"],
+        "launch": record.get("launch") or job.manifest["launch"],
+        "progress": record.get("progress", {}),
+    }  # fmt: skip
+    sources = {name: (folder / name).read_bytes() for name in names}
+    findings.save(keep.folder, "stress", run.package, keep.device, data, sources, binaries)
 
 
 def _why(end: Mapping[str, Any]) -> str:
@@ -187,7 +274,7 @@ def _run(job: _Job, case: Mapping[str, Any], record: Mapping[str, Any]) -> Run:
     )  # fmt: skip
 
 
-def document(facts: dict[str, Any], runs: Sequence[Run]) -> dict[str, Any]:
+def document(facts: Mapping[str, Any], runs: Sequence[Run]) -> dict[str, Any]:
     """The result as data: a row for each package and variant, and every run that went wrong."""
     rows: list[dict[str, Any]] = []
     keys = dict.fromkeys((run.package, run.depth, run.variant) for run in runs)
@@ -201,12 +288,16 @@ def document(facts: dict[str, Any], runs: Sequence[Run]) -> dict[str, Any]:
         for run in mine:
             states[run.state] = states.get(run.state, 0) + 1
         first = next((run.told for run in mine if run.state in BAD), "")
+        waited = stalls(mine)
         rows.append(
             {
-                "package": package, "depth": depth, "variant": variant, "runs": len(mine),
-                "trips": sorted({run.trips for run in mine}), "states": states,
+                "package": package, "depth": depth, "variant": variant,
+                "runs": len(mine) - states.get(SKIPPED, 0),
+                "trips": sorted({run.trips for run in mine if run.state != SKIPPED}),
+                "states": states,
                 "seen_to_fail": sum(run.state in BAD for run in mine), "first": first,
-                "policies": _by_policy(mine), "stalls": stalls(mine),
+                "policies": _by_policy(mine), "stalls": waited,
+                "imbalance": imbalance(waited),
             }
         )  # fmt: skip
     safe_bad = [run for run in runs if run.variant == SAFE and run.state in BAD]
@@ -214,19 +305,38 @@ def document(facts: dict[str, Any], runs: Sequence[Run]) -> dict[str, Any]:
     return {
         "kind": "stress",
         "date": datetime.date.today().isoformat(),
-        "device": facts,
-        "runs": len(runs),
+        "device": dict(facts),
+        "runs": sum(run.state != SKIPPED for run in runs),
         "safe_failures": [_data(run) for run in safe_bad],
         "unsafe_variants": len(unsafe),
         "unsafe_seen_to_fail": sum(row["seen_to_fail"] > 0 for row in unsafe),
+        "skipped": skipped(runs),
         "rows": rows,
     }
+
+
+def skipped(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """What the time did not reach: package, variant, policies, how many runs."""
+    found: dict[tuple[str, int, str], dict[str, Any]] = {}
+    for run in runs:
+        if run.state == SKIPPED:
+            empty = {
+                "package": run.package, "depth": run.depth, "variant": run.variant, "runs": 0,
+                "policies": [],
+            }  # fmt: skip
+            row = found.setdefault((run.package, run.depth, run.variant), empty)
+            row["runs"] += 1
+            if run.policy not in row["policies"]:
+                row["policies"].append(run.policy)
+    return list(found.values())
 
 
 def _by_policy(runs: Sequence[Run]) -> dict[str, dict[str, int]]:
     """Of each policy: runs, and those that were seen to fail."""
     found: dict[str, dict[str, int]] = {}
     for run in runs:
+        if run.state == SKIPPED:
+            continue
         row = found.setdefault(run.policy, {"runs": 0, "seen_to_fail": 0})
         row["runs"] += 1
         row["seen_to_fail"] += run.state in BAD
@@ -240,11 +350,46 @@ def stalls(runs: Sequence[Run]) -> list[dict[str, Any]]:
         for item in run.waits:
             key = (run.policy, str(item["role"]))
             row = found.setdefault(key, {"policy": key[0], "role": key[1], "cycles": 0, "waits": 0})
-            row["cycles"] += int(item["cycles"])
-            row["waits"] += int(item["waits"])
+            for name in ("cycles", "waits", "burden_cycles", "burdens"):
+                if name in item:
+                    row[name] = row.get(name, 0) + int(item[name])
     for row in found.values():
         row["cycles_each"] = round(row["cycles"] / row["waits"], 1) if row["waits"] else None
+        if row.get("burdens"):
+            row["burden_each"] = round(row["burden_cycles"] / row["burdens"], 1)
     return list(found.values())
+
+
+def imbalance(waited: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What a producer waits to acquire a stage, against the burden of those that read the stages.
+
+    For each knob the points: amount, cycles of the burden after one wait (null for an epilogue),
+    cycles of one wait of the producer. The first is the kernel that is only measured.
+    """
+    by_policy: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for item in waited:
+        by_policy.setdefault(item["policy"], {})[item["role"]] = item
+    bare = by_policy.get("measured", {}).get(PRODUCER)
+    found: list[dict[str, Any]] = []
+    for knob in KNOBS:
+        points = [] if bare is None else [_point(0, bare, {})]
+        for policy, roles in by_policy.items():
+            name, _, amount = policy.partition("@")
+            if name == knob and PRODUCER in roles:
+                others = [item for role, item in roles.items() if role != PRODUCER]
+                measured = others[0] if others and knob != KNOBS[0] else {}
+                points.append(_point(int(amount), roles[PRODUCER], measured))
+        if len(points) > 1:
+            points.sort(key=lambda point: int(point["amount"]))
+            found.append({"knob": knob, "points": points})
+    return found
+
+
+def _point(amount: int, producer: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "amount": amount, "burden_cycles": other.get("burden_each"),
+        "producer_cycles": producer["cycles_each"],
+    }  # fmt: skip
 
 
 def _data(run: Run) -> dict[str, Any]:

@@ -1,9 +1,12 @@
 """The whole device suite in one run with a budget: litmus, stress, speed; results as dated files.
 
 The folder holds what was made where there are solvers and compilers (`make device-prepare`):
-`litmus/` rendered tests, `packages/` built kernels, `probes/` probes of disputed facts. Results go
-to `litmus/results/DEVICE/DATE.json` and `benchmarks/results/DEVICE/DATE.json` below the given root.
-What the budget did not reach is told, not left out silently.
+`litmus/` rendered tests, `packages/` built kernels, `variants/` those of them that differ in one
+decision, `probes/` probes of disputed facts. Results go to `litmus/results/DEVICE/DATE.json` and
+`benchmarks/results/DEVICE/DATE.json` below the given root, each with a page beside it.
+
+Every part has a share of the time and ends with it: a package, a test, a timing that is under way
+then is ended, and what the time did not reach is told by name.
 """
 
 from __future__ import annotations
@@ -17,13 +20,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from titan.device import bench, litmus, probes, stress
+from titan.device import ablations, bench, cycles, litmus, probes, stress
+from titan.device.findings import Keep
+from titan.device.page import page
 from titan.device.spread import devices
 
 FULL_SECONDS = 520.0
 QUICK_SECONDS = 110.0
 QUICK_LEVELS = ("quiet", "storm")
-SHARES = (0.45, 0.3, 0.25)  # of the budget: litmus, stress, speed
+# Of the budget: litmus, stress, speed, variants and the fit. Probes come first and take seconds.
+SHARES = {"litmus": 0.38, "stress": 0.27, "bench": 0.2, "ablations": 0.15}
+HANG_SECONDS = 20.0  # of one test; the watchdog's own limit would take a quarter of the time
+RUN_SECONDS = 20.0
+FIT_SHARE = 0.3  # of the time of the variants
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +43,16 @@ class Suite:
     stress: dict[str, Any]
     bench: dict[str, Any]
     probes: dict[str, Any]
+    ablations: dict[str, Any]
+    cycles: dict[str, Any]
+    machines: list[dict[str, Any]]
     left: dict[str, list[str]]
+    shares: dict[str, dict[str, float]]
 
     @property
     def bad(self) -> bool:
         """A forbidden outcome, a safe kernel that failed, a wrong package, an open probe."""
-        rows = self.bench["rows"]
+        rows = [*self.bench["rows"], *self.ablations["rows"]]
         wrong = any(row["state"] in ("wrong", "failed") for row in rows)
         unanswered = any(row["state"] != "answered" for row in self.probes["probes"])
         findings = self.litmus["findings"] or self.stress["safe_failures"]
@@ -52,77 +65,144 @@ def run(
     seconds: float,
     log: Path,
     tell: Callable[[str], None] = print,
+    keep: Keep | None = None,
     **options: Any,
 ) -> Suite:
-    """The probes, then three parts, each within its share of the budget."""
-    left: dict[str, list[str]] = {}
-    paths = litmus.manifests(folder / "litmus")
+    """The probes, then four parts, each within its share of the time that is left."""
+    budget = _Budget(seconds)
     packages = sorted(path.parent for path in (folder / "packages").glob("*/manifest.json"))
     found = list(
         probes.run(
-            probes.manifests(folder / "probes"), lambda answer: tell(probes.line(answer)), **options
+            probes.manifests(folder / "probes"), lambda answer: tell(probes.line(answer)),
+            seconds=HANG_SECONDS, **options,
         )
-    )
-    several = {**options, "places": devices(facts)}
-    tests = _litmus(paths, seconds * SHARES[0], log, left, tell, several)
+    )  # fmt: skip
+    several = {**options, "places": devices(facts), "keep": keep}
+    paths = litmus.manifests(folder / "litmus")
+    tests = _litmus(paths, budget.part("litmus"), log, budget.left, tell, several)
+    budget.done("litmus")
     chosen = QUICK_LEVELS if seconds <= QUICK_SECONDS else None
-    runs = _stress(packages, seconds * SHARES[1], left, tell, {**several, "policies": chosen})
-    rows = _bench(packages, facts, seconds * SHARES[2], left, tell, options)
+    stressed = {**several, "policies": chosen}
+    runs = _stress(packages, budget.part("stress"), budget.left, tell, stressed)
+    budget.done("stress")
+    rows = _bench(packages, facts, budget.part("bench"), budget.left, tell, options)
+    budget.done("bench")
+    until = budget.part("ablations")
+    variants, steady, machines = _ablations(
+        folder / "variants", facts, until, budget.left, tell, options
+    )
+    budget.done("ablations")
     return Suite(
         litmus.document(facts, tests),
         stress.document(facts, runs),
         bench.document(facts, rows),
         probes.document(facts, found),
-        left,
+        ablations.document(facts, variants),
+        cycles.document(facts, steady),
+        machines,
+        budget.left,
+        budget.shares,
     )
 
 
+class _Budget:
+    """The time of the suite: a part that ends early leaves its time to those behind it."""
+
+    def __init__(self, seconds: float) -> None:
+        self.end = time.monotonic() + seconds
+        self.parts = list(SHARES)
+        self.left: dict[str, list[str]] = {}
+        self.shares: dict[str, dict[str, float]] = {}
+        self.begun = 0.0
+
+    def part(self, name: str) -> float:
+        """Until when a part may run."""
+        self.begun = time.monotonic()
+        left = max(0.0, self.end - self.begun)
+        share = left * SHARES[name] / sum(SHARES[other] for other in self.parts)
+        self.parts.remove(name)
+        self.shares[name] = {"given_seconds": round(share, 1)}
+        return self.begun + share
+
+    def done(self, name: str) -> None:
+        self.shares[name]["taken_seconds"] = round(time.monotonic() - self.begun, 1)
+
+
 def _litmus(
-    paths: list[Path], seconds: float, log: Path, left: Any, tell: Any, options: Any
+    paths: list[Path], until: float, log: Path, left: Any, tell: Any, options: Any
 ) -> list[litmus.Row]:
-    end = time.monotonic() + seconds
     rows: list[litmus.Row] = []
-    found = litmus.run_tests(paths, 0.05, 1, 1.0, log, most=1, **options)
+    found = litmus.run_tests(paths, 0.05, 1, 1.0, log, most=1, hang=HANG_SECONDS, **options)
     for row in found:
         rows.append(row)
         tell(f"litmus {len(rows)}/{len(paths)} {row.test}: {row.state}")
-        if time.monotonic() > end:
+        if time.monotonic() > until:
             break
-    left["litmus"] = [path.stem for path in paths[len(rows) :]]
+    done = {row.manifest for row in rows}
+    left["litmus"] = [path.stem for path in paths if path.name not in done]
     return rows
 
 
 def _stress(
-    packages: list[Path], seconds: float, left: Any, tell: Any, options: Any
+    packages: list[Path], until: float, left: Any, tell: Any, options: Any
 ) -> list[stress.Run]:
-    end = time.monotonic() + seconds
-    runs: list[stress.Run] = []
-    for number, folder in enumerate(packages):
-        if time.monotonic() > end:
-            left["stress"] = [path.name for path in packages[number:]]
-            break
-        mine = list(stress.stress([folder], "gpu", [0], **options))
-        runs += mine
-        safe = [run for run in mine if run.variant == stress.SAFE]
-        tell(
-            f"stress {folder.name}: safe {sum(run.state == 'correct' for run in safe)}/{len(safe)}"
-        )
+    """The safe kernels first; every package has the same part of what is left."""
+
+    def told(run: stress.Run) -> None:
+        if run.variant == stress.SAFE and run.state in stress.BAD:
+            tell(f"stress {run.package}, depth {run.depth}, {run.policy}: {run.state}; {run.told}")
+
+    budget = max(0.0, until - time.monotonic())
+    runs = list(
+        stress.stress(packages, "gpu", [0], told, seconds=RUN_SECONDS, budget=budget, **options)
+    )
+    left["stress"] = [
+        f"{row['package']} depth {row['depth']}, {row['variant']}: {row['runs']} runs under "
+        f"{', '.join(row['policies'])}"
+        for row in stress.skipped(runs)
+    ]
+    safe = [run for run in runs if run.variant == stress.SAFE and run.state != stress.SKIPPED]
+    tell(f"stress: safe {sum(run.state == 'correct' for run in safe)}/{len(safe)}")
     return runs
 
 
 def _bench(
-    packages: list[Path], facts: dict[str, Any], seconds: float, left: Any, tell: Any, options: Any
+    packages: list[Path], facts: dict[str, Any], until: float, left: Any, tell: Any, options: Any
 ) -> list[bench.Row]:
-    end = time.monotonic() + seconds
     rows: list[bench.Row] = []
     for number, folder in enumerate(packages):
-        if time.monotonic() > end:
+        now = time.monotonic()
+        if now >= until:
             left["bench"] = [path.name for path in packages[number:]]
             break
-        for row in bench.bench([folder], facts, **options):
+        share = now + (until - now) / (len(packages) - number)
+        for row in bench.bench([folder], facts, until=share, **options):
             rows.append(row)
             tell(bench.line(row))
     return rows
+
+
+def _ablations(
+    folder: Path, facts: dict[str, Any], until: float, left: Any, tell: Any, options: Any
+) -> tuple[list[dict[str, Any]], list[cycles.Row], list[dict[str, Any]]]:
+    """Variants side by side, then their cycles and the machine that fits them."""
+    if not (folder / ablations.INDEX).is_file():
+        return [], [], []
+    begin = time.monotonic()
+    first = begin + (until - begin) * (1.0 - FIT_SHARE)
+    rows = []
+    for row in ablations.run(folder, facts, until=first, **options):
+        rows.append(row)
+        tell(ablations.line(row))
+    left["ablations"] = [
+        f"{row['package']}, {row['axis']} {row['setting']}"
+        for row in rows
+        if row["told"] == bench.OVER
+    ]
+    steady, machines = ablations.fitted(
+        folder, facts, lambda row: tell(cycles.line(row)), until=until, **options
+    )
+    return rows, steady, machines
 
 
 def slug(name: str) -> str:
@@ -131,7 +211,7 @@ def slug(name: str) -> str:
 
 
 def save(suite: Suite, root: Path, write: Callable[[Path, str], None]) -> list[Path]:
-    """The result files."""
+    """The result files, each with its page."""
     name = slug(str(suite.litmus["device"].get("name", "")))
     date = datetime.date.today().isoformat()
     files = {
@@ -141,9 +221,14 @@ def save(suite: Suite, root: Path, write: Callable[[Path, str], None]) -> list[P
         },
         root / "benchmarks" / "results" / name / f"{date}.json": {
             "kind": "device", "date": date, "device": suite.bench["device"],
-            "stress": suite.stress, "bench": suite.bench, "left_out": suite.left,
+            "stress": suite.stress, "bench": suite.bench, "ablations": suite.ablations,
+            "cycles": suite.cycles, "machines": suite.machines, "probes": suite.probes,
+            "left_out": suite.left, "shares": suite.shares,
         },
     }  # fmt: skip
+    made = []
     for path, data in files.items():
         write(path, json.dumps(data, indent=1) + "\n")
-    return list(files)
+        write(path.with_suffix(".html"), page(data))
+        made += [path, path.with_suffix(".html")]
+    return made

@@ -87,6 +87,7 @@ def run_job(
             _kill(child)
             yield _hung(round(time.monotonic() - started, 3), last, progress())
         else:
+            readers[1].join(GRACE_SECONDS)  # what it said last is the reason
             yield _over(code, errors, time.monotonic() - started)
     finally:
         _kill(child)

@@ -66,3 +66,18 @@ def iterations_of_one(tile: Any, sizes: dict[str, int], processors: int) -> int:
     names = {**dict(tile.sizes), **sizes}
     counts = [trips(tile, {**names, **item}) for item in work_items(tile, names)]
     return max(sum(counts[first::processors]) for first in range(min(processors, len(counts))))
+
+
+def idle_share(tile: Any, sizes: dict[str, int], processors: int) -> float:
+    """The part of the multiprocessors' time that is idle because work items do not come out even.
+
+    One item on each at a time, the next when one is done; items count by their iterations.
+    """
+    from titan.tile.semantics import trips, work_items
+
+    names = {**dict(tile.sizes), **sizes}
+    counts = [trips(tile, {**names, **item}) for item in work_items(tile, names)]
+    if not sum(counts):
+        return 0.0
+    longest = iterations_of_one(tile, sizes, processors)
+    return 1.0 - sum(counts) / (longest * processors)

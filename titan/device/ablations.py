@@ -1,0 +1,149 @@
+"""Variants of kernels that were built ahead (`titan bench --prepare`), timed side by side.
+
+The folder holds `ablations.json` and a folder for each variant that could be built. Each variant is
+checked for small sizes and timed like any package, here without a library beside it; the product
+stands in the same table, and every time is divided by that of the product.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from titan.device import bench, cycles, fit
+
+INDEX = "ablations.json"
+PRODUCT = "product"
+
+
+class BadIndex(Exception):
+    """The folder holds no variants, or an index that is none; the text says why."""
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """The variants of an index. Raises BadIndex."""
+    try:
+        data = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        if data["titan"] != "1" or data["kind"] != "ablations":
+            raise BadIndex(f"{folder / INDEX} has another format")
+        rows = [dict(row) for row in data["variants"]]
+        for row in rows:
+            place = row["folder"]
+            if place is not None and (place != Path(str(place)).name or place.startswith(".")):
+                raise BadIndex(f"{folder / INDEX} names a strange folder")
+            _ = row["kernel"], row["target"], row["axis"], row["setting"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadIndex(f"{folder / INDEX}: {error}") from None
+    return rows
+
+
+def run(
+    folder: Path,
+    facts: dict[str, Any],
+    sizes: Sequence[dict[str, int]] = (),
+    launches: int = 20,
+    tell: Callable[[dict[str, Any]], None] = lambda row: None,
+    until: float | None = None,
+    **options: Any,
+) -> Iterator[dict[str, Any]]:
+    """A row for each variant and size: `bench.Row` with axis, setting and the speed against the
+    product. A folder that several variants share is timed once. Raises BadIndex.
+    """
+    known: dict[str, list[bench.Row]] = {}
+    base: dict[tuple[str, str], float] = {}
+    for variant in read(folder):
+        for row in _rows(folder, variant, known, facts, sizes, launches, until, options):
+            key = (f"{variant['kernel']}-{variant['target']}", json.dumps(row["sizes"]))
+            if variant["axis"] == PRODUCT and row["seconds"]:
+                base[key] = row["seconds"]
+            first = base.get(key)
+            row["against_product"] = first / row["seconds"] if first and row["seconds"] else None
+            tell(row)
+            yield row
+
+
+def _rows(
+    folder: Path, variant: Mapping[str, Any], known: dict[str, list[bench.Row]],
+    facts: dict[str, Any], sizes: Sequence[dict[str, int]], launches: int, until: float | None,
+    options: Any,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    place = variant["folder"]
+    if place is None:
+        row = bench.Row(
+            str(variant["kernel"]), str(variant["target"]), {}, "not built",
+            told=str(variant.get("reason", "")),
+        )  # fmt: skip
+        yield {**asdict(row), **_named(variant)}
+        return
+    if place not in known:
+        timed = bench.bench(
+            [folder / place], facts, sizes, launches, peers=False, until=until,
+            terms={folder / place: variant.get("terms", {})}, **options,
+        )  # fmt: skip
+        known[place] = list(timed)
+    for row in known[place]:
+        yield {**asdict(row), **_named(variant)}
+
+
+def _named(variant: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "axis": variant["axis"], "setting": variant["setting"],
+        "about": variant.get("about", ""), "shape": variant.get("shape", ""),
+        "compiled": variant.get("compiled"),
+    }  # fmt: skip
+
+
+def document(facts: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "kind": "ablations", "date": datetime.date.today().isoformat(), "device": dict(facts),
+        "rows": [dict(row) for row in rows],
+    }  # fmt: skip
+
+
+def line(row: Mapping[str, Any]) -> str:
+    """One line for a person."""
+    head = f"{row['kernel'] if 'kernel' in row else row['package']}, {row['axis']} {row['setting']}"
+    if row["seconds"] is None:
+        return f"{head}: {row['state']}; {row['told']}"
+    sizes = ", ".join(f"{name}={value}" for name, value in row["sizes"].items())
+    text = f"{head}, {sizes}: {row['seconds'] * 1e6:.1f} us"
+    if row["against_product"] is not None:
+        text += f", {row['against_product']:.2f} of the speed of the product"
+    return text
+
+
+# ------------------------------------------------------------------------------ the machine
+
+
+def fitted(
+    folder: Path,
+    facts: Mapping[str, Any],
+    tell: Callable[[cycles.Row], None] = lambda row: None,
+    **options: Any,
+) -> tuple[list[cycles.Row], list[dict[str, Any]]]:
+    """Cycles of all variants with terms, and a fitted machine for each target. Raises BadIndex."""
+    by_target: dict[str, dict[Path, dict[str, Any]]] = {}
+    for variant in read(folder):
+        if variant["folder"] is not None and variant.get("terms"):
+            places = by_target.setdefault(str(variant["target"]), {})
+            places.setdefault(folder / variant["folder"], variant)
+    rows: list[cycles.Row] = []
+    machines = []
+    for target, places in sorted(by_target.items()):
+        terms = {place: variant["terms"] for place, variant in places.items()}
+        mine = list(cycles.measure(list(places), terms, tell, **options))
+        rows += mine
+        found = fit.fit([row.observation for row in mine if row.observation is not None])
+        chains = [
+            float(variant["terms"]["ring"]) * int(variant["depth"])
+            for variant in places.values()
+            if "ring" in variant["terms"]
+        ]
+        rates = next(iter(places.values())).get("rates", {})
+        ring = sum(chains) / len(chains) if chains else None
+        machines.append(fit.document(facts, target, found, rates, ring))
+    return rows, machines

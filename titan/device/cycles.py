@@ -1,0 +1,155 @@
+"""Cycles of one iteration in the steady state, and of the tail, from two lengths of the loop.
+
+A kernel runs with two trip counts on a few CTAs, so that nobody waits for memory that others use:
+what the machine description speaks of is one multiprocessor. The slope is one iteration; what is
+left at no iterations is the tail (fill, drain, epilogue).
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from titan.device.expressions import BadExpression
+from titan.device.fit import Observation
+from titan.device.plan import Unlaunchable, plan
+from titan.device.stress import trips_of
+from titan.device.watchdog import run_job
+
+SECONDS = 60.0
+GRID_MAX = 8
+LENGTHS = (8, 32)  # trips, at least, of the short and the long run
+CHOICES = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+ELEMENTS_MAX = 1 << 26
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`terms`: what the machine model asks of one iteration (fit.py); empty where not known."""
+
+    package: str
+    target: str
+    depth: int
+    state: str  # measured, not run, hung, failed
+    trips: tuple[int, ...] = ()
+    spans: tuple[int, ...] = ()
+    cycles: float | None = None
+    tail_cycles: float | None = None
+    terms: tuple[tuple[str, float], ...] = ()
+    told: str = ""
+
+    @property
+    def observation(self) -> Observation | None:
+        if self.cycles is None or not self.terms:
+            return None
+        return Observation(f"{self.package}, depth {self.depth}", self.cycles, dict(self.terms))
+
+
+def lengths_for(manifest: Mapping[str, Any]) -> list[dict[str, int]]:
+    """A short and a long launch with the same work items; empty where the trip count is fixed."""
+    names = [str(item["name"]) for item in manifest["parameters"]]
+    found: dict[int, dict[int, tuple[int, dict[str, int]]]] = {}
+    for values in itertools.product(CHOICES, repeat=len(names)):
+        sizes = dict(zip(names, values, strict=True))
+        try:
+            launch = plan(manifest, sizes, GRID_MAX)
+            trips = trips_of(manifest, sizes)
+        except (Unlaunchable, BadExpression):
+            continue
+        elements = sum(tensor.bytes for tensor in launch.tensors)
+        if launch.grid > GRID_MAX or elements > ELEMENTS_MAX:
+            continue
+        known = found.setdefault(launch.grid, {})
+        if trips not in known or elements < known[trips][0]:
+            known[trips] = (elements, sizes)
+    for _, known in sorted(found.items()):
+        short = min((trips for trips in known if trips >= LENGTHS[0]), default=None)
+        long = min((trips for trips in known if trips >= LENGTHS[1]), default=None)
+        if short is not None and long is not None and long > short:
+            return [known[short][1], known[long][1]]
+    return []
+
+
+def measure(
+    folders: Sequence[Path],
+    terms: Mapping[Path, Mapping[str, float]] | None = None,
+    tell: Callable[[Row], None] = lambda row: None,
+    seconds: float = SECONDS,
+    until: float | None = None,
+    **options: Any,
+) -> Iterator[Row]:
+    """A row for each package; `terms` of the machine model by folder; `options`: the watchdog's.
+
+    `until`: when the time is over (`time.monotonic`); what is left is told as not run.
+    """
+    for folder in folders:
+        left = seconds if until is None else min(seconds, until - time.monotonic())
+        row = _one(folder, dict((terms or {}).get(folder, {})), left, options)
+        tell(row)
+        yield row
+
+
+def _one(folder: Path, terms: dict[str, float], seconds: float, options: Any) -> Row:
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    depth = max((int(ring["depth"]) for ring in manifest["rings"]), default=1)
+    base: dict[str, Any] = {
+        "package": str(manifest["kernel"]), "target": str(manifest["target"]), "depth": depth,
+        "terms": tuple(sorted(terms.items())),
+    }  # fmt: skip
+    if seconds <= 0:
+        return Row(**base, state="not run", told="the time was over")
+    sizes = lengths_for(manifest)
+    if not sizes:
+        return Row(**base, state="not run", told="the loop has no two lengths")
+    job = {"kind": "cycles", "folder": str(folder), "sizes": sizes}
+    spans: list[int] = []
+    end: dict[str, Any] = {}
+    for record in run_job(job, seconds, **options):
+        if record["kind"] == "cycles":
+            spans.append(int(record["span_cycles"]))
+        elif record["kind"] == "end":
+            end = record
+    trips = tuple(trips_of(manifest, item) for item in sizes)
+    if len(spans) != len(sizes):
+        told = str(end.get("error") or end.get("state", "no cycles")).strip()[-300:]
+        return Row(**base, state=str(end.get("state", "failed")), trips=trips, told=told)
+    each = (spans[1] - spans[0]) / (trips[1] - trips[0])
+    if each <= 0:
+        told = f"{spans[0]} cycles for {trips[0]} iterations, {spans[1]} for {trips[1]}"
+        return Row(**base, state="failed", trips=trips, spans=tuple(spans), told=told)
+    return Row(
+        **base, state="measured", trips=trips, spans=tuple(spans), cycles=each,
+        tail_cycles=spans[0] - each * trips[0],
+    )  # fmt: skip
+
+
+def tail_share(row: Row, trips: int) -> float | None:
+    """The part of a work item's cycles that is no iteration in the steady state."""
+    if row.cycles is None or row.tail_cycles is None or trips < 1:
+        return None
+    tail = max(0.0, row.tail_cycles)
+    return tail / (tail + row.cycles * trips)
+
+
+def document(facts: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
+    made = [{**asdict(row), "terms": dict(row.terms)} for row in rows]
+    date = datetime.date.today().isoformat()
+    return {"kind": "cycles", "date": date, "device": dict(facts), "rows": made}
+
+
+def line(row: Row) -> str:
+    """One line for a person."""
+    head = f"{row.package} ({row.target}), depth {row.depth}: "
+    if row.cycles is None:
+        return f"{head}{row.state}; {row.told}"
+    text = f"{head}{row.cycles:.0f} cycles an iteration, tail {row.tail_cycles:.0f}"
+    if row.terms:
+        name, most = max(row.terms, key=lambda term: term[1])
+        text += f"; the model says {most:.0f} ({name})"
+    return text

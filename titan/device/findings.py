@@ -1,0 +1,188 @@
+"""What a device did that it must not do, kept so that it can be run again.
+
+A finding is a folder, written whole or not at all: `finding.json` (what was seen, seed, launch,
+device), the sources and manifest that were run, and the machine code as it was loaded. Its name
+tells its content, so the same finding is kept once. `replay` runs it again from that folder alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FORMAT = "1"
+RECORD = "finding.json"
+SOURCES, BINARIES = "sources", "binaries"
+MOST = 5  # of one package or test in one run
+FILE_BYTES_MAX = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Where findings are kept, and on which device they were made."""
+
+    folder: Path
+    device: Mapping[str, Any]
+
+
+class BadFinding(Exception):
+    """The folder is no finding, or is not as it was written; the text says why."""
+
+
+def save(
+    root: Path,
+    of: str,
+    name: str,
+    device: Mapping[str, Any],
+    data: Mapping[str, Any],
+    sources: Mapping[str, bytes],
+    binaries: Path | None = None,
+) -> Path:
+    """The folder of a finding. `of`: stress or litmus; `binaries`: a folder of machine code.
+
+    Raises OSError, and leaves nothing behind then.
+    """
+    files = {f"{SOURCES}/{Path(file).name}": content for file, content in sources.items()}
+    if binaries is not None and binaries.is_dir():
+        for path in sorted(binaries.iterdir()):
+            if path.is_file() and path.stat().st_size <= FILE_BYTES_MAX:
+                files[f"{BINARIES}/{path.name}"] = path.read_bytes()
+    record = {
+        "titan": FORMAT,
+        "finding": name,
+        "of": of,
+        "date": datetime.date.today().isoformat(),
+        "device": dict(device),
+        **data,
+        "files": {file: hashlib.sha256(content).hexdigest() for file, content in files.items()},
+    }
+    text = (json.dumps(record, indent=1, allow_nan=False) + "\n").encode()
+    return _write(root, folder_name(record), {**files, RECORD: text})
+
+
+def folder_name(record: Mapping[str, Any]) -> str:
+    """`2026-01-02-stress-gemm-0123abcd`."""
+    digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:8]
+    name = re.sub(r"[^a-z0-9]+", "-", str(record["finding"]).lower()).strip("-")[:60] or "x"
+    return f"{record['date']}-{record['of']}-{name}-{digest}"
+
+
+def _write(root: Path, name: str, files: Mapping[str, bytes]) -> Path:
+    root.mkdir(parents=True, exist_ok=True)
+    made = root / name
+    if made.is_dir():
+        return made
+    new = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
+    try:
+        for file, content in files.items():
+            path = new / file
+            path.parent.mkdir(exist_ok=True)
+            with path.open("wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+        new.chmod(0o755)
+        os.rename(new, made)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        if made.is_dir():  # somebody else has just written the same
+            return made
+        raise
+    return made
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The record of a finding whose files are as they were written. Raises BadFinding."""
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        known = dict(record["files"])
+        if record["titan"] != FORMAT or record["of"] not in ("stress", "litmus"):
+            raise BadFinding(f"{folder}: another format")
+        for file, digest in known.items():
+            inner, _, name = str(file).partition("/")
+            if inner not in (SOURCES, BINARIES) or name != Path(name).name:
+                raise BadFinding(f"{folder}: a file in a strange place")
+            if hashlib.sha256((folder / inner / name).read_bytes()).hexdigest() != digest:
+                raise BadFinding(f"{folder}: {file} is not as it was written")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadFinding(f"{folder}: {error}") from None
+    return dict(record)
+
+
+@contextmanager
+def kept(wanted: bool) -> Iterator[Path | None]:
+    """A folder for what a child compiles, removed at the end; None where nothing is to be kept."""
+    if not wanted:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="titan-keep-") as folder:
+        yield Path(folder)
+
+
+# ------------------------------------------------------------------------------------- replay
+
+
+def replay(
+    folder: Path, times: int, seconds: float, fresh: bool = False, **options: Any
+) -> Iterator[tuple[bool, str]]:
+    """Runs the finding again: for each run whether it was seen again, and a line on it.
+
+    `fresh`: compiled anew, not with the machine code that was kept. Raises BadFinding.
+    """
+    record = read(folder)
+    binaries = folder / BINARIES
+    ready = {} if fresh or not binaries.is_dir() else {"binaries": str(binaries)}
+    try:
+        again = _stress_again if record["of"] == "stress" else _litmus_again
+        yield from again(folder, record, times, seconds, ready, options)
+    except KeyError as error:
+        raise BadFinding(f"{folder}: finding.json lacks {error}") from None
+
+
+def _stress_again(
+    folder: Path, record: Mapping[str, Any], times: int, seconds: float, ready: Any, options: Any
+) -> Iterator[tuple[bool, str]]:
+    from titan.device.stress import BAD, again
+
+    case = {key: record[key] for key in ("sizes", "seed", "policy")}
+    backend = str(record["backend"])
+    for run in again(folder / SOURCES, backend, [case] * times, seconds, ready, options):
+        yield run.state in BAD, f"{run.state}; {run.told}" if run.told else run.state
+
+
+def _litmus_again(
+    folder: Path, record: Mapping[str, Any], times: int, seconds: float, ready: Any, options: Any
+) -> Iterator[tuple[bool, str]]:
+    from titan.device.outcomes import judge
+    from titan.device.watchdog import run_job
+
+    path = folder / SOURCES / str(record["manifest"])
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    batch = record["batches"][0]
+    job = {
+        "kind": "litmus", "manifest": str(path), "seconds": seconds, "only": batch["number"],
+        **{key: record[key] for key in ("seed", "scale", "most")}, **ready,
+    }  # fmt: skip
+    for _ in range(times):
+        total = seen = 0
+        end: Mapping[str, Any] = {}
+        for found in run_job(job, seconds + 120.0, **options):
+            if found["kind"] == "counts":
+                total += sum(found["histogram"])
+                seen += sum(item.count for item in judge(manifest, found["histogram"]).forbidden)
+            elif found["kind"] == "end":
+                end = found
+        told = f"{seen:,} forbidden outcomes in {total:,} instances"
+        if end.get("state") != "done":
+            told += f"; {end.get('state')}: {str(end.get('error', '')).strip()[-200:]}"
+        yield seen > 0, told
