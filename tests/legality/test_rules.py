@@ -246,10 +246,20 @@ TRIPS: dict[str, tuple[str, str]] = {  # rule: (a kernel that trips it, its neig
     "tensor_allocation": (
         text(
             target="sm_100a", pools="{t: {available: 512, kind: tensor}}",
-            program="{w: [{take: t, amount: 96}]}",
+            program="{w: [{take: t, amount: 96}, {give: t, amount: 96}]}",
         ),
         text(
             target="sm_100a", pools="{t: {available: 512, kind: tensor}}",
+            program="{w: [{take: t, amount: 128}, {give: t, amount: 128}]}",
+        ),
+    ),
+    "tensor_memory_is_given_back": (
+        text(
+            target="sm_100a", pools="{t: {available: 512, kind: tensor}}",
+            program="{w: [{take: t, amount: 128}]}",
+        ),
+        text(
+            target="sm_100a", pools="{t: {available: 512}}",
             program="{w: [{take: t, amount: 128}]}",
         ),
     ),

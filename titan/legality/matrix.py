@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from titan.diagnostics.model import Diagnostic
 from titan.diagnostics.wording import listed, quoted
 from titan.kernel.table import BITS_OF_DTYPE
-from titan.legality.case import Case, Memory
+from titan.legality.case import Case, Memory, plain
 from titan.legality.limits import MatrixShapes
 from titan.legality.rule import rule
 from titan.sync.expression import Constant
-from titan.sync.program import PoolTake, Space
+from titan.sync.program import PoolGive, PoolTake, Space
 
 
 @rule("TTN417", "matrix")
@@ -103,6 +103,28 @@ def tensor_allocation(case: Case) -> Iterator[Diagnostic]:
             headline = f"{amount} columns of tensor memory are asked for; powers of two from "
             headline += f"{bounds[0]} to {bounds[1]} are given"
             yield case.fault("TTN418", headline, operation.span, source="tensor_alloc")
+
+
+@rule("TTN418", "tensor_alloc")
+def tensor_memory_is_given_back(case: Case) -> Iterator[Diagnostic]:
+    """Tensor memory that is allocated is given back before the kernel ends.
+
+    Only that somebody gives back is looked at, not how much.
+    """
+    if case.limits.numbers("tensor_alloc") is None:
+        return
+    kinds = dict(case.kernel.placement.kinds)
+    given = {plain(item.pool) for _, item in case.operations if isinstance(item, PoolGive)}
+    told = set()
+    for _, operation in case.operations:
+        if not isinstance(operation, PoolTake):
+            continue
+        name = plain(operation.pool)
+        if kinds.get(name) == "tensor" and name not in given and name not in told:
+            told.add(name)
+            headline = f"tensor memory is taken from {quoted(name)} and nobody gives it back"
+            source = "PTX, tcgen05.alloc: all that is allocated is deallocated before the exit"
+            yield case.fault("TTN418", headline, operation.span, source=source)
 
 
 @rule("TTN417", "matrix")

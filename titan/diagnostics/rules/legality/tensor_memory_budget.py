@@ -1,13 +1,14 @@
-"""more tensor memory than there is, or an amount that is not given
+"""more tensor memory than there is, an amount that is not given, or none given back
 
 ## What it means
 
 The stages in tensor memory need more than 512 columns, an allocation is no power of two from 32 to
-512, or the target has no tensor memory.
+512, the target has no tensor memory, or what is allocated is never given back.
 
 ## Why it is a fault
 
-The allocation blocks for ever, or the assembler refuses it.
+The allocation blocks for ever, or the assembler refuses it. PTX asks that all tensor memory is
+deallocated before the kernel ends.
 
 ## Example
 
@@ -16,7 +17,8 @@ The allocation blocks for ever, or the assembler refuses it.
 
 ## What to do
 
-Use fewer stages or smaller tiles, or let tensors share columns by `storage`.
+Use fewer stages or smaller tiles, or let tensors share columns by `storage`. Give back with `give`
+what `take` took, when all who use it are done.
 
 ## Source
 
