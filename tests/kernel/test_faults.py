@@ -105,3 +105,22 @@ def test_faults(old: str, new: str, code: str, text: str, help_text: str | None)
     assert (code, text) in found, found
     helps = [help_ for item in errors if item.code == code for help_ in item.helps]
     assert help_text is None or help_text in helps
+
+
+@pytest.mark.parametrize(
+    ("section", "statement"),
+    [
+        ("queues: {q: []}", "commit: q"),
+        ("buffers: {A: 7}", "{cp_async: A = 1, queue: w}"),
+        ("barriers: {b: []}", "{init: b}"),
+        ("named_barriers: {n: []}", "{sync: n, threads: 32}"),
+        ("pools: {p: []}", "{take: p, amount: 1}"),
+    ],
+)
+def test_what_is_declared_wrongly_is_used_without_another_fault(section: str, statement: str):
+    lines = ["titan: 1", "kernel: k", "target: sm_90a", section, "roles: {r: {warps: 1}}"]
+    if "queues" not in section:
+        lines.append("queues: {w: cp_async}")
+    text = "\n".join([*lines, "program: {r: [" + statement + "]}"]) + "\n"
+    family, found = decode_text(text, "k.yaml")
+    assert family is None and [item.code for item in found] == ["TTN008"]

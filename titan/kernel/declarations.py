@@ -158,8 +158,8 @@ class Declarations:
                 continue
             what = f"{section.noun} {quoted(name)}"
             fields = self._fields(section, names[name], what, span)
-            if fields is not None:
-                read(name, fields, span)
+            # Statements look the name up, so that it stands for something even where it is faulty.
+            read(name, fields or Fields(Mapping((), span), {}), span)
 
     def _fields(self, section: Section, node: Node, what: str, span: Span) -> Fields | None:
         """The keys of a declaration; a scalar stands for its main key."""
