@@ -156,3 +156,10 @@ def test_a_toolchain_that_is_not_there_is_told(tmp_path, monkeypatch):
     monkeypatch.delenv("CUDA_PATH", raising=False)
     with pytest.raises(Missing, match="nvcc"):
         compile_cuda(HERE / "gemm.cu", "sm_90a")
+
+
+def test_launches_of_a_persistent_kernel_are_of_whole_clusters():
+    made = emission("gemm_large")
+    assert {launch.grid % 2 for launch in made.launches} == {0}
+    assert {launch.numbers["work"] for launch in made.launches} >= {1, 2}
+    assert {launch.block for launch in made.launches} > {0}

@@ -97,7 +97,7 @@ def layer_norm(x: Arrays) -> np.ndarray:
 FORMULAS: dict[str, Callable[[Arrays], np.ndarray | Arrays]] = {
     **dict.fromkeys(
         ("gemm", "gemm_f16", "gemm_fp8", "gemm_low_k", "gemm_small_tiles", "gemm_persistent",
-         "gemm_cluster2"), gemm,
+         "gemm_cluster2", "gemm_large"), gemm,
     ),
     "gemm_bias_gelu": biased(gelu),
     "gemm_bias_relu": biased(relu),

@@ -19,6 +19,7 @@ from titan.tile.model import TileProgram
 WORK, TRIPS = "work", "tiles"
 SIZES = (8, 64, 120, 136, 256, 264, 520, 640, 1032)
 TRIPS_MAX = 20
+COUNTS = (1, 2, 3, 5)  # clusters that run at a time, of persistent kernels
 ITEMS_MAX = 3  # of one CTA
 LAUNCHES_MAX = 9
 COMBINATIONS_MAX = 4000
@@ -63,7 +64,7 @@ def _ctas(
     grids = [items]
     if persistent:
         grid = parse_expression(manifest["launch"]["grid"])
-        grids = [evaluate(grid, {**sizes, "processors": count}) for count in (1, 2, 3, 5)]
+        grids = [evaluate(grid, {**sizes, "processors": count * ctas}) for count in COUNTS]
     minimum = next((p.minimum for p in program.parameters if p.name == TRIPS), 0)
     for grid_size in dict.fromkeys(grids):
         for block in dict.fromkeys((0, grid_size - ctas)):
