@@ -261,13 +261,15 @@ class Execution:
         return flat[access.part * size : (access.part + 1) * size]
 
     def _synchronous(self, agent: Agent, access: Access) -> None:
-        """A group writes its rows for a store, or reads what it then computes on."""
+        """A group writes its rows for a store, copies a tile, or reads what it computes on."""
         registers = self.registers[agent.number]
         if access.write and access.load in self.operations:
             operation = self.operations[access.load]
             if operation.kind == "store":
                 value = registers.values.get(self.home[operation.operands[0]])
                 self._part(access)[...] = float("nan") if value is None else value.reshape(-1)
+            elif operation.kind == "load":
+                self._fetch(access, agent.role.cta)
         elif not access.write:
             registers.copies[access.load] = self._content(access).copy()
 
@@ -289,22 +291,25 @@ class Execution:
         for access in flight.accesses:
             if not access.write:
                 continue
-            into = self._part(access)
             if access.load in sources:
-                into[...] = self._part(sources[access.load])
-                continue
-            cta = flight.agent.role.cta
-            environment = self._place(access.load, access.tile, cta)
-            if environment is None:
-                into[...] = float("nan")
-                continue
-            operation = self.operations[access.load]
-            assert operation.view is not None
-            tensor = self.memory[operation.view.tensor]
-            whole = semantics.fetch(operation, tensor, environment).reshape(-1)
-            size = into.size
-            first = size * (access.part or 0) if size != whole.size else 0
-            into[...] = whole[first : first + size]
+                self._part(access)[...] = self._part(sources[access.load])
+            else:
+                self._fetch(access, flight.agent.role.cta)
+
+    def _fetch(self, access: Access, cta: int) -> None:
+        """The tile that has this number, or a part of it, from global memory."""
+        into = self._part(access)
+        environment = self._place(access.load, access.tile, cta)
+        if environment is None:
+            into[...] = float("nan")
+            return
+        operation = self.operations[access.load]
+        assert operation.view is not None
+        tensor = self.memory[operation.view.tensor]
+        whole = semantics.fetch(operation, tensor, environment).reshape(-1)
+        size = into.size
+        first = size * (access.part or 0) if size != whole.size else 0
+        into[...] = whole[first : first + size]
 
     def _bulk_store(self, flight: Flight, access: Access) -> None:
         """From a staging buffer, or straight from a ring."""
