@@ -129,7 +129,7 @@ def cupy() -> ModuleType:
     runtime = SimpleNamespace(
         getDeviceCount=lambda: 1, getDeviceProperties=lambda number: PROPERTIES,
         driverGetVersion=lambda: 13000, runtimeGetVersion=lambda: 13000, free=lambda pointer: None,
-        CUDARuntimeError=RuntimeError,
+        getDevice=lambda: 0, CUDARuntimeError=RuntimeError,
     )  # fmt: skip
     device = SimpleNamespace(id=0, synchronize=lambda: None)
     made.cuda = SimpleNamespace(

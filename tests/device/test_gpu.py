@@ -82,7 +82,7 @@ def test_numbers_are_those_of_the_header(library):
 def test_a_launch_passes_what_was_planned(device, tmp_path):
     source = tmp_path / "kernel.cu"
     source.write_text("kernel")
-    module = gpu.Module(source, "sm_90a", (), ("A=1",))
+    module = gpu.Module(source, "sm_90a", ("A=1",))
     told = f"-std=c++17\n--gpu-architecture=sm_90a\n-I{tmp_path}\n-DA=1"
     assert module.cubin == b"\x7fELF" + told.encode()
     box = TensorMap("A", "bf16", (72, 300, 5), (144, 43200), (64, 128, 1), "128B")
@@ -128,6 +128,19 @@ def test_errors_are_told_by_their_names(device, tmp_path):
     device.fake_fail(999)
     with pytest.raises(driver.DeviceError, match=r"launch: an unknown error \(999\)"):
         module.function("k", 0).launch(1, 32, [])
+
+
+def test_a_machine_without_nvrtc(device, tmp_path, monkeypatch):
+    def missing(*given):
+        raise RuntimeError("CuPy failed to load libnvrtc.so.12")
+
+    nvrtc = sys.modules["cupy"].cuda.nvrtc
+    monkeypatch.setattr(nvrtc, "createProgram", missing, raising=False)
+    monkeypatch.setattr(nvrtc, "getVersion", missing, raising=False)
+    (record,) = child.facts({})
+    assert record["nvrtc"].startswith("none: CuPy failed")
+    with pytest.raises(driver.NoDevice, match=r"NVRTC cannot be used.*CUDA toolkit"):
+        gpu.compile_source("", "kernel.cu", ())
 
 
 def test_a_driver_that_is_too_old(library):
@@ -255,3 +268,77 @@ def test_the_facts_of_the_device(device):
     assert (record["name"], record["nvrtc"]) == ("Fake H100", "13.0")
     assert record["multiprocessors"] == 132
     assert record["warps_per_multiprocessor"] == 64
+
+
+# --------------------------------------------------------------------------- compiled ahead
+
+
+def test_machine_code_is_compiled_once_for_the_same_text(device, package, tmp_path):
+    cache = tmp_path / "compiled"
+    job = {"tasks": [[str(package), "safe"]], "cache": str(cache), "policies": ["quiet", "storm"]}
+    (record,) = child.compile_ahead(job)
+    assert record["count"] == 2
+    before = {path: path.stat().st_mtime_ns for path in cache.iterdir()}
+    assert len(before) == 2
+    for policy in ("quiet", "jitter"):
+        progress = hooks.new_progress()
+        job = check_job(package, policy=policy, cache=str(cache), progress=str(progress))
+        assert [record["kind"] for record in child.check(job)] == ["begin", "run"]
+        progress.unlink()
+    assert {path: path.stat().st_mtime_ns for path in cache.iterdir()} == before
+    list(child.check(check_job(package, policy="quiet", cache=str(cache), variant="missing fence")))
+    assert len(list(cache.iterdir())) == 3
+
+
+def test_another_header_is_other_machine_code(device, tmp_path):
+    source, cache = tmp_path / "kernel.cu", tmp_path / "compiled"
+    source.write_text("kernel")
+    header = tmp_path / "titan_device.cuh"
+    for text in ("one", "two", "one"):
+        header.write_text(text)
+        gpu.machine_code(source, "sm_90a", (), cache)
+    gpu.machine_code(source, "sm_90a", ("X",), cache)
+    assert len(list(cache.iterdir())) == 3
+
+
+def test_tests_are_compiled_ahead(device, tmp_path):
+    files, _ = render_all([root("litmus") / "classic" / "SB.litmus"], "cuda")
+    (tmp_path / "tests").mkdir()
+    write_all(tmp_path / "tests", files)
+    (path,) = (tmp_path / "tests").glob("*.json")
+    cache = tmp_path / "compiled"
+    job = {"manifests": [str(path)], "most": 1, "cache": str(cache)}
+    assert [record["kind"] for record in child.compile_ahead(job)] == ["compiled"]
+    (made,) = cache.iterdir()
+    begun = made.stat().st_mtime_ns
+    job = {"manifest": str(path), "seconds": 0.0, "seed": 1, "scale": 0.01, "most": 1}
+    list(child.litmus({**job, "cache": str(cache)}))
+    assert [item.stat().st_mtime_ns for item in cache.iterdir()] == [begun]
+
+
+def test_code_for_another_device_is_told_before_it_is_compiled(device, tmp_path, monkeypatch):
+    source = tmp_path / "kernel.cu"
+    source.write_text("#error")
+    for target in ("sm_100a", "gfx942"):
+        with pytest.raises(gpu.OtherDevice, match=f"built for {target}; this device has.* 9.0"):
+            gpu.Module(source, target)
+
+
+def test_many_tests_in_one_process(device, tmp_path):
+    folder = tmp_path / "tests"
+    folder.mkdir()
+    files, _ = render_all(sorted((root("litmus") / "classic").glob("*.litmus"))[:3], "cuda")
+    write_all(folder, files)
+    paths = sorted(folder.glob("*.json"))
+    keep = tmp_path / "keep"
+    keep.mkdir()
+    job = {"seconds": 0.0, "seed": 1, "scale": 0.01, "most": 1, "keep": str(keep)}
+    found = list(child.litmus_many({**job, "manifests": [str(path) for path in paths]}))
+    kinds = [record["kind"] for record in found]
+    assert kinds == ["begin", "counts", "over"] * len(paths)
+    assert {path.name for path in keep.iterdir()} == {path.stem for path in paths}
+    device.fake_fail(1)
+    found = list(child.litmus_many({**job, "manifests": [str(path) for path in paths]}))
+    assert [record["kind"] for record in found] == ["begin", "over"]
+    assert found[-1]["stop"]
+    assert "CUDA_ERROR_INVALID_VALUE" in found[-1]["error"]

@@ -227,3 +227,62 @@ def well_formed(html):
 
     Check().feed(html)
     return not stack
+
+
+# ---------------------------------------------------------------- several tests in one process
+
+MANY = """
+import json, sys, time
+job = json.loads(sys.stdin.readline())
+for path in job["manifests"]:
+    manifest = json.load(open(path))
+    print(json.dumps({"kind": "begin", "manifest": path}), flush=True)
+    if manifest["test"] == WHICH:
+        DO
+    histogram = [0] * (manifest["outcomes"]["incomplete_bucket"] + 1)
+    histogram[0] = 7
+    print(json.dumps({"kind": "counts", "histogram": histogram, "seconds": 0.1, "seed": 1,
+                      "number": 0}), flush=True)
+    print(json.dumps({"kind": "over", "error": "", "stop": False}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "state", "told"),
+    [
+        ("time.sleep(60)", "hung", "hung"),
+        ("sys.exit('no memory')", "failed", "no memory"),
+        (
+            "print(json.dumps({'kind': 'over', 'error': 'NotRun: no textures', 'stop': False}),"
+            " flush=True); continue", "not run", "no textures",
+        ),
+        (
+            "print(json.dumps({'kind': 'over', 'error': 'DeviceError: x', 'stop': True}),"
+            " flush=True); sys.exit(0)", "failed", "DeviceError: x",
+        ),
+    ],
+)  # fmt: skip
+def test_one_of_many_that_goes_wrong_does_not_take_the_others_with_it(
+    rendered, what, state, told, monkeypatch
+):
+    from titan.device import litmus
+
+    monkeypatch.setattr(litmus, "HANG_SECONDS", 1.0)
+    paths = manifests(rendered)
+    assert len(paths) >= 3
+    names = [json.loads(path.read_text())["test"] for path in paths]
+    code = MANY.replace("WHICH", repr(names[1])).replace("DO", what)
+    command = (sys.executable, "-c", code)
+    rows = list(run_tests(paths, 0.01, together=10, command=command))
+    assert [row.test for row in rows] == names
+    assert rows[1].state == state
+    assert told in rows[1].error
+    assert all(row.instances == 7 for number, row in enumerate(rows) if number != 1)
+
+
+def test_groups_of_tests(rendered):
+    code = MANY.replace("WHICH", "None").replace("DO", "pass")
+    paths = manifests(rendered)
+    rows = list(run_tests(paths, 0.01, together=2, command=(sys.executable, "-c", code)))
+    assert [row.manifest for row in rows] == [path.name for path in paths]
+    assert {row.instances for row in rows} == {7}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -117,3 +118,26 @@ def test_without_a_gpu_it_says_what_it_needs(package, capsys):
     if titan(["stress", str(package)]) != 2:
         pytest.skip("there is a GPU")
     assert "no device" in capsys.readouterr().err
+
+
+def test_packages_for_another_device_are_skipped_with_the_reason(package):
+    code = "import sys; sys.exit('a warning\\nOtherDevice: built for sm_90a; this one is 8.0')"
+    runs = list(stress([package], "gpu", [0], command=(sys.executable, "-c", code)))
+    data = document({"name": "another"}, runs)
+    assert {(run.state, run.told) for run in runs} == {
+        ("skipped", "built for sm_90a; this one is 8.0")
+    }
+    assert data["safe_failures"] == []
+    assert data["runs"] == 0
+    assert len(data["skipped"]) == 1 + len(VARIANTS)
+
+
+def test_a_short_time_goes_to_those_in_front():
+    from titan.device.stress import LEAST_SECONDS, _Share
+
+    share = _Share(2.5 * LEAST_SECONDS, 10, 1)
+    begun = time.monotonic()
+    first = share.next()
+    assert first - begun == pytest.approx(LEAST_SECONDS, abs=0.1)
+    assert _Share(100 * LEAST_SECONDS, 10, 2).next() - begun > 19 * LEAST_SECONDS
+    assert _Share(None, 3, 1).next() is None

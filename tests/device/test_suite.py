@@ -23,11 +23,18 @@ FACTS = {"name": "NVIDIA H100 80GB HBM3", "multiprocessors": 132, "clock_khz": 1
 CHILD = """
 import json, sys
 job = json.loads(sys.stdin.readline())
-if job["kind"] == "litmus":
-    manifest = json.load(open(job["manifest"]))
+if job["kind"] == "compile":
+    assert job["cache"]
+    for task in job.get("tasks") or job["manifests"]:
+        print(json.dumps({"kind": "compiled"}))
+    sys.exit(0)
+for path in job.get("manifests", []):
+    manifest = json.load(open(path))
     histogram = [0] * (manifest["outcomes"]["incomplete_bucket"] + 1)
     histogram[0] = 100
-    print(json.dumps({"kind": "counts", "histogram": histogram, "seconds": 0.1, "seed": 1}))
+    print(json.dumps({"kind": "counts", "histogram": histogram, "seconds": 0.1, "seed": 1,
+                      "number": 0}), flush=True)
+    print(json.dumps({"kind": "over", "error": "", "stop": False}), flush=True)
 if job["kind"] == "probe":
     names = json.load(open(job["manifest"]))["counters"]
     print(json.dumps({"kind": "counters", "counters": dict.fromkeys(names, 0) | ANSWER}))
@@ -101,6 +108,15 @@ def test_variants_stand_beside_the_product_and_fit_the_machine(prepared, tmp_pat
     assert measured == {3 * 64.0}  # of the fake clock: 3 cycles for each number of K, 64 a turn
     assert found.cycles["rows"][0]["tail_cycles"] == 900
     assert set(found.shares) == set(suite.SHARES)
+
+
+def test_all_that_is_run_is_compiled_ahead(prepared, tmp_path):
+    tests = suite.litmus.manifests(prepared / "litmus")
+    packages = [prepared / "packages" / "gemm_small_tiles-sm_90a"]
+    until = time.monotonic() + 60
+    made = suite.compile_all(tests, packages, None, tmp_path, until, OPTIONS)
+    assert made == len(tests) + 1 + 5  # the safe kernel and its unsafe variants
+    assert suite.compile_all(tests, packages, None, tmp_path, time.monotonic() - 1, OPTIONS) == 0
 
 
 def test_what_the_budget_does_not_reach_is_told(prepared, tmp_path):

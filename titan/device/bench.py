@@ -19,7 +19,7 @@ from typing import Any
 
 from titan.device import cycles, work
 from titan.device.stress import sizes_for, trips_of
-from titan.device.watchdog import run_job
+from titan.device.watchdog import reason, run_job
 
 SECONDS = 120.0
 OVER = "the time was over"
@@ -78,15 +78,18 @@ def bench(
     peers: bool = True,
     until: float | None = None,
     terms: Mapping[Path, Mapping[str, float]] | None = None,
+    cache: Path | None = None,
     **options: Any,
 ) -> Iterator[Row]:
     """The rows as they come; `options` go to the watchdog.
 
     `peers`: whether a library stands beside; `until`: when the time is over (`time.monotonic`),
-    what is left is told as not run; `terms`: of the machine model, by folder.
+    what is left is told as not run; `terms`: of the machine model, by folder; `cache`: machine code
+    that was compiled ahead.
     """
+    ready = {} if cache is None else {"cache": str(cache)}
     for folder in folders:
-        package = _Package(folder, facts, launches, until, options)
+        package = _Package(folder, facts, launches, until, ready, options)
         for row in package.rows(sizes, peers, dict((terms or {}).get(folder, {}))):
             tell(row)
             yield row
@@ -96,12 +99,13 @@ class _Package:
     """One package with what is known of it before it is timed."""
 
     def __init__(
-        self, folder: Path, facts: dict[str, Any], launches: int, until: float | None, options: Any
-    ) -> None:
+        self, folder: Path, facts: dict[str, Any], launches: int, until: float | None,
+        ready: dict[str, str], options: Any,
+    ) -> None:  # fmt: skip
         from titan.tile.stored import from_data
 
         self.folder, self.facts, self.launches = folder, facts, launches
-        self.until, self.options = until, options
+        self.until, self.ready, self.options = until, ready, options
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         schedule = json.loads((folder / "schedule.json").read_text(encoding="utf-8"))
         source = folder / Path(str(manifest["source"])).name
@@ -126,7 +130,9 @@ class _Package:
         if bad is not None:
             yield bad
             return
-        job = {"folder": str(self.folder), "sizes": chosen, "launches": self.launches}
+        job: dict[str, Any] = {
+            "folder": str(self.folder), "sizes": chosen, "launches": self.launches, **self.ready,
+        }  # fmt: skip
         own = self.times({"kind": "measure", **job})
         beside = self.manifest["program"]
         other = self.times({"kind": "peer", "program": beside, **job}) if peers else {}
@@ -152,7 +158,7 @@ class _Package:
         depth = max((int(ring["depth"]) for ring in self.manifest["rings"]), default=1)
         small = {
             "kind": "check", "folder": str(self.folder), "backend": "gpu", "seed": 0,
-            "policy": "device", "sizes": sizes_for(self.manifest, depth),
+            "policy": "device", "sizes": sizes_for(self.manifest, depth), **self.ready,
         }  # fmt: skip
         if not small["sizes"]:
             told = "no small size to check it with"
@@ -163,6 +169,9 @@ class _Package:
                 return None
             if not (self.over() and wrong[0].get("state") == "hung"):
                 why = wrong[0].get("told") or wrong[0].get("error") or wrong[0].get("state")
+                if reason(wrong[0]).startswith("OtherDevice"):
+                    other = reason(wrong[0]).partition(": ")[2]
+                    return Row(**self.base, sizes={}, state="not run", told=other)
                 found = wrong[0].get("sizes", {})
                 return Row(**self.base, sizes=found, state="wrong", told=str(why).strip()[-300:])
         return Row(**self.base, sizes={}, state="not run", told=OVER)

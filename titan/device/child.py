@@ -27,6 +27,40 @@ def litmus(job: Job) -> Iterator[Record]:
     yield from gpu_batches(source, manifest, job)
 
 
+def litmus_many(job: Job) -> Iterator[Record]:
+    """Several tests in one process. `over` ends each, with its error; `stop` says that the device
+    may be in disorder behind it, so that the rest wants a new process.
+    """
+    for path in job["manifests"]:
+        yield {"kind": "begin", "manifest": path}
+        one = {**job, "manifest": path}
+        if job.get("keep"):
+            one["keep"] = str(Path(job["keep"]) / Path(path).stem)
+            Path(one["keep"]).mkdir(exist_ok=True)
+        try:
+            yield from litmus(one)
+        except Exception as error:  # the parent is told, whatever it was
+            name = type(error).__name__
+            stop = name not in ("NotRun", "OtherDevice")
+            yield {"kind": "over", "error": f"{name}: {error}", "stop": stop}
+            if stop:
+                return
+            continue
+        yield {"kind": "over", "error": "", "stop": False}
+
+
+def compile_ahead(job: Job) -> Iterator[Record]:
+    """Machine code of packages or tests, without a device."""
+    if "manifests" in job:
+        from titan.device.litmus_gpu import compile_ahead as of_tests
+
+        yield from of_tests(job)
+        return
+    from titan.device.packages import compile_ahead as of_packages
+
+    yield from of_packages(job)
+
+
 def facts(job: Job) -> Iterator[Record]:
     if job.get("backend") == "cpu":
         from titan.device.litmus_cpu import facts as known
@@ -75,6 +109,8 @@ def peer(job: Job) -> Iterator[Record]:
 
 JOBS: dict[str, Callable[[Job], Iterator[Record]]] = {
     "litmus": litmus,
+    "litmus many": litmus_many,
+    "compile": compile_ahead,
     "facts": facts,
     "check": check,
     "measure": measure,

@@ -9,7 +9,9 @@ the driver library. Source: CUDA driver API, NVRTC; cupy/cuda/compiler.py.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import mmap
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,11 @@ from titan.device.driver import (
 from titan.device.plan import Launch, Number, Pointer, TensorMap
 
 WARP = 32
+CAPABILITIES = {"sm_90a": "9.0", "sm_100a": "10.0"}
+
+
+class OtherDevice(DeviceError):
+    """The code is for another device than this one."""
 
 
 def library() -> Any:
@@ -70,10 +77,24 @@ def compiler_options(
     )
 
 
+def compiler() -> Any:
+    """NVRTC as CuPy brings it; needs no device. Raises NoDevice."""
+    try:
+        import cupy
+    except ImportError as error:
+        raise NoDevice(f"CuPy cannot be imported: {error}") from None
+    return cupy.cuda.nvrtc
+
+
 def compile_source(text: str, name: str, options: Sequence[str]) -> bytes:
     """The machine code of a source. Raises DeviceError with what NVRTC says."""
-    nvrtc = library().cuda.nvrtc
-    program = nvrtc.createProgram(text, name, (), ())
+    nvrtc = compiler()
+    try:
+        program = nvrtc.createProgram(text, name, (), ())
+    except (RuntimeError, OSError, ImportError) as error:
+        raise NoDevice(
+            f"NVRTC cannot be used ({error}); `pip install cupy-cuda12x[ctk]`, or the CUDA toolkit"
+        ) from None
     try:
         try:
             nvrtc.compileProgram(program, tuple(options))
@@ -85,21 +106,47 @@ def compile_source(text: str, name: str, options: Sequence[str]) -> bytes:
         nvrtc.destroyProgram(program)
 
 
+def machine_code(
+    source: Path, target: str, defines: Sequence[str] = (), cache: Path | None = None
+) -> bytes:
+    """Compiled, or as it lies in the folder `cache` under a digest of all that it depends on."""
+    options = compiler_options(target, (source.parent,), defines)
+    text = source.read_text(encoding="utf-8")
+    if cache is None:
+        return compile_source(text, source.name, options)
+    headers = [path.read_bytes() for path in sorted(source.parent.glob("*.*h"))]
+    known = repr((text, headers, target, sorted(defines), compiler().getVersion()))
+    made = cache / f"{hashlib.sha256(known.encode()).hexdigest()[:32]}.cubin"
+    if not made.is_file():
+        code = compile_source(text, source.name, options)
+        cache.mkdir(parents=True, exist_ok=True)
+        new = cache / f".{made.name}.{os.getpid()}"
+        new.write_bytes(code)
+        new.replace(made)
+    return made.read_bytes()
+
+
+def check_target(target: str) -> None:
+    """Raises OtherDevice where the device cannot run code for the target."""
+    runtime = library().cuda.runtime
+    properties = runtime.getDeviceProperties(runtime.getDevice())
+    here = f"{properties['major']}.{properties['minor']}"
+    if CAPABILITIES.get(target) != here:
+        raise OtherDevice(f"built for {target}; this device has compute capability {here}")
+
+
 class Module:
     """A compiled source; `cubin` is its machine code, `function` finds an entry.
 
-    A ready `cubin` is loaded as it is.
+    A ready `cubin` is loaded as it is. Raises OtherDevice before anything is compiled.
     """
 
     def __init__(
-        self, source: Path, target: str, include: Sequence[Path] = (), defines: Sequence[str] = (),
-        cubin: bytes | None = None,
+        self, source: Path, target: str, defines: Sequence[str] = (), cubin: bytes | None = None,
+        cache: Path | None = None,
     ) -> None:  # fmt: skip
-        library()
-        if cubin is None:
-            options = compiler_options(target, (source.parent, *include), defines)
-            cubin = compile_source(source.read_text(encoding="utf-8"), source.name, options)
-        self.cubin = cubin
+        check_target(target)
+        self.cubin = machine_code(source, target, defines, cache) if cubin is None else cubin
         self.handle = ctypes.c_void_p()
         call("cuModuleLoadData", ctypes.byref(self.handle), self.cubin, what=source.name)
 
@@ -267,6 +314,14 @@ def facts() -> dict[str, Any]:
         "warps_per_multiprocessor": properties["maxThreadsPerMultiProcessor"] // WARP,
         "driver": runtime.driverGetVersion(),
         "runtime": runtime.runtimeGetVersion(),
-        "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())),
+        "nvrtc": _nvrtc_version(cupy),
         "cupy": cupy.__version__,
     }
+
+
+def _nvrtc_version(cupy: Any) -> str:
+    """CuPy looks for NVRTC when it is first asked; a machine may have a driver and no toolkit."""
+    try:
+        return ".".join(map(str, cupy.cuda.nvrtc.getVersion()))
+    except (RuntimeError, OSError, ImportError) as error:
+        return f"none: {error}"

@@ -18,7 +18,7 @@ from titan.device import findings
 from titan.device.findings import Keep
 from titan.device.outcomes import BadManifest, Verdict, judge
 from titan.device.spread import spread
-from titan.device.watchdog import Log, run_job
+from titan.device.watchdog import Log, reason, run_job
 
 HANG_SECONDS = 120.0
 BATCHES_KEPT = 20  # of a finding
@@ -58,36 +58,84 @@ def run_tests(
     tell: Callable[[int, Row], None] = lambda number, row: None,
     places: Sequence[str] = (),
     keep: Keep | None = None,
+    together: int = 1,
     **options: Any,
 ) -> Iterator[Row]:
     """The rows as they come; `places`: GPUs, where there are several; `options`: the watchdog's.
 
-    `keep`: where tests that show what the model forbids are kept.
+    `keep`: where tests that show what the model forbids are kept. `together`: tests in one process,
+    which saves its start; what one leaves behind in the device is not seen by the next.
     """
+    groups = [paths[first : first + together] for first in range(0, len(paths), max(1, together))]
     with (
         tempfile.TemporaryDirectory(prefix="titan-") as folder,
         Log(log or Path(folder) / "log.jsonl") as kept,
     ):
 
-        def run_one(path: Path, place: str | None) -> Iterator[Row]:
+        def run_one(group: Sequence[Path], place: str | None) -> Iterator[Row]:
             more = {**options, "device": place} if place else options
-            yield run_test(path, seconds, seed, scale, kept, keep=keep, **more)
+            if together > 1:
+                yield from _run_group(group, seconds, seed, scale, kept, keep=keep, **more)
+            else:
+                yield run_test(group[0], seconds, seed, scale, kept, keep=keep, **more)
 
-        for number, row in enumerate(spread(paths, run_one, places)):
+        for number, row in enumerate(spread(groups, run_one, places)):
             tell(number, row)
             yield row
 
 
+def _run_group(
+    paths: Sequence[Path], seconds: float, seed: int, scale: float, log: Log, most: int = 6,
+    hang: float | None = None, keep: Keep | None = None, cache: Path | None = None, **options: Any,
+) -> Iterator[Row]:  # fmt: skip
+    """Tests in one child; where it hangs, dies or has to stop, the rest follows in a new one."""
+    hang = HANG_SECONDS if hang is None else hang
+    job: dict[str, Any] = {"seconds": seconds, "seed": seed, "scale": scale, "most": most}
+    job |= {"cache": str(cache)} if cache is not None else {}
+    left = list(paths)
+    with findings.kept(keep is not None) as binaries:
+        more = {} if binaries is None else {"keep": str(binaries)}
+
+        def told(batches: list[dict[str, Any]], end: dict[str, Any]) -> Row:
+            path = left.pop(0)
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+            row = _told(path, manifest, batches, end)
+            if keep is not None and binaries is not None and row.state == "finding":
+                _save(path, manifest, job, batches, row, keep, binaries / path.stem)
+            return row
+
+        while left:
+            whole = {
+                "kind": "litmus many",
+                "manifests": [str(path) for path in left],
+                **job,
+                **more,
+            }
+            limit = len(left) * (seconds + hang)
+            batches: list[dict[str, Any]] = []
+            stopped = False
+            for record in run_job(whole, limit, idle=seconds + hang, **options):
+                log.add({"file": left[0].name if left else "", **record})
+                if record["kind"] == "counts":
+                    batches.append(record)
+                elif record["kind"] == "over" and left:
+                    state = "failed" if record["error"] else "done"
+                    yield told(batches, {**record, "state": state})
+                    batches, stopped = [], bool(record["stop"])
+                elif record["kind"] == "end" and left and not stopped:
+                    yield told(batches, record)
+
+
 def run_test(
     path: Path, seconds: float, seed: int, scale: float, log: Log, most: int = 6,
-    hang: float | None = None, keep: Keep | None = None, **options: Any,
+    hang: float | None = None, keep: Keep | None = None, cache: Path | None = None, **options: Any,
 ) -> Row:  # fmt: skip
     """One test in a child process, ended when it takes `hang` seconds more than it may run."""
     hang = HANG_SECONDS if hang is None else hang
     manifest = json.loads(path.read_text(encoding="utf-8"))
     job = {
         "kind": "litmus", "manifest": str(path), "seconds": seconds, "seed": seed, "scale": scale,
-        "most": most,
+        "most": most, **({"cache": str(cache)} if cache is not None else {}),
     }  # fmt: skip
     batches: list[dict[str, Any]] = []
     end: dict[str, Any] = {}
@@ -114,7 +162,7 @@ def _told(
         error = f"hung; last seen: {json.dumps(end.get('last', {}))[:300]}"
     verdict = None
     state = str(end.get("state", "failed"))
-    if error.startswith("NotRun"):
+    if reason({"error": error}).startswith(("NotRun", "OtherDevice")):
         state = "not run"
     histogram = [sum(counts) for counts in zip(*(b["histogram"] for b in batches), strict=True)]
     if histogram:

@@ -44,8 +44,7 @@ def batches(
     missing = [step["step"] for step in manifest["setup"] if step["step"] not in SUPPORTED]
     if missing:
         raise NotRun(f"set-up by `{missing[0]}` has no host code")
-    choices = sorted(PLACEMENTS, key=lambda choice: -sum(choice))[:most]
-    placements = list(dict.fromkeys(_options(manifest, *choice) for choice in choices))
+    placements = placements_of(manifest, most)
     started = time.monotonic()
     least = len(placements) if only is None else 1
     done = 0
@@ -58,6 +57,30 @@ def batches(
         batch = tests[options].batch(seed + number, number)
         yield {**batch, "number": number, "options": dict(options)}
         done += 1
+
+
+def placements_of(manifest: Mapping[str, Any], most: int) -> list[tuple[tuple[str, int], ...]]:
+    """Options of the first `most` placements, those with more threads first."""
+    choices = sorted(PLACEMENTS, key=lambda choice: -sum(choice))[:most]
+    return list(dict.fromkeys(_options(manifest, *choice) for choice in choices))
+
+
+def compile_ahead(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Machine code for the cache, of all placements that are tried. Needs no device."""
+    import json
+
+    from titan.device.gpu import machine_code
+
+    for name in job["manifests"]:
+        path = Path(name)
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        source = path.parent / Path(str(manifest["source"])).name
+        if any(step["step"] not in SUPPORTED for step in manifest["setup"]):
+            continue
+        for options in placements_of(manifest, int(job["most"])):
+            defines = [f"{name}={value}" for name, value in options]
+            machine_code(source, str(manifest["target"]), defines, Path(job["cache"]))
+        yield {"kind": "compiled", "manifest": name}
 
 
 def _options(
@@ -89,7 +112,8 @@ class _Test:
         name = "+".join(["test", *(f"{value}" for _, value in sorted(options.items()))]) + ".cubin"
         ready = Path(job["binaries"]) / name if job.get("binaries") else None
         cubin = ready.read_bytes() if ready is not None and ready.is_file() else None
-        self.module = Module(source, str(manifest["target"]), (), defines, cubin)
+        cache = Path(job["cache"]) if job.get("cache") else None
+        self.module = Module(source, str(manifest["target"]), defines, cubin, cache)
         if job.get("keep"):
             (Path(job["keep"]) / name).write_bytes(self.module.cubin)
         self.kernels = {name: self.module.function(name, 0) for name in manifest["kernels"]}

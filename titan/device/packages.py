@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import shutil
 import struct
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -145,12 +147,11 @@ class Compiled:
         self.progress = Path(job["progress"]) if job.get("progress") else None
         self.keep = Path(job["keep"]) if job.get("keep") else None
         self.binaries = Path(job["binaries"]) if job.get("binaries") else None
+        self.cache = Path(job["cache"]) if job.get("cache") else None
         self.without = ""
         self.shared: Any = None
 
     def module(self, defines: tuple[str, ...] = ()) -> Any:
-        import tempfile
-
         from titan.device.gpu import Module
 
         if defines in self.modules:
@@ -158,11 +159,9 @@ class Compiled:
         name = binary_name(defines)
         ready = self.binaries / name if self.binaries is not None else None
         cubin = ready.read_bytes() if ready is not None and ready.is_file() else None
-        with tempfile.TemporaryDirectory(prefix="titan-") as folder:
-            for file, text in self.files.items():
-                (Path(folder) / file).write_text(text, encoding="utf-8")
-            source = Path(folder) / str(self.manifest["source"])
-            made = Module(source, str(self.manifest["target"]), (), defines, cubin)
+        target = str(self.manifest["target"])
+        with unpacked(self.manifest, self.files) as source:
+            made = Module(source, target, defines, cubin, self.cache)
         if self.keep is not None:
             (self.keep / name).write_bytes(made.cubin)
         self.modules[defines] = made
@@ -199,6 +198,33 @@ class Compiled:
             module.write("titan_progress_ctas", struct.pack("<I", hooks.CTAS))
             module.write("titan_turns", bytes(hooks.TURNS_BYTES))
         return module
+
+
+@contextmanager
+def unpacked(manifest: Mapping[str, Any], files: Mapping[str, str]) -> Iterator[Path]:
+    """The source of a package in a folder with its header, for the compiler."""
+    with tempfile.TemporaryDirectory(prefix="titan-") as folder:
+        for file, text in files.items():
+            (Path(folder) / file).write_text(text, encoding="utf-8")
+        yield Path(folder) / Path(str(manifest["source"])).name
+
+
+def compile_ahead(job: Mapping[str, Any]) -> Iterator[Record]:
+    """Machine code for the cache: of packages in variants, with all sets of definitions of their
+    levels. Needs no device; says for each how many there are now.
+    """
+    from titan.device.gpu import machine_code
+
+    for folder, variant in job["tasks"]:
+        manifest, files = read(Path(folder), variant)
+        names = job.get("policies")
+        source = files[str(manifest["source"])]
+        levels = [x for x in hooks.levels(manifest, source) if names is None or x.name in names]
+        sets = dict.fromkeys(level.defines for level in levels)
+        with unpacked(manifest, files) as path:
+            for defines in sets:
+                machine_code(path, str(manifest["target"]), defines, Path(job["cache"]))
+        yield {"kind": "compiled", "folder": folder, "variant": variant, "count": len(sets)}
 
 
 def binary_name(defines: tuple[str, ...]) -> str:

@@ -28,12 +28,13 @@ from titan.device.hooks import KNOBS, PRODUCER, levels, new_progress, read_progr
 from titan.device.plan import Unlaunchable, plan
 from titan.device.spread import spread
 from titan.device.variants import SAFE, variants
-from titan.device.watchdog import run_job
+from titan.device.watchdog import reason, run_job
 
 POLICIES = ("uniform", "latest", "starve:consumer", "starve:producer", "priority")
 RUN_SECONDS = 30.0
 BAD = ("wrong", "fault", "hung", "failed")
 SKIPPED = "skipped"
+LEAST_SECONDS = 6.0  # a child that has less does not come to its first run
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ def stress(
     places: Sequence[str] = (),
     budget: float | None = None,
     keep: Keep | None = None,
+    cache: Path | None = None,
     **options: Any,
 ) -> Iterator[Run]:
     """All runs, as they come; `seconds` is the limit of one, `options` go to the watchdog.
@@ -113,10 +115,13 @@ def stress(
     One child for each variant goes through all seeds, policies and sizes. On a GPU the policies are
     the levels of disturbance that fit the kernel; by default all policies are tried. `places`: the
     GPUs, where there are several. `budget`: seconds for all of it. `keep`: where safe kernels that
-    fail are kept.
+    fail are kept. `cache`: machine code that was compiled ahead.
     """
     jobs = [job for folder in folders for job in _jobs(folder, backend, seeds, policies, unsafe)]
     jobs.sort(key=lambda job: job.job["variant"] != SAFE)
+    if cache is not None:
+        for job in jobs:
+            job.job["cache"] = str(cache)
     share = _Share(budget, len(jobs), max(1, len(places)))
 
     def run_one(job: _Job, place: str | None) -> Iterator[Run]:
@@ -158,7 +163,10 @@ class _Job:
 
 
 class _Share:
-    """The time that is left, in equal parts for the jobs that are left; they may come at once."""
+    """The time that is left, in equal parts for the jobs that are left; they may come at once.
+
+    Where that is too little for each, those in front have enough, and the others nothing.
+    """
 
     def __init__(self, budget: float | None, jobs: int, together: int) -> None:
         self.end = None if budget is None else time.monotonic() + budget
@@ -171,7 +179,7 @@ class _Share:
             if self.end is None:
                 return None
             left = max(0.0, self.end - time.monotonic())
-            share = min(left, left * self.together / max(1, self.jobs))
+            share = min(left, max(LEAST_SECONDS, left * self.together / max(1, self.jobs)))
             self.jobs -= 1
             return time.monotonic() + share
 
@@ -219,6 +227,11 @@ def _runs(
                     if not left or record["kind"] not in ("run", "end"):
                         continue
                     if record["kind"] == "end" and record["state"] == "hung" and over():
+                        break
+                    if reason(record).startswith("OtherDevice"):
+                        other = reason(record).partition(": ")[2]
+                        while left:
+                            yield _run(job, left.pop(0), {"state": SKIPPED, "told": other})
                         break
                     why = {"told": _why(record)} if record["kind"] == "end" else {}
                     case = left.pop(0)

@@ -5,17 +5,19 @@ The folder holds what was made where there are solvers and compilers (`make devi
 decision, `probes/` probes of disputed facts. Results go to `litmus/results/DEVICE/DATE.json` and
 `benchmarks/results/DEVICE/DATE.json` below the given root, each with a page beside it.
 
-Every part has a share of the time and ends with it: a package, a test, a timing that is under way
-then is ended, and what the time did not reach is told by name.
+What is run is compiled first, by several processes at once: on one GPU the compiler would take most
+of the time. Every part has a share of the time and ends with it: a package, a test, a timing that
+is under way then is ended, and what the time did not reach is told by name.
 """
 
 from __future__ import annotations
 
 import datetime
 import json
+import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,13 +25,18 @@ from typing import Any
 from titan.device import ablations, bench, cycles, litmus, probes, stress
 from titan.device.findings import Keep
 from titan.device.page import page
-from titan.device.spread import devices
+from titan.device.spread import devices, spread
+from titan.device.variants import variants
+from titan.device.watchdog import run_job
 
 FULL_SECONDS = 520.0
 QUICK_SECONDS = 110.0
 QUICK_LEVELS = ("quiet", "storm")
 # Of the budget: litmus, stress, speed, variants and the fit. Probes come first and take seconds.
-SHARES = {"litmus": 0.38, "stress": 0.27, "bench": 0.2, "ablations": 0.15}
+SHARES = {"compile": 0.12, "litmus": 0.3, "stress": 0.26, "bench": 0.18, "ablations": 0.14}
+COMPILERS = 12  # processes at most
+TESTS_TOGETHER = 40  # in one process
+LEAST_SECONDS = 15.0  # of a package that is timed: four processes
 HANG_SECONDS = 20.0  # of one test; the watchdog's own limit would take a quarter of the time
 RUN_SECONDS = 20.0
 FIT_SHARE = 0.3  # of the time of the variants
@@ -77,18 +84,22 @@ def run(
             seconds=HANG_SECONDS, **options,
         )
     )  # fmt: skip
-    several = {**options, "places": devices(facts), "keep": keep}
+    chosen = QUICK_LEVELS if seconds <= QUICK_SECONDS else None
     paths = litmus.manifests(folder / "litmus")
+    cache = folder / "compiled"
+    compile_all(paths, packages, chosen, cache, budget.part("compile"), options)
+    budget.done("compile")
+    several = {**options, "places": devices(facts), "keep": keep, "cache": cache}
     tests = _litmus(paths, budget.part("litmus"), log, budget.left, tell, several)
     budget.done("litmus")
-    chosen = QUICK_LEVELS if seconds <= QUICK_SECONDS else None
     stressed = {**several, "policies": chosen}
     runs = _stress(packages, budget.part("stress"), budget.left, tell, stressed)
     budget.done("stress")
-    rows = _bench(packages, facts, budget.part("bench"), budget.left, tell, options)
+    timed = {**options, "cache": cache}
+    rows = _bench(packages, facts, budget.part("bench"), budget.left, tell, timed)
     budget.done("bench")
     until = budget.part("ablations")
-    variants, steady, machines = _ablations(
+    beside, steady, machines = _ablations(
         folder / "variants", facts, until, budget.left, tell, options
     )
     budget.done("ablations")
@@ -97,12 +108,47 @@ def run(
         stress.document(facts, runs),
         bench.document(facts, rows),
         probes.document(facts, found),
-        ablations.document(facts, variants),
+        ablations.document(facts, beside),
         cycles.document(facts, steady),
         machines,
         budget.left,
         budget.shares,
     )
+
+
+def compile_all(
+    tests: Sequence[Path], packages: Sequence[Path], policies: Sequence[str] | None, cache: Path,
+    until: float, options: Any,
+) -> int:  # fmt: skip
+    """Compiles into the cache what the time allows; how many packages and tests that were.
+
+    Safe kernels come first, then tests, then unsafe variants. What does not compile is left to
+    whoever runs it: there the error is told.
+    """
+    tasks: list[dict[str, Any]] = []
+    for folder in packages:
+        source = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["source"]
+        text = (folder / Path(str(source)).name).read_text(encoding="utf-8")
+        for name in variants(text):
+            task: dict[str, Any] = {"tasks": [[str(folder), name]], "policies": policies}
+            tasks.append(task)
+    tasks.sort(key=lambda task: task["tasks"][0][1] != stress.SAFE)
+    groups = [tests[first::COMPILERS] for first in range(min(COMPILERS, len(tests)))]
+    count = sum(task["tasks"][0][1] == stress.SAFE for task in tasks)
+    tasks[count:count] = [{"manifests": [str(p) for p in group], "most": 1} for group in groups]
+    made = 0
+
+    def one(task: dict[str, Any], place: str | None) -> Iterator[dict[str, Any]]:
+        left = until - time.monotonic()
+        if left > 0:
+            job = {"kind": "compile", "cache": str(cache), **task}
+            yield from run_job(job, left, **options)
+
+    # `spread` hands a place to each worker; these use no device.
+    workers = [str(number) for number in range(min(COMPILERS, os.cpu_count() or 1))]
+    for record in spread(tasks, one, workers):
+        made += record["kind"] == "compiled"
+    return made
 
 
 class _Budget:
@@ -132,7 +178,10 @@ def _litmus(
     paths: list[Path], until: float, log: Path, left: Any, tell: Any, options: Any
 ) -> list[litmus.Row]:
     rows: list[litmus.Row] = []
-    found = litmus.run_tests(paths, 0.05, 1, 1.0, log, most=1, hang=HANG_SECONDS, **options)
+    found = litmus.run_tests(
+        paths, 0.05, 1, 1.0, log, most=1, hang=HANG_SECONDS,
+        together=TESTS_TOGETHER, **options,
+    )  # fmt: skip
     for row in found:
         rows.append(row)
         tell(f"litmus {len(rows)}/{len(paths)} {row.test}: {row.state}")
@@ -175,7 +224,8 @@ def _bench(
         if now >= until:
             left["bench"] = [path.name for path in packages[number:]]
             break
-        share = now + (until - now) / (len(packages) - number)
+        equal = (until - now) / (len(packages) - number)
+        share = min(until, now + max(LEAST_SECONDS, equal))
         for row in bench.bench([folder], facts, until=share, **options):
             rows.append(row)
             tell(bench.line(row))

@@ -149,6 +149,12 @@ def _over(code: int, errors: list[bytes], seconds: float) -> Record:
     }
 
 
+def reason(end: Mapping[str, Any]) -> str:
+    """The last line of what a child said of its error; what it said before may be warnings."""
+    lines = str(end.get("error", "")).strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
 class Log:
     """A file of JSON lines, each on disk before the next is made."""
 
