@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from titan.explore import known
 from titan.explore.reference import Outcome
 from titan.explore.search import Budget, ExplorationResult, Reductions, explore
 from titan.mutate.mutants import Mutant, mutants_of
@@ -61,6 +62,23 @@ def test_the_command_requires_every_number(name: str) -> None:
     (finding,) = verify_file(str(FOLDER / f"{name}.yaml"), options)
     assert finding.verdict is Verdict.VERIFIED
     assert all(values is None for _, values in finding.coverage.parameters)
+
+
+def test_following_who_knows_what_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "follows", lambda flat: True)
+    result = every_number(program_of("gemm_low_k"))
+    assert result.outcome is Outcome.VERIFIED
+    assert result.states < 2 * STATES["gemm_low_k"]
+
+
+@pytest.mark.parametrize(("depth", "states"), ((2, 5_000), (3, 15_000)))
+def test_shallower_rings_take_fewer_states(depth: int, states: int) -> None:
+    options = Options(overrides=(("depth", (depth,)),))
+    family, errors, _ = read_family(str(FOLDER / "gemm_low_k.yaml"), options)
+    assert family is not None, errors
+    result = every_number(sync_program(family.kernels[0]).program)
+    assert result.outcome is Outcome.VERIFIED
+    assert result.states < states
 
 
 def sizes_of(program: SyncProgram) -> Iterator[Values]:

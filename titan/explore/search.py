@@ -43,7 +43,7 @@ class Budget:
 
 
 SHORTENING = Budget(states_max=200_000, seconds_max=2.0)
-FIRST_STATES_MAX = 400_000  # of a search for any number with partial order, before it is given up
+FIRST_STATES_MAX = 2_000_000  # of a search for any number with partial order, before it is given up
 CLOSURE_OPERATIONS = 3000  # of others, until partial order goes on without their numbers
 
 

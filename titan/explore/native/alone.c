@@ -372,7 +372,7 @@ static word progress_of(const search_t *s, const word *w, int agent)
         word class = live >> v & 1 ? class_of(s, agent, v) : -1;
         if (class >= 0) {
             const class_t *info = (const class_t *)s->program->classes_table + class;
-            progress += region[A_VARIABLES + v] << (info->parameter < 0 ? 16 : 0);
+            progress += region[A_VARIABLES + v] * (info->parameter < 0 ? 1 << 16 : 1);
         }
     }
     return progress;

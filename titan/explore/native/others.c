@@ -111,7 +111,8 @@ static int add_flights(search_t *s, word *w)
                 continue; /* not before t */
             /* The pipe itself keeps the order between t and the flight; marks it does not keep. */
             int ordered = !c->flight && c->node->kind == N_ISSUE
-                          && piped(s, flight, a, c->step.agent, c->node->x);
+                          && piped(s, flight, a, c->step.agent, c->node->x)
+                          && queue_info(s, node->x)->ordered;
             const effect_t *effect = (const effect_t *)s->program->effects + node->effect;
             for (int e = 0; e < node->effects; e++, effect++) {
                 word first, end;
