@@ -22,15 +22,19 @@ from titan.tile.model import TileProgram
 
 DEPTH_MIN = 2
 DEPTH_DEFAULT = 4
+SPARE = 1  # stages: a bulk copy from beyond the L2 cache takes longer than the model's latency
 
 
 def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
     """The candidates in order.
 
-    `needed` stages hide the latency of the loads in the schedule, `most` are what it had.
+    `needed` stages hide the latency of the loads in the schedule, `most` are what it had. Bulk
+    copies get one more than needed where there is room.
     """
-    depth = tile.depth or min(max(needed, DEPTH_MIN), max(most, DEPTH_MIN))
-    if tile.target.startswith("gfx"):
+    amd = tile.target.startswith("gfx")
+    wanted = needed if amd else needed + SPARE
+    depth = tile.depth or min(max(wanted, DEPTH_MIN), max(most, DEPTH_MIN))
+    if amd:
         yield from cdna.shapes(tile, depth)
         return
     multiplications = sum(operation.kind == "mma" for operation in tile.body)
