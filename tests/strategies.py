@@ -2,7 +2,8 @@
 
 `random_program(random)` draws one program: a structured one (a ring, a ping-pong, queue traffic,
 waves, pools, barrier lifecycle, two CTAs, aliasing, tensor maps) that is correct as drawn and then
-perturbed by 0 to 3 edits, or a free one. All sizes are fixed in the program, so that
+perturbed by 0 to 3 edits, one about cached proxies or halves of fences that lacks a fence at times,
+or a free one. All sizes are fixed in the program, so that
 `Machine(program)` needs no sizes. `sync_programs()` is the same for hypothesis.
 
 The programs are small enough for the reference search: a few thousand states at most, mostly.
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from tests.edits import perturb
 from tests.free_programs import free
+from tests.proxy_programs import cached, halves
 from tests.rings import ring, token_ring
 from tests.structured_programs import (
     aliasing,
@@ -36,7 +38,8 @@ from titan.sync import program as ir
 FAMILIES: dict[str, Callable[[Random], ir.SyncProgram]] = {
     family.__name__: family
     for family in (ring, token_ring, ping_pong, sync_phases, store_pipeline, copy_pipeline,
-                   mma_chain, waves, registers, lifecycle, two_ctas, aliasing, descriptors, free)
+                   mma_chain, waves, registers, lifecycle, two_ctas, aliasing, descriptors, cached,
+                   halves, free)
 }  # fmt: skip
 _WEIGHTS = {"ring": 5, "free": 4}
 

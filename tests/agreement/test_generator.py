@@ -26,7 +26,7 @@ def test_programs_end_in_both_verdicts_and_in_every_kind_of_fault():
     assert found["DEADLOCK"] < 300
 
 
-@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"free"}))
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"free", "cached", "halves"}))
 def test_structured_programs_are_mostly_correct_as_drawn(family):
     verdicts = Counter(
         explore_reference(random_program(Random(seed), family, 0), states_max=STATES_MAX).outcome

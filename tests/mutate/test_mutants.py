@@ -163,6 +163,33 @@ def test_a_fence_of_no_memory_is_equivalent():
     assert judged["deleted"].fate is Fate.EQUIVALENT
 
 
+def test_a_read_through_the_texture_proxy_is_missed():
+    """What one agent writes to global memory and another reads, read as ld.global.nc does it."""
+    meet = ir.BarrierSync(at("all"), e(2))
+    roles = [
+        ir.Role("writer", (access(write("g", 0, 1)), meet), 1, 1),
+        ir.Role("reader", (meet, access(read("g", 0, 1), read("h", 0, 0))), 1, 1),
+    ]
+    original = program(
+        "table",
+        roles,
+        named_barriers=[ir.NamedBarrier("all")],
+        buffers=[ir.Buffer(n, space=ir.Space.GLOBAL, initial=0) for n in ("g", "h")],
+    )
+    judged = {
+        j.mutant.what: j for j in judge_all(original).judgements if "read g" in j.mutant.where
+    }
+    found = judged["read through the texture proxy"]
+    assert found.fate is Fate.KILLED and "TTN307" in found.rule
+    assert not any("h[0] through" in j.mutant.where for j in judge_all(original).judgements)
+
+
+def test_half_a_fence_is_missed(ring_score):
+    found = fates(ring_score, where="fence")
+    assert found["kind proxy.async.release"] is found["kind proxy.async.acquire"] is Fate.KILLED
+    assert "kind proxy.texture" not in found
+
+
 def test_a_refuted_program_has_no_score():
     broken = replace(
         bulk_ring(tiles=2), barriers=(ir.Barrier("full", 2, 2), ir.Barrier("empty", 2, 2))

@@ -75,6 +75,19 @@ def fence(script: Script, random: Random, agent: int) -> None:
     script.add(agent, operation, ast.ProxyFence(ast.Proxy.ASYNC, space=limit))
 
 
+def half(script: Script, agent: int, direction: ast.Direction) -> None:
+    """One half of a one-way fence; the release is for the own CTA, the acquire for the cluster."""
+    release = direction is ast.Direction.RELEASE
+    kind = ir.FenceKind.ASYNC_RELEASE if release else ir.FenceKind.ASYNC_ACQUIRE
+    space = ast.Space.OWN_SHARED if release else ast.Space.SHARED
+    made = ast.ProxyFence(ast.Proxy.ASYNC, direction, ast.Scope.CLUSTER, space)
+    script.add(agent, ir.Fence(kind), made)
+
+
+def either_half(script: Script, random: Random, agent: int) -> None:
+    half(script, agent, random.choice((ast.Direction.RELEASE, ast.Direction.ACQUIRE)))
+
+
 def _arrive(script: Script, agent: int, barrier: str, size: int = 0) -> None:
     operation = ir.Arrive(ir.Reference(barrier), transaction=Constant(size))
     script.add(agent, operation, ast.MbarrierArrive(barrier, expect=size))
@@ -108,13 +121,18 @@ def chain(script: Script, random: Random, agent: int) -> None:
     """A generic access, mostly a fence, a hand-over, and an asynchronous access to the cell."""
     cell = random.choice(CELLS)
     generic(script, random, agent, cell)
-    if random.random() < 0.6:
+    one_way = random.random() < 0.3
+    if one_way and random.random() < 0.85:
+        half(script, agent, ast.Direction.RELEASE)
+    elif not one_way and random.random() < 0.6:
         fence(script, random, agent)
     issuer = random.randrange(script.agents)
     if issuer != agent and random.random() < 0.9:
         barrier = script.mbarrier(1)
         _arrive(script, agent, barrier)
         _wait(script, issuer, barrier)
+    if one_way and random.random() < 0.85:
+        half(script, issuer, ast.Direction.ACQUIRE)
     if random.random() < 0.2:
         fence(script, random, issuer)
     random.choice((load, store, matrix))(script, random, issuer, cell=cell)
@@ -185,8 +203,8 @@ def map_write(script: Script, random: Random, agent: int) -> None:
     load(script, random, other, mapped=True)
 
 
-ACTIONS = (generic, generic, fence, fence, hand_over, hand_over, meet, meet, load, store, matrix,
-           chain)  # fmt: skip
+ACTIONS = (generic, generic, fence, fence, either_half, hand_over, hand_over, meet, meet, load,
+           store, matrix, chain)  # fmt: skip
 
 
 def draw(random: Random) -> Script:

@@ -7,11 +7,23 @@ towards each other, and the table is to be changed.
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
+from typing import Any
 
-from tests.proxy.small_programs import BYTES, PLACE, Script, litmus_test, options, sync_program
+from tests.proxy import cached_scripts
+from tests.proxy.small_programs import (
+    BYTES,
+    PLACE,
+    Script,
+    half,
+    litmus_test,
+    options,
+    sync_program,
+)
 from titan.memory import ast
 from titan.memory.decide import decide
 from titan.memory.options import FenceRule, InitRule, ModelOptions
+from titan.order.engine import analyse
 from titan.proxy.justify import judge
 from titan.sync import program as ir
 from titan.sync.expression import Constant
@@ -170,3 +182,85 @@ def test_the_initialisation_of_an_mbarrier() -> None:
     )
     assert decide(test, ModelOptions()).allowed is False
     assert decide(test, ModelOptions(init=InitRule.FENCE)).allowed is True
+
+
+def _halves_with_relaxed_arrival() -> Script:
+    script = Script(2)
+    _write(script, 0, "a")
+    half(script, 0, ast.Direction.RELEASE)
+    barrier = script.mbarrier(1)
+    relaxed, order = ast.Semantics.RELAXED, ir.Order.RELAXED
+    reference = ir.Reference(barrier)
+    script.add(0, ir.Arrive(reference, order=order), ast.MbarrierArrive(barrier, relaxed))
+    wait = ir.Wait(reference, Constant(0), Constant(0), order=order)
+    script.add(1, wait, ast.MbarrierWait(barrier, 0, relaxed))
+    half(script, 1, ast.Direction.ACQUIRE)
+    _store(script, 1, "a")
+    return script
+
+
+def test_halves_around_a_relaxed_arrival() -> None:
+    """The model lets halves synchronise by themselves; the sync level asks for more."""
+    script = _halves_with_relaxed_arrival()
+    program = sync_program(script, LENIENT)
+    result = analyse(program)
+    assert result.fault is not None and result.fault.kind is FaultKind.WEAK_SYNCHRONISATION
+    assert judge(program).reason or judge(program).unjustified
+    assert not decide(litmus_test(script), options(LENIENT)).allowed
+
+
+WRITER_ALONE = replace(options(LENIENT), fence_rule=FenceRule.WRITER_ALONE)
+
+
+def _global(ctas: tuple[int, ...], *accesses: ir.Proxy, fences: bool = False) -> tuple[bool, bool]:
+    """Whether the graph refuses an ordered pair of accesses of a global cell; what the model does.
+
+    Each proxy stands for a copy that uses the cell; the last one of the async proxy writes it.
+    """
+    script = cached_scripts.Script(ctas)
+    last = len(accesses) - 1
+    for number, proxy in enumerate(accesses):
+        agent = min(number, len(ctas) - 1)
+        if number and agent:
+            cached_scripts.hand_over(script, 0, agent)
+        if number and fences:
+            for kind in (ir.FenceKind.TENSORMAP_RELEASE, ir.FenceKind.TENSORMAP_ACQUIRE):
+                direction = ast.Direction(kind.value.rpartition(".")[2])
+                place = "x" if direction is ast.Direction.ACQUIRE else None
+                scope = ast.Scope.GPU
+                made = ast.ProxyFence(ast.Proxy.TENSORMAP, direction, scope, location=place)
+                script.add(agent, ir.Fence(kind), made)
+        writes = proxy is ir.Proxy.ASYNC and (number == last or fences)
+        cached_scripts.copy(script, _Chosen(writes), agent, proxy)
+    judged = judge(cached_scripts.sync_program(script, LENIENT))
+    assert judged.reason == ""
+    model = decide(cached_scripts.litmus_test(script), WRITER_ALONE)
+    return bool(judged.unjustified), bool(model.allowed)
+
+
+class _Chosen(Random):
+    """Writes where a copy may choose, and waits for all copies."""
+
+    def __init__(self, writes: bool) -> None:
+        super().__init__(0)
+        self._draws = [0.0 if writes else 0.6]
+
+    def random(self) -> float:
+        return self._draws.pop() if self._draws else 0.0
+
+    def choice(self, seq: Any) -> Any:
+        return seq[0]
+
+
+def test_copies_of_one_global_cell_in_two_ctas() -> None:
+    assert _global((0, 0), ir.Proxy.ASYNC, ir.Proxy.ASYNC) == (False, False)
+    assert _global((0, 1), ir.Proxy.ASYNC, ir.Proxy.ASYNC) == (False, True)
+
+
+def test_a_map_in_use_and_an_asynchronous_write_of_it() -> None:
+    assert _global((0,), ir.Proxy.TENSORMAP, ir.Proxy.ASYNC) == (False, True)
+
+
+def test_a_map_that_an_engine_wrote_is_released_by_anyone() -> None:
+    assert _global((0,), ir.Proxy.ASYNC, ir.Proxy.TENSORMAP, fences=True) == (False, False)
+    assert _global((0, 0), ir.Proxy.ASYNC, ir.Proxy.TENSORMAP, fences=True) == (False, True)

@@ -401,7 +401,7 @@ class State:
             f"if :: {p}chunks[slot] == 1 -> for (j : 0 .. {size - 1}) {{",
             f"  for (c : {p}low[{at}] .. {p}low[{at}] + {p}length[{at}] - 1) {{",
             f"    if :: ({p}flags[{at}] & 3) == 3 -> {write}; {generic}; {wrote}",
-            f"       :: ({p}flags[{at}] & 3) == 1 -> {write}; {wrote}",
+            f"       :: ({p}flags[{at}] & 3) == 1 -> {write}; {self.written_map(bit)}; {wrote}",
             f"       :: ({p}flags[{at}] & 3) == 2 -> {p}readers[c] = {p}readers[c] | {bit}; {read}",
             f"       :: ({p}flags[{at}] & 3) == 0 && {p}reading[slot] == 1 -> {read}",
             "       :: else fi } }",

@@ -88,6 +88,8 @@ def _variants(program: ir.SyncProgram, operation: ir.Operation) -> Iterator[Vari
                 yield f"bytes {text}", change, (replace(operation, bytes=other),)
             for text, moved in _moved(program, operation.barrier):
                 yield text, Change.SHIFTED, (replace(operation, barrier=moved),)
+        case ir.Access():
+            yield from _cached_reads(program, operation)
         case ir.Asynchronous(completes=completes):
             yield from _completions(program, operation, completes)
         case ir.QueueWait():
@@ -216,7 +218,7 @@ def _threads_of_an_agent(program: ir.SyncProgram, operation: ir.Operation) -> in
 
 def _fence(program: ir.SyncProgram, operation: ir.Fence) -> Iterator[Variant]:
     for kind in ir.FenceKind:
-        if kind is not operation.kind:
+        if kind is not operation.kind and (kind not in ir.CACHED_FENCES or _is_cached(program)):
             yield f"kind {kind}", Change.WEAKENED, (replace(operation, kind=kind),)
     if operation.kind is ir.FenceKind.BARRIER_INIT:
         return
@@ -228,6 +230,41 @@ def _fence(program: ir.SyncProgram, operation: ir.Fence) -> Iterator[Variant]:
             if operation.spaces:
                 kept = tuple(other for other in operation.spaces if other is not space)
             yield f"not for {space}", Change.WEAKENED, (replace(operation, spaces=kept),)
+
+
+def _is_cached(program: ir.SyncProgram) -> bool:
+    """Whether some access goes through a cached proxy."""
+    return any(
+        effect.proxy in ir.CACHED
+        for role in program.roles
+        for operation in ir.walk(role.body)
+        for effect in getattr(operation, "effects", ())
+    )
+
+
+def _cached_reads(program: ir.SyncProgram, operation: ir.Access) -> Iterator[Variant]:
+    """What the program writes to global memory is read by the non-coherent path (ld.global.nc)."""
+    found = {buffer.name: buffer for buffer in program.buffers}
+    storages = {name: buffer.storage or name for name, buffer in found.items()}
+    written = {
+        storages[effect.buffer]
+        for role in program.roles
+        for other in ir.walk(role.body)
+        for effect in getattr(other, "effects", ())
+        if effect.write
+    }
+    effects = tuple(
+        replace(effect, proxy=ir.Proxy.TEXTURE)
+        if not effect.write
+        and effect.proxy is ir.Proxy.GENERIC
+        and found[effect.buffer].space is ir.Space.GLOBAL
+        and storages[effect.buffer] in written
+        else effect
+        for effect in operation.effects
+    )
+    if effects != operation.effects:
+        what = "read through the texture proxy"
+        yield what, Change.WEAKENED, (replace(operation, effects=effects),)
 
 
 def _declarations(program: ir.SyncProgram) -> Iterator[Mutant]:

@@ -68,6 +68,7 @@ def _named_or_control(operation: ir.Operation) -> str:
 def _effects(effects: tuple[ir.Effect, ...]) -> str:
     texts = [
         f"{'write' if effect.write else 'read'} {effect.buffer}[{to_text(effect.stage)}]"
+        + (f" through the {effect.proxy} proxy" if effect.proxy in ir.CACHED else "")
         for effect in effects
     ]
     return ", ".join(texts) or "nothing"

@@ -319,10 +319,10 @@ class Execution(RunState):
                 self._note(touch, cell, touch.proxy, ENGINE)
             if touch.write:
                 cell.tile = OTHER if touch.tile is None else touch.tile
+                cell.authors.add(ENGINE)
+                cell.released = False
                 if touch.proxy is ir.Proxy.GENERIC:
                     cell.writers.add(ENGINE)
-                    cell.authors.add(ENGINE)
-                    cell.released = False
             elif touch.proxy is ir.Proxy.GENERIC:
                 cell.readers.add(ENGINE)
         for touch in flight.instance.touches:

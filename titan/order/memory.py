@@ -47,6 +47,7 @@ class CellTrack:
     generic_writes: dict[int, Moment] = field(default_factory=dict)
     generic_reads: dict[int, Moment] = field(default_factory=dict)
     engine_write: Flight | None = None
+    map_write: Flight | None = None
     engine_reads: list[Flight] = field(default_factory=list)
 
 
@@ -99,6 +100,7 @@ class MemoryRules:
             self._cached.note(at, touch, flight)
             if touch.write:
                 self._record_write(cell, past, at)
+                cell.map_write = flight
                 if generic:
                     cell.engine_write = flight
             else:
@@ -244,7 +246,7 @@ class MemoryRules:
         if touch.proxy is ir.Proxy.TENSORMAP:
             if not self._map_published(cell, touch.cell, at):
                 kind = FaultKind.MISSING_TENSORMAP_FENCE
-                self._unfenced(kind, at, flight, touch, cell.engine_write)
+                self._unfenced(kind, at, flight, touch, cell.map_write)
             elif self._clocks.weak and not self._map_published(cell, touch.cell, at, seen=True):
                 agent, mark = next(iter(cell.generic_writes.items()), (at.agent, at))
                 instance = self._layout.agents[agent].instances[mark.index]
@@ -342,7 +344,7 @@ class MemoryRules:
         """
         release = ir.FenceKind.TENSORMAP_RELEASE
         acquires = self._fences.last(ir.FenceKind.TENSORMAP_ACQUIRE, name, at, False, seen)
-        written = cell.engine_write
+        written = cell.map_write
         if written is not None and not any(
             self._engine_mark_cleared(release, written, name, acquire) for acquire in acquires
         ):

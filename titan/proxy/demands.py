@@ -6,8 +6,8 @@ The rules (PTX "Async Proxy", "fence"; the reading of `titan/sync/memory_rules.p
   agent of the memory's CTA does on the path from one to the other (path rule). What an engine has
   written through the generic proxy is fenced by any agent after the engine's end;
 - generic read, then asynchronous write: the same, by the policy `war_fence`;
-- a write of a tensor map, then its use: a release after the write, by who wrote (path rule: by
-  any agent), then an acquire by any agent, then the use;
+- a write of a tensor map, then its use: a release after the write, by who wrote (path rule and
+  engines: by any agent), then an acquire by any agent, then the use;
 - an initialised mbarrier, then its use by an engine or another CTA: the initialiser's own fence;
 - asynchronous access, then generic access: nothing but the completion, which has its own fence;
 - two accesses of which one goes through a cached proxy: `titan/proxy/cached.py`.
@@ -68,6 +68,7 @@ class _CellHistory:
     writes: dict[int, int] = field(default_factory=dict)
     reads: dict[int, int] = field(default_factory=dict)
     engine_write: tuple[Flight, int] | None = None
+    map_write: int | None = None
     engine_reads: list[tuple[Flight, int]] = field(default_factory=list)
 
 
@@ -128,10 +129,13 @@ class Demands:
 
     def _note(self, effect: MemoryEffect) -> None:
         asynchronous = isinstance(effect.instance.operation, ir.Asynchronous)
-        other = effect.proxy is not ir.Proxy.GENERIC and asynchronous
-        if other or effect.proxy in ir.CACHED:
+        if effect.proxy in ir.CACHED:
             return
         cell = self._cells.setdefault(effect.cell, _CellHistory())
+        if asynchronous and effect.write and effect.end is not None:
+            cell.map_write = effect.end
+        if asynchronous and effect.proxy is not ir.Proxy.GENERIC:
+            return
         if not asynchronous:
             (cell.writes if effect.write else cell.reads)[effect.agent] = effect.node
             return
@@ -289,8 +293,8 @@ class Demands:
         kind = ir.FenceKind.TENSORMAP_RELEASE
         for agent, mark in cell.writes.items():
             yield self._map_demand(effect, mark, self._own(agent, mark, kind, effect.node, False))
-        if cell.engine_write is not None:
-            end = cell.engine_write[1]
+        if cell.map_write is not None:
+            end = cell.map_write
             yield self._map_demand(effect, end, self._of_all(kind, end, effect.node, False), True)
 
     def _map_demand(

@@ -377,8 +377,9 @@ class Machine(BarrierRules):
             if write and proxy is ir.Proxy.GENERIC:
                 self.note_write(draft, cell, tile, ENGINE)
             elif write:
-                held = draft.cells[cell]._replace(tile=tile)
-                draft.cells[cell] = self.outside(held, cell, True)
+                held = self.outside(draft.cells[cell], cell, True)
+                authors = held.authors | {ENGINE}
+                draft.cells[cell] = held._replace(tile=tile, authors=authors, released=False)
             elif proxy is ir.Proxy.GENERIC:
                 self.note_read(draft, cell, ENGINE)
 

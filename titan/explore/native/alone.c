@@ -8,7 +8,7 @@ static void stamp_cells(search_t *s, word first, word end, int write, int generi
     for (word cell = first; cell < end; cell++) {
         const cell_t *info = (const cell_t *)s->program->cell + cell;
         (write ? c->writes : c->reads)[cell] = c->stamp;
-        if (generic && (info->writers || info->readers || info->map))
+        if ((generic && (info->writers || info->readers)) || ((generic || write) && info->map))
             c->generic = 1;
     }
 }

@@ -302,6 +302,8 @@ static word finish_effects(search_t *s, word *w, const node_t *node, const word 
                 mark_cell(s, w, cell, (int)effect->write, ENGINE_BIT);
             else if (effect->write || flight[F_READING])
                 went_outside(s, w, cell, (int)effect->write);
+            if (effect->write)
+                map_written(s, w, cell, ENGINE_BIT);
             if (s->program->follows && effect->write) {
                 written(s, w, cell, -1);
                 landed |= write_event(s, cell);

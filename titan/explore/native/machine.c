@@ -126,8 +126,7 @@ static void mark_cell(search_t *s, word *w, word cell, int write, word bit)
     if (write) {
         if (info->writers)
             held[C_WRITERS] |= bit;
-        if (info->map)
-            held[C_MAP] = (held[C_MAP] == MAP_RELEASED ? 0 : held[C_MAP]) | bit;
+        map_written(s, w, cell, bit);
     } else if (info->readers) {
         held[C_READERS] |= bit;
     }

@@ -126,10 +126,18 @@ static void release_marks(const search_t *s, word *w, word cell, word gone)
 
 /* -------------------------------------------------------------------------------- fences */
 
+/* Whoever has written a tensor map has to release it. */
+static void map_written(const search_t *s, word *w, word cell, word bit)
+{
+    word *held = cell_at(s, w, cell);
+    if (((const cell_t *)s->program->cell)[cell].map)
+        held[C_MAP] = (held[C_MAP] == MAP_RELEASED ? 0 : held[C_MAP]) | bit;
+}
+
 /* What is outside enters the domain, what is inside leaves it. */
 static void fence_domain(const search_t *s, word *w, word proxy, word cta, word cell)
 {
-    word *marks = marks_at(s, w, cell), *held = cell_at(s, w, cell);
+    word *marks = marks_at(s, w, cell);
     const domains_t *domains = domains_of(s, cell);
     word bit = domain_bit(s, proxy, cta), local = agents_in(s, cta);
     word others = (domains->cached | domains->async) & ~bit;
@@ -144,8 +152,8 @@ static void fence_domain(const search_t *s, word *w, word proxy, word cta, word 
     if (left)
         marks[M_WRITES_OUTSIDE] |= others;
     /* A write that has left its cache is one to be released for the tensormap proxy. */
-    if (left && ((const cell_t *)s->program->cell)[cell].map)
-        held[C_MAP] = (held[C_MAP] == MAP_RELEASED ? 0 : held[C_MAP]) | left;
+    if (left)
+        map_written(s, w, cell, left);
     *reads &= ~local;
     *writes &= ~local;
 }
