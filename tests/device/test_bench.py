@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 
 import pytest
 
 from titan.cli.main import run as titan
-from titan.device import work
+from titan.device import ablations, work
 from titan.device.bench import bench, counts, document, line
+from titan.package import ablation
 from titan.package.produce import produce
 from titan.pipeline.build import Limits
 from titan.resources import root
@@ -151,9 +153,66 @@ def test_a_device_that_fails(package):
     assert [(row.state, "out of memory" in row.told) for row in rows] == [("failed", True)]
 
 
+def test_variants_are_prepared_without_a_gpu(tmp_path, monkeypatch, capsys):
+    wanted = (("product", "as built"), ("depth", "2"))
+    chosen = tuple(v for v in ablation.VARIANTS if (v.axis, v.setting) in wanted)
+    real = ablation.prepare
+    monkeypatch.setattr(ablation, "prepare", lambda *a, **k: real(*a, **k, variants=chosen))
+    tile = str(TILES / "gemm_small_tiles.yaml")
+    folder = tmp_path / "variants"
+    assert titan(["bench", tile, "--prepare", str(folder), "--no-compile"]) == 0
+    assert "2 of 2 variants of 1 kernels" in capsys.readouterr().out
+    assert len(ablations.read(folder)) == 2
+    assert titan(["bench", str(folder)]) in (0, 2)  # no GPU, or one
+
+
+def test_an_index_that_is_none_is_refused(tmp_path):
+    good = {"titan": "1", "kind": "ablations", "variants": []}
+    row = {"kernel": "k", "target": "t", "axis": "a", "setting": "s", "folder": "f"}
+    for bad in (
+        [], {**good, "titan": "2"}, {**good, "variants": [{**row, "folder": "../x"}]},
+        {**good, "variants": [{**row, "folder": ".."}]}, {**good, "variants": [{"folder": None}]},
+    ):  # fmt: skip
+        (tmp_path / "ablations.json").write_text(json.dumps(bad))
+        with pytest.raises(ablations.BadIndex):
+            ablations.read(tmp_path)
+    (tmp_path / "ablations.json").write_text(json.dumps({**good, "variants": [row]}))
+    assert ablations.read(tmp_path) == [row]
+
+
+def test_a_shared_folder_is_timed_once_and_told_for_both(package, tmp_path):
+    row = {
+        "kernel": "gemm",
+        "target": "sm_90a",
+        "axis": "product",
+        "setting": "as built",
+        "folder": package.name,
+    }
+    other = {**row, "axis": "specialisation", "setting": "always"}
+    gone = {**row, "axis": "fences", "setting": "x", "folder": None, "reason": "no shape"}
+    index = {"titan": "1", "kind": "ablations", "variants": [row, other, gone]}
+    shutil.copytree(package, tmp_path / package.name)
+    (tmp_path / "ablations.json").write_text(json.dumps(index))
+    count = tmp_path / "count"
+    code = f"(open({str(count)!r}, 'a').write(kind + ' '), {GOOD})[1]"
+    size = [{"M": 128, "N": 128, "K": 64}]
+    rows = list(ablations.run(tmp_path, FACTS, size, **fake(code)))
+    assert count.read_text().split().count("measure") == 1
+    assert "peer" not in count.read_text()
+    assert [row["against_product"] for row in rows] == [1.0, 1.0, None]
+    assert rows[2]["state"] == "not built"
+    assert "no shape" in ablations.line(rows[2])
+    assert "1.00 of the speed of the product" in ablations.line(rows[1])
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
-    [(["--size", "M"], "not sizes"), (["--size", "M=x"], "not sizes"), ([], "no device")],
+    [
+        (["--rates", "x.json"], "prepared variants"),
+        (["--size", "M"], "not sizes"),
+        (["--size", "M=x"], "not sizes"),
+        ([], "no device"),
+    ],
 )
 def test_bad_usage_and_no_device(package, arguments, told, capsys):
     code = titan(["bench", str(package), *arguments])
