@@ -118,7 +118,8 @@ enum { C_TILE, C_WRITERS, C_READERS, C_MAP, C_WORDS };
 
 /* Words of the marks of one cell, where the program has such (marks.c): by cached proxy the agents
  * whose reads, writes are inside; domains that reads, writes outside have yet to enter; and, where
- * there are one-way fences, by agent (the engines last) who has yet to acquire its reads, writes. */
+ * there are one-way fences, by agent (the engines last) who has yet to acquire what it has read,
+ * written. */
 enum { M_READS, M_WRITES = 3, M_READS_OUTSIDE = 6, M_WRITES_OUTSIDE, M_RELEASED };
 
 /* C_MAP: the agents that have yet to release what they wrote of a tensor map, or this. */
