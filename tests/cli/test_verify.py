@@ -209,3 +209,43 @@ def test_export(capsys: pytest.CaptureFixture[str]):
     assert run(["export", path]) == 2
     assert run(["export", path, "--tiles", "1,2"]) == 2
     assert run(["export", written("bad.yaml", kernels.MISTYPED)]) == 2
+
+
+TEXTURE = """\
+titan: 1
+kernel: table
+target: sm_90a
+buffers:
+  table: {space: global, initial: 0}
+named_barriers:
+  both: {threads: 64}
+roles:
+  writer: {warps: 1}
+  reader: {warps: 1}
+program:
+  writer:
+    - store: table = 1
+    - sync: both
+  reader:
+    - sync: both
+    - load: table = 1
+      proxy: texture
+"""
+
+
+def test_a_cached_read_of_what_the_kernel_writes(capsys: pytest.CaptureFixture[str]):
+    """Refuted; the formal fence is no instruction; without the conflict it verifies."""
+    assert run(["verify", written("k.yaml", TEXTURE)]) == 1
+    told = capsys.readouterr().out
+    assert "TTN307" in told and "load table (tile 1) through the texture proxy" in told
+    assert run(["fences", "k.yaml"]) == 1
+    assert "TTN307" in capsys.readouterr().out
+    fenced = TEXTURE.replace("    - load", "    - fence: texture\n    - load")
+    assert run(["verify", written("k.yaml", fenced)]) == 1
+    told = capsys.readouterr().out
+    assert "TTN426" in told and "TTN307" not in told
+    generic = TEXTURE.replace("      proxy: texture\n", "")
+    assert run(["verify", written("k.yaml", generic)]) == 0
+    untouched = TEXTURE.replace("store: table = 1", "load: table = 0")
+    untouched = untouched.replace("load: table = 1", "load: table = 0")
+    assert run(["verify", written("k.yaml", untouched)]) == 0

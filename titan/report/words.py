@@ -169,7 +169,9 @@ class Words:
             places = [self.effect(item, environment) for item in effects if item.write is write]
             if places:
                 texts.append(f"{verb} {', '.join(places)}")
-        return " and ".join(texts)
+        cached = sorted({item.proxy.value for item in effects if item.proxy in ir.CACHED})
+        through = f" through the {' and the '.join(cached)} proxy" if cached else ""
+        return " and ".join(texts) + through
 
     def flight(self, operation: ir.Operation, environment: Environment) -> str:
         """An asynchronous operation as a thing: `bulk_load of A[2] (tile 5)`."""
