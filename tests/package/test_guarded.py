@@ -6,25 +6,35 @@ import re
 import shutil
 from itertools import product
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from tests.package.random_programs import program as drawn
+from tests.package.random_programs import sizes as drawn_sizes
+from tests.package.trials import LIMITS as TRIAL_LIMITS
+from tests.package.trials import Made, NotVerified, disagreement, faults
 from titan.cli.main import run
+from titan.emit.model import EmissionRefused
+from titan.emit.write import emit
 from titan.emulate.compare import compare
 from titan.emulate.run import KernelFault, LaunchRefused
 from titan.explore.reference import explore_reference
 from titan.explore.search import explore
 from titan.kernel.decode import decode_text
 from titan.lower import lower
+from titan.machine.load import Refused
 from titan.order.engine import analyse
 from titan.package.produce import produce
 from titan.package.told import as_text
-from titan.pipeline.build import BuildRefused, Limits, decoded
+from titan.pipeline.build import BuildRefused, Limits, decoded, judged
 from titan.pipeline.candidates import shapes
+from titan.pipeline.forms import hopper as construct
 from titan.pipeline.guarded import Guarded
-from titan.pipeline.model import Shape
+from titan.pipeline.model import FormRefused, Shape
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
+from titan.tile.alignment import unaligned as without_map
 from titan.tile.load import parse_tile, targets_of
 
 pytest.importorskip("numpy")
@@ -135,7 +145,8 @@ def compared(text, folder, target="sm_90a", policies=("uniform", "latest", "star
     tile, produced = built(text, folder, target)
     manifest = produced.emitted.manifest
     names = tuple(sorted(item["name"] for item in manifest["parameters"]))
-    for seed, (sizes, policy) in enumerate(product(SIZES[names], policies)):
+    ragged = SIZES.get(names, [{name: 3 + 2 * i for i, name in enumerate(names)}])
+    for seed, (sizes, policy) in enumerate(product(ragged, policies)):
         found = compare(tile, produced.folder, manifest, sizes, seed=seed, policy=policy)
         assert found.same, (sizes, policy, found.told())
     return produced
@@ -267,12 +278,16 @@ def test_the_tail_stands_in_the_fixed_list():
     assert names[place + 1] == "depth 4, no loading warp"
 
 
+def multiples(names):
+    return {name: 16 * (i + 1) for i, name in enumerate(names)}
+
+
 def tail_compared(name, folder, target="sm_90a", policies=("uniform", "starve:consumer")):
     tile, produced = built(with_tail(name), folder, target)
     assert "last iteration by threads" in produced.built.shape.name
     manifest = produced.emitted.manifest
     names = tuple(sorted(item["name"] for item in manifest["parameters"]))
-    for seed, (sizes, policy) in enumerate(product(TAILS[names], policies)):
+    for seed, (sizes, policy) in enumerate(product(TAILS.get(names, [multiples(names)]), policies)):
         found = compare(tile, produced.folder, manifest, sizes, seed=seed, policy=policy)
         assert found.same, (sizes, policy, found.told())
 
@@ -329,3 +344,48 @@ def test_machine_code_that_hands_stages_over_wrongly_is_refused(fault, tmp_path)
     text = emitted.files["kernel.cu"].replace(old, new)
     wrong = compile_package({**emitted.files, "kernel.cu": text}, "sm_90a")
     assert translation(tile, program, emitted.manifest, wrong).faults
+
+
+# ------------------------------------------------------------------------------ random programs
+
+
+def by_threads(seed: int) -> str:
+    """Draws a program whose tensors may begin anywhere, or with such a tail; what became of it."""
+    random = Random(seed)
+    text = drawn(random, "sm_90a").replace("cluster: 2\n", "")
+    if random.random() < 0.3:
+        text += "tail: threads\n"
+    else:
+        text = TENSOR.sub(
+            lambda one: one.group(1) + random.choice(("}", ", aligned: false}")), text
+        )
+    try:
+        tile = parse_tile(text)
+        guarded = bool(without_map(tile))
+        shape = Shape(
+            "", random.randint(1, 4), overlapped=False, persistent=tile.persistent,
+            guarded=guarded, tail=not guarded and tile.tail == "threads",
+        )  # fmt: skip
+        pipeline = construct(tile, shape, {}, 1)
+        kernel, program = decoded(pipeline)
+        judged(kernel, TRIAL_LIMITS)
+        made = Made(tile, pipeline, program, emit(tile, kernel, program))
+    except (Refused, FormRefused, NotVerified, EmissionRefused) as refused:
+        assert str(refused)
+        return "refused"
+    numbers = {name: size + random.randrange(8) for name, size in drawn_sizes(random).items()}
+    one = random.randrange(1000)
+    assert not (faults(made, numbers, one) or disagreement(made, numbers, one)), (text, pipeline)
+    return "filled" if "fill_tile" in made.emitted.files["kernel.cu"] else "built"
+
+
+@needs_compiler
+def test_random_programs_by_threads():
+    assert "filled" in [by_threads(seed) for seed in range(3)]
+
+
+@pytest.mark.heavy
+@needs_compiler
+@pytest.mark.parametrize("seed", range(3, 63))
+def test_more_random_programs_by_threads(seed):
+    by_threads(seed)
