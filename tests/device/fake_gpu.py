@@ -69,6 +69,10 @@ class Array:
         self.values[:] = values.reshape(-1)
         self.data = SimpleNamespace(ptr=self.values.ctypes.data)
 
+    @property
+    def T(self) -> Array:
+        return self
+
     def get(self) -> numpy.ndarray:
         return self.values.copy()
 
@@ -140,5 +144,6 @@ def cupy() -> ModuleType:
     made.asarray = Array
     made.zeros = lambda size, dtype: Array(numpy.zeros(size, dtype))
     made.empty = lambda size, dtype: Array(numpy.zeros(min(size, 1 << 12), dtype))
+    made.matmul = lambda first, second: first
     made.__version__ = "0"
     return made

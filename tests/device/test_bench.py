@@ -10,7 +10,7 @@ import time
 import pytest
 
 from titan.cli.main import run as titan
-from titan.device import ablations, work
+from titan.device import ablations, cycles, work
 from titan.device.bench import bench, counts, document, line
 from titan.package import ablation
 from titan.package.produce import produce
@@ -116,6 +116,34 @@ def test_a_row_tells_resources_occupancy_and_tail(package):
     small = {**facts, "multiprocessors": 264}
     row = next(iter(bench([package], small, [size], **fake(code))))
     assert row.occupancy == 8 / 64  # the grid fills each with one CTA only
+
+
+def manifest_of(names, trip_count, grid, tensors):
+    return {
+        "entry": "k", "parameters": [{"name": name, "minimum": 1} for name in names],
+        "constraints": [], "arguments": [], "trip_count": trip_count, "program": {},
+        "tensors": [{"name": "X", "dtype": "bf16", "shape": tensors, "output": False}],
+        "launch": {"block": 128, "grid": grid, "dynamic_shared_bytes": 0},
+    }  # fmt: skip
+
+
+def test_two_lengths_of_the_loop_with_the_same_items():
+    gemm = manifest_of("MNK", "(K + 63) // 64", "((M + 63) // 64) * ((N + 63) // 64)", ["M", "K"])
+    short, long = cycles.lengths_for(gemm)
+    assert short == {"M": 64, "N": 64, "K": 512}
+    assert long == {**short, "K": 2048}
+    names = ("heads", "queries", "keys")
+    attention = manifest_of(names, "(keys + 127) // 128", "heads * ((queries + 127) // 128)", names)
+    short, long = cycles.lengths_for(attention)
+    assert (short["heads"], short["keys"], long["keys"]) == (1, 1024, 4096)
+    assert cycles.lengths_for(manifest_of("M", "4", "(M + 63) // 64", ["M"])) == []
+
+
+def test_a_clock_that_goes_backwards_is_no_measurement(package):
+    code = "{'kind': 'cycles', 'span_cycles': 9000 - sizes['K']}"
+    (row,) = cycles.measure([package], **fake(code))
+    assert (row.state, row.cycles, row.observation) == ("failed", None, None)
+    assert "cycles for" in cycles.line(row)
 
 
 def test_time_that_is_over_is_no_failure(package):

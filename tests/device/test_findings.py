@@ -137,6 +137,14 @@ def test_a_safe_kernel_that_fails_on_a_device_is_kept_and_run_again(package, tmp
     assert [seen for seen, _ in replay(made[0], 1, 5.0, **FAKE)] == [False]
 
 
+def test_a_run_goes_on_where_nothing_can_be_kept(package, tmp_path, capsys):
+    (tmp_path / "findings").write_text("a file where the folder should be")
+    keep = Keep(tmp_path / "findings", DEVICE)
+    runs = list(stress([package], "gpu", [5], policies=("storm",), keep=keep, **FAKE))
+    assert {run.state for run in runs} == {"wrong"}
+    assert "cannot be kept" in capsys.readouterr().err
+
+
 def test_unsafe_variants_are_no_findings(package, tmp_path):
     code = FAILS.replace('case["policy"] == "storm"', 'job["variant"] != "safe"')
     keep = Keep(tmp_path / "findings", DEVICE)

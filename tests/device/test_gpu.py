@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from tests.device import fake_gpu
-from titan.device import child, driver, gpu, hooks, probes
+from titan.device import child, driver, gpu, hooks, peers, probes
 from titan.device.plan import Launch, Number, Pointer, TensorMap, TensorShape
 from titan.memory.render.files import render_all, write_all
 from titan.package.produce import produce
@@ -233,6 +233,19 @@ def test_times_and_cycles(device, package):
     assert times[0]["grid"] == 1
     found = list(child.cycles({"folder": str(package), "sizes": sizes}))
     assert [record["span_cycles"] for record in found if record["kind"] == "cycles"] == [0, 0]
+
+
+def test_without_pytorch_products_stand_next_to_cupy(device, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    manifest = json.loads((package / "manifest.json").read_text())
+    job = {"program": manifest["program"], "sizes": [SIZES], "launches": 2}
+    begin, time = child.peer(job)
+    assert begin["kind"] == "begin"
+    assert time["peer"] == "cuBLAS through CuPy, f16"
+    assert (time["median_seconds"], time["launches"]) == (0.002, 2)
+    job["program"]["tensors"][0]["dtype"] = "e4m3"
+    with pytest.raises(peers.NoPeer, match="has no call for this"):
+        list(child.peer(job))
 
 
 @pytest.mark.parametrize("path", probes.manifests(root("litmus") / "probes"), ids=lambda p: p.stem)

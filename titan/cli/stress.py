@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -77,8 +78,14 @@ def stress(
         click.echo(f"no device: {error}", err=True)
         return ExitCode.BAD_INPUT
 
+    done: dict[str, int] = {}
+
     def tell(run: Run) -> None:
+        done[run.state] = done.get(run.state, 0) + 1
         if not verbose:
+            if sys.stderr.isatty():
+                states = ", ".join(f"{count} {state}" for state, count in sorted(done.items()))
+                click.echo(f"\r\x1b[K{run.package}, {run.variant}: {states}", err=True, nl=False)
             return
         sizes = ", ".join(f"{name}={value}" for name, value in run.sizes)
         text = f"{run.package} depth {run.depth}, {run.variant}: {sizes}, {run.policy}: {run.state}"
@@ -93,6 +100,8 @@ def stress(
             budget=budget, keep=Keep(findings, facts),
         )  # fmt: skip
         runs = list(found)
+        if done and sys.stderr.isatty() and not verbose:
+            click.echo("\r\x1b[K", err=True, nl=False)
     data = document(facts, runs)
     if result is not None:
         write_whole(result, json.dumps(data, indent=1) + "\n")

@@ -52,10 +52,17 @@ class Row:
 
 
 def lengths_for(manifest: Mapping[str, Any]) -> list[dict[str, int]]:
-    """A short and a long launch with the same work items; empty where the trip count is fixed."""
+    """A short and a long launch with the same work items; empty where the trip count is fixed.
+
+    Whole tiles where they give so few CTAs; else sizes of 1 as well (heads of an attention).
+    """
+    return _lengths(manifest, CHOICES) or _lengths(manifest, (1, *CHOICES))
+
+
+def _lengths(manifest: Mapping[str, Any], choices: Sequence[int]) -> list[dict[str, int]]:
     names = [str(item["name"]) for item in manifest["parameters"]]
     found: dict[int, dict[int, tuple[int, dict[str, int]]]] = {}
-    for values in itertools.product(CHOICES, repeat=len(names)):
+    for values in itertools.product(choices, repeat=len(names)):
         sizes = dict(zip(names, values, strict=True))
         try:
             launch = plan(manifest, sizes, GRID_MAX)

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -68,6 +69,18 @@ def save(
     }
     text = (json.dumps(record, indent=1, allow_nan=False) + "\n").encode()
     return _write(root, folder_name(record), {**files, RECORD: text})
+
+
+def keep(
+    where: Keep, of: str, name: str, data: Mapping[str, Any], sources: Mapping[str, bytes],
+    binaries: Path | None,
+) -> Path | None:  # fmt: skip
+    """`save`; where nothing can be written the run goes on, and the reason is told on stderr."""
+    try:
+        return save(where.folder, of, name, where.device, data, sources, binaries)
+    except OSError as error:
+        print(f"a finding of {name} cannot be kept: {error}", file=sys.stderr)
+        return None
 
 
 def folder_name(record: Mapping[str, Any]) -> str:

@@ -199,7 +199,7 @@ def _save(
     }  # fmt: skip
     source = path.parent / Path(str(manifest["source"])).name
     sources = {file.name: file.read_bytes() for file in (path, source)}
-    findings.save(keep.folder, "litmus", row.test, keep.device, data, sources, binaries)
+    findings.keep(keep, "litmus", row.test, data, sources, binaries)
 
 
 def machine(backend: str, **options: Any) -> dict[str, Any]:

@@ -8,24 +8,31 @@ from typing import Any
 
 from titan.device.work import family
 
+FLUSH_BYTES = 256 << 20
+SAMPLES = 1 << 20  # different numbers of an input; larger ones repeat them
+
 
 class NoPeer(Exception):
     """There is nothing to compare with here; the text says why."""
 
 
 def measure(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The median time of the peer for each size, with cold inputs. Raises NoPeer."""
-    try:
-        import torch
-    except ImportError:
-        raise NoPeer("PyTorch is not installed") from None
+    """The median time of the peer for each size, with cold inputs. Raises NoPeer.
+
+    With PyTorch its calls; without it cuBLAS through CuPy, which has no bf16: f16 then stands in.
+    """
     from titan.tile.stored import from_data
 
     tile = from_data(job["program"])
+    try:
+        import torch
+    except ImportError:
+        yield from _by_cupy(tile, job)
+        return
     for sizes in job["sizes"]:
         yield {"kind": "begin", "sizes": sizes}
         name, call = _peer(torch, tile, sizes)
-        flush = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+        flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
         for _ in range(3):
             call()
         times = []
@@ -39,6 +46,40 @@ def measure(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             times.append(begin.elapsed_time(end) / 1000)
         yield {
             "kind": "time", "sizes": sizes, "peer": name,
+            "median_seconds": statistics.median(times), "launches": len(times),
+        }  # fmt: skip
+
+
+def _by_cupy(tile: Any, job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Products of matrices only. Raises NoPeer."""
+    import numpy
+
+    from titan.device.gpu import library
+
+    if family(tile) != "gemm" or tile.tensors[0].dtype not in ("bf16", "f16"):
+        raise NoPeer("PyTorch is not installed, and CuPy has no call for this")
+    cupy = library()
+    few = numpy.random.default_rng(0).standard_normal(SAMPLES).astype(numpy.float16)
+    flush = cupy.empty(FLUSH_BYTES, dtype="uint8")
+    for sizes in job["sizes"]:
+        yield {"kind": "begin", "sizes": sizes}
+        if not {"M", "N", "K"} <= set(sizes):
+            raise NoPeer("no library call for these sizes")
+        m, n, k = (int(sizes[name]) for name in "MNK")
+        a, b = cupy.asarray(numpy.resize(few, (m, k))), cupy.asarray(numpy.resize(few, (n, k)))
+        for _ in range(3):
+            cupy.matmul(a, b.T)
+        times = []
+        for _ in range(int(job.get("launches", 20))):
+            flush.fill(0)
+            begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+            begin.record()
+            cupy.matmul(a, b.T)
+            end.record()
+            end.synchronize()
+            times.append(cupy.cuda.get_elapsed_time(begin, end) / 1000)
+        yield {
+            "kind": "time", "sizes": sizes, "peer": "cuBLAS through CuPy, f16",
             "median_seconds": statistics.median(times), "launches": len(times),
         }  # fmt: skip
 

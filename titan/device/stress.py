@@ -264,7 +264,7 @@ def _save(
         "progress": record.get("progress", {}),
     }  # fmt: skip
     sources = {name: (folder / name).read_bytes() for name in names}
-    findings.save(keep.folder, "stress", run.package, keep.device, data, sources, binaries)
+    findings.keep(keep, "stress", run.package, data, sources, binaries)
 
 
 def _why(end: Mapping[str, Any]) -> str:
