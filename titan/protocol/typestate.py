@@ -15,6 +15,7 @@ of agents that fill and free a stage is the declared one or the largest in small
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -36,6 +37,7 @@ from titan.sync.expression import Binary, Constant, Expression, Name, to_text
 from titan.sync.program import Fence
 
 RUNS_MAX = 400
+RUNS_SECONDS_MAX = 5.0
 
 
 class Answer(StrEnum):
@@ -239,8 +241,11 @@ class _Checker:
         self.found.setdefault((breach.code, place), item)
 
     def _try_runs(self) -> None:
-        """Look for a breach in runs of small sizes."""
+        """Look for a breach in runs of small sizes, for as long as deep rings may take."""
+        until = time.monotonic() + RUNS_SECONDS_MAX
         for sizes in _small_sizes(self.protocol):
+            if time.monotonic() > until:
+                return
             try:
                 breaches = self._breaches(sizes)
             except UnrollError:
