@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
+from titan.emulate.compare import compare
 from titan.package import ablation
 from titan.package.ablation import VARIANTS, conservative, prepare, without_redundant
 from titan.package.check import check_package
@@ -83,6 +85,19 @@ def test_more_fences_stand_in_the_conservative_kernel(small):
         return (folder / made[key].folder / "kernel.cu").read_text().count("fence_proxy_async")
 
     assert fences(("fences", "conservative")) > fences(("product", "as built"))
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+@pytest.mark.parametrize(
+    "key", [("fences", "conservative"), ("specialisation", "never"), ("depth", "2")]
+)
+def test_variants_compute_what_the_product_computes(small, key):
+    folder, made = small
+    place = folder / made[key].folder
+    manifest = json.loads((place / "manifest.json").read_text())
+    for sizes in ({"M": 64, "N": 64, "K": 64}, {"M": 72, "N": 64, "K": 456}):
+        found = compare(made[key].tile, place, manifest, sizes, policy="starve:consumer")
+        assert found.same, found.told()
 
 
 PIPELINE = """\
