@@ -23,9 +23,15 @@ FAR = ir.Scope.CLUSTER
 
 @dataclass(slots=True)
 class Script:
-    """What each agent does, in both languages; `ctas` of the agents."""
+    """What each agent does, in both languages; `ctas` of the agents.
+
+    Engines use the cell from CTA `home` alone. Fences that let them in are executed there where
+    the sync level does not ask where they are (an acquire half; by the path rule, any).
+    """
 
     ctas: tuple[int, ...]
+    home: int = 0
+    path: bool = False
     sync: list[list[ir.Operation]] = field(default_factory=list)
     litmus: list[list[ast.Instruction]] = field(default_factory=list)
     barriers: list[int] = field(default_factory=list)
@@ -97,12 +103,16 @@ def fence(script: Script, random: Random, agent: int, proxy: ir.Proxy) -> None:
         return
     if proxy is ir.Proxy.TENSORMAP:
         for half in random.choice((("release",), ("acquire",), ("release", "acquire"))):
+            if half == "acquire" and script.ctas[agent] != script.home:
+                continue
             kind = ir.FenceKind(f"proxy.tensormap.{half}")
             direction = ast.Direction(half)
             place = "x" if direction is ast.Direction.ACQUIRE else None
             scope = ast.Scope.GPU
             made = ast.ProxyFence(ast.Proxy.TENSORMAP, direction, scope, location=place)
             script.add(agent, ir.Fence(kind), made)
+        return
+    if proxy is ir.Proxy.ASYNC and script.path and script.ctas[agent] != script.home:
         return
     kind = ir.FenceKind.ASYNC if proxy is ir.Proxy.ASYNC else FENCES[proxy]
     script.add(agent, ir.Fence(kind), ast.ProxyFence(ast.Proxy(proxy.value)))
@@ -120,22 +130,21 @@ def hand_over(script: Script, agent: int, other: int) -> None:
 _PROXIES = (ir.Proxy.GENERIC, ir.Proxy.GENERIC, *CACHED, ir.Proxy.SURFACE, ir.Proxy.SURFACE)
 
 
-def draw(random: Random) -> Script:
+def draw(random: Random, path: bool = False) -> Script:
     """A few accesses one after the other, with fences and hand-overs of which some are wrong.
 
-    The cell is reached by bulk copies of one CTA, or it is a map, or neither: between two accesses
-    through the async proxy, and between those and a map, the levels differ by intent.
+    The cell is reached by bulk copies of one CTA, or it is a map of one, or neither: between two
+    CTAs through one of these proxies, and between the two, the levels differ by intent.
     """
     agents = random.choice((1, 2, 2, 3))
-    script = Script((0, *(random.choice((0, 0, 1)) for _ in range(agents - 1))))
+    ctas = (0, *(random.choice((0, 0, 1)) for _ in range(agents - 1)))
+    script = Script(ctas, random.choice(ctas), path)
     engine = random.choice((ir.Proxy.ASYNC, ir.Proxy.ASYNC, ir.Proxy.TENSORMAP))
-    home: int | None = None
     last: tuple[int, ir.Proxy] | None = None
     for _ in range(random.choice((2, 2, 3, 3, 4))):
         agent, proxy = random.randrange(agents), random.choice((*_PROXIES, engine, engine))
-        if proxy is ir.Proxy.ASYNC:
-            home = script.ctas[agent] if home is None else home
-            proxy = proxy if script.ctas[agent] == home else ir.Proxy.TEXTURE
+        if proxy is engine and ctas[agent] != script.home:
+            proxy = ir.Proxy.TEXTURE
         if last is not None:
             _between(script, random, last, (agent, proxy))
         made = copy if proxy in (ir.Proxy.ASYNC, ir.Proxy.TENSORMAP) else access

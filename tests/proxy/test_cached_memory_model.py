@@ -32,7 +32,7 @@ CACHED = FaultKind.MISSING_CACHED_FENCE
 def compare(seed: int) -> str:
     """Ask both about one program; what was at stake."""
     policies = READINGS[seed % len(READINGS)]
-    script = draw(Random(seed))
+    script = draw(Random(seed), policies.fence_rule == "path")
     program = sync_program(script, policies)
     judged, result = judge(program), analyse(program)
     if judged.reason and result.outcome is not Outcome.REFUTED:

@@ -264,3 +264,38 @@ def test_a_map_in_use_and_an_asynchronous_write_of_it() -> None:
 def test_a_map_that_an_engine_wrote_is_released_by_anyone() -> None:
     assert _global((0,), ir.Proxy.ASYNC, ir.Proxy.TENSORMAP, fences=True) == (False, False)
     assert _global((0, 0), ir.Proxy.ASYNC, ir.Proxy.TENSORMAP, fences=True) == (False, True)
+
+
+def test_fences_of_global_memory_in_another_cta() -> None:
+    """An acquire half, by the path rule any fence, lets in at each CTA; in the model at its own."""
+    effect = ir.Access((_access("x", True),))
+    release, acquire = ir.FenceKind.TENSORMAP_RELEASE, ir.FenceKind.TENSORMAP_ACQUIRE
+    gpu, both = ast.Scope.GPU, ast.Direction
+    script = cached_scripts.Script((0, 1))
+    script.add(0, effect, ast.Store("x", 1))
+    made = ast.ProxyFence(ast.Proxy.TENSORMAP, both.RELEASE, gpu)
+    script.add(0, ir.Fence(release), made)
+    made = ast.ProxyFence(ast.Proxy.TENSORMAP, both.ACQUIRE, gpu, location="x")
+    script.add(0, ir.Fence(acquire), made)
+    cached_scripts.hand_over(script, 0, 1)
+    cached_scripts.copy(script, _Chosen(False), 1, ir.Proxy.TENSORMAP)
+    assert _asked(script, LENIENT) == (False, True)
+
+    script = cached_scripts.Script((0, 1))
+    script.add(0, effect, ast.Store("x", 1))
+    cached_scripts.hand_over(script, 0, 1)
+    script.add(1, ir.Fence(ir.FenceKind.ASYNC), ast.ProxyFence(ast.Proxy.ASYNC))
+    cached_scripts.hand_over(script, 1, 0)
+    cached_scripts.copy(script, _Chosen(False), 0, ir.Proxy.ASYNC)
+    assert _asked(script, replace(LENIENT, fence_rule="path")) == (False, True)
+    assert _asked(script, LENIENT) == (True, True)
+
+
+def _asked(script: cached_scripts.Script, policies: ir.Policies) -> tuple[bool, bool]:
+    judged = judge(cached_scripts.sync_program(script, policies))
+    assert judged.reason == ""
+    reading = options(policies)
+    if reading.fence_rule is FenceRule.WRITER:
+        reading = WRITER_ALONE
+    model = decide(cached_scripts.litmus_test(script), reading)
+    return bool(judged.unjustified), bool(model.allowed)
