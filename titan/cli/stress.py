@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -107,6 +108,12 @@ def stress(
         write_whole(result, json.dumps(data, indent=1) + "\n")
     if page is not None:
         write_whole(page, page_of(data))
+    _summarise(data)
+    return ExitCode.REFUTED if data["safe_failures"] else ExitCode.VERIFIED
+
+
+def _summarise(data: dict[str, Any]) -> None:
+    """A line for each package and variant, what was not reached, and the sum."""
     for row in data["rows"]:
         states = ", ".join(f"{count} {state}" for state, count in sorted(row["states"].items()))
         name = f"{row['package']} depth {row['depth']}, {row['variant']}"
@@ -118,7 +125,6 @@ def stress(
         f"{data['runs']} runs; safe kernels failed {len(data['safe_failures'])} times; "
         f"{data['unsafe_seen_to_fail']} of {data['unsafe_variants']} unsafe variants seen to fail"
     )
-    return ExitCode.REFUTED if data["safe_failures"] else ExitCode.VERIFIED
 
 
 @contextmanager

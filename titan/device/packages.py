@@ -242,13 +242,17 @@ class OnGpu:
     ) -> None:  # fmt: skip
         import numpy
 
+        from titan.device.driver import STATIC_SHARED
         from titan.device.gpu import Prepared, facts, library
         from titan.tile.dtypes import encode
 
         self.cupy = library()
         device = facts()
         self.launch: Launch = plan(manifest, sizes, int(device["multiprocessors"]))
-        shared = int(device["shared_bytes_per_block"]) if alone else self.launch.shared_bytes
+        shared = self.launch.shared_bytes
+        if alone:
+            fixed = module.function(self.launch.entry, 0).attribute(STATIC_SHARED)
+            shared = int(device["shared_bytes_per_block"]) - fixed
         self.function = module.function(self.launch.entry, shared)
         self.arrays: dict[str, Any] = {}
         for tensor in self.launch.tensors:
