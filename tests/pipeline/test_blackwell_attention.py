@@ -265,3 +265,16 @@ def test_what_is_computed_in_between_is_free(old: str, new: str) -> None:
     text = TEXT.replace(old, new).replace("to: bf16", "to: f16" if "f16" in new else "to: bf16")
     text = text.replace("mask: scaled", "mask: capped" if "capped" in new else "mask: scaled")
     assert any_number(verdict(made(parse_tile(text))))
+
+
+def test_registers_are_those_of_all_warps_together() -> None:
+    """Four warps load and issue, two of which do nothing; 64 Ki registers are there."""
+    wide = TEXT.replace("columns: 128, head: 64", "columns: 32, head: 192")
+    for text, groups in ((TEXT, 2), (ONE, 1), (wide, 2)):
+        kernel, _ = decoded(made(parse_tile(text)))
+        held = {role.name: role.registers for role in kernel.roles}
+        each = held["issuer"] + groups * held["softmax"] + held["correction"]
+        assert held["producer"] == held["issuer"]
+        assert 128 * each <= 65536
+        assert all(registers % 8 == 0 for registers in held.values())
+    assert held["correction"] > 128

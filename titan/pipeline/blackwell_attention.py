@@ -32,6 +32,7 @@ COLUMNS_MAX = 512  # of tensor memory, 32 bits each
 COLUMNS_STEP = 16  # of a product with 128 rows
 # setmaxnreg of the loading and issuing warps, of the softmax, of the correction; the pool is 64 Ki
 REGISTERS = {1: (56, 240, 208), 2: (48, 168, 128)}
+WIDE = {1: (56, 240, 208), 2: (48, 152, 160)}  # accumulators of more than LANES columns
 ROLES = ("producer", "issuer", "softmax", "correction")
 
 
@@ -136,7 +137,8 @@ class BlackwellAttention:
 
     def text(self) -> str:
         tile = self.tile
-        few, many, some = REGISTERS[self.groups]
+        wide = self.parts.accumulator.columns > LANES
+        few, many, some = (WIDE if wide else REGISTERS)[self.groups]
         loading, issuing, computing, correcting = self.roles
         named = [("together", f"{{threads: {THREADS}}}")] if self.stores else []
         queues = [(self.queue, "tcgen05"), *([("output", "bulk")] if self.stores else [])]
