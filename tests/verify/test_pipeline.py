@@ -83,6 +83,42 @@ def test_a_kernel_that_does_nothing_is_warned_of():
     assert finding_of(allowed).diagnostics == ()
 
 
+TURNS_WITHOUT_AN_OPERATION = """\
+titan: 1
+kernel: turns
+target: sm_90a
+sizes: {work: any, inner: {any: true, minimum: 1, per: w}}
+barriers: {full: 1, empty: 1}
+roles:
+  p: {warps: 1, counters: {n: 0}}
+  c: {warps: 1, counters: {n: 0}}
+program:
+  p:
+    - for: w in 0..work
+      do:
+        - for: k in 4..inner
+          do:
+            - {wait: empty, phase: n - 1}
+            - arrive: full
+            - count: {n: n + 1}
+  c:
+    - for: w in 0..work
+      do:
+        - for: k in 4..inner
+          do:
+            - {wait: full, phase: n}
+            - arrive: empty
+            - count: {n: n + 1}
+"""
+
+
+def test_choices_of_sizes_before_the_first_operation_do_not_outlast_the_budget():
+    """Both roles may pass any number of turns before they do anything: 4 choices a turn."""
+    finding = finding_of(TURNS_WITHOUT_AN_OPERATION, replace(QUICK, seconds_max=1.0))
+    assert finding.verdict is Verdict.VERIFIED
+    assert finding.coverage.parameters and finding.coverage.parameters[0][1] is not None
+
+
 def test_weak_synchronisation_is_found_by_the_order_alone(tmp_path: Path):
     finding = finding_of(kernels.WEAK, replace(QUICK, save_traces=str(tmp_path)))
     assert finding.verdict is Verdict.REFUTED

@@ -134,4 +134,5 @@ enum { F_NODE, F_GROUP, F_READING, F_CHUNKS, F_ORDINAL, F_KNOWN, F_VALUES };
 typedef struct { int32_t actor, agent, ordinal; } step_t;
 
 #define ROOT_SPLITS_MAX 64
+#define ROOTS_MAX 20000 /* choices of sizes tried for the first state */
 #define DECISION_REACH 256

@@ -74,9 +74,12 @@ static int passes_over(search_t *s, int result)
     return 1;
 }
 
-/* A stored root is a choice of sizes; it is settled when it is expanded. */
+/* A stored root is a choice of sizes; it is settled when it is expanded. A role that passes turns
+ * without an operation chooses once for every turn, so choices are counted. */
 static int add_roots(search_t *s, word *w, int depth)
 {
+    if (++s->roots > ROOTS_MAX)
+        return broken(s, ERROR_WINDOW);
     int result = first_state(s, w);
     if (result == DONE) {
         copy_state(s, s->next, w);

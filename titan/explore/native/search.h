@@ -8,6 +8,7 @@ typedef struct {
     const titan_program *program;
     int error;                 /* ERROR_* after BROKEN */
     int incomplete;            /* a limit that kept some state from being expanded */
+    int roots;                 /* choices of sizes that were tried for the first state */
     word fault;                /* rule number after FAULT */
     word need_parameter, need_record, need_level; /* after NEED */
     word scratch_size[2];
