@@ -13,7 +13,7 @@ from titan.emit.model import Emitted
 from titan.emit.write import emit
 from titan.kernel.model import Kernel
 from titan.pipeline.build import decoded
-from titan.pipeline.hopper import construct
+from titan.pipeline.forms import hopper as construct
 from titan.pipeline.model import Shape
 from titan.resources import root
 from titan.sync import program as ir

@@ -9,7 +9,7 @@ from titan.emit.model import EmissionRefused
 from titan.emit.write import emit
 from titan.emulate.compare import compare
 from titan.pipeline.build import decoded
-from titan.pipeline.hopper import construct
+from titan.pipeline.forms import hopper as construct
 from titan.pipeline.model import Shape
 from titan.resources import root
 from titan.tile.load import parse_tile

@@ -9,7 +9,8 @@ import pytest
 
 from titan.device.plan import Unlaunchable, plan
 from titan.emit.write import emit
-from titan.pipeline.build import BuildRefused, Limits, decoded, form_of, scheduled
+from titan.pipeline.build import BuildRefused, Limits, decoded, scheduled
+from titan.pipeline.forms import form_of
 from titan.pipeline.model import Shape
 from titan.tile.load import parse_tile
 

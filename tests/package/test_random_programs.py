@@ -15,7 +15,7 @@ from tests.package.trials import LIMITS, Made, as_built, as_shaped, disagreement
 from titan.emit.model import EmissionRefused
 from titan.emit.write import emit
 from titan.pipeline.build import decoded, judged
-from titan.pipeline.hopper import construct
+from titan.pipeline.forms import hopper as construct
 from titan.pipeline.model import FormRefused, Shape
 from titan.tile.load import parse_tile
 

@@ -15,8 +15,9 @@ from titan.emulate.compare import difference
 from titan.emulate.hip import MODES, emulate_hip
 from titan.emulate.run import LaunchRefused, emulate
 from titan.machine.load import Refused
-from titan.pipeline.build import BuildRefused, Limits, build, decoded, form_of, judged
+from titan.pipeline.build import BuildRefused, Limits, build, decoded, judged
 from titan.pipeline.build import _Refused as NotVerified
+from titan.pipeline.forms import form_of
 from titan.pipeline.model import Built, FormRefused, Shape
 from titan.sync.program import SyncProgram
 from titan.tile import functional

@@ -8,7 +8,7 @@ import pytest
 
 from tests.pipeline import examples
 from tests.pipeline.test_hopper import any_number, verdict
-from titan.pipeline.blackwell import construct
+from titan.pipeline.forms import blackwell as construct
 from titan.pipeline.model import FormRefused, Shape
 from titan.verify.model import Verdict
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.pipeline.test_hopper import any_number, verdict
 from titan.mutate.judge import Fate, judge_all
-from titan.pipeline.blackwell import construct
 from titan.pipeline.build import BuildRefused, Limits, build, decoded
 from titan.pipeline.candidates import shapes
+from titan.pipeline.forms import blackwell as construct
 from titan.pipeline.model import FormRefused, Shape
 from titan.resources import root
 from titan.sync import program as ir

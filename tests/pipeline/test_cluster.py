@@ -8,7 +8,7 @@ import pytest
 
 from tests.pipeline import examples
 from tests.pipeline.test_hopper import any_number, verdict
-from titan.pipeline.hopper import construct
+from titan.pipeline.forms import hopper as construct
 from titan.pipeline.model import FormRefused, Shape
 from titan.sync.expression import parse_expression
 from titan.tile.model import View

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.pipeline import examples
 from titan.kernel.decode import decode_text
 from titan.pipeline.build import Limits, decoded, judged
-from titan.pipeline.hopper import construct
+from titan.pipeline.forms import hopper as construct
 from titan.pipeline.model import FormRefused, Shape
 from titan.pipeline.rings import rings_of
 from titan.pipeline.turn import Kind, by_schedule, in_order, one_behind, turn

@@ -9,7 +9,8 @@ from titan.kernel.decode import decode_text
 from titan.loop.model import Loop
 from titan.machine.load import machine
 from titan.pipeline import cdna
-from titan.pipeline.build import form_of, group_starts
+from titan.pipeline.build import group_starts
+from titan.pipeline.forms import form_of
 from titan.pipeline.model import Shape
 from titan.schedule.rau import Options, solve
 from titan.sync import program as ir

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.tile import planting
-from titan.pipeline import blackwell
+from titan.pipeline import forms
 from titan.pipeline.model import Shape
 from titan.resources import root
 from titan.sync import program as ir
@@ -158,7 +158,7 @@ def blackwell_attention(name: str, groups: int) -> tuple[TileProgram, str]:
     assert old in text
     text = text.replace(old, f"rows: {128 * groups}, columns: 32, head: 16")
     tile = parse_tile(text.replace("groups: 2", f"groups: {groups}"))
-    return tile, blackwell.construct(tile, Shape("", 2, overlapped=False), {}, 1)
+    return tile, forms.blackwell(tile, Shape("", 2, overlapped=False), {}, 1)
 
 
 def attention_launch(heads: int, queries: int, keys: int) -> tuple[dict, dict]:
@@ -193,7 +193,7 @@ def test_attention_in_tensor_memory_hands_over_every_row_that_is_read_behind_the
         assert text.count(old) == 1
         text = text.replace(old, new)
     tile = parse_tile(text)
-    program = blackwell.construct(tile, Shape("", 2, overlapped=False), {}, 1)
+    program = forms.blackwell(tile, Shape("", 2, overlapped=False), {}, 1)
     launch = attention_launch(2, 300, 100)
     assert check(tile, planting.lowered(program), *launch, interleavings(8)) == []
 

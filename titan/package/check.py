@@ -232,13 +232,14 @@ class _Package:
 
     def _constructed(self, tile: TileProgram, loop: Loop, schedule: Schedule, shape: Shape) -> None:
         """The pipeline is the one of this tile program, schedule and shape."""
-        from titan.pipeline.build import BuildRefused, form_of, group_starts
+        from titan.pipeline.build import group_starts
+        from titan.pipeline.forms import form_of
         from titan.pipeline.model import FormRefused
 
         try:
             form = form_of(tile.target)
             text = form(tile, shape, group_starts(tile, loop, schedule.starts), schedule.ii)
-        except (BuildRefused, FormRefused) as refused:
+        except FormRefused as refused:
             raise Broken(f"this shape has no pipeline: {refused}") from None
         if text != self.text(contents.PIPELINE):
             raise Broken("pipeline.yaml is not the pipeline of tile program, schedule and shape")

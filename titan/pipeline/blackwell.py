@@ -12,29 +12,11 @@ and 2.
 
 from __future__ import annotations
 
-from titan.pipeline.blackwell_attention import COLUMNS_MAX, LANES, BlackwellAttention
-from titan.pipeline.guarded import refuse_unaligned
+from titan.pipeline.blackwell_attention import COLUMNS_MAX, LANES
 from titan.pipeline.hopper import Hopper
-from titan.pipeline.hopper import construct as construct_hopper
 from titan.pipeline.model import FormRefused, Shape
 from titan.pipeline.text import Block
 from titan.tile.model import Carried, TileOperation, TileProgram
-
-
-def construct(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> str:
-    """The kernel file of the pipeline. Raises FormRefused."""
-    products = sum(operation.kind == "mma" for operation in tile.operations)
-    if products == 1 and (shape.guarded or shape.tail):
-        from titan.pipeline import blackwell_threads
-
-        return blackwell_threads.construct(tile, shape, starts, ii)
-    if products:
-        refuse_unaligned(tile)
-    if products > 1:
-        return BlackwellAttention(tile, shape, starts).text()
-    if products:
-        return Blackwell(tile, shape, starts, ii).text()
-    return construct_hopper(tile, shape, starts, ii)
 
 
 class Blackwell(Hopper):

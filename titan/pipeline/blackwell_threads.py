@@ -10,17 +10,9 @@ from __future__ import annotations
 
 from titan.pipeline.blackwell import Blackwell
 from titan.pipeline.guarded import Guarded
-from titan.pipeline.model import Shape
 from titan.pipeline.tail import Tail
-from titan.tile.model import TileProgram
 
 REGISTERS = {"producer": 64, "issuer": 64, "consumer": 248}  # setmaxnreg, of 504 for three
-
-
-def construct(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> str:
-    """The kernel file of the pipeline. Raises FormRefused."""
-    form = GuardedBlackwell if shape.guarded else TailBlackwell
-    return form(tile, shape, starts, ii).text()
 
 
 def _with_registers(roles: list[tuple[str, str]]) -> list[tuple[str, str]]:

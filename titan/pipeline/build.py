@@ -18,6 +18,7 @@ from titan.loop.model import Loop
 from titan.lower import LoweringRefused
 from titan.machine.load import machine
 from titan.pipeline.candidates import DEPTH_DEFAULT, shapes
+from titan.pipeline.forms import Form, form_of
 from titan.pipeline.model import Built, FormRefused, Shape, Step
 from titan.schedule.explain import rings
 from titan.schedule.run import Request, Result
@@ -28,7 +29,6 @@ from titan.verify.model import Finding, Options, Verdict
 from titan.verify.pipeline import verify_kernel
 
 PATH = "pipeline.yaml"
-Form = Callable[[TileProgram, Shape, dict[str, int], int], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,10 @@ def build(
     """
     limits = limits or Limits()
     started = time.monotonic()
-    form = form_of(tile.target)
+    try:
+        form = form_of(tile.target)
+    except FormRefused as refused:
+        raise BuildRefused(str(refused)) from None
     tell("scheduling")
     loop, result, stages = scheduled(tile, limits)
     schedule = result.schedule
@@ -102,23 +105,6 @@ def build(
             return replace(built, seconds=time.monotonic() - started)
         progress.steps.append(Step(shape, False, reason))
     raise BuildRefused("no shape of the list can be verified and written", tuple(progress.steps))
-
-
-def form_of(target: str) -> Form:
-    """How pipelines of a target are constructed. Raises BuildRefused."""
-    if target == "sm_90a":
-        from titan.pipeline.hopper import construct
-
-        return construct
-    if target == "sm_100a":
-        from titan.pipeline import blackwell
-
-        return blackwell.construct
-    if target in ("gfx942", "gfx950"):
-        from titan.pipeline import cdna
-
-        return cdna.construct
-    raise BuildRefused(f"there is no pipeline form for target {target}")
 
 
 def scheduled(tile: TileProgram, limits: Limits) -> tuple[Loop, Result, int]:

@@ -25,26 +25,6 @@ ATOM_BYTES = 128
 BITS = {"f32": 32, "tf32": 32, "bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8}
 
 
-def construct(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> str:
-    """The kernel file of the pipeline. Raises FormRefused.
-
-    `starts` are the cycles of the operations of one group, by their names in the tile program.
-    """
-    from titan.pipeline.guarded import Guarded, refuse_unaligned
-    from titan.pipeline.tail import Tail
-
-    if shape.guarded:
-        return Guarded(tile, shape, starts, ii).text()
-    if shape.tail:
-        return Tail(tile, shape, starts, ii).text()
-    refuse_unaligned(tile)
-    if tile.cluster != 1 and shape.specialised:
-        from titan.pipeline.cluster import Clustered
-
-        return Clustered(tile, shape, starts, ii).text()
-    return Hopper(tile, shape, starts, ii).text()
-
-
 def swizzle_of(value: Value) -> str:
     """The widest swizzle that a row of the tile fills."""
     row_bytes = value.columns * BITS[value.dtype] // 8
