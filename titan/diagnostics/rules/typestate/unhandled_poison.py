@@ -7,8 +7,8 @@ without asking.
 
 ## Why it is a fault
 
-The wait passes, the stage still holds an old tile (the other engines call it TTN204), and the result is
-wrong without any hang.
+The wait passes, the stage still holds an old tile (the other engines call it TTN204), and the
+result is wrong without any hang.
 
 ## Example
 
@@ -20,8 +20,8 @@ wrong without any hang.
 
 ## What to do
 
-Put the read into the `else` of `when poisoned: operands[t]`, or guard it by the same condition; or fill
-the stage with zeros instead of poison.
+Put the read into the `else` of `when poisoned: operands[t]`, or guard it by the same condition; or
+fill the stage with zeros instead of poison.
 
 ## Source
 
