@@ -108,6 +108,7 @@ class _Emission:
 
     def emit(self) -> Emitted:
         self._check_queues()
+        self._nothing_left_out()
         self._find_iterations_and_registers()
         counts = self._arrival_counts()
         spelled = [self._spell(role) for role in self.roles]
@@ -134,6 +135,20 @@ class _Emission:
             kinds = [self.queues[queue].pipelined for queue in used]
             if len(set(kinds)) != len(kinds):
                 raise EmissionRefused(f"{role.place.role.name} uses two queues of one kind")
+
+    def _nothing_left_out(self) -> None:
+        """Every store is done, and what an accumulator is scaled to is put back to it."""
+        sites = [site for role in self.roles for site in walk_sites(role.sites)]
+        stored = {site.name for site in sites if site.kind in (Kind.SEND, Kind.COMPUTE)}
+        put = {site.name for site in sites if site.kind is Kind.PUT}
+        for operation in self.tiles.operations.values():
+            name = operation.name
+            if operation.kind == "store" and name not in stored:
+                raise EmissionRefused(f"nobody does {name}")
+            accumulator = self.tiles.accumulates(name)
+            scaled = self.tiles.rescaled(accumulator) if accumulator in self.tensor else ""
+            if scaled and scaled not in put:
+                raise EmissionRefused(f"nobody puts {scaled} back for {name}")
 
     # --------------------------------------------------------------- iterations, registers
 
