@@ -35,11 +35,12 @@
  * So (Godefroid's theorem for persistent sets) a fault that a sequence of steps leads to from s is
  * also reached after t, by the same sequence without t.
  *
- * Why no step is put off for ever. Where control flow counts off its passes (endings.py), every run
- * with given sizes ends: from a state s with given sizes no run is longer than some L(s), and after
- * t it is less. By induction on L, whichever t is taken at each state, the fault is found; shifted
- * states are bisimilar, so they have the same L for the sizes shifted with them. A path through
- * stored states may run in a circle, but no run of given sizes follows it for ever.
+ * Why no step is put off for ever. Where control flow counts off its passes (endings.py), every
+ * run with given sizes ends: from a state s with given sizes no run is longer than some L(s),
+ * and after t it is less. By induction on L, whichever t is taken at each state, the fault is
+ * found; shifted states are bisimilar, so they have the same L for the sizes shifted with them.
+ * A path through stored states may run in a circle, but no run of given sizes follows it for
+ * ever.
  * docs/explanation/any_number.md says this at length.
  *
  * Where some loop does not count off its passes, consider an infinite path of such choices; at a
