@@ -12,7 +12,8 @@ import pytest
 from titan.cli.main import run as titan
 from titan.device import findings, litmus
 from titan.device.__main__ import main
-from titan.device.findings import BadFinding, Keep, read, replay, save
+from titan.device.findings import BadFinding, Keep, read, save
+from titan.device.replay import replay
 from titan.device.stress import stress
 from titan.device.variants import variants
 from titan.device.watchdog import Log

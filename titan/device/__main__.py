@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from titan.device import litmus
-from titan.device.findings import BadFinding, Keep, replay
+from titan.device.findings import BadFinding, Keep
 from titan.device.page import page
+from titan.device.replay import replay
 from titan.device.spread import devices
 
 

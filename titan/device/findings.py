@@ -2,7 +2,7 @@
 
 A finding is a folder, written whole or not at all: `finding.json` (what was seen, seed, launch,
 device), the sources and manifest that were run, and the machine code as it was loaded. Its name
-tells its content, so the same finding is kept once. `replay` runs it again from that folder alone.
+tells its content, so the same finding is kept once. `replay.py` runs it again from that folder.
 """
 
 from __future__ import annotations
@@ -140,62 +140,3 @@ def kept(wanted: bool) -> Iterator[Path | None]:
         return
     with tempfile.TemporaryDirectory(prefix="titan-keep-") as folder:
         yield Path(folder)
-
-
-# ------------------------------------------------------------------------------------- replay
-
-
-def replay(
-    folder: Path, times: int, seconds: float, fresh: bool = False, **options: Any
-) -> Iterator[tuple[bool, str]]:
-    """Runs the finding again: for each run whether it was seen again, and a line on it.
-
-    `fresh`: compiled anew, not with the machine code that was kept. Raises BadFinding.
-    """
-    record = read(folder)
-    binaries = folder / BINARIES
-    ready = {} if fresh or not binaries.is_dir() else {"binaries": str(binaries)}
-    try:
-        again = _stress_again if record["of"] == "stress" else _litmus_again
-        yield from again(folder, record, times, seconds, ready, options)
-    except KeyError as error:
-        raise BadFinding(f"{folder}: finding.json lacks {error}") from None
-
-
-def _stress_again(
-    folder: Path, record: Mapping[str, Any], times: int, seconds: float, ready: Any, options: Any
-) -> Iterator[tuple[bool, str]]:
-    from titan.device.stress import BAD, again
-
-    case = {key: record[key] for key in ("sizes", "seed", "policy")}
-    backend = str(record["backend"])
-    for run in again(folder / SOURCES, backend, [case] * times, seconds, ready, options):
-        yield run.state in BAD, f"{run.state}; {run.told}" if run.told else run.state
-
-
-def _litmus_again(
-    folder: Path, record: Mapping[str, Any], times: int, seconds: float, ready: Any, options: Any
-) -> Iterator[tuple[bool, str]]:
-    from titan.device.outcomes import judge
-    from titan.device.watchdog import run_job
-
-    path = folder / SOURCES / str(record["manifest"])
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    batch = record["batches"][0]
-    job = {
-        "kind": "litmus", "manifest": str(path), "seconds": seconds, "only": batch["number"],
-        **{key: record[key] for key in ("seed", "scale", "most")}, **ready,
-    }  # fmt: skip
-    for _ in range(times):
-        total = seen = 0
-        end: Mapping[str, Any] = {}
-        for found in run_job(job, seconds + 120.0, **options):
-            if found["kind"] == "counts":
-                total += sum(found["histogram"])
-                seen += sum(item.count for item in judge(manifest, found["histogram"]).forbidden)
-            elif found["kind"] == "end":
-                end = found
-        told = f"{seen:,} forbidden outcomes in {total:,} instances"
-        if end.get("state") != "done":
-            told += f"; {end.get('state')}: {str(end.get('error', '')).strip()[-200:]}"
-        yield seen > 0, told

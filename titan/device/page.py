@@ -7,38 +7,29 @@ from html import escape
 from typing import Any
 
 from titan.device import plots
+from titan.device.frame import COLOURS, bar, sizes_text, whole
+from titan.device.report import (
+    ablations_page,
+    ablations_part,
+    machines_part,
+    probes_page,
+    probes_part,
+)
 
-COLOURS = {"allowed": "#4c8c5a", "decides": "#c08a2b", "forbidden": "#b3362b", "open": "#7a7a7a"}
 FIGURES = (
     ("registers", "registers", ",d"), ("spilled bytes", "spilled_bytes", ",d"),
     ("shared bytes", "shared_bytes", ",d"), ("occupancy", "occupancy", ".0%"),
     ("tail", "tail_share", ".1%"), ("idle in the last round", "wave_share", ".1%"),
     ("fences", "fences", ",d"), ("barrier operations", "barriers", ",d"),
 )  # fmt: skip
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem;
-  color: #1d1d1f; background: #fff; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1rem; margin: 1.6rem 0 .3rem; }
-h3 { font-size: .95rem; margin: 1.2rem 0 .2rem; } figure { margin: .6rem 0; }
-svg text { font-size: 11px; fill: currentColor; }
-table { border-collapse: collapse; } td, th { padding: .15rem .7rem .15rem 0; text-align: left; }
-.bar { height: .8rem; display: inline-block; min-width: 1px; }
-.finding { color: #b3362b; font-weight: 600; } .quiet { color: #666; }
-td.good { background: #4c8c5a33; } td.bad { background: #b3362b44; }
-td.part { background: #c08a2b44; } .scroll { overflow-x: auto; }
-@media (prefers-color-scheme: dark) { body { color: #eee; background: #161618; }
-  .quiet { color: #aaa; } }
-"""
 
 
 def page(document: Mapping[str, Any]) -> str:
     """The page of one run, or of a suite; raises KeyError for anything else."""
-    from titan.device import report
-
     known = {
         "litmus": litmus_page, "stress": stress_page, "bench": bench_page,
-        "probes": report.probes_page, "ablations": report.ablations_page,
-        "device": report.suite_page,
+        "probes": probes_page, "ablations": ablations_page,
+        "device": suite_page,
     }  # fmt: skip
     return known[document["kind"]](document)
 
@@ -54,22 +45,8 @@ def litmus_page(document: Mapping[str, Any]) -> str:
     )
     parts = [_finding(found), _legend(), *(_test(test) for test in tests)]
     if document.get("probes"):
-        from titan.device.report import probes_part
-
         parts += ["<h2>Probes</h2>", probes_part(document["probes"])]
     return whole("Litmus run", head, parts)
-
-
-def whole(title: str, head: str, parts: Sequence[str]) -> str:
-    lines = [
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>",
-        f"<title>{title}: {escape(head)}</title><style>{STYLE}</style></head><body>",
-        f"<h1>{title}</h1><p>{escape(head)}</p>",
-        *parts,
-        "</body></html>\n",
-    ]
-    return "\n".join(lines)
 
 
 def _finding(found: list[str]) -> str:
@@ -231,14 +208,6 @@ def _policies(row: Mapping[str, Any]) -> str:
     )
 
 
-def bar(value: float, most: float, colour: str, text: str = "") -> str:
-    width = 60.0 * value / most if most else 0.0
-    return (
-        f"<span class='bar' style='width:{width:.2f}%;background:{colour}'></span> "
-        f"{escape(text) or f'{value:,.0f}'}"
-    )
-
-
 # --------------------------------------------------------------------------------------- bench
 
 
@@ -259,8 +228,6 @@ def bench_part(document: Mapping[str, Any]) -> str:
     found = f"<p class='finding'>{len(wrong)} wrong or failed.</p>" if wrong else ""
     parts = [found, *(_timing(row) for row in rows)]
     if document.get("ablations"):
-        from titan.device.report import ablations_part
-
         parts += ["<h2>Variants</h2>", ablations_part(document["ablations"])]
     return "".join(parts)
 
@@ -307,5 +274,42 @@ def _line(name: str, bar: str) -> str:
     return f"<tr><td>{escape(name)}</td><td style='width:32rem'>{bar}</td></tr>"
 
 
-def sizes_text(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{escape(name)}={int(value)}" for name, value in sizes.items())
+# --------------------------------------------------------------------------------------- suite
+
+
+def suite_page(document: Mapping[str, Any]) -> str:
+    """Stress, speed, variants, machine and probes of one run, and what the time did not reach."""
+    device = document["device"]
+    head = f"{device.get('name', '?')}, {document['date']}"
+    empty: dict[str, Any] = {"rows": []}
+    sections = {
+        "Not reached": _left(document.get("left_out", {}), document.get("shares", {})),
+        "Stress": stress_part(document["stress"]),
+        "Speed": bench_part(document["bench"]),
+        "Variants": ablations_part(document.get("ablations", empty)["rows"]),
+        "Machine description": machines_part(document.get("machines", [])),
+        "Probes": probes_part(document.get("probes", {"probes": []})["probes"]),
+    }
+    facts = "".join(
+        f"<tr><td>{escape(str(name))}</td><td>{escape(str(value))}</td></tr>"
+        for name, value in device.items()
+    )
+    parts = [f"<table>{facts}</table>"]
+    parts += [f"<h2>{name}</h2>{text}" for name, text in sections.items() if text]
+    return whole("Device suite", head, parts)
+
+
+def _left(left: Mapping[str, Any], shares: Mapping[str, Any]) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(part)}</td><td>{item.get('given_seconds', 0):g} s</td>"
+        f"<td>{item.get('taken_seconds', 0):g} s</td></tr>"
+        for part, item in shares.items()
+    )
+    items = "".join(
+        f"<li>{escape(part)}: {escape(str(name))}</li>"
+        for part, names in left.items()
+        for name in names
+    )
+    told = f"<ul>{items}</ul>" if items else "<p>The time was enough for everything.</p>"
+    table = f"<table><tr><th>part</th><th>given</th><th>taken</th></tr>{rows}</table>"
+    return f"{told}{table if rows else ''}"

@@ -1,4 +1,4 @@
-"""Pages of probes, of variants side by side, of the whole suite; the frame is that of `page.py`."""
+"""Probes, variants side by side and the fit of the machine description, as parts of pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from titan.device import page as pages
+from titan.device.frame import COLOURS, bar, sizes_text, whole
 
 
 def probes_page(document: Mapping[str, Any]) -> str:
@@ -17,7 +17,7 @@ def probes_page(document: Mapping[str, Any]) -> str:
         f"{answered} of {len(rows)} answered on {document['device'].get('name', '?')}, "
         f"{document['date']}"
     )
-    return pages.whole("Probes of disputed facts", head, [probes_part(rows)])
+    return whole("Probes of disputed facts", head, [probes_part(rows)])
 
 
 def probes_part(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -49,7 +49,7 @@ def ablations_page(document: Mapping[str, Any]) -> str:
         f"{timed} of {len(rows)} rows timed on {document['device'].get('name', '?')}, "
         f"{document['date']}"
     )
-    return pages.whole("Variants side by side", head, [ablations_part(rows)])
+    return whole("Variants side by side", head, [ablations_part(rows)])
 
 
 def ablations_part(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -57,7 +57,7 @@ def ablations_part(rows: Sequence[Mapping[str, Any]]) -> str:
     parts = []
     for name in dict.fromkeys(f"{row['package']} ({row['target']})" for row in rows):
         mine = [row for row in rows if f"{row['package']} ({row['target']})" == name]
-        sizes = list(dict.fromkeys(pages.sizes_text(row["sizes"]) for row in mine if row["sizes"]))
+        sizes = list(dict.fromkeys(sizes_text(row["sizes"]) for row in mine if row["sizes"]))
         heads = "".join(f"<th>{size}</th>" for size in sizes)
         settings = dict.fromkeys((row["axis"], row["setting"]) for row in mine)
         lines = "".join(_setting(mine, key, sizes) for key in settings)
@@ -71,7 +71,7 @@ def ablations_part(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _setting(rows: Sequence[Mapping[str, Any]], key: tuple[str, str], sizes: list[str]) -> str:
     mine = [row for row in rows if (row["axis"], row["setting"]) == key]
-    by_size = {pages.sizes_text(row["sizes"]): row for row in mine if row["sizes"]}
+    by_size = {sizes_text(row["sizes"]): row for row in mine if row["sizes"]}
     first = mine[0]
     told = first.get("told") or first.get("about", "")
     name = f"<td>{escape(key[0])}</td><td title='{escape(told, quote=True)}'>{escape(key[1])}</td>"
@@ -125,7 +125,7 @@ def machines_part(machines: Sequence[Mapping[str, Any]]) -> str:
         rows = "".join(
             f"<tr><td>{escape(row['kernel'])}</td><td>{escape(row['binding'])}</td>"
             f"<td style='width:16rem'>"
-            f"{pages.bar(row['measured'], most, pages.COLOURS['decides'])}</td>"
+            f"{bar(row['measured'], most, COLOURS['decides'])}</td>"
             f"<td>{row['before']:,.0f}</td><td>{row['after']:,.0f}</td>"
             f"<td>{row['relative']:+.1%}</td></tr>"
             for row in machine["residuals"]
@@ -146,44 +146,3 @@ def machines_part(machines: Sequence[Mapping[str, Any]]) -> str:
             f"<th>fitted</th><th>error</th></tr>{rows}</table><ul>{told}</ul>"
         )
     return "".join(parts)
-
-
-# --------------------------------------------------------------------------------------- suite
-
-
-def suite_page(document: Mapping[str, Any]) -> str:
-    """Stress, speed, variants, machine and probes of one run, and what the time did not reach."""
-    device = document["device"]
-    head = f"{device.get('name', '?')}, {document['date']}"
-    empty: dict[str, Any] = {"rows": []}
-    sections = {
-        "Not reached": _left(document.get("left_out", {}), document.get("shares", {})),
-        "Stress": pages.stress_part(document["stress"]),
-        "Speed": pages.bench_part(document["bench"]),
-        "Variants": ablations_part(document.get("ablations", empty)["rows"]),
-        "Machine description": machines_part(document.get("machines", [])),
-        "Probes": probes_part(document.get("probes", {"probes": []})["probes"]),
-    }
-    facts = "".join(
-        f"<tr><td>{escape(str(name))}</td><td>{escape(str(value))}</td></tr>"
-        for name, value in device.items()
-    )
-    parts = [f"<table>{facts}</table>"]
-    parts += [f"<h2>{name}</h2>{text}" for name, text in sections.items() if text]
-    return pages.whole("Device suite", head, parts)
-
-
-def _left(left: Mapping[str, Any], shares: Mapping[str, Any]) -> str:
-    rows = "".join(
-        f"<tr><td>{escape(part)}</td><td>{item.get('given_seconds', 0):g} s</td>"
-        f"<td>{item.get('taken_seconds', 0):g} s</td></tr>"
-        for part, item in shares.items()
-    )
-    items = "".join(
-        f"<li>{escape(part)}: {escape(str(name))}</li>"
-        for part, names in left.items()
-        for name in names
-    )
-    told = f"<ul>{items}</ul>" if items else "<p>The time was enough for everything.</p>"
-    table = f"<table><tr><th>part</th><th>given</th><th>taken</th></tr>{rows}</table>"
-    return f"{told}{table if rows else ''}"

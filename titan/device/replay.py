@@ -1,0 +1,64 @@
+"""Runs a finding again, from its folder alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from titan.device.findings import BINARIES, SOURCES, BadFinding, read
+from titan.device.outcomes import judge
+from titan.device.stress import BAD, again
+from titan.device.watchdog import run_job
+
+
+def replay(
+    folder: Path, times: int, seconds: float, fresh: bool = False, **options: Any
+) -> Iterator[tuple[bool, str]]:
+    """Runs the finding again: for each run whether it was seen again, and a line on it.
+
+    `fresh`: compiled anew, not with the machine code that was kept. Raises BadFinding.
+    """
+    record = read(folder)
+    binaries = folder / BINARIES
+    ready = {} if fresh or not binaries.is_dir() else {"binaries": str(binaries)}
+    try:
+        run = _stress_again if record["of"] == "stress" else _litmus_again
+        yield from run(folder, record, times, seconds, ready, options)
+    except KeyError as error:
+        raise BadFinding(f"{folder}: finding.json lacks {error}") from None
+
+
+def _stress_again(
+    folder: Path, record: Mapping[str, Any], times: int, seconds: float, ready: Any, options: Any
+) -> Iterator[tuple[bool, str]]:
+    case = {key: record[key] for key in ("sizes", "seed", "policy")}
+    backend = str(record["backend"])
+    for run in again(folder / SOURCES, backend, [case] * times, seconds, ready, options):
+        yield run.state in BAD, f"{run.state}; {run.told}" if run.told else run.state
+
+
+def _litmus_again(
+    folder: Path, record: Mapping[str, Any], times: int, seconds: float, ready: Any, options: Any
+) -> Iterator[tuple[bool, str]]:
+    path = folder / SOURCES / str(record["manifest"])
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    batch = record["batches"][0]
+    job = {
+        "kind": "litmus", "manifest": str(path), "seconds": seconds, "only": batch["number"],
+        **{key: record[key] for key in ("seed", "scale", "most")}, **ready,
+    }  # fmt: skip
+    for _ in range(times):
+        total = seen = 0
+        end: Mapping[str, Any] = {}
+        for found in run_job(job, seconds + 120.0, **options):
+            if found["kind"] == "counts":
+                total += sum(found["histogram"])
+                seen += sum(item.count for item in judge(manifest, found["histogram"]).forbidden)
+            elif found["kind"] == "end":
+                end = found
+        told = f"{seen:,} forbidden outcomes in {total:,} instances"
+        if end.get("state") != "done":
+            told += f"; {end.get('state')}: {str(end.get('error', '')).strip()[-200:]}"
+        yield seen > 0, told
