@@ -14,8 +14,8 @@ from titan.disassembly.compile import compile_package, nvcc
 from titan.emit.model import EmissionRefused
 from titan.emit.tensor_memory import allocated, tensor_places
 from titan.emit.write import emit
-from titan.pipeline.blackwell import construct
 from titan.pipeline.build import decoded
+from titan.pipeline.forms import blackwell as construct
 from titan.pipeline.model import Shape
 from titan.resources import root
 from titan.tile.load import parse_tile
