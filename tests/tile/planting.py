@@ -15,7 +15,7 @@ from titan.pipeline.model import Shape
 from titan.schedule.rau import Options, solve
 from titan.sync import program as ir
 from titan.sync.expression import Binary, Constant
-from titan.tile.cost import loop_of
+from titan.tile.loops import loop_of
 from titan.tile.model import TileProgram
 from titan.verify.lowering import sync_program
 

@@ -11,8 +11,9 @@ from titan.loop.load import load_loop
 from titan.loop.model import DATA, ORDER, Loop
 from titan.machine.load import machine
 from titan.resources import root
-from titan.tile.cost import CostError, loop_of, origins, team_shape
+from titan.tile.cost import CostError, team_shape
 from titan.tile.load import load_tile, parse_tile, targets_of
+from titan.tile.loops import loop_of, origins
 from titan.tile.rates import rates
 
 FOLDER = root("protocols") / "tiles"

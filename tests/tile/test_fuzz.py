@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from titan.machine.load import Refused, machine
 from titan.resources import root
 from titan.sync.expression import evaluate, parse_expression
-from titan.tile.cost import CostError, loop_of
+from titan.tile.cost import CostError
 from titan.tile.load import parse_tile
+from titan.tile.loops import loop_of
 from titan.tile.semantics import Conflict, over_arrays, run
 
 FILES = sorted((root("protocols") / "tiles").glob("*.yaml"))

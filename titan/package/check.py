@@ -146,7 +146,8 @@ class _Package:
         """The loop with rings of as many stages as were asked for and have any schedule."""
         from titan.machine.load import machine
         from titan.pipeline.candidates import DEPTH_DEFAULT
-        from titan.tile.cost import CostError, loop_of
+        from titan.tile.cost import CostError
+        from titan.tile.loops import loop_of
 
         for depth in range(tile.depth or DEPTH_DEFAULT, 0, -1):
             try:

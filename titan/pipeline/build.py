@@ -115,7 +115,8 @@ def scheduled(tile: TileProgram, limits: Limits) -> tuple[Loop, Result, int]:
     from titan.loop.bounds import Unschedulable
     from titan.schedule.cache import Cache
     from titan.schedule.run import run
-    from titan.tile.cost import CostError, loop_of
+    from titan.tile.cost import CostError
+    from titan.tile.loops import loop_of
 
     request = Request(solver=limits.solver, budget_seconds=limits.schedule_seconds)
     reason = ""

@@ -1,4 +1,4 @@
-"""The loop that a tile program puts before the schedulers: operations with units and cycles.
+"""Operations of the loop of a tile program, with units and cycles; `loops.py` gives the loop.
 
 A load stands once; every other operation of the body once for each team, `NAME_g`, on the rows of
 that team: a team is a group of the program, on AMD four of its groups (waves, one a SIMD). Cycles
@@ -43,30 +43,6 @@ class Origin:
     operation: str
     group: int | None = None
     operand: str = ""
-
-
-def loop_of(tile: TileProgram, machine: Machine, depth: int) -> Loop:
-    """The loop of a tile program with rings of `depth` stages.
-
-    Raises KeyError for a machine without rates, CostError for what it cannot run.
-    """
-    return _builder(tile, machine, depth).loop()
-
-
-def origins(tile: TileProgram, machine: Machine) -> dict[str, Origin]:
-    """What each operation of `loop_of` is, by its name."""
-    builder = _builder(tile, machine, 1)
-    builder.loop()
-    return builder.origins
-
-
-def _builder(tile: TileProgram, machine: Machine, depth: int) -> Builder:
-    parts = parts_of(tile, rates(machine.name))
-    if parts is None:
-        return Builder(tile, machine, depth)
-    from titan.tile.tensor_cost import AttentionBuilder
-
-    return AttentionBuilder(tile, machine, depth, parts)
 
 
 def parts_of(tile: TileProgram, rates_: Rates) -> Attention | None:
