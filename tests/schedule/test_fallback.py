@@ -12,9 +12,11 @@ from titan.loop.load import load_loop
 from titan.loop.model import Loop
 from titan.resources import root
 from titan.schedule import joint, rau
+from titan.schedule import run as module
 from titan.schedule.check import check
 from titan.schedule.common import common_group
-from titan.schedule.normalise import normalise_loop
+from titan.schedule.model import Outcome
+from titan.schedule.normalise import Normalised, TooSmall, normalise_loop
 from titan.schedule.refine import stretched
 from titan.schedule.run import Request, run
 from titan.schedule.sequence import in_sequence, topological
@@ -84,3 +86,31 @@ def test_one_group_does_everything_without_transfers() -> None:
     (group,) = common_group(dealt).groups
     assert (group.warps, group.registers_per_thread) == (12, 168)
     assert group.warps * 32 * (group.registers_per_thread or 0) <= dealt.machine.registers_total
+
+
+@pytest.mark.parametrize("far", [True, False])
+def test_where_the_interval_is_far_a_rougher_loop_is_searched_too(
+    monkeypatch: pytest.MonkeyPatch, far: bool
+) -> None:
+    """The first search is answered by a plain sequence, of a large interval or of the least."""
+    loop = common_group(library("fa3_backward"))
+    lower = bounds(loop).ii
+    teams = tuple(0 for _ in loop.operations)
+    asked: list[int] = []
+
+    def normalised(given: Loop, total_max: int) -> Normalised:
+        asked.append(total_max)
+        raise TooSmall("not in this test")
+
+    def kept(given: Loop, options: rau.Options) -> Outcome:
+        schedule = in_sequence(given, teams, lower)
+        assert schedule is not None and schedule.ii > lower
+        interval = schedule.ii if far else lower + 1
+        return replace(real_rau(given, options), schedule=replace(schedule, ii=interval))
+
+    real_rau = rau.solve
+    monkeypatch.setattr(module, "normalise_loop", normalised)
+    monkeypatch.setattr(rau, "solve", kept)
+    monkeypatch.setattr(module, "check", lambda loop, schedule: [])
+    run(loop, Request(budget_seconds=0.5))
+    assert asked == ([300, module.ROUGHER_TOTAL] if far else [300])

@@ -10,6 +10,7 @@ above the bound by few cycles, every smaller interval is therefore asked for in 
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field, replace
 
@@ -31,6 +32,8 @@ JOINT_OPERATIONS = 64
 RAU_SECONDS = 2.0
 ANYHOW_SECONDS = 5.0
 ANYHOW_TOTAL = 60
+ROUGHER_TOTAL = 60  # with fewer cycles to choose from, large loops are searched further
+FAR = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +108,19 @@ def run(loop: Loop, request: Request) -> Result:
     proved = any(schedule.ii == lower.ii for _, schedule in candidates)
     if request.solver == "joint" or (request.solver == "auto" and not proved):
         normalised = _joint(loop, request, lower, outcomes, candidates, notes)
+        if request.solver == "auto" and _is_far(candidates, lower):
+            rougher = replace(request, total_max=min(request.total_max, ROUGHER_TOTAL))
+            _joint(loop, rougher, lower, outcomes, candidates, notes)
         if normalised is not None and normalised.normalisation.scale != 1 and candidates:
             left = request.budget_seconds - (time.monotonic() - begin)
             _real_cycles(loop, request, lower, left, outcomes, candidates)
     result = _result(loop, lower, begin, outcomes, candidates, normalised, notes)
     return _with_proofs(result, request, begin) if request.proofs else result
+
+
+def _is_far(candidates: list[tuple[str, Schedule]], lower: Bounds) -> bool:
+    """Whether the best interval is so long that a rougher search is worth as much time again."""
+    return min((one.ii for _, one in candidates), default=math.inf) > FAR * lower.ii
 
 
 def _with_proofs(result: Result, request: Request, begin: float) -> Result:
