@@ -10,6 +10,7 @@ import json
 import shutil
 import struct
 import sys
+import types
 
 import pytest
 
@@ -355,3 +356,19 @@ def test_many_tests_in_one_process(device, tmp_path):
     assert [record["kind"] for record in found] == ["begin", "over"]
     assert found[-1]["stop"]
     assert "CUDA_ERROR_INVALID_VALUE" in found[-1]["error"]
+
+
+def test_only_a_forward_pass_stands_next_to_the_frameworks_attention():
+    folder = root("protocols") / "tiles"
+    sizes = {"heads": 1, "queries": 8, "keys": 8}
+    made = types.SimpleNamespace(to=lambda dtype: "tensor")
+    attention = types.SimpleNamespace(scaled_dot_product_attention=None)
+    torch = types.SimpleNamespace(
+        bfloat16="bf16", float16="f16", float32="f32", randn=lambda *shape, device: made,
+        nn=types.SimpleNamespace(functional=attention),
+    )  # fmt: skip
+    forward = load_tile(folder / "attention_forward_training.yaml")
+    assert peers._peer(torch, forward, sizes)[0] == "PyTorch attention"
+    for name in ("dq", "dkv"):
+        with pytest.raises(peers.NoPeer, match="backward pass"):
+            peers._peer(torch, load_tile(folder / f"attention_backward_{name}.yaml"), sizes)

@@ -98,6 +98,8 @@ def _peer(torch: Any, tile: Any, sizes: Mapping[str, int]) -> tuple[str, Callabl
             a, b = random(sizes["M"], sizes["K"]), random(sizes["N"], sizes["K"])
             return "cuBLAS through PyTorch", lambda: torch.matmul(a, b.T)
         case "attention" if {"heads", "queries", "keys"} <= set(sizes):
+            if sum(operation.kind == "mma" for operation in tile.body) != 2:
+                raise NoPeer("no library call makes this part of the backward pass alone")
             head = dict(tile.sizes).get("head", 128)
             heads, queries, keys = (sizes[n] for n in ("heads", "queries", "keys"))
             q = random(1, heads, queries, head)

@@ -17,7 +17,11 @@ FAMILIES: dict[str, list[dict[str, int]]] = {
         {"heads": 64, "queries": 4096, "keys": 4096},
         {"heads": 256, "queries": 1024, "keys": 1024},
     ],
-    "memory": [{"M": 8192, "N": 8192}, {"M": 65536, "N": 1024}],
+    "memory": [
+        {"M": 8192, "N": 8192},
+        {"M": 65536, "N": 1024},
+        {"heads": 16, "queries": 16384},
+    ],
 }
 
 
