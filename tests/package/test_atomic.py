@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from titan.package.atomic import CannotWrite, write_folder
+from titan.cli.main import run
+from titan.package.atomic import CannotWrite, refuse_unwritable, write_folder
+from titan.resources import root
 
 CHILD = """
 import sys, json
@@ -99,3 +101,16 @@ def test_a_folder_that_cannot_be_written_to_is_told(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(CannotWrite):
         write_folder(tmp_path / "file" / "package", {"a": b"1"}, may_replace=lambda path: True)
+
+
+def test_a_place_that_cannot_be_written_is_told_before_the_work(tmp_path, capsys):
+    refuse_unwritable(tmp_path / "new" / "deep")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CannotWrite, match="is no folder"):
+        refuse_unwritable(tmp_path / "file" / "out")
+    assert (
+        run(["build", str(root("protocols") / "tiles" / "gemm.yaml"), "-o", str(tmp_path / "file")])
+        == 2
+    )
+    assert "is no folder" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]

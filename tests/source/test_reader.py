@@ -110,3 +110,19 @@ def test_the_number_of_errors_is_bounded():
         reader.integer(field("x"))
     assert len(reader.errors) == ERRORS_MAX
     assert reader.suppressed == 7
+
+
+def test_a_file_of_another_level_is_one_fault():
+    texts = {"tile": "tile: g\nloop: {k: 4}", "kernel": "kernel: g", "loop": "loop: g"}
+    for level, text in texts.items():
+        for wanted in texts:
+            reader = Reader()
+            assert reader.is_other(tree(text), wanted) == (level != wanted)
+            assert len(reader.errors) == (level != wanted)
+    reader = Reader()
+    assert reader.is_other(tree("{titan: 1, kernel: g}"), "tile")
+    (fault,) = reader.errors
+    assert fault.headline == "this is a kernel, not a tile program"
+    assert fault.helps == ("`titan verify` takes it",)
+    assert not reader.is_other(tree("{titan: 1}"), "tile")
+    assert not reader.is_other(tree("[1, 2]"), "tile")

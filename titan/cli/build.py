@@ -93,8 +93,13 @@ def build(
     A package is written only when its pipeline is verified; where a step refuses, the next of a
     fixed list of shapes is tried, and what was not taken is told.
     """
+    from titan.package.atomic import CannotWrite, refuse_unwritable
     from titan.pipeline.build import Limits
 
+    try:
+        refuse_unwritable(output)
+    except CannotWrite as error:
+        raise click.BadParameter(str(error), param_hint="--output") from None
     limits = Limits(schedule_budget, budget, require == "any", None if no_cache else cache, solver)
     told: list[dict[str, Any]] = []
     codes: list[int] = []

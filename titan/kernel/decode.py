@@ -73,6 +73,8 @@ def decode(
     reader = Reader(errors)
     if root is None:
         return None, _told(reader)
+    if reader.is_other(root, "kernel"):
+        return None, _told(reader)
     top = reader.mapping(root, required=_REQUIRED, optional=_OPTIONAL, what="the kernel")
     if top is None or not _version(reader, top):
         return None, _told(reader)

@@ -107,6 +107,8 @@ class _Decoder:
 
     def loop(self, root: Node) -> Loop | None:
         reader = self.reader
+        if reader.is_other(root, "loop"):
+            return None
         top = reader.mapping(
             root, required=("titan", "loop", "operations"), optional=TOP, what="a loop"
         )

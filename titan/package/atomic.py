@@ -43,6 +43,16 @@ def write_folder(
         raise CannotWrite(f"{folder}: {(error.strerror or str(error)).lower()}") from None
 
 
+def refuse_unwritable(folder: str | Path) -> None:
+    """What can be told beforehand, so that nobody works for nothing. Raises CannotWrite."""
+    place = Path(os.path.abspath(folder))
+    there = next(above for above in (place, *place.parents) if os.path.lexists(above))
+    if not there.is_dir():
+        raise CannotWrite(f"{folder}: {there} is no folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise CannotWrite(f"{folder}: permission denied")
+
+
 @contextlib.contextmanager
 def _new_folder(place: Path) -> Iterator[Path]:
     """A new folder beside `place`, locked while it is ours and removed at the end if it is there.

@@ -26,6 +26,12 @@ STRING_LENGTH_MAX = 1000
 IDENTIFIER_LENGTH_MAX = 64
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
+LEVELS = {  # by the key that names a file: what it is, and who takes it
+    "tile": ("a tile program", "build"),
+    "kernel": ("a kernel", "verify"),
+    "loop": ("a loop", "schedule"),
+}
+
 T = TypeVar("T")
 
 
@@ -136,6 +142,19 @@ class Reader:
             headline = f"{what} lacks the {noun} {listed(missing)}"
             self.error("TTN007", headline, self._head(node))
         return Fields(node, values)
+
+    def is_other(self, node: Node, wanted: str) -> bool:
+        """Whether a file is of another level than `wanted`, a key of LEVELS; that is told."""
+        if not isinstance(node, Mapping):
+            return False
+        found = next((level for level in LEVELS if level in node.names), wanted)
+        # A tile program has a key `loop`, too.
+        if found == wanted or (wanted in node.names and (wanted, found) != ("loop", "tile")):
+            return False
+        what, command = LEVELS[found]
+        headline = f"this is {what}, not {LEVELS[wanted][0]}"
+        self.error("TTN006", headline, node.key_span(found), helps=(f"`titan {command}` takes it",))
+        return True
 
     def names(self, node: Node, what: str = "this") -> Fields | None:
         """A mapping from identifiers that the user chose.

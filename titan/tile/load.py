@@ -131,6 +131,8 @@ class _Decoder:
 
     def program(self, root: Node) -> TileProgram | None:
         reader = self.reader
+        if reader.is_other(root, "tile"):
+            return None
         top = reader.mapping(root, required=REQUIRED, optional=OPTIONAL, what="a tile program")
         if top is None or not self.version(top):
             return None
