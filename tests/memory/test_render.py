@@ -50,6 +50,8 @@ SAMPLE = (
     "cluster/red-async+two",
     "cluster/bulk-reduce-remote+minimal",
     "cluster/restricted-fence+minimal",
+    "tensormap/cp-fenceproxy+minimal",
+    "tensormap/cp-fenceproxy+source",
 )
 NVCC = shutil.which("nvcc")
 needs_nvcc = pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
@@ -101,7 +103,7 @@ def check_instructions(test: LitmusTest, found: list[tuple[int, int, str]]) -> N
         assert [index for index, _ in mine] == list(range(len(thread.instructions)))
         maps = tensor_maps(test)
         for (_, ptx), step in zip(mine, thread.instructions, strict=True):
-            if special(step, ptx, maps):
+            if special(test, step, ptx, maps):
                 continue
             head, _, operands = format_instruction(step).partition(" ")
             words = re.split(r"[. ,;]+", ptx.replace("mbarrier::complete_tx::bytes", "mbarrier"))
@@ -116,7 +118,7 @@ def check_instructions(test: LitmusTest, found: list[tuple[int, int, str]]) -> N
                 assert f"], {step.parity};" in ptx
 
 
-def special(step: ast.Instruction, ptx: str, maps: dict[str, list[int]]) -> bool:
+def special(test: LitmusTest, step: ast.Instruction, ptx: str, maps: dict[str, list[int]]) -> bool:
     """Instructions that PTX spells in another way than the test; whether this is one."""
     match step:
         case ast.Label():
@@ -125,8 +127,15 @@ def special(step: ast.Instruction, ptx: str, maps: dict[str, list[int]]) -> bool
             assert re.search(r"bra [LN]\d+;$", ptx)
             assert (relation is None) == ("setp" not in ptx)
         case ast.Store(location, value) if location in maps:
-            assert ptx.startswith("tensormap.replace.tile.global_address.global.b1024.b64 ")
+            space = "global" if test.location(location).home is None else "shared::cta"
+            assert ptx.startswith(f"tensormap.replace.tile.global_address.{space}.b1024.b64 ")
             assert value in maps[location]
+        case ast.DescriptorCopy(scope=scope):
+            assert re.fullmatch(
+                r"tensormap\.cp_fenceproxy\.global\.shared::cta\.tensormap::generic\.release"
+                rf"\.{scope}\.sync\.aligned \[%\w+\], \[%\w+\], 128;",
+                ptx,
+            )
         case ast.Load(proxy=ast.Proxy.TEXTURE):
             assert "tex.1d.v4.s32.s32" in ptx
         case ast.Load(proxy=ast.Proxy.CONSTANT):
@@ -144,7 +153,7 @@ def special(step: ast.Instruction, ptx: str, maps: dict[str, list[int]]) -> bool
 def test_most_of_what_a_launch_can_do_is_rendered() -> None:
     kinds = Counter(r.kind for r in suite().values() if isinstance(r, NotRenderable))
     assert len(suite()) >= 452
-    assert len(rendered()) >= 344
+    assert len(rendered()) >= 348
     assert set(kinds) == {
         "surface proxy",
         "texture proxy",
@@ -154,7 +163,6 @@ def test_most_of_what_a_launch_can_do_is_rendered() -> None:
         "barrier",
         "views",
         "tcgen05",
-        "tensor map",
         "no such form",
     }
 
@@ -186,6 +194,7 @@ HARNESS = {
     "fence.proxy.tensormap::generic.acquire.gpu",
     "fence.proxy.tensormap::generic.release.gpu",
     "tensormap.replace.tile.global_address.global.b1024.b64",
+    "tensormap.replace.tile.global_address.shared::cta.b1024.b64",
     "sust.b.1d.b32.trap",
     "wgmma.commit_group.sync.aligned",
     "wgmma.wait_group.sync.aligned",
@@ -594,3 +603,64 @@ def test_what_the_host_has_to_set_up_is_listed() -> None:
     assert steps("ptx/Proxy-SingleThread-rf-genW-surR") == surface
     aliased = steps("ptx/Proxy-MP-Alias+diffProxy-noFence1")
     assert aliased == [surface[0], "map again", surface[1]]
+
+
+DRAFT = (
+    "PTX t\n{{\nshared s = 1 @ cta 0,gpu 0;\nm = 0;\n}}\n P0@cta 0,gpu 0 ;\n"
+    " tensormap.cp_fenceproxy.tensormap::generic.release.gpu {pair} ;\n{rows}exists ({asked})"
+)
+
+
+def test_a_descriptor_copy_is_one_of_a_whole_warp_that_did_not_give_up() -> None:
+    for path, rendering in rendered().items():
+        source = rendering.source
+        lines = [line.strip() for line in source.split("\n")]
+        for number, line in enumerate(lines):
+            if "cp_fenceproxy" in line:
+                assert lines[number - 1] == lines[number + 1] == "whole_warp();", path
+                assert "leading_warp && __shfl_sync(0xFFFFFFFFu, live, 0)" in lines[number - 2]
+                options = rendering.manifest["options"]
+                assert options["TITAN_LANES"]["max"] == 1 and options["TITAN_TOGETHER"]["max"] == 0
+
+
+def test_a_draft_points_at_its_own_tile_before_the_test_begins() -> None:
+    rendering = render(parse(DRAFT.format(pair="m, s", rows=" st.weak s, 2 ;\n", asked="m=1")))
+    before, after = rendering.source.split("whole_cluster();", 1)
+    assert before.count("tensormap.replace.tile.global_address.shared::cta") == 1
+    assert after.count("tensormap.replace.tile.global_address.shared::cta") == 1
+    assert len(rendering.manifest["setup"]) == 2
+
+
+def test_the_final_value_of_a_map_is_found_by_its_bytes() -> None:
+    path = SUITE / "tensormap" / "cp-fenceproxy+source.litmus"
+    rendering = rendered()[path]
+    found = re.findall(
+        r"if \(same\(mine0 \+ (\d+), mine0 \+ (\d+)\)\) seen\[1\] = \(int\)(\d)ll;",
+        rendering.source,
+    )
+    made = dict(re.findall(r"point\(mine0 \+ (\d+), .*, mine0 \+ (\d+)\);", rendering.source))
+    tiles = dict(re.findall(r"case (\d+): value = \(int\)(\d)ll; break;", rendering.source))
+    places = {p["name"]: p for p in rendering.manifest["locations"]}
+    assert {value for _, _, value in found} == {"0", "1", "2"}
+    for seen, image, value in found:
+        assert int(seen) == places["m"]["offset_bytes"]
+        assert tiles[str(int(made[image]) // 128)] == value
+        assert f"case {int(image) // 128}:\n" in rendering.source
+    (word,) = rendering.manifest["outcomes"]["words"][1:]
+    other = re.search(r"    seen\[1\] = (\d+);", rendering.source)
+    assert other is not None and int(other[1]) not in word["values"]
+
+
+@pytest.mark.parametrize(
+    ("pair", "rows", "asked", "kind"),
+    [
+        ("s, m", "", "m=1", "reach"),
+        ("m, m", "", "m=1", "reach"),
+        ("m, s", " ld.weak r0, s ;\n", "P0:r0=1", "tensor map"),
+        ("m, s", " ld.weak r0, m ;\n", "P0:r0=1", "tensor map"),
+        ("m, s", " atom.relaxed.gpu.add r0, s, 1 ;\n", "m=1", "tensor map"),
+        ("m, s", "", "s=1", "not observable"),
+    ],
+)
+def test_a_draft_is_only_edited_and_copied(pair: str, rows: str, asked: str, kind: str) -> None:
+    assert refusal(DRAFT.format(pair=pair, rows=rows, asked=asked)).kind == kind

@@ -7,6 +7,8 @@ with a generic address of its own sees it through another view.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from titan.memory import ast
 from titan.memory.ast import LitmusTest, Location, Placement, Proxy, Space
 from titan.memory.condition import observed_terms
@@ -40,6 +42,7 @@ class Allocation:
         for index, location in enumerate(test.locations):
             if location.alias_of is None or location.name in self._used:
                 self.cells[location.name] = self._cell(index, location)
+        self._images()
         taken = [(cell.cta, cell.offset) for cell in self.cells.values() if cell.shared]
         if len(set(taken)) != len(taken):
             raise NotRenderable("multicast", "a multicast writes one cta twice", test.span)
@@ -87,7 +90,8 @@ class Allocation:
             self._shared_offsets[key] = self.shared_end
             self.shared_end += max(self._sizes[name] for name in [*members, location.name])
         offset = self._shared_offsets[key]
-        return Cell(index, location, offset, self._sizes[location.name], cta, Region.SHARED)
+        size, tiles = self._sizes[location.name], self._tiles(location)
+        return Cell(index, location, offset, size, cta, Region.SHARED, tiles=tiles)
 
     def _region(self, location: Location) -> Region:
         memory = self.test.memory(location.name)
@@ -126,7 +130,8 @@ class Allocation:
         values = self._maps.get(location.name)
         if values is None:
             return ()
-        if location.alias_of is not None or location.is_mbarrier:
+        names = [n for n in self._used if self.test.memory(n) == self.test.memory(location.name)]
+        if names != [location.name] or location.is_mbarrier:
             raise NotRenderable("tensor map", "a tensor map is plain memory", location.span)
         found = []
         for value in values:
@@ -134,10 +139,35 @@ class Allocation:
             self.global_end += SLOT_BYTES
         return tuple(found)
 
+    def _images(self) -> None:
+        """Room for descriptors of each value that an observed map can come to have."""
+        numbers = {
+            name: number
+            for number, name in enumerate(n for n, cell in self.cells.items() if cell.is_map)
+        }
+        steps = [step for thread in self.test.threads for step in thread.instructions]
+        for name in sorted(numbers, key=numbers.__getitem__):
+            if name not in observed_locations(self.test) or self.cells[name].shared:
+                continue
+            copies = (s for s in steps if isinstance(s, ast.DescriptorCopy))
+            origins = dict.fromkeys([name, *(s.source for s in copies if s.destination == name)])
+            images = []
+            for origin in origins:
+                for value, tile in self.cells[origin].tiles:
+                    images.append((value, self.global_end, numbers[origin], tile))
+                    self.global_end += SLOT_BYTES
+            self.cells[name] = replace(self.cells[name], images=tuple(images))
+
 
 def used_locations(test: LitmusTest) -> set[str]:
     """Names in instructions, the condition and the filter."""
     names = {name for thread in test.threads for s in thread.instructions for name in named(s)}
+    return names | observed_locations(test)
+
+
+def observed_locations(test: LitmusTest) -> set[str]:
+    """Names of locations in the condition and the filter."""
+    names: set[str] = set()
     for condition in (test.condition, test.filter):
         if condition is not None:
             terms = observed_terms(condition)
@@ -170,6 +200,14 @@ def tensor_maps(test: LitmusTest) -> dict[str, list[int]]:
             maps.setdefault(step.tensormap, [])
         if isinstance(step, ast.ProxyFence) and step.location is not None:
             maps.setdefault(step.location, [])
+        if isinstance(step, ast.DescriptorCopy):
+            maps.setdefault(step.destination, [])
+            maps.setdefault(step.source, [])
+    for step in steps:
+        if not _of_maps(step) and not maps.keys().isdisjoint(named(step)):
+            raise NotRenderable(
+                "tensor map", "a tensor map is edited, copied, fenced, or used by a copy", step.span
+            )
     for name, values in maps.items():
         values.append(test.location(name).initial)
         for step in steps:
@@ -180,6 +218,14 @@ def tensor_maps(test: LitmusTest) -> dict[str, list[int]]:
                     )
                 values.append(step.value)
     return {name: list(dict.fromkeys(values)) for name, values in maps.items()}
+
+
+def _of_maps(step: ast.Instruction) -> bool:
+    """Whether the instruction may name tensor maps; what is wrong with it is said elsewhere."""
+    kinds = ast.Load | ast.Store | ast.ProxyFence | ast.DescriptorCopy
+    return isinstance(step, kinds) or (
+        isinstance(step, ast.BulkCopy) and step.tensormap is not None
+    )
 
 
 def _tiled(test: LitmusTest) -> set[str]:

@@ -101,9 +101,7 @@ class Writer:
             case ast.Fence():
                 return Assembly(f"{format_instruction(step)};")
             case ast.DescriptorCopy():
-                raise NotRenderable(
-                    "tensor map", "a descriptor in shared memory is not rendered", step.span
-                )
+                return self._copy_map(step)
             case ast.MbarrierInitFence():
                 return Assembly("fence.mbarrier_init.release.cluster;")
             case ast.AliasFence():
@@ -213,10 +211,25 @@ class Writer:
         self.addresses[variable] = (
             f"address_t {variable} = (address_t)(mine0 + {tiles[step.value]})"
         )
+        address = self.own(step.location, step) if cell.shared else ("l", self.generic(cell))
+        space = "shared::cta" if cell.shared else "global"
         return Assembly(
-            "tensormap.replace.tile.global_address.global.b1024.b64 [%0], %1;",
+            f"tensormap.replace.tile.global_address.{space}.b1024.b64 [%0], %1;",
             (),
-            (("l", self.generic(cell)), ("l", variable)),
+            (address, ("l", variable)),
+        )
+
+    def _copy_map(self, step: ast.DescriptorCopy) -> Assembly:
+        """From the draft in shared memory to global memory; all lanes of a warp execute it."""
+        target = self.layout.cells[step.destination]
+        if target.shared:
+            raise NotRenderable("reach", "a tensor map is copied to global memory", step.span)
+        source = self.own(step.source, step)
+        return Assembly(
+            "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release"
+            f".{step.scope}.sync.aligned [%0], [%1], 128;",
+            (),
+            (("l", self.generic(target)), source),
         )
 
     def _atomic(self, step: ast.Atomic) -> Assembly:

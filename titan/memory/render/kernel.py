@@ -8,6 +8,7 @@ instances, `titan_litmus_collect` counts their outcomes. Nothing is launched her
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from titan.memory import ast
@@ -23,7 +24,15 @@ from titan.memory.render.instructions import Assembly, Constraint, Writer, point
 from titan.memory.render.layout import lay_out
 from titan.memory.render.manifest import CONSTANT_INSTANCES, TARGET, Options, describe, parameters
 from titan.memory.render.outcomes import Outcomes, Verdict, outcomes_of
-from titan.memory.render.places import SHARED_BYTES_MAX, Cell, Layout, Region, Seat
+from titan.memory.render.places import (
+    SHARED_BYTES_MAX,
+    WARP_THREADS,
+    WARPGROUP_WARPS,
+    Cell,
+    Layout,
+    Region,
+    Seat,
+)
 from titan.memory.render.refusal import NotRenderable
 from titan.memory.render.rendering import Rendering
 from titan.resources import template
@@ -35,7 +44,10 @@ WARPS_MAX = 32
 
 @dataclass(slots=True)
 class Segment:
-    """Statements of one kind: by the lane, by its `warp`, by `all` warps of a thread, a `block`."""
+    """Statements of one kind: by the lane, by its `warp`, by `all` warps of a thread, a `block`.
+
+    A `copy` is one that all lanes of its warp execute together as long as the thread goes on.
+    """
 
     kind: str
     statements: list[dict[str, Any]] = field(default_factory=list)
@@ -51,8 +63,8 @@ def render(test: LitmusTest, verdict: Verdict | None = None) -> Rendering:
     seats = [_seat(test, layout, seat, outcomes) for seat in layout.seats]
     limits = _limits(layout, seats)
     finals = {t: s for t, s in outcomes.slots.items() if isinstance(t, FinalMemory)}
-    if any(layout.cells[term.location].is_map for term in finals):
-        raise NotRenderable("not observable", "a tensor map's value is opaque", test.span)
+    if any(layout.cells[t.location].is_map and layout.cells[t.location].shared for t in finals):
+        raise NotRenderable("not observable", "a map in shared memory is opaque", test.span)
     context = {
         "layout": layout,
         "outcomes": outcomes,
@@ -66,7 +78,7 @@ def render(test: LitmusTest, verdict: Verdict | None = None) -> Rendering:
         "seats": seats,
         "cells": [_cell(cell) for cell in layout.cells.values()],
         "maps": [
-            {"offset": cell.offset, "tiles": cell.tiles}
+            {"cta": cell.cta, "offset": cell.offset, "tiles": cell.tiles, "images": cell.images}
             for cell in layout.cells.values()
             if cell.is_map
         ],
@@ -76,7 +88,13 @@ def render(test: LitmusTest, verdict: Verdict | None = None) -> Rendering:
             if cell.region in (Region.ARRAY, Region.CONSTANT) and cell.location.alias_of is None
         ],
         "finals": [
-            {"slot": slot, **_cell(layout.cells[term.location])} for term, slot in finals.items()
+            {
+                "slot": slot,
+                "images": layout.cells[term.location].images,
+                "other": _other(outcomes.domains[term]),
+                **_cell(layout.cells[term.location]),
+            }
+            for term, slot in finals.items()
         ],
         "digits": [
             {"slot": slot, "values": outcomes.domains[term]}
@@ -96,6 +114,11 @@ def _fill(context: dict[str, Any]) -> str:
     return str(template(TARGET, TEMPLATE).render(context))
 
 
+def _other(domain: tuple[int, ...]) -> int:
+    """A value without a digit."""
+    return next(value for value in count() if value not in domain)
+
+
 def _known(test: LitmusTest) -> None:
     """Matrix operands must fit their type."""
     steps = [step for thread in test.threads for step in thread.instructions]
@@ -109,12 +132,16 @@ def _known(test: LitmusTest) -> None:
 def _limits(layout: Layout, seats: list[dict[str, Any]]) -> Options:
     """How densely instances may be packed so that each still does what the test says."""
     kinds = {segment.kind for seat in seats for segment in seat["segments"]}
-    groups = max(1, WARPS_MAX // (layout.cta_threads // 32))
+    warps = layout.cta_threads // WARP_THREADS
+    groups = max(1, WARPS_MAX // warps)
     fit = max(1, SHARED_BYTES_MAX // max(layout.shared_bytes, 16))
     if "warp" in kinds:
         groups = 1  # one set of named barriers a CTA
     lanes = min(LANES_MAX, fit)
     if any(seat.warps > 1 for seat in layout.seats):
+        lanes = 1
+        groups = groups if warps % WARPGROUP_WARPS == 0 else 1  # a warpgroup starts at its multiple
+    if "copy" in kinds:
         lanes = 1
     per_cta = [sum(s.cta == cta for s in layout.seats) for cta in range(layout.ctas)]
     alone = kinds <= {"lane", "block"} and layout.cta_threads == 32 * max(per_cta)
@@ -123,7 +150,7 @@ def _limits(layout: Layout, seats: list[dict[str, Any]]) -> Options:
             "TITAN_LANES": lanes,
             "TITAN_GROUPS": min(groups, fit),
             "TITAN_TOGETHER": int(alone and max(per_cta) > 1),
-            "TITAN_STRESS_WARPS": WARPS_MAX - layout.cta_threads // 32,
+            "TITAN_STRESS_WARPS": WARPS_MAX - warps,
         },
         max(per_cta),
     )
@@ -196,6 +223,8 @@ def _who(step: ast.Instruction) -> str:
             return "all"
         case ast.CommitGroup(kind) | ast.WaitGroup(kind) if kind is ast.GroupKind.WGMMA:
             return "all"
+        case ast.DescriptorCopy():
+            return "copy"
     return "lane"
 
 

@@ -3,7 +3,8 @@
 Global locations lie in one of three regions: `memory`, which the host allocates; `array`, the
 memory behind a surface; `constant`, the memory behind a `__constant__` variable. A virtual alias is
 the same offset in another view, which the host maps to the same memory. A location that tensor
-copies use as their descriptor holds a tensor map; its values are tiles that the map points at.
+copies use as their descriptor holds a tensor map; its values are tiles that the map points at. One
+in shared memory is a draft that a descriptor copy brings to global memory.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Cell:
     """Where a location lies: `offset` in its region's part of the instance, seen through `view`.
 
     In the array region the offset counts texels of the instance. `tiles` says for a tensor map
-    where the tile of each value lies in global memory.
+    where the tile of each value lies in global memory, and `images` for one whose final value is
+    asked for where a descriptor of each value lies to compare it with: value, offset, the number of
+    the encoded map it is made of, offset of its tile.
     """
 
     index: int
@@ -48,6 +51,7 @@ class Cell:
     region: Region = Region.MEMORY
     view: int = 0
     tiles: tuple[tuple[int, int], ...] = ()
+    images: tuple[tuple[int, int, int, int], ...] = ()
 
     @property
     def shared(self) -> bool:
