@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from titan.memory import ast
 from titan.memory.ast import Direction, GroupKind, Proxy, Register, Scope, Semantics, Space
 from titan.memory.printing import format_instruction
+from titan.memory.render import tensors
 from titan.memory.render.places import (
     TENSOR_TILE_BYTES,
     WARP_THREADS,
@@ -282,8 +283,10 @@ class Writer:
     def _matrix(self, step: ast.Instruction) -> Assembly:
         if isinstance(step, ast.NoEffect) and step.spelling.startswith("wgmma.fence"):
             return Assembly("wgmma.fence.sync.aligned;", self._accumulators())
-        if not isinstance(step, ast.MatrixRead) or step.tensor_memory:
-            raise NotRenderable("tcgen05", "tcgen05 instructions do not exist on sm_90a", step.span)
+        if tensors.is_tensor(step):
+            return self._tensor_memory(step)
+        if not isinstance(step, ast.MatrixRead):
+            raise NotRenderable("no such form", "ptx has no such instruction", step.span)
         self.own(step.location, step)
         name = self.register(step.destination)
         self.accumulators.add(name)
@@ -295,6 +298,31 @@ class Writer:
             tuple(("+r", part) for part in _parts(name)),
             (("r", "selector"), ("r", "0"), ("l", f"tile(s{cell.index})")),
         )
+
+    def _tensor_memory(self, step: ast.Instruction) -> Assembly:
+        """One thread issues it; the result stays in tensor memory until the end."""
+        match step:
+            case ast.NoEffect(spelling) if spelling in tensors.FENCES:
+                return Assembly(f"{spelling};")
+            case ast.TensorCommit(location):
+                address = self.own(location, step)
+                head = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64"
+                return Assembly(f"{head} [%0];", (), (address,))
+            case ast.MatrixRead(destination, location):
+                self.own(location, step)
+                number = tensors.numbers(self.layout.seats)[self.seat.index, destination]
+                return Assembly(
+                    "{ .reg .pred p; setp.ne.s32 p, 0, 0; "
+                    "tcgen05.mma.cta_group::1.kind::i8 [%0], %1, %2, %3, p; }",
+                    (),
+                    (
+                        ("r", f"results + {number * tensors.COLUMNS}u"),
+                        ("l", "selector_matrix"),
+                        ("l", f"matrix(s{self.layout.cells[location].index}, 8u, 8u)"),
+                        ("r", f"{tensors.INSTRUCTION}u"),
+                    ),
+                )
+        raise NotRenderable("no such form", "ptx has no such fence of tcgen05", step.span)
 
     def _accumulators(self) -> tuple[Constraint, ...]:
         """All results of the matrix unit, so that the compiler keeps them where they are."""

@@ -1,4 +1,4 @@
-"""Puts a rendered litmus test together: CUDA source for sm_90a and a manifest to launch it by.
+"""Puts a rendered litmus test together: CUDA source and a manifest to launch it by.
 
 The structure is decided here; the template only writes it down. Kernels, launched in order on one
 stream: `titan_litmus_prepare` sets memory to the initial values, `titan_litmus_run` runs the
@@ -13,6 +13,7 @@ from typing import Any
 
 from titan.memory import ast
 from titan.memory.ast import FinalMemory, FinalRegister, LitmusTest
+from titan.memory.render import tensors
 from titan.memory.render.barriers import (
     check_barriers,
     cluster_phases,
@@ -22,7 +23,14 @@ from titan.memory.render.barriers import (
 from titan.memory.render.blocks import has_jumps, write_block
 from titan.memory.render.instructions import Assembly, Constraint, Writer, pointer
 from titan.memory.render.layout import lay_out
-from titan.memory.render.manifest import CONSTANT_INSTANCES, TARGET, Options, describe, parameters
+from titan.memory.render.manifest import (
+    CONSTANT_INSTANCES,
+    TARGET,
+    Options,
+    describe,
+    parameters,
+    target_of,
+)
 from titan.memory.render.outcomes import Outcomes, Verdict, outcomes_of
 from titan.memory.render.places import (
     SHARED_BYTES_MAX,
@@ -57,8 +65,10 @@ def render(test: LitmusTest, verdict: Verdict | None = None) -> Rendering:
     """Source and manifest; raises `NotRenderable` with the reason."""
     outcomes = outcomes_of(test, verdict)
     _known(test)
+    tensors.check(test)
     test = with_numbers(test)
     layout = lay_out(test)
+    tensors.check_launch(test, layout)
     check_barriers(test, layout)
     seats = [_seat(test, layout, seat, outcomes) for seat in layout.seats]
     limits = _limits(layout, seats)
@@ -69,7 +79,9 @@ def render(test: LitmusTest, verdict: Verdict | None = None) -> Rendering:
         "layout": layout,
         "outcomes": outcomes,
         "shared_stride": max(layout.shared_bytes, 16),
-        "shared_max": SHARED_BYTES_MAX,
+        "shared_max": _shared_max(layout),
+        "target": target_of(test),
+        "tensor": _tensor(layout, outcomes),
         "constant_instances": CONSTANT_INSTANCES // max(1, layout.constant_bytes),
         "memory_views": layout.views[Region.MEMORY],
         "limits": limits.limits,
@@ -114,6 +126,29 @@ def _fill(context: dict[str, Any]) -> str:
     return str(template(TARGET, TEMPLATE).render(context))
 
 
+def _shared_max(layout: Layout) -> int:
+    tensor = any(tensors.uses_tensors(seat.thread) for seat in layout.seats)
+    return SHARED_BYTES_MAX - (tensors.RESERVED_BYTES if tensor else 0)
+
+
+def _tensor(layout: Layout, outcomes: Outcomes) -> dict[str, Any] | None:
+    """What the template knows of tensor memory; None for a test without tcgen05."""
+    if not any(tensors.uses_tensors(seat.thread) for seat in layout.seats):
+        return None
+    return {
+        "columns": tensors.COLUMNS * _results(layout),
+        "columns_max": tensors.COLUMNS_MAX,
+        "result_columns": tensors.COLUMNS,
+        "selector_bytes": tensors.SELECTOR_BYTES,
+        "results": tensors.results(layout.seats, outcomes.slots),
+    }
+
+
+def _results(layout: Layout) -> int:
+    """Results that the tensor memory of one instance's CTA has to hold, one at least."""
+    return 1 + max(tensors.numbers(layout.seats).values(), default=0)
+
+
 def _other(domain: tuple[int, ...]) -> int:
     """A value without a digit."""
     return next(value for value in count() if value not in domain)
@@ -134,7 +169,7 @@ def _limits(layout: Layout, seats: list[dict[str, Any]]) -> Options:
     kinds = {segment.kind for seat in seats for segment in seat["segments"]}
     warps = layout.cta_threads // WARP_THREADS
     groups = max(1, WARPS_MAX // warps)
-    fit = max(1, SHARED_BYTES_MAX // max(layout.shared_bytes, 16))
+    fit = max(1, _shared_max(layout) // max(layout.shared_bytes, 16))
     if "warp" in kinds:
         groups = 1  # one set of named barriers a CTA
     lanes = min(LANES_MAX, fit)
@@ -143,8 +178,12 @@ def _limits(layout: Layout, seats: list[dict[str, Any]]) -> Options:
         groups = groups if warps % WARPGROUP_WARPS == 0 else 1  # a warpgroup starts at its multiple
     if "copy" in kinds:
         lanes = 1
+    tensor = any(tensors.uses_tensors(seat.thread) for seat in layout.seats)
+    if tensor:  # one thread issues
+        lanes = 1
+        groups = min(groups, tensors.COLUMNS_MAX // (tensors.COLUMNS * _results(layout)))
     per_cta = [sum(s.cta == cta for s in layout.seats) for cta in range(layout.ctas)]
-    alone = kinds <= {"lane", "block"} and layout.cta_threads == 32 * max(per_cta)
+    alone = not tensor and kinds <= {"lane", "block"} and layout.cta_threads == 32 * max(per_cta)
     return Options(
         {
             "TITAN_LANES": lanes,
@@ -158,11 +197,14 @@ def _limits(layout: Layout, seats: list[dict[str, Any]]) -> Options:
 
 def _seat(test: LitmusTest, layout: Layout, seat: Seat, outcomes: Outcomes) -> dict[str, Any]:
     writer = Writer(layout, seat)
+    results = tensors.registers(seat.thread)
     segments = _block(writer) if has_jumps(seat.thread) else _segments(test, writer)
     stored = [
         {"slot": slot, "register": writer.register(term.register)}
         for term, slot in outcomes.slots.items()
-        if isinstance(term, FinalRegister) and term.thread == seat.thread.name
+        if isinstance(term, FinalRegister)
+        and term.thread == seat.thread.name
+        and term.register not in results
     ]
     initial = dict(seat.thread.registers)
     registers = [
@@ -185,6 +227,8 @@ def _seat(test: LitmusTest, layout: Layout, seat: Seat, outcomes: Outcomes) -> d
         "stored": stored,
         "drain": _drain(seat),
         "drain_all": drain_all,
+        "number": seat.index,
+        "multiplies": bool(results),
     }
 
 
@@ -217,6 +261,8 @@ def _block(writer: Writer) -> list[Segment]:
 
 def _who(step: ast.Instruction) -> str:
     match step:
+        case _ if tensors.is_tensor(step):
+            return "lane"
         case ast.Barrier():
             return "warp"
         case ast.ClusterBarrier() | ast.MatrixRead() | ast.NoEffect():

@@ -21,6 +21,7 @@ from titan.memory.render.places import (
     Seat,
 )
 from titan.memory.render.refusal import NotRenderable
+from titan.memory.render.tensors import is_tensor
 
 
 def lay_out(test: LitmusTest) -> Layout:
@@ -101,7 +102,7 @@ def _seats(test: LitmusTest, numbers: dict[Placement, int]) -> tuple[tuple[Seat,
 def needs_warpgroup(thread: Thread) -> bool:
     for step in thread.instructions:
         match step:
-            case ast.MatrixRead() | ast.NoEffect():
+            case ast.MatrixRead() | ast.NoEffect() if not is_tensor(step):
                 return True
             case ast.CommitGroup(kind) | ast.WaitGroup(kind) if kind is ast.GroupKind.WGMMA:
                 return True

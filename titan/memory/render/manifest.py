@@ -12,6 +12,7 @@ from typing import Any
 from titan.memory.ast import LitmusTest
 from titan.memory.condition import format_condition
 from titan.memory.printing import format_instruction
+from titan.memory.render import tensors
 from titan.memory.render.outcomes import Outcomes, Verdict
 from titan.memory.render.places import TENSOR_TILE_BYTES, Layout, Region
 
@@ -33,6 +34,11 @@ class Options:
 
 _POINTER = "unsigned char*"
 _HANDLE = "unsigned long long"
+
+
+def target_of(test: LitmusTest) -> str:
+    """The architecture that the kernels are for."""
+    return tensors.TARGET if any(map(tensors.uses_tensors, test.threads)) else TARGET
 
 
 def parameters(layout: Layout, bindings: set[str]) -> list[dict[str, str]]:
@@ -87,7 +93,7 @@ def describe(
         "format": FORMAT,
         "test": test.name,
         "comment": test.comment,
-        "target": TARGET,
+        "target": target_of(test),
         "language": "cuda",
         "kernels": kernels,
         "setup_kernels": ["titan_litmus_mark", "titan_litmus_find"] if layout.texels else [],
