@@ -338,6 +338,31 @@ def test_code_for_another_device_is_told_before_it_is_compiled(device, tmp_path,
             gpu.Module(source, target)
 
 
+def test_a_rendered_test_for_another_device_is_not_run_and_the_rest_is(device, tmp_path):
+    names = ("async/gw-tcgen05+minimal", "classic/SB")
+    files, _ = render_all([root("litmus") / f"{name}.litmus" for name in names], "cuda")
+    write_all(tmp_path, files)
+    paths = sorted(tmp_path.glob("*.json"))
+    assert [json.loads(path.read_text())["target"] for path in paths] == ["sm_100a", "sm_90a"]
+    job = {"seconds": 0.0, "seed": 1, "scale": 0.01, "most": 1}
+    with pytest.raises(gpu.OtherDevice, match=r"built for sm_100a; this device has.* 9.0"):
+        list(child.litmus({**job, "manifest": str(paths[0])}))
+    assert log(device) == []
+    found = list(child.litmus_many({**job, "manifests": [str(path) for path in paths]}))
+    assert [record["kind"] for record in found] == ["begin", "over", "begin", "counts", "over"]
+    assert "OtherDevice: built for sm_100a" in found[1]["error"] and not found[1]["stop"]
+
+
+def test_a_test_that_does_not_compile_ahead_keeps_none_from_it(device, tmp_path):
+    names = ("async/gw-tcgen05+minimal", "classic/SB")
+    files, _ = render_all([root("litmus") / f"{name}.litmus" for name in names], "cuda")
+    write_all(tmp_path, files)
+    first, second = sorted(tmp_path.glob("*.json"))
+    first.with_suffix(".cu").write_text("#error")
+    job = {"manifests": [str(first), str(second)], "most": 1, "cache": str(tmp_path / "cache")}
+    assert [record["manifest"] for record in child.compile_ahead(job)] == [str(second)]
+
+
 def test_many_tests_in_one_process(device, tmp_path):
     folder = tmp_path / "tests"
     folder.mkdir()

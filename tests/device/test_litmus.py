@@ -286,3 +286,12 @@ def test_groups_of_tests(rendered):
     rows = list(run_tests(paths, 0.01, together=2, command=(sys.executable, "-c", code)))
     assert [row.manifest for row in rows] == [path.name for path in paths]
     assert {row.instances for row in rows} == {7}
+
+
+def test_a_test_for_another_device_is_told_as_not_run(tmp_path):
+    files, _ = render_all([root("litmus") / "async" / "gw-tcgen05+minimal.litmus"])
+    write_all(tmp_path, files)
+    told = "OtherDevice: built for sm_100a; this device has compute capability 9.0"
+    command = (sys.executable, "-c", f"import sys; sys.exit({told!r})")
+    (row,) = run_tests(manifests(tmp_path), 0.1, command=command)
+    assert (row.state, row.error, row.instances) == ("not run", told, 0)

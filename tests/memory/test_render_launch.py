@@ -1,4 +1,4 @@
-"""What a launch of a rendered test needs: set-up, drafts of descriptors, tensor memory, warpgroups."""
+"""What a launch of a rendered test needs: set-up, descriptor drafts, tensor memory, warpgroups."""
 
 from __future__ import annotations
 

@@ -14,7 +14,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from titan.device.driver import AccessDescription, AllocationProperties, call
+from titan.device.driver import (
+    AccessDescription,
+    AllocationProperties,
+    DeviceError,
+    NoDevice,
+    call,
+)
 from titan.device.gpu import Module, encode, library
 from titan.device.plan import TensorMap
 
@@ -66,7 +72,10 @@ def placements_of(manifest: Mapping[str, Any], most: int) -> list[tuple[tuple[st
 
 
 def compile_ahead(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Machine code for the cache, of all placements that are tried. Needs no device."""
+    """Machine code for the cache, of all placements that are tried. Needs no device.
+
+    What this compiler does not take, as a target that it is too old for, is left to the run.
+    """
     import json
 
     from titan.device.gpu import machine_code
@@ -77,9 +86,14 @@ def compile_ahead(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         source = path.parent / Path(str(manifest["source"])).name
         if any(step["step"] not in SUPPORTED for step in manifest["setup"]):
             continue
-        for options in placements_of(manifest, int(job["most"])):
-            defines = [f"{name}={value}" for name, value in options]
-            machine_code(source, str(manifest["target"]), defines, Path(job["cache"]))
+        try:
+            for options in placements_of(manifest, int(job["most"])):
+                defines = [f"{name}={value}" for name, value in options]
+                machine_code(source, str(manifest["target"]), defines, Path(job["cache"]))
+        except NoDevice:
+            raise
+        except DeviceError:
+            continue
         yield {"kind": "compiled", "manifest": name}
 
 
