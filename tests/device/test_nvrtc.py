@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
@@ -106,8 +107,12 @@ def test_litmus_kernels(tmp_path):
     folders = ("classic/SB", "classic/MP+weak", "classic/CoRR")
     paths = [root("litmus") / f"{name}.litmus" for name in folders]
     paths += sorted((root("litmus") / "async").glob("*.litmus"))[:2]
+    paths += [root("litmus") / "async" / "gw-tcgen05+minimal.litmus"]
+    paths += [root("litmus") / "tensormap" / "cp-fenceproxy+source.litmus"]
     files, _ = render_all(paths, "cuda")
     assert files
     write_all(tmp_path, files)
-    for path in tmp_path.glob("*.cu"):
-        assert compile_there(path.read_text(), tmp_path)[:4] == b"\x7fELF"
+    for path in tmp_path.glob("*.json"):
+        manifest = json.loads(path.read_text())
+        source = (tmp_path / manifest["source"]).read_text()
+        assert compile_there(source, tmp_path, manifest["target"])[:4] == b"\x7fELF"
