@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -33,21 +34,31 @@ def measure(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"kind": "begin", "sizes": sizes}
         name, call = _peer(torch, tile, sizes)
         flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
-        for _ in range(3):
-            call()
-        times = []
-        for _ in range(int(job.get("launches", 20))):
-            flush.zero_()
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            call()
-            end.record()
-            end.synchronize()
-            times.append(begin.elapsed_time(end) / 1000)
-        yield {
-            "kind": "time", "sizes": sizes, "peer": name,
-            "median_seconds": statistics.median(times), "launches": len(times),
-        }  # fmt: skip
+        event = functools.partial(torch.cuda.Event, enable_timing=True)
+        elapsed = torch.cuda.Event.elapsed_time
+        yield {"sizes": sizes, "peer": name, **_timed(job, call, flush.zero_, event, elapsed)}
+
+
+def _timed(
+    job: Mapping[str, Any],
+    call: Callable[[], Any],
+    flush: Callable[[], Any],
+    event: Callable[[], Any],
+    elapsed: Callable[[Any, Any], float],
+) -> dict[str, Any]:
+    """The median over the launches, each behind a `flush` of the caches; `elapsed` in ms."""
+    for _ in range(3):
+        call()
+    times = []
+    for _ in range(int(job.get("launches", 20))):
+        flush()
+        begin, end = event(), event()
+        begin.record()
+        call()
+        end.record()
+        end.synchronize()
+        times.append(elapsed(begin, end) / 1000)
+    return {"kind": "time", "median_seconds": statistics.median(times), "launches": len(times)}
 
 
 def _by_cupy(tile: Any, job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -67,21 +78,14 @@ def _by_cupy(tile: Any, job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             raise NoPeer("no library call for these sizes")
         m, n, k = (int(sizes[name]) for name in "MNK")
         a, b = cupy.asarray(numpy.resize(few, (m, k))), cupy.asarray(numpy.resize(few, (n, k)))
-        for _ in range(3):
-            cupy.matmul(a, b.T)
-        times = []
-        for _ in range(int(job.get("launches", 20))):
-            flush.fill(0)
-            begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-            begin.record()
-            cupy.matmul(a, b.T)
-            end.record()
-            end.synchronize()
-            times.append(cupy.cuda.get_elapsed_time(begin, end) / 1000)
-        yield {
-            "kind": "time", "sizes": sizes, "peer": "cuBLAS through CuPy, f16",
-            "median_seconds": statistics.median(times), "launches": len(times),
-        }  # fmt: skip
+        made = _timed(
+            job,
+            functools.partial(cupy.matmul, a, b.T),
+            functools.partial(flush.fill, 0),
+            cupy.cuda.Event,
+            cupy.cuda.get_elapsed_time,
+        )
+        yield {"sizes": sizes, "peer": "cuBLAS through CuPy, f16", **made}
 
 
 def _peer(torch: Any, tile: Any, sizes: Mapping[str, int]) -> tuple[str, Callable[[], Any]]:
