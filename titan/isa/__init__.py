@@ -1,0 +1,1 @@
+"""What does an instruction do? Readers and machines of instruction sets."""

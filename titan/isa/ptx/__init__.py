@@ -1,0 +1,1 @@
+"""PTX modules: the parser, and the module as data."""

@@ -1,0 +1,131 @@
+"""The launch that the machine runs: grid, block, cluster, parameters, tensor maps, memory.
+
+What is not known stays unknown: bytes of parameters and of memory that nobody gave are opaque, and
+the machine says what it lacks when control or an address depends on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Dimensions = tuple[int, int, int]
+
+MAP_BYTES = 128
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A tensor map as cuTensorMapEncodeTiled or ...Im2col takes it; innermost dimension first.
+
+    `data_type`, `interleave`, `swizzle` and `fill` are the numbers of the driver's enumerations.
+    `stride_bytes` has rank - 1 entries. `lower`, `upper` (corners), `channels` and `pixels` are of
+    im2col maps, whose `box` is empty.
+    """
+
+    data_type: int
+    base: int
+    dimensions: tuple[int, ...]
+    stride_bytes: tuple[int, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...]
+    interleave: int = 0
+    swizzle: int = 0
+    fill: int = 0
+    lower: tuple[int, ...] = ()
+    upper: tuple[int, ...] = ()
+    channels: int = 0
+    pixels: int = 0
+
+    @property
+    def rank(self) -> int:
+        return len(self.dimensions)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """The bytes of one parameter of the entry; `known` None means all of them, else a mask of one
+    byte (0 or 1) a byte.
+    """
+
+    data: bytes
+    known: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Global memory that the kernel may touch."""
+
+    start: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch of one entry.
+
+    `parameters` in the order of the entry's list; missing ones are unknown. `tensor_maps` by their
+    128 bytes as they stand in memory. `memory` is what is known of global memory at the start, by
+    address. `allocations`, if any are given, bound what may be touched (memory of tensor maps is
+    added); without any, global memory has no bounds. `entry` None: the only one of the module.
+    """
+
+    entry: str | None
+    grid: Dimensions
+    block: Dimensions
+    cluster: Dimensions = (1, 1, 1)
+    dynamic_shared_bytes: int = 0
+    parameters: tuple[Parameter, ...] = ()
+    tensor_maps: Mapping[bytes, TensorMap] = field(default_factory=dict)
+    memory: Mapping[int, bytes] = field(default_factory=dict)
+    allocations: tuple[Allocation, ...] = ()
+
+    @property
+    def threads(self) -> int:
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def warps(self) -> int:
+        return (self.threads + 31) // 32
+
+    @property
+    def ctas(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def cluster_size(self) -> int:
+        return self.cluster[0] * self.cluster[1] * self.cluster[2]
+
+    def coordinates(self, cta: int) -> Dimensions:
+        """%ctaid of a linear index."""
+        x, y, _ = self.grid
+        return cta % x, cta // x % y, cta // (x * y)
+
+    def cluster_members(self, cta: int) -> tuple[int, ...]:
+        """The linear indices of the CTAs of the cluster of `cta`, by their rank in it."""
+        place = self.coordinates(cta)
+        low = [at - at % size for at, size in zip(place, self.cluster, strict=True)]
+        cx, cy, cz = self.cluster
+        return tuple(
+            self.linear((low[0] + x, low[1] + y, low[2] + z))
+            for z in range(cz)
+            for y in range(cy)
+            for x in range(cx)
+        )
+
+    def linear(self, place: Dimensions) -> int:
+        return place[0] + self.grid[0] * (place[1] + self.grid[1] * place[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run. `ctas`: the linear indices of the CTAs to run (whole clusters); None runs all.
+
+    `seed` 0 is round-robin in order; others shuffle. `steps_max` counts warp instructions.
+    `uninitialised`: record reads of shared bytes that nobody wrote.
+    """
+
+    ctas: tuple[int, ...] | None = None
+    seed: int = 0
+    steps_max: int = 20_000_000
+    uninitialised: bool = False

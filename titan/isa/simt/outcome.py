@@ -1,0 +1,112 @@
+"""How a run ended, and whether it may stand for all interleavings.
+
+**Conditions of confluence** that the machine tracks. A run stands for all interleavings of its
+launch if
+
+(a) no control depended on opaque data outside of skipped regions. The machine never guesses: it
+    skips (`events.Skipped`), or stops with REFUSED;
+(b) the bytes in memory that steer control are race-free. `Confluence.steering` lists every read
+    that gave concrete bytes of shared or global memory; whoever judges the run checks that each of
+    them is ordered after the write it saw and that no other write is unordered with it;
+(c) results of try_wait and test_wait steer nothing but waiting. Each value made from one is marked;
+    a marked value may decide a branch whose region (up to its post-dominator) does nothing but wait
+    (and holds a wait), and nothing else. `Confluence.polls` lists what did otherwise;
+(d) no atomic's old value steered control or an address (`Confluence.atomics`), and no clock,
+    multiprocessor number or other value of the moment (these are opaque, so (a) covers them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING
+
+from titan.isa.simt.events import Barrier, Event
+from titan.isa.simt.footprints import Footprint
+
+if TYPE_CHECKING:
+    from titan.isa.simt.launch import Launch
+
+
+class Policy(StrEnum):
+    """What the machine assumed where the PTX document leaves a choice; each use is an event."""
+
+    ELECTED_LANE = "elected-lane"  # elect.sync takes the lowest lane of its mask
+    WHOLE_WARP_BULK = "whole-warp-bulk"  # identical bulk operations of a warp are one
+    PARITY_REDUCED = "parity-reduced"  # a parity outside of {0, 1} counts modulo 2
+    COMPUTE_OPAQUE_GUARD = "opaque-guard"  # an instruction under an opaque guard havocs its result
+    FUNCTION_OPAQUE = "opaque-function"  # a function without a body gives opaque results
+    NO_CANCEL = "no-cancel"  # clusterlaunchcontrol.try_cancel finds nothing to cancel
+
+
+class Ending(IntEnum):
+    FINISHED = 0
+    HUNG = 1
+    FAULT = 2  # the run could not go on: `site`, `reason`
+    REFUSED = 3  # the machine would have to guess: `site`, `reason`
+    BUDGET = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """Lanes that wait at the end of a hung run.
+
+    `what`: "mbarrier", "named barrier", "cluster barrier", "warp", "warpgroup", "group",
+    "tensor memory" or "registers". `phase` is the phase that must complete (mbarrier), or the
+    generation; `pending` and `bytes` are what is missing from it (threads for a named barrier).
+    """
+
+    cta: int
+    warp: int
+    lanes: int
+    instruction: int
+    what: str
+    barrier: Barrier | None = None
+    number: int = -1
+    phase: int = -1
+    pending: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`site` is an instruction; `reason` a sentence in lower case without a full stop."""
+
+    ending: Ending
+    reason: str = ""
+    site: int = -1
+    cta: int = -1
+    warp: int = -1
+    waiters: tuple[Waiter, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Steering:
+    """A read of concrete, changeable bytes: event `sequence` is the Access; see condition (b)."""
+
+    sequence: int
+    instruction: int
+    footprint: Footprint
+
+
+@dataclass(frozen=True, slots=True)
+class Confluence:
+    """Where the conditions have to be checked (`steering`) or fail (`polls`, `atomics`: sequence
+    numbers of PollSteered events; instructions).
+    """
+
+    steering: tuple[Steering, ...] = ()
+    polls: tuple[int, ...] = ()
+    atomics: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a launch. `instructions` counts warp instructions."""
+
+    launch: Launch
+    events: Sequence[Event]
+    outcome: Outcome
+    confluence: Confluence
+    instructions: int
