@@ -8,7 +8,7 @@ ABLATED := gemm gemm_small_tiles gemm_low_k attention_forward attention_forward_
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.titan-installed
 CORES := $(VENV)/.titan-cores
-NATIVE := $(wildcard titan/*/*.c titan/*/*.h titan/*/_build_core.py)
+NATIVE := $(shell find titan -name "*.[ch]" -o -name _build_core.py)
 
 .PHONY: setup verify test lint types pytest heavy gauss bench bench-schedule build-all device-prepare device device-quick mutants clean
 
@@ -46,7 +46,7 @@ gauss: setup
 	test -x .venv-gauss/bin/python || $(PYTHON) -m venv .venv-gauss
 	.venv-gauss/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,gauss]'
 	.venv-gauss/bin/python hatch_build.py
-	.venv-gauss/bin/python -m pytest tests/schedule/test_gauss.py tests/schedule/test_legalise.py
+	.venv-gauss/bin/python -m pytest tests/scheduling/test_gauss.py tests/scheduling/test_legalise.py
 
 bench-schedule: setup
 	set -e; for table in proofs certificates faithful scale ablation registers robust; do \
@@ -80,4 +80,5 @@ mutants: setup
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .titan out
 	find titan tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
-	rm -f titan/*/_core*.so $(CORES)
+	find titan -name "_core*.so" -delete
+	rm -f $(CORES)

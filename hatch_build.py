@@ -25,7 +25,7 @@ try:
 except ModuleNotFoundError:  # run by hand, outside of a build
     BuildHookInterface = object  # type: ignore[assignment,misc]
 
-SCRIPTS = ("titan/explore/_build_core.py", "titan/schedule/_build_core.py")
+SCRIPTS = ("titan/engines/explore/_build_core.py", "titan/scheduling/_build_core.py")
 
 
 def compile_cores(project: Path, folder: Path) -> dict[str, Path]:

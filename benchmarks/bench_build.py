@@ -24,12 +24,12 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from bench_library import BEGIN, END, machine  # noqa: E402
 
+from titan.codegen.pipeline.build import BuildRefused, Limits  # noqa: E402
+from titan.codegen.tile.load import load_tile, targets_of  # noqa: E402
+from titan.codegen.tile.model import TileProgram  # noqa: E402
 from titan.package.produce import Produced, produce  # noqa: E402
 from titan.package.told import refused  # noqa: E402
-from titan.pipeline.build import BuildRefused, Limits  # noqa: E402
-from titan.schedule.cache import explored  # noqa: E402
-from titan.tile.load import load_tile, targets_of  # noqa: E402
-from titan.tile.model import TileProgram  # noqa: E402
+from titan.scheduling.cache import explored  # noqa: E402
 
 WHOLE = ("PTX", "machine code")
 LIBRARY = ROOT / "protocols" / "tiles"

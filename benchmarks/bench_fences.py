@@ -16,8 +16,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from titan.proxy.cost import costs
-from titan.resources import root
+from titan.engines.fences.cost import costs
+from titan.foundation.resources import root
 from titan.sync import program as ir
 from titan.verify import fence_runs
 from titan.verify import fences as flow

@@ -14,12 +14,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from titan.emit.write import emit
+from titan.codegen.emit.write import emit
+from titan.codegen.pipeline.build import Limits, build
+from titan.codegen.tile.load import parse_tile
+from titan.foundation.resources import root
 from titan.package.gate import find, gate
 from titan.package.write import write_package
-from titan.pipeline.build import Limits, build
-from titan.resources import root
-from titan.tile.load import parse_tile
 
 GEMM = """\
 titan: 1

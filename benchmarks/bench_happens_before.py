@@ -16,8 +16,8 @@ from pathlib import Path
 
 from ping_pong_attention import Shape, ping_pong_attention
 
-from titan.order.engine import OrderResult, analyse
-from titan.order.unfolding import Unfolder
+from titan.engines.happens_before.engine import OrderResult, analyse
+from titan.engines.happens_before.unfolding import Unfolder
 from titan.sync import program as ir
 
 RESULTS = Path(__file__).parent / "results" / "happens_before.json"

@@ -14,9 +14,9 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from tests.emit.hip_kernels import SOURCE, Made, form
-from tests.emit.test_hip_emulation import wrong
-from titan.emulate.compile import EmulationError
+from tests.codegen.emit.hip_kernels import SOURCE, Made, form
+from tests.codegen.emit.test_hip_emulation import wrong
+from titan.validate.emulate.compile import EmulationError
 
 _CALL = re.compile(r"\s*titan::\w+(<.*>)?\(.*\);(\s*//.*)?")
 KERNELS = ("gemm of 4 waves", "gemm of 8 waves that take turns")

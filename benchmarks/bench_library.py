@@ -24,8 +24,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from titan.kernel.decode import decode_text  # noqa: E402
-from titan.kernel.model import Kernel  # noqa: E402
+from titan.language.kernel.decode import decode_text  # noqa: E402
+from titan.language.kernel.model import Kernel  # noqa: E402
 from titan.sync.control import agents_of  # noqa: E402
 from titan.verify.lowering import sync_program  # noqa: E402
 from titan.verify.model import Options, Verdict  # noqa: E402

@@ -14,10 +14,10 @@ import statistics
 from pathlib import Path
 
 from titan.cli.main import version_text
-from titan.memory.ast import LitmusTest
-from titan.memory.decide import Decision, decide
-from titan.memory.suite import find_tests, read_test
-from titan.resources import root
+from titan.foundation.resources import root
+from titan.litmus.ast import LitmusTest
+from titan.litmus.decide import Decision, decide
+from titan.litmus.suite import find_tests, read_test
 
 
 def timed(test: LitmusTest, solver: str, repeat: int) -> Decision:

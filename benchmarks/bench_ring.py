@@ -27,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from titan.explore.search import Budget, Reductions, explore  # noqa: E402
+from titan.engines.explore.search import Budget, Reductions, explore  # noqa: E402
 from titan.sync import program as ir  # noqa: E402
 from titan.sync.expression import parse_expression as e  # noqa: E402
 

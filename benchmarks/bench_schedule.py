@@ -22,18 +22,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from titan.loop.bounds import Unschedulable, bounds
-from titan.loop.generate import large_loop
-from titan.loop.load import load_loop
-from titan.loop.model import Loop
-from titan.resources import root
-from titan.schedule import cnf, faithful, joint, rau, store
-from titan.schedule.check import check
-from titan.schedule.common import common_group
-from titan.schedule.model import Schedule
-from titan.schedule.native import recurrence
-from titan.schedule.normalise import normalise_loop
-from titan.schedule.run import Request, run
+from titan.foundation.resources import root
+from titan.scheduling import cnf, faithful, joint, rau, store
+from titan.scheduling.check import check
+from titan.scheduling.common import common_group
+from titan.scheduling.loop.bounds import Unschedulable, bounds
+from titan.scheduling.loop.generate import large_loop
+from titan.scheduling.loop.load import load_loop
+from titan.scheduling.loop.model import Loop
+from titan.scheduling.model import Schedule
+from titan.scheduling.native import recurrence
+from titan.scheduling.normalise import normalise_loop
+from titan.scheduling.run import Request, run
 
 PROVED = (
     "gemm_hopper",
@@ -330,7 +330,7 @@ def robust() -> None:
         outcome = rau.solve(loop)
         if outcome.schedule is None:
             continue
-        from titan.schedule.refine import refine
+        from titan.scheduling.refine import refine
 
         rng, found, over = random.Random(1), [], 1.0
         for _ in range(20):
@@ -379,7 +379,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
     if options.table == "gauss":
-        from titan.schedule import gauss
+        from titan.scheduling import gauss
 
         sizes = options.sizes or [100, 1000]
         scale(sizes, gauss.solve, min(options.seeds, 2))

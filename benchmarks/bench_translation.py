@@ -2,8 +2,8 @@
 
     python -m benchmarks.bench_translation [NAME...]
 
-Needs nvcc. For each kernel every fault of tests/disassembly/source_mutants.py, one at a time: the
-file is compiled and compared with the sync program. Prints the score and what was not seen.
+Needs nvcc. For each kernel every fault of tests/validate/compare/source_mutants.py, one at a time:
+the file is compiled and compared with the sync program. Prints the score and what was not seen.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 
-from tests.disassembly.kernels import emission
+from tests.validate.compare.kernels import emission
 
 
 def main(names: list[str]) -> None:

@@ -14,12 +14,12 @@ import random
 import time
 from pathlib import Path
 
-from titan.loop.bounds import Unschedulable
-from titan.loop.graphml import beside, load_instance
-from titan.loop.model import Loop
-from titan.machine.load import Refused
-from titan.schedule import rau
-from titan.schedule.model import Outcome
+from titan.scheduling import rau
+from titan.scheduling.loop.bounds import Unschedulable
+from titan.scheduling.loop.graphml import beside, load_instance
+from titan.scheduling.loop.model import Loop
+from titan.scheduling.model import Outcome
+from titan.target.load import Refused
 
 
 def pairs(folder: Path) -> list[tuple[Path, Path]]:
@@ -68,7 +68,7 @@ def exact(loop: Loop, ii: int, bound: int, seconds: float) -> tuple[int, bool]:
 
 def by_gauss(folder: Path, count: int) -> None:
     """The differentiable scheduler on a fixed sample of instances of up to 400 operations."""
-    from titan.schedule import gauss
+    from titan.scheduling import gauss
 
     found = pairs(folder)
     random.Random(1).shuffle(found)

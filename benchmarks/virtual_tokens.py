@@ -18,15 +18,15 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from titan.kernel.decode import decode_text
-from titan.kernel.model import Kernel
-from titan.pipeline.cdna import LANES, construct, lane_bytes, loads_of, shapes, tile_bytes
-from titan.pipeline.model import FormRefused, Shape
-from titan.resources import root
+from titan.codegen.pipeline.cdna import LANES, construct, lane_bytes, loads_of, shapes, tile_bytes
+from titan.codegen.pipeline.model import FormRefused, Shape
+from titan.codegen.tile.load import load_tile, targets_of
+from titan.codegen.tile.model import TileProgram
+from titan.foundation.resources import root
+from titan.language.kernel.decode import decode_text
+from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 from titan.sync.expression import evaluate
-from titan.tile.load import load_tile, targets_of
-from titan.tile.model import TileProgram
 from titan.verify.model import Options, Verdict
 from titan.verify.pipeline import verify_kernel
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from titan.diagnostics.codes import CODES
+from titan.foundation.diagnostics.codes import CODES
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULE_LINES_MAX = 600
@@ -24,22 +24,21 @@ COLUMNS_MAX = 100
 LONG_MODULES: dict[str, tuple[int, str]] = {}
 LONG_FUNCTIONS: dict[str, tuple[int, str]] = {}
 
-# Every folder may import these; what else it may, stands in the table of ARCHITECTURE.
-COMMON = {"source", "diagnostics", "resources"}
+# Every room may import this wing; what else it may, stands in the table of ARCHITECTURE.
+COMMON = "foundation"
 ARCHITECTURE = ROOT / "docs" / "explanation" / "architecture.md"
 
 # The trusted part finds nothing by searching cleverly, so it needs none of these.
 SEARCHERS = {"z3", "pysmt", "cvc5", "ortools", "pysat", "networkx", "torch", "numpy"}
-TRUSTED = ("titan/source", "titan/diagnostics", "titan/sync", "titan/schedule/check.py")
 
 # Not at the level of a module where `titan --help` or `titan explain` would load it.
 HEAVY = SEARCHERS | {"pydantic", "cffi", "rich", "ruamel", "jinja2", "cupy"}
 LIGHT = (
     "titan/__init__.py",
-    "titan/resources.py",
+    "titan/foundation/resources.py",
     "titan/cli",
-    "titan/diagnostics",
-    "titan/source",
+    "titan/foundation/diagnostics",
+    "titan/foundation/source",
 )
 
 TEXT_SUFFIXES = {".py", ".md", ".yaml", ".yml", ".toml", ".json", ".c", ".h", ".litmus", ".txt", ""}
@@ -154,14 +153,14 @@ def test_every_folder_of_the_package_is_a_package():
 
 @cache
 def may_import() -> dict[str, set[str]]:
-    """Folder below titan/ -> folders that it may import, read from the table of the document."""
+    """Room below titan/ -> rooms that it may import, read from the table of the document."""
     table: dict[str, set[str]] = {}
-    rows = re.findall(r"^\| `titan/(\w+)/` \|.*\| ([^|]*?) \|$", content(ARCHITECTURE), re.M)
-    for part, allowed in rows:
-        if allowed in ("all", "all of the above"):
-            table[part] = set(table)
+    rows = re.findall(r"^\| `titan/([\w/]+)/` \|.*\| ([^|]*?) \|$", content(ARCHITECTURE), re.M)
+    for room, allowed in rows:
+        if allowed == "all":
+            table[room] = set(table)
         else:
-            table[part] = set(allowed.split(", ")) - {"nothing"}
+            table[room] = set(allowed.split(", ")) - {"nothing"}
     unknown = {name for names in table.values() for name in names} - set(table)
     assert not unknown, (
         f"the table of {name_of(ARCHITECTURE)} allows what it does not list: {unknown}"
@@ -169,46 +168,104 @@ def may_import() -> dict[str, set[str]]:
     return table
 
 
-def part_of(module: str) -> str | None:
-    """The folder (or module) directly below titan/ that a module name belongs to."""
+def room_of(module: str) -> str | None:
+    """The room of the table that a module stands in: the longest row that its path begins with.
+
+    None for what is not of the package, and for modules directly below titan/.
+    """
     pieces = module.split(".")
-    return pieces[1] if pieces[0] == "titan" and len(pieces) > 1 else None
+    if pieces[0] != "titan":
+        return None
+    for length in range(len(pieces) - 1, 0, -1):
+        room = "/".join(pieces[1 : 1 + length])
+        if room in may_import():
+            return room
+    return None
+
+
+def in_common(module: str) -> bool:
+    return module.split(".")[:2] == ["titan", COMMON]
+
+
+@cache
+def arrows() -> dict[tuple[str, str], list[str]]:
+    """(room, other room) -> the imports between them; those of foundation/ are everybody's."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for path in python_files("titan"):
+        here = room_of(name_of(path).removesuffix(".py").replace("/", "."))
+        for module in imports(path) if here else ():
+            other = room_of(module)
+            if other is not None and other != here and not in_common(module):
+                assert here is not None
+                found.setdefault((here, other), []).append(f"{name_of(path)} imports {module}")
+    return found
 
 
 def test_imports_stay_within_the_boundaries():
-    wrong = []
-    for path in python_files("titan"):
-        part = part_of(name_of(path).removesuffix(".py").replace("/", "."))
-        if part is None or path.parent.name == "titan":
-            continue
-        allowed = {part} | COMMON | may_import().get(part, set())
-        for module in imports(path):
-            other = part_of(module)
-            if other is not None and other not in allowed and other != "__version__":
-                wrong.append(f"{name_of(path)} imports {module}")
+    wrong = [
+        line
+        for (here, other), lines in arrows().items()
+        if other not in may_import()[here]
+        for line in lines
+    ]
     assert wrong == []
 
 
+def test_foundation_imports_nothing_of_the_rest():
+    wrong = [
+        f"{name_of(path)} imports {module}"
+        for path in python_files(f"titan/{COMMON}")
+        for module in imports(path)
+        if room_of(module) is not None and not in_common(module)
+    ]
+    assert wrong == []
+
+
+def test_every_allowance_is_used():
+    """A row that allows what nothing imports hides the next arrow that should not be there."""
+    everything = set(may_import())
+    unused = [
+        f"{room} may import {other}"
+        for room, others in may_import().items()
+        if others != everything - {room}  # `all`: the command line
+        for other in sorted(others)
+        if (room, other) not in arrows()
+    ]
+    assert unused == []
+
+
 def test_every_folder_has_its_boundaries():
-    parts = {path.relative_to(ROOT / "titan").parts[0] for path in python_files("titan")}
-    folders = {part for part in parts if not part.endswith(".py")}
-    assert folders <= set(may_import())
-    assert len(may_import()) > 10, "the table is read"
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in python_files("titan")}
+    modules = [folder.replace("/", ".") for folder in sorted(folders)]
+    wings = {room.split("/")[0] for room in may_import()}
+    without = [m for m in modules if m != "titan" and room_of(m) is None]
+    assert {m.removeprefix("titan.") for m in without} <= wings, "a room without a row"
+    assert len(may_import()) > 20, "the table is read"
 
 
 def test_the_boundaries_have_no_cycle():
-    left = {part: set(others) for part, others in may_import().items()}
+    left = {room: set(others) for room, others in may_import().items()}
     while left:
-        free = [part for part, others in left.items() if not others & set(left)]
+        free = [room for room, others in left.items() if not others & set(left)]
         assert free, f"a cycle among {sorted(left)}"
-        for part in free:
-            del left[part]
+        for room in free:
+            del left[room]
+
+
+@cache
+def trusted() -> tuple[str, ...]:
+    """The files and folders that the document calls trusted."""
+    section = content(ARCHITECTURE).split("## What is trusted")[1].split("\n## ")[0]
+    listed = re.findall(r"`(titan/[\w/.]+)`", section.split("Everything that searches")[0])
+    return tuple(path.rstrip("/") for path in listed)
 
 
 def test_the_trusted_part_imports_nothing_that_searches():
+    assert len(trusted()) > 5, "the list is read"
+    assert [path for path in trusted() if not (ROOT / path).exists()] == []
     wrong = [
         f"{name_of(path)} imports {module}"
-        for path in python_files(*TRUSTED)
+        for path in python_files(*trusted())
         for module in imports(path)
         if module.split(".")[0] in SEARCHERS
     ]

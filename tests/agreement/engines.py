@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from titan.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import Outcome, explore_reference
 from titan.sync.fault import Fault, Trace
 from titan.sync.interpreter import Machine
 from titan.sync.program import SyncProgram
@@ -36,7 +36,7 @@ def reference(program: SyncProgram) -> Answer:
 
 
 def _explorer(symmetry: bool, partial_order: bool) -> Callable[[SyncProgram], Answer]:
-    from titan.explore.search import Budget, Reductions, explore
+    from titan.engines.explore.search import Budget, Reductions, explore
 
     reductions = Reductions(symmetry, partial_order)
 
@@ -49,8 +49,8 @@ def _explorer(symmetry: bool, partial_order: bool) -> Callable[[SyncProgram], An
 
 
 def _happens_before(program: SyncProgram) -> Answer:
-    from titan.order.engine import Outcome as OrderOutcome
-    from titan.order.engine import analyse
+    from titan.engines.happens_before.engine import Outcome as OrderOutcome
+    from titan.engines.happens_before.engine import analyse
 
     result = analyse(program)
     decided = {OrderOutcome.VERIFIED: Outcome.VERIFIED, OrderOutcome.REFUTED: Outcome.REFUTED}
@@ -60,7 +60,7 @@ def _happens_before(program: SyncProgram) -> Answer:
 def engines() -> dict[str, Callable[[SyncProgram], Answer]]:
     """All engines of this checkout but the reference search."""
     found: dict[str, Callable[[SyncProgram], Answer]] = {}
-    if find_spec("titan.explore.search") is not None:
+    if find_spec("titan.engines.explore.search") is not None:
         for symmetry in (True, False):
             for partial_order in (True, False):
                 flags = [
@@ -70,7 +70,7 @@ def engines() -> dict[str, Callable[[SyncProgram], Answer]]:
                 ]
                 name = f"explorer with {' and '.join(flags) or 'no reductions'}"
                 found[name] = _explorer(symmetry, partial_order)
-    if find_spec("titan.order.engine") is not None:
+    if find_spec("titan.engines.happens_before.engine") is not None:
         found["happens-before"] = _happens_before
     return found
 

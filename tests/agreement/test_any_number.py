@@ -17,13 +17,13 @@ from tests.agreement.engines import REFERENCE_STATES_MAX
 from tests.edits import perturb
 from tests.rings import persistent_ring
 from tests.strategies import random_program
-from titan.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import Outcome, explore_reference
 from titan.sync.program import Parameter, SyncProgram
 
-pytest.importorskip("titan.explore.quotient")
+pytest.importorskip("titan.engines.explore.quotient")
 
-from titan.explore.quotient import NotApplicableError
-from titan.explore.search import Budget, explore
+from titan.engines.explore.quotient import NotApplicableError
+from titan.engines.explore.search import Budget, explore
 
 BUDGET = Budget(60_000, 10.0)
 

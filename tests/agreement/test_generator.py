@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from tests.strategies import FAMILIES, program_of_seed, random_program
-from titan.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import Outcome, explore_reference
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 

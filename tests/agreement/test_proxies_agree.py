@@ -14,7 +14,7 @@ import pytest
 from tests.agreement.test_engines_agree import disagreements
 from tests.edits import perturb
 from tests.proxy_programs import cached, halves
-from titan.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import Outcome, explore_reference
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 
@@ -66,7 +66,7 @@ def test_an_asynchronous_operation_takes_no_cached_proxy() -> None:
 
 def test_a_program_without_them_has_no_marks() -> None:
     """What others do not use costs them nothing in the explorer."""
-    from titan.explore.flatten import flatten
+    from titan.engines.explore.flatten import flatten
 
     random = Random(3)
     plain = ir.SyncProgram("plain", "sm_90a", (ir.Role("a", ()),), buffers=(ir.Buffer("x"),))

@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 
 from tests.building import ASYNC, Body, access, at, e, loop, program, read, write
-from titan.explore.reference import Outcome, explore_reference
-from titan.explore.search import explore
-from titan.order.engine import analyse
-from titan.proxy.justify import judge
+from titan.engines.explore.reference import Outcome, explore_reference
+from titan.engines.explore.search import explore
+from titan.engines.fences.justify import judge
+from titan.engines.happens_before.engine import analyse
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 

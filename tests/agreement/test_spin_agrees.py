@@ -16,8 +16,14 @@ import pytest
 from tests.agreement.test_proxies_agree import FAMILIES
 from tests.agreement.test_proxies_agree import drawn as drawn_of
 from tests.strategies import program_of_seed
-from titan.explore.reference import explore_reference
-from titan.export import run_spin, run_spin_batch, spin_available, to_promela, to_promela_batch
+from titan.engines.explore.reference import explore_reference
+from titan.engines.spin import (
+    run_spin,
+    run_spin_batch,
+    spin_available,
+    to_promela,
+    to_promela_batch,
+)
 from titan.sync.interpreter import Machine, State
 from titan.sync.program import SyncProgram
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from titan.kernel.decode import decode_text
+from titan.language.kernel.decode import decode_text
 from titan.verify.model import Finding, Options, Verdict
 from titan.verify.pipeline import verify_file, verify_kernel
 

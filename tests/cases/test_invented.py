@@ -8,7 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.cases.judging import assert_refuted, judge_file
-from titan.kernel.decode import decode_text
+from titan.language.kernel.decode import decode_text
 
 HERE = Path(__file__).parent
 FOLDER = HERE / "invented"

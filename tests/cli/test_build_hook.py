@@ -13,7 +13,7 @@ SCRIPT = """
 from cffi import FFI
 {builder} = FFI()
 {builder}.cdef("int titan_answer(void);")
-{builder}.set_source("titan.explore._core", "int titan_answer(void) {{ return {answer}; }}")
+{builder}.set_source("titan.engines.explore._core", "int titan_answer(void) {{ return {answer}; }}")
 {rest}
 """
 needs_compiler = pytest.mark.skipif(
@@ -23,7 +23,7 @@ needs_compiler = pytest.mark.skipif(
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "titan" / "explore"
+    folder = tmp_path / "titan" / "engines" / "explore"
     folder.mkdir(parents=True)
     for name in ("protocols", "litmus", "backends"):
         (tmp_path / name).mkdir()
@@ -32,12 +32,12 @@ def project(tmp_path: Path) -> Path:
 
 def write(project: Path, builder: str = "ffibuilder", answer: str = "42", rest: str = "") -> None:
     text = SCRIPT.format(builder=builder, answer=answer, rest=rest)
-    (project / "titan/explore/_build_core.py").write_text(text, encoding="utf-8")
+    (project / "titan/engines/explore/_build_core.py").write_text(text, encoding="utf-8")
 
 
 LOAD = """
 import importlib.util, sys
-spec = importlib.util.spec_from_file_location("titan.explore._core", sys.argv[1])
+spec = importlib.util.spec_from_file_location("titan.engines.explore._core", sys.argv[1])
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 print(module.lib.titan_answer())
@@ -59,9 +59,9 @@ def answer(path: Path) -> int:
 def test_a_core_is_compiled_into_the_tree(project, builder, rest):
     write(project, builder, rest=rest)
     (place,) = hatch_build.build_in_place(project)
-    assert place.startswith("titan/explore/_core.")
+    assert place.startswith("titan/engines/explore/_core.")
     assert answer(project / place) == 42
-    left = {path.name for path in (project / "titan/explore").iterdir()}
+    left = {path.name for path in (project / "titan/engines/explore").iterdir()}
     assert left == {"_build_core.py", Path(place).name}, "nothing else is left in the tree"
 
 

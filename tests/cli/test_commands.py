@@ -8,8 +8,8 @@ import pytest
 from titan.cli import doctor
 from titan.cli.exit_code import ExitCode
 from titan.cli.main import run
-from titan.diagnostics.codes import CODES
-from titan.diagnostics.rules import HEADINGS
+from titan.foundation.diagnostics.codes import CODES
+from titan.foundation.diagnostics.rules import HEADINGS
 
 
 @pytest.mark.parametrize("name", ["TTN212", "ttn212", "212", "lapped-wait"])
@@ -72,4 +72,4 @@ def test_doctor_tells_why_a_core_is_not_used(monkeypatch):
         raise ImportError("wrong machine")
 
     monkeypatch.setattr(doctor.importlib, "import_module", broken)
-    assert doctor._core("titan.explore._core").endswith("wrong machine")
+    assert doctor._core("titan.engines.explore._core").endswith("wrong machine")

@@ -26,11 +26,11 @@ HEAVY = [
     "ortools",
     "cvc5",
     "asyncio",
-    "titan.diagnostics",
-    "titan.source",
-    "titan.kernel",
+    "titan.foundation.diagnostics",
+    "titan.foundation.source",
+    "titan.language.kernel",
     "titan.sync",
-    "titan.explore",
+    "titan.engines.explore",
 ]
 
 

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from tests.diagnostics.fixture import fixture
+from tests.foundation.diagnostics.fixture import fixture
 from titan.cli.output import FORMATS, show
-from titan.diagnostics import render
+from titan.foundation.diagnostics import render
 
 
 def test_the_choices_are_the_formats():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from titan import resources
+from titan.foundation import resources
 
 
 def test_the_checkout_comes_first():
@@ -41,7 +41,7 @@ def test_where_a_copy_of_the_package_looks(tmp_path, project, expected):
     (package / "_data").mkdir()
     if project is not None:
         (tmp_path / "pyproject.toml").write_text(project, encoding="utf-8")
-    code = "from titan.resources import root; print(root('protocols'))"
+    code = "from titan.foundation.resources import root; print(root('protocols'))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,

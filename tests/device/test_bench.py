@@ -10,13 +10,13 @@ import time
 import pytest
 
 from titan.cli.main import run as titan
+from titan.codegen.pipeline.build import Limits
+from titan.codegen.tile.load import load_tile
 from titan.device import ablations, cycles, work
 from titan.device.bench import bench, counts, document, line
+from titan.foundation.resources import root
 from titan.package import ablation
 from titan.package.produce import produce
-from titan.pipeline.build import Limits
-from titan.resources import root
-from titan.tile.load import load_tile
 
 TILES = root("protocols") / "tiles"
 FACTS = {"name": "a GPU", "multiprocessors": 132, "clock_khz": 1_700_000}

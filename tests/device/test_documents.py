@@ -14,7 +14,7 @@ from titan.device import probes
 from titan.device.hooks import levels
 from titan.device.stress import BAD, POLICIES
 from titan.device.variants import VARIANTS
-from titan.resources import root
+from titan.foundation.resources import root
 
 DOCS = root("protocols").parent / "docs"
 HOW_TO = DOCS / "how-to" / "run_on_a_gpu.md"

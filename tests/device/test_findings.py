@@ -10,6 +10,8 @@ import sys
 import pytest
 
 from titan.cli.main import run as titan
+from titan.codegen.pipeline.build import Limits
+from titan.codegen.tile.load import load_tile
 from titan.device import findings, litmus
 from titan.device.__main__ import main
 from titan.device.findings import BadFinding, Keep, read, save
@@ -17,11 +19,9 @@ from titan.device.replay import replay
 from titan.device.stress import stress
 from titan.device.variants import variants
 from titan.device.watchdog import Log
-from titan.memory.render.files import render_all, write_all
+from titan.foundation.resources import root
+from titan.litmus.render.files import render_all, write_all
 from titan.package.produce import produce
-from titan.pipeline.build import Limits
-from titan.resources import root
-from titan.tile.load import load_tile
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")

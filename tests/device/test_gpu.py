@@ -15,13 +15,13 @@ import types
 import pytest
 
 from tests.device import fake_gpu
+from titan.codegen.pipeline.build import Limits
+from titan.codegen.tile.load import load_tile
 from titan.device import child, driver, gpu, hooks, peers, probes
 from titan.device.plan import Launch, Number, Pointer, TensorMap, TensorShape
-from titan.memory.render.files import render_all, write_all
+from titan.foundation.resources import root
+from titan.litmus.render.files import render_all, write_all
 from titan.package.produce import produce
-from titan.pipeline.build import Limits
-from titan.resources import root
-from titan.tile.load import load_tile
 
 pytestmark = pytest.mark.skipif(
     fake_gpu.include() is None or shutil.which("gcc") is None, reason="no cuda.h, or no gcc"

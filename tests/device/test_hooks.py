@@ -13,14 +13,14 @@ import time
 
 import pytest
 
+from titan.codegen.pipeline.build import Limits
+from titan.codegen.tile.load import load_tile
 from titan.device import hooks
 from titan.device.stress import document, sizes_for, stress
 from titan.device.watchdog import run_job
-from titan.emulate import compile as emulation
+from titan.foundation.resources import root
 from titan.package.produce import produce
-from titan.pipeline.build import Limits
-from titan.resources import root
-from titan.tile.load import load_tile
+from titan.validate.emulate import compile as emulation
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 TILE = root("protocols") / "tiles" / "gemm_small_tiles.yaml"

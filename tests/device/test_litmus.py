@@ -15,8 +15,8 @@ from titan.device.__main__ import main
 from titan.device.litmus import document, manifests, run_tests
 from titan.device.outcomes import BadManifest, holds, judge, values_of
 from titan.device.page import page
-from titan.memory.render.files import render_all, write_all
-from titan.resources import root
+from titan.foundation.resources import root
+from titan.litmus.render.files import render_all, write_all
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 WORDS = [{"means": "a", "values": [0, 1]}, {"means": "b", "values": [5, 6, 7]}]

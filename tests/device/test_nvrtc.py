@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from titan.codegen.pipeline.build import Limits
+from titan.codegen.tile.load import load_tile
 from titan.device import hooks, probes
 from titan.device.gpu import compiler_options
 from titan.device.variants import variants
-from titan.memory.render.files import render_all, write_all
+from titan.foundation.resources import root
+from titan.litmus.render.files import render_all, write_all
 from titan.package.produce import produce
-from titan.pipeline.build import Limits
-from titan.resources import root
-from titan.tile.load import load_tile
 
 TILES = root("protocols") / "tiles"
 DEFINES = (hooks.DISTURB, hooks.BURDEN, hooks.MEASURE, hooks.PROGRESS)

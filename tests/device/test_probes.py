@@ -14,8 +14,8 @@ from titan.device import probes
 from titan.device.__main__ import main
 from titan.device.expressions import evaluate
 from titan.device.plan import plan
-from titan.memory.suite import find_tests
-from titan.resources import root
+from titan.foundation.resources import root
+from titan.litmus.suite import find_tests
 
 FOLDER = root("litmus") / "probes"
 PATHS = probes.manifests(FOLDER)

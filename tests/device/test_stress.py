@@ -11,12 +11,12 @@ from dataclasses import replace
 import pytest
 
 from titan.cli.main import run as titan
+from titan.codegen.pipeline.build import Limits
+from titan.codegen.tile.load import load_tile
 from titan.device.stress import document, sizes_for, stress, trips_of
 from titan.device.variants import SAFE, VARIANTS, variants
+from titan.foundation.resources import root
 from titan.package.produce import produce
-from titan.pipeline.build import Limits
-from titan.resources import root
-from titan.tile.load import load_tile
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 TILE = root("protocols") / "tiles" / "gemm_small_tiles.yaml"

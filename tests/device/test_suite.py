@@ -9,15 +9,15 @@ import time
 
 import pytest
 
+from titan.codegen.pipeline.build import Limits
+from titan.codegen.tile.load import load_tile
 from titan.device import suite
 from titan.device.__main__ import main, write_whole
 from titan.device.stress import stress
-from titan.memory.render.files import render_all, write_all
+from titan.foundation.resources import root
+from titan.litmus.render.files import render_all, write_all
 from titan.package import ablation
 from titan.package.produce import produce
-from titan.pipeline.build import Limits
-from titan.resources import root
-from titan.tile.load import load_tile
 
 FACTS = {"name": "NVIDIA H100 80GB HBM3", "multiprocessors": 132, "clock_khz": 1_700_000}
 CHILD = """

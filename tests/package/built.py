@@ -7,12 +7,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from titan.emit.write import Emitted, emit
+from titan.codegen.emit.write import Emitted, emit
+from titan.codegen.pipeline.build import Limits, build
+from titan.codegen.pipeline.model import Built
+from titan.codegen.tile.load import parse_tile
 from titan.package import contents
 from titan.package.certificate import digests, sealed
-from titan.pipeline.build import Limits, build
-from titan.pipeline.model import Built
-from titan.tile.load import parse_tile
 
 GEMM = """\
 titan: 1

@@ -7,14 +7,14 @@ import shutil
 
 import pytest
 
-from titan.emulate.compare import compare
+from titan.codegen.pipeline import build as builds
+from titan.codegen.pipeline.build import Limits, decoded, judged
+from titan.codegen.tile.load import load_tile
+from titan.foundation.resources import root
 from titan.package import ablation
 from titan.package.ablation import VARIANTS, conservative, prepare, without_redundant
 from titan.package.check import check_package
-from titan.pipeline import build as builds
-from titan.pipeline.build import Limits, decoded, judged
-from titan.resources import root
-from titan.tile.load import load_tile
+from titan.validate.emulate.compare import compare
 
 TILES = root("protocols") / "tiles"
 NAMED = {(variant.axis, variant.setting): variant for variant in VARIANTS}

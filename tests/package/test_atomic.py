@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from titan.cli.main import run
+from titan.foundation.resources import root
 from titan.package.atomic import CannotWrite, refuse_unwritable, write_folder
-from titan.resources import root
 
 CHILD = """
 import sys, json

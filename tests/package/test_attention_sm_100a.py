@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from titan.emulate.compare import compare
+from titan.codegen.pipeline.build import BuildRefused, Limits
+from titan.codegen.tile.load import parse_tile
+from titan.foundation.resources import root
 from titan.package.produce import produce
-from titan.pipeline.build import BuildRefused, Limits
-from titan.resources import root
-from titan.tile.load import parse_tile
+from titan.validate.emulate.compare import compare
 
 pytest.importorskip("numpy")
 FOLDER = root("protocols") / "tiles"

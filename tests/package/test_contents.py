@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from tests.rings import ring
-from titan.kernel.decode import decode_text
+from titan.language.kernel.decode import decode_text
 from titan.package import canonical, contents
 from titan.package.contents import Broken
 from titan.package.difference import difference

@@ -14,27 +14,27 @@ from tests.package.random_programs import program as drawn
 from tests.package.random_programs import sizes as drawn_sizes
 from tests.package.trials import Made, NotVerified, disagreement, faults
 from titan.cli.main import run
-from titan.emit.model import EmissionRefused
-from titan.emit.write import emit
-from titan.emulate.compare import compare
-from titan.emulate.run import KernelFault, LaunchRefused
-from titan.explore.reference import explore_reference
-from titan.explore.search import explore
-from titan.kernel.decode import decode_text
-from titan.lower import lower
-from titan.machine.load import Refused
-from titan.order.engine import analyse
+from titan.codegen.emit.model import EmissionRefused
+from titan.codegen.emit.write import emit
+from titan.codegen.pipeline.build import BuildRefused, Limits, decoded, judged
+from titan.codegen.pipeline.candidates import shapes
+from titan.codegen.pipeline.forms import hopper as construct
+from titan.codegen.pipeline.guarded import Guarded
+from titan.codegen.pipeline.model import FormRefused, Shape
+from titan.codegen.tile.alignment import unaligned as without_map
+from titan.codegen.tile.load import parse_tile, targets_of
+from titan.engines.explore.reference import explore_reference
+from titan.engines.explore.search import explore
+from titan.engines.happens_before.engine import analyse
+from titan.language.kernel.decode import decode_text
+from titan.language.lower import lower
 from titan.package.produce import produce
 from titan.package.told import as_text
-from titan.pipeline.build import BuildRefused, Limits, decoded, judged
-from titan.pipeline.candidates import shapes
-from titan.pipeline.forms import hopper as construct
-from titan.pipeline.guarded import Guarded
-from titan.pipeline.model import FormRefused, Shape
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
-from titan.tile.alignment import unaligned as without_map
-from titan.tile.load import parse_tile, targets_of
+from titan.target.load import Refused
+from titan.validate.emulate.compare import compare
+from titan.validate.emulate.run import KernelFault, LaunchRefused
 
 pytest.importorskip("numpy")
 LIBRARY = Path(__file__).resolve().parents[2] / "protocols" / "tiles"
@@ -331,8 +331,8 @@ TAIL_FAULTS = {
 @needs_nvcc
 @pytest.mark.parametrize("fault", TAIL_FAULTS)
 def test_machine_code_that_hands_stages_over_wrongly_is_refused(fault, tmp_path):
-    from titan.disassembly.compile import compile_package
-    from titan.disassembly.translation import translation
+    from titan.validate.compare.compile import compile_package
+    from titan.validate.compare.translation import translation
 
     tile, produced = built(with_tail("gemm"), tmp_path)
     old, new = TAIL_FAULTS[fault]

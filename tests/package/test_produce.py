@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from titan.emit.model import EmissionRefused
-from titan.emulate.compare import compare
+from titan.codegen.emit.model import EmissionRefused
+from titan.codegen.pipeline.build import BuildRefused, Limits
+from titan.codegen.tile.load import load_tile, targets_of
 from titan.package import produce as module
 from titan.package.produce import produce
-from titan.pipeline.build import BuildRefused, Limits
-from titan.tile.load import load_tile, targets_of
+from titan.validate.emulate.compare import compare
 
 pytest.importorskip("numpy")
 LIBRARY = Path(__file__).resolve().parents[2] / "protocols" / "tiles"

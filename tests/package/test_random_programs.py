@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from tests.package.random_programs import program as drawn
 from tests.package.random_programs import sizes
 from tests.package.trials import LIMITS, Made, as_built, as_shaped, disagreement, faults
-from titan.emit.model import EmissionRefused
-from titan.emit.write import emit
-from titan.pipeline.build import decoded, judged
-from titan.pipeline.forms import hopper as construct
-from titan.pipeline.model import FormRefused, Shape
-from titan.tile.load import parse_tile
+from titan.codegen.emit.model import EmissionRefused
+from titan.codegen.emit.write import emit
+from titan.codegen.pipeline.build import decoded, judged
+from titan.codegen.pipeline.forms import hopper as construct
+from titan.codegen.pipeline.model import FormRefused, Shape
+from titan.codegen.tile.load import parse_tile
 
 pytest.importorskip("numpy")
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")

@@ -9,22 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from titan.emit.model import EmissionRefused, Emitted
-from titan.emit.write import emit
-from titan.emulate.compare import difference
-from titan.emulate.hip import MODES, emulate_hip
-from titan.emulate.run import LaunchRefused, emulate
-from titan.machine.load import Refused
-from titan.pipeline.build import BuildRefused, Limits, build, decoded, judged
-from titan.pipeline.build import _Refused as NotVerified
-from titan.pipeline.forms import form_of
-from titan.pipeline.model import Built, FormRefused, Shape
+from titan.codegen.emit.model import EmissionRefused, Emitted
+from titan.codegen.emit.write import emit
+from titan.codegen.pipeline.build import BuildRefused, Limits, build, decoded, judged
+from titan.codegen.pipeline.build import _Refused as NotVerified
+from titan.codegen.pipeline.forms import form_of
+from titan.codegen.pipeline.model import Built, FormRefused, Shape
+from titan.codegen.tile import functional
+from titan.codegen.tile.dtypes import rounded
+from titan.codegen.tile.load import parse_tile
+from titan.codegen.tile.model import TileProgram
+from titan.codegen.tile.semantics import run, shape_of
 from titan.sync.program import SyncProgram
-from titan.tile import functional
-from titan.tile.dtypes import rounded
-from titan.tile.load import parse_tile
-from titan.tile.model import TileProgram
-from titan.tile.semantics import run, shape_of
+from titan.target.load import Refused
+from titan.validate.emulate.compare import difference
+from titan.validate.emulate.hip import MODES, emulate_hip
+from titan.validate.emulate.run import LaunchRefused, emulate
 
 LIMITS = Limits(schedule_seconds=2, verify_seconds=5)
 POLICIES = ("uniform", "latest", "uneven", "priority", "starve:producer", "starve:consumer")

@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 
 from tests.protocols.variants import VARIANTS, Broken
-from titan.explore.reference import Outcome
-from titan.explore.search import Budget, explore
-from titan.kernel.decode import decode_text
-from titan.kernel.model import Kernel
-from titan.order import engine as order
+from titan.engines.explore.reference import Outcome
+from titan.engines.explore.search import Budget, explore
+from titan.engines.happens_before import engine as order
+from titan.language.kernel.decode import decode_text
+from titan.language.kernel.model import Kernel
 from titan.sync.program import SyncProgram
 from titan.verify.lowering import sync_program
 from titan.verify.model import Finding, Options, Verdict

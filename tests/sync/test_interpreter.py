@@ -7,7 +7,7 @@ import dataclasses
 
 import pytest
 
-from titan.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import Outcome, explore_reference
 from titan.sync import program as ir
 from titan.sync.expression import Constant, parse_expression
 from titan.sync.fault import Actor, FaultKind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.building import ASYNC, FENCE, Body, access, at, e, loop, program, read, write
-from titan.order.engine import Outcome, analyse
+from titan.engines.happens_before.engine import Outcome, analyse
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 from titan.sync.relays import relays

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.kernel.test_fuzz import mutants
+from tests.language.kernel.test_fuzz import mutants
 from tests.verify import kernels
-from titan.kernel.decode import decode_text
+from titan.language.kernel.decode import decode_text
 from titan.report.findings import diagnostics_of, render
 from titan.sync.fault import Fault, FaultKind, Trace
 from titan.verify import judge as judging

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from titan.kernel.decode import decode_text
-from titan.kernel.model import Kernel
+from titan.language.kernel.decode import decode_text
+from titan.language.kernel.model import Kernel
 from titan.verify.model import Options, Verdict
 from titan.verify.pipeline import verify_kernel
 from titan.verify.weak import may_be_weak

@@ -142,11 +142,11 @@ def _write(data: dict[str, Any], result: Path | None, page: Path | None) -> None
 
 def _prepare(paths: tuple[Path, ...], folder: Path, with_toolchain: bool) -> int:
     """Build all variants of tile files. Exit code 1: of some kernel not even the product."""
-    from titan.machine.load import Refused
+    from titan.codegen.pipeline.build import Limits
+    from titan.codegen.tile.load import load_tile, targets_of
     from titan.package.ablation import prepare
     from titan.package.atomic import CannotWrite
-    from titan.pipeline.build import Limits
-    from titan.tile.load import load_tile, targets_of
+    from titan.target.load import Refused
 
     files = [
         file

@@ -12,9 +12,9 @@ from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, show, write
 
 if TYPE_CHECKING:
+    from titan.codegen.pipeline.build import Limits
+    from titan.codegen.tile.model import TileProgram
     from titan.package.produce import Produced
-    from titan.pipeline.build import Limits
-    from titan.tile.model import TileProgram
 
 
 @click.command()
@@ -93,8 +93,8 @@ def build(
     A package is written only when its pipeline is verified; where a step refuses, the next of a
     fixed list of shapes is tried, and what was not taken is told.
     """
+    from titan.codegen.pipeline.build import Limits
     from titan.package.atomic import CannotWrite, refuse_unwritable
-    from titan.pipeline.build import Limits
 
     try:
         refuse_unwritable(output)
@@ -126,8 +126,8 @@ def _programs(
     paths: tuple[str, ...], target: str | None, colour: str, codes: list[int]
 ) -> list[tuple[str, TileProgram, str]]:
     """All tile programs of the files; nothing is built where one of them is faulty."""
-    from titan.machine.load import Refused
-    from titan.tile.load import load_tile, targets_of
+    from titan.codegen.tile.load import load_tile, targets_of
+    from titan.target.load import Refused
 
     found = []
     for path in _files(paths):
@@ -168,9 +168,9 @@ def _produced(
     with_toolchain: bool,
     codes: list[int],
 ) -> Produced | None:
+    from titan.codegen.pipeline.build import BuildRefused
     from titan.package.atomic import CannotWrite
     from titan.package.produce import produce
-    from titan.pipeline.build import BuildRefused
 
     progress = sys.stderr.isatty()
 

@@ -24,9 +24,9 @@ def compare(first: str, second: str, path: str | None, budget: float, colour: st
 
     A and B are loop files, or with --loop names of solvers (rau, joint, auto, gauss).
     """
-    from titan.loop.bounds import Unschedulable
     from titan.report.schedule_text import comparison
-    from titan.schedule.run import Request, run
+    from titan.scheduling.loop.bounds import Unschedulable
+    from titan.scheduling.run import Request, run
 
     if path is not None:
         for name in (first, second):

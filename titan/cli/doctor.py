@@ -11,7 +11,7 @@ import click
 
 from titan import __version__
 from titan.cli.exit_code import ExitCode
-from titan.resources import KINDS, checkout, root
+from titan.foundation.resources import KINDS, checkout, root
 
 REQUIRED = (
     "cffi",
@@ -41,8 +41,8 @@ TOOLS = {
     "g++": "runs generated kernels on the CPU (titan stress --backend cpu)",
 }
 CORES = {
-    "titan.explore._core": "exploration",
-    "titan.schedule._core": "modulo scheduling",
+    "titan.engines.explore._core": "exploration",
+    "titan.scheduling._core": "modulo scheduling",
 }
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from titan.diagnostics.codes import Code
-    from titan.diagnostics.rules import Explanation
+    from titan.foundation.diagnostics.codes import Code
+    from titan.foundation.diagnostics.rules import Explanation
 
 
 @click.command()
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 )
 def explain(rules: tuple[str, ...], format_name: str) -> None:
     """Explain rules, each named by its code (TTN201) or name (data-race)."""
-    from titan.diagnostics.codes import BY_NAME, CODES, find
-    from titan.diagnostics.rules import explanation
-    from titan.diagnostics.wording import quoted, suggestion
+    from titan.foundation.diagnostics.codes import BY_NAME, CODES, find
+    from titan.foundation.diagnostics.rules import explanation
+    from titan.foundation.diagnostics.wording import quoted, suggestion
 
     entries: list[Code] = []
     for rule in rules:

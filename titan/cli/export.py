@@ -30,8 +30,8 @@ def export(
 ) -> int:
     """Translate a kernel for another checker; every parameter needs a value."""
     from titan.cli.output import show, write
-    from titan.export.names import ExportError
-    from titan.export.promela import to_promela
+    from titan.engines.spin.names import ExportError
+    from titan.engines.spin.promela import to_promela
     from titan.verify.lowering import Refusal, sync_program
     from titan.verify.model import Options
     from titan.verify.pipeline import read_family

@@ -10,7 +10,7 @@ from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, show, write
 
 if TYPE_CHECKING:
-    from titan.diagnostics.model import Diagnostic
+    from titan.foundation.diagnostics.model import Diagnostic
     from titan.report.fences import FenceReport
     from titan.verify.model import Options
 
@@ -55,7 +55,7 @@ def fences(
     """
     import sys
 
-    from titan.diagnostics.render.colour import wanted
+    from titan.foundation.diagnostics.render.colour import wanted
     from titan.report import fences as report
     from titan.verify.fences import BadInput
     from titan.verify.model import Options
@@ -90,9 +90,9 @@ def fences(
 
 def _one(path: str, options: Options, fixing: bool, output: str | None) -> FenceReport:
     """Review a file and find its cheapest fences. Raises BadInput."""
-    from titan.proxy.synthesis import GaveUp, Unsatisfiable
+    from titan.engines.fences.synthesis import GaveUp, Unsatisfiable
+    from titan.foundation.source.loading import load_file
     from titan.report.fences import FenceReport
-    from titan.source.loading import load_file
     from titan.verify import fences as flow
     from titan.verify.fence_review import review
     from titan.verify.fence_runs import has_fences

@@ -101,7 +101,7 @@ def _shown(found: Iterator[Judged]) -> Iterator[Judged]:
 
 
 def line(item: Judged) -> str:
-    from titan.diagnostics.wording import printable
+    from titan.foundation.diagnostics.wording import printable
 
     words = [f"{'ok  ' if item.ok else 'FAIL'} {item.name}", printable(item.item.path, 200)]
     if item.why:

@@ -12,10 +12,10 @@ from titan.cli.exit_code import ExitCode
 from titan.cli.litmus_run import run
 
 if TYPE_CHECKING:
-    from titan.memory.decide import Decision
-    from titan.memory.options import ModelOptions
-    from titan.memory.suite import SuiteEntry
-    from titan.source.span import Span
+    from titan.foundation.source.span import Span
+    from titan.litmus.decide import Decision
+    from titan.litmus.options import ModelOptions
+    from titan.litmus.suite import SuiteEntry
 
 _FOUND = click.Path(exists=True, path_type=Path)
 _PATHS = click.argument("paths", metavar="[FILE|DIR]...", nargs=-1, type=_FOUND)
@@ -93,7 +93,7 @@ def check(
     With recorded verdicts (kinds.txt) exit code 1 means that some test is decided differently;
     without, that the condition of some file does not hold (herd's No).
     """
-    from titan.memory.options import FenceRule, InitRule, ModelOptions, WarPolicy
+    from titan.litmus.options import FenceRule, InitRule, ModelOptions, WarPolicy
 
     options = ModelOptions(FenceRule(fence_rule), WarPolicy(war), InitRule(init))
     rows: list[dict[str, object]] = []
@@ -155,8 +155,8 @@ def render(paths: tuple[Path, ...], output: Path, language: str) -> int:
     Tests below a folder that have no rendering are named on stderr with the reason; a test that is
     named itself and has none is an error, and then nothing is written. Exit code 2 if so.
     """
-    from titan.memory.condition import LitmusError
-    from titan.memory.render.files import render_all, write_all
+    from titan.litmus.condition import LitmusError
+    from titan.litmus.render.files import render_all, write_all
 
     named = {path for path in paths if not path.is_dir()}
     try:
@@ -181,9 +181,9 @@ litmus.add_command(run)
 
 
 def _entries(paths: tuple[Path, ...]) -> list[SuiteEntry]:
-    from titan.memory.condition import LitmusError
-    from titan.memory.suite import find_tests
-    from titan.resources import root
+    from titan.foundation.resources import root
+    from titan.litmus.condition import LitmusError
+    from titan.litmus.suite import find_tests
 
     try:
         entries = list(find_tests(paths or (root("litmus"),)))
@@ -197,10 +197,10 @@ def _entries(paths: tuple[Path, ...]) -> list[SuiteEntry]:
 def _decide(
     entry: SuiteEntry, options: ModelOptions, solver: str, unroll: int, timeout: int | None
 ) -> Decision:
-    from titan.memory.condition import LitmusError
-    from titan.memory.decide import decide
-    from titan.memory.suite import read_test
-    from titan.memory.terms import UnsupportedTest
+    from titan.litmus.condition import LitmusError
+    from titan.litmus.decide import decide
+    from titan.litmus.suite import read_test
+    from titan.litmus.terms import UnsupportedTest
 
     try:
         test = read_test(entry.path)
@@ -220,7 +220,7 @@ def _decide(
 
 def _compare(first: Decision, second: Decision) -> None:
     """Two solvers must not contradict each other; one that gave up contradicts nothing."""
-    from titan.memory.decide import EnginesDisagree
+    from titan.litmus.decide import EnginesDisagree
 
     verdicts = {first.allowed, second.allowed} - {None}
     if len(verdicts) > 1:
@@ -259,8 +259,8 @@ def _show(
     unroll: int,
     rows: list[dict[str, object]],
 ) -> None:
-    from titan.memory.decide import final_states
-    from titan.memory.report import as_json, format_decision, format_execution
+    from titan.litmus.decide import final_states
+    from titan.litmus.report import as_json, format_decision, format_execution
 
     if format_name == "concise":
         note = "" if expected in (None, decision.verdict) else f" (expected {expected})"
@@ -283,7 +283,7 @@ def _shown(path: Path) -> str:
 
 
 def _draw(folder: Path, name: str, decision: Decision) -> None:
-    from titan.memory.graph import to_dot, to_svg
+    from titan.litmus.graph import to_dot, to_svg
 
     assert decision.witness is not None
     folder.mkdir(parents=True, exist_ok=True)

@@ -82,10 +82,10 @@ def run(
 
 def _render(paths: tuple[Path, ...], folder: Path, language: str) -> None:
     """Render what can be rendered; those that cannot be are counted."""
-    from titan.memory.condition import LitmusError
-    from titan.memory.render.files import render_all, write_all
-    from titan.memory.suite import find_tests
-    from titan.resources import root
+    from titan.foundation.resources import root
+    from titan.litmus.condition import LitmusError
+    from titan.litmus.render.files import render_all, write_all
+    from titan.litmus.suite import find_tests
 
     try:
         tests = [entry.path for entry in find_tests(paths or (root("litmus"),))]

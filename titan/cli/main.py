@@ -46,7 +46,9 @@ COMMANDS: dict[str, Entry] = {
     "rules": Entry("titan.cli.rules:rules", "List all rules."),
     "replay": Entry("titan.cli.replay:replay", "Step through a saved trace and confirm it."),
     "schema": Entry(
-        "titan.cli.schema:schema", "Print the JSON Schema of kernel.yaml.", "titan.kernel.schema"
+        "titan.cli.schema:schema",
+        "Print the JSON Schema of kernel.yaml.",
+        "titan.language.kernel.schema",
     ),
     "export": Entry("titan.cli.export:export", "Translate a sync program for another checker."),
     "mutants": Entry("titan.cli.mutants:mutants", "Break a verified kernel on purpose, and check."),
@@ -57,7 +59,7 @@ COMMANDS: dict[str, Entry] = {
     "build": Entry(
         "titan.cli.build:build",
         "Build verified CUDA and HIP from tile programs.",
-        "titan.tile.load",
+        "titan.codegen.tile.load",
     ),
     "litmus": Entry("titan.cli.litmus:litmus", "Run litmus tests of the memory model."),
     "stress": Entry("titan.cli.stress:stress", "Run built kernels against an adversary."),
@@ -101,7 +103,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-"):
-            from titan.diagnostics.wording import quoted, suggestion
+            from titan.foundation.diagnostics.wording import quoted, suggestion
 
             hint = "".join(f"; {text}" for text in suggestion(args[0], known))
             raise click.UsageError(f"no command {quoted(args[0])}{hint}", ctx)
@@ -217,9 +219,9 @@ def _tell_internal_error(error: Exception, arguments: Sequence[str]) -> None:
     import platform
     import traceback
 
-    from titan.diagnostics.model import diagnostic
-    from titan.diagnostics.render import render
-    from titan.diagnostics.wording import printable
+    from titan.foundation.diagnostics.model import diagnostic
+    from titan.foundation.diagnostics.render import render
+    from titan.foundation.diagnostics.wording import printable
 
     if os.environ.get("TITAN_DEBUG") == "1":
         traceback.print_exception(error)

@@ -14,10 +14,10 @@ from titan.cli.settings import overrides, settings_options
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from titan.mutate.decide import Budget
-    from titan.mutate.judge import Score
     from titan.sync.program import SyncProgram
     from titan.verify.model import Options
+    from titan.verify.mutate.decide import Budget
+    from titan.verify.mutate.judge import Score
 
 
 @click.command()
@@ -62,9 +62,9 @@ def mutants(
     when a mutant survives without an argument or a kernel is refuted itself, and 3 when something
     stays undecided.
     """
-    from titan.mutate.decide import Budget
-    from titan.mutate.table import to_json, to_markdown, to_text, totals
     from titan.verify.model import Options
+    from titan.verify.mutate.decide import Budget
+    from titan.verify.mutate.table import to_json, to_markdown, to_text, totals
 
     kernels = _kernels(paths, Options(overrides(settings, depth, tiles)))
     if kernels is None:
@@ -92,8 +92,8 @@ def _scores(kernels: list[tuple[str, SyncProgram]], budget: Budget) -> Iterator[
     """The judgement on each program, as soon as it is there; a terminal sees how far it is."""
     from dataclasses import replace
 
-    from titan.mutate.decide import Decider
-    from titan.mutate.judge import judge_all
+    from titan.verify.mutate.decide import Decider
+    from titan.verify.mutate.judge import judge_all
 
     for number, (name, program) in enumerate(kernels):
         head = f"{name} ({number + 1} of {len(kernels)})"
@@ -137,8 +137,8 @@ def _kernels(paths: tuple[str, ...], options: Options) -> list[tuple[str, SyncPr
 
 
 def _exit_code(scores: list[Score]) -> int:
-    from titan.explore.reference import Outcome
-    from titan.mutate.judge import Fate
+    from titan.engines.explore.reference import Outcome
+    from titan.verify.mutate.judge import Fate
 
     outcomes = {score.baseline.outcome for score in scores}
     fates = {judgement.fate for score in scores for judgement in score.judgements}

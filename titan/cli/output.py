@@ -39,8 +39,8 @@ def colour_option(command: Command) -> Command:
 
 def show(diagnostics: Iterable[Any], format_name: str = "text", colour: str = "auto") -> None:
     """Write diagnostics to stdout; what its encoding lacks is escaped, never a fault."""
-    from titan.diagnostics.render import render
-    from titan.diagnostics.render.colour import wanted
+    from titan.foundation.diagnostics.render import render
+    from titan.foundation.diagnostics.render.colour import wanted
 
     text = render(format_name, diagnostics, colour=wanted(sys.stdout, colour))
     write(text)

@@ -20,7 +20,7 @@ def replay(path: str, format_name: str, colour: str) -> int:
     """
     import sys
 
-    from titan.diagnostics.render.colour import wanted
+    from titan.foundation.diagnostics.render.colour import wanted
     from titan.report.findings import render
     from titan.verify.reopen import Refused, reopen
 

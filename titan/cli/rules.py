@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from titan.diagnostics.codes import Code
+    from titan.foundation.diagnostics.codes import Code
 
 
 @click.command()
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 )
 def rules(family: str | None, format_name: str) -> None:
     """List the rules with their codes, names, and what each is about."""
-    from titan.diagnostics.codes import CODES, FAMILIES
-    from titan.diagnostics.rules import explanation
-    from titan.diagnostics.wording import quoted, suggestion
+    from titan.foundation.diagnostics.codes import CODES, FAMILIES
+    from titan.foundation.diagnostics.rules import explanation
+    from titan.foundation.diagnostics.wording import quoted, suggestion
 
     used = {entry.family for entry in CODES.values()}
     if family is not None and family not in used:
@@ -61,7 +61,7 @@ def rules(family: str | None, format_name: str) -> None:
 
 def _markdown(chosen: list[Code], titles: dict[str, str]) -> str:
     """The page docs/reference/rules.md; a test holds the committed one against this."""
-    from titan.diagnostics.rules import explanation
+    from titan.foundation.diagnostics.rules import explanation
 
     rows = [
         "# Rules",

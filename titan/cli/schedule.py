@@ -12,8 +12,8 @@ from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, write
 
 if TYPE_CHECKING:
-    from titan.loop.model import Loop
-    from titan.schedule.run import Request, Result
+    from titan.scheduling.loop.model import Loop
+    from titan.scheduling.run import Request, Result
 
 
 @click.command()
@@ -107,11 +107,11 @@ def schedule(
 
     LOOP is a loop-level file, or the GraphML of a public instance, its resource model beside it.
     """
-    from titan.loop.bounds import Unschedulable
-    from titan.schedule.common import common_group
-    from titan.schedule.gauss import Missing
-    from titan.schedule.joint import Disagreement
-    from titan.schedule.run import Request
+    from titan.scheduling.common import common_group
+    from titan.scheduling.gauss import Missing
+    from titan.scheduling.joint import Disagreement
+    from titan.scheduling.loop.bounds import Unschedulable
+    from titan.scheduling.run import Request
 
     loop = load(path, colour)
     if loop is None:
@@ -157,11 +157,11 @@ def schedule(
 
 def load(path: str, colour: str) -> Loop | None:
     """The loop of a file, or None with what is wrong on standard error."""
-    from titan.diagnostics.render.colour import wanted
-    from titan.diagnostics.render.text import render
-    from titan.loop.graphml import load_instance
-    from titan.loop.load import load_loop
-    from titan.machine.load import Refused
+    from titan.foundation.diagnostics.render.colour import wanted
+    from titan.foundation.diagnostics.render.text import render
+    from titan.scheduling.loop.graphml import load_instance
+    from titan.scheduling.loop.load import load_loop
+    from titan.target.load import Refused
 
     try:
         return load_instance(path) if path.endswith(".graphml") else load_loop(path)
@@ -191,10 +191,10 @@ RULES = {
 
 def check_file(loop: Loop, path: str, colour: str) -> int:
     """0 when the schedule holds, 1 with the violated constraints, 2 when it cannot be read."""
-    from titan.diagnostics.render.colour import wanted
-    from titan.diagnostics.render.text import render
-    from titan.machine.load import Refused
-    from titan.schedule.store import certify, read
+    from titan.foundation.diagnostics.render.colour import wanted
+    from titan.foundation.diagnostics.render.text import render
+    from titan.scheduling.store import certify, read
+    from titan.target.load import Refused
 
     try:
         found, claim = read(path, loop)
@@ -232,8 +232,8 @@ def faster(special: Result, common: Result, tiles: int) -> Result:
 
 
 def search(loop: Loop, request: Request, cache: str | None) -> Result:
-    from titan.schedule.cache import Cache
-    from titan.schedule.run import run
+    from titan.scheduling.cache import Cache
+    from titan.scheduling.run import run
 
     if cache is None:
         return run(loop, request)
@@ -255,7 +255,7 @@ def _show(result: Result, format_name: str) -> None:
 def _write_files(result: Result, outputs: dict[str, str | None]) -> None:
     from titan.report.schedule_html import page, svg
     from titan.report.schedule_trace import trace
-    from titan.schedule import store
+    from titan.scheduling import store
 
     loop, found = result.loop, result.schedule
     if found is None:

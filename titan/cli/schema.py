@@ -10,6 +10,6 @@ import click
 @click.command()
 def schema() -> None:
     """Print the JSON Schema of kernel.yaml, for editors and for checks without TITAN."""
-    from titan.kernel.schema import json_schema
+    from titan.language.kernel.schema import json_schema
 
     click.echo(json.dumps(json_schema(), indent=2))

@@ -37,7 +37,7 @@ def overrides(settings: tuple[str, ...], depth: str | None, tiles: str | None) -
 
 def _setting(text: str) -> tuple[str, tuple[int, ...]]:
     """The name and values of `NAME=VALUES`. Raises click.UsageError."""
-    from titan.kernel.sizes import parse_values
+    from titan.language.kernel.sizes import parse_values
 
     name, equals, values = text.partition("=")
     numbers = parse_values(values)

@@ -130,9 +130,9 @@ def _summarise(data: dict[str, Any]) -> None:
 @contextmanager
 def _packages(paths: tuple[Path, ...], depths: tuple[int, ...]) -> Iterator[list[Path]]:
     """The package folders; those of tile files are built in a folder that is removed again."""
+    from titan.codegen.pipeline.build import BuildRefused, Limits
+    from titan.codegen.tile.load import load_tile, targets_of
     from titan.package.produce import produce
-    from titan.pipeline.build import BuildRefused, Limits
-    from titan.tile.load import load_tile, targets_of
 
     with tempfile.TemporaryDirectory(prefix="titan-") as parent:
         folders: list[Path] = []

@@ -24,7 +24,7 @@ _POLICY_VALUES = {
 }
 
 
-# In the order in which lowering tries them (titan/lower).
+# In the order in which lowering tries them (titan/language/lower).
 REWRITES = ("transport", "group", "depth", "unspecialise", "drain_all")
 
 
@@ -134,7 +134,7 @@ def verify(
 
 
 def _policy(text: str) -> tuple[str, str]:
-    from titan.diagnostics.wording import quoted, suggestion
+    from titan.foundation.diagnostics.wording import quoted, suggestion
 
     name, _, value = text.partition("=")
     if name not in _POLICY_VALUES:
@@ -147,7 +147,7 @@ def _policy(text: str) -> tuple[str, str]:
 
 
 def _check(found: Found, options: Options) -> None:
-    from titan.diagnostics.wording import quoted
+    from titan.foundation.diagnostics.wording import quoted
     from titan.verify.pipeline import unknown_sizes
 
     if found.empty:
@@ -178,7 +178,7 @@ def _shown(findings: Iterator[Finding], format_name: str, colour: str) -> list[F
     """All findings; text is written while they come, JSON at the end."""
     import sys
 
-    from titan.diagnostics.render.colour import wanted
+    from titan.foundation.diagnostics.render.colour import wanted
     from titan.report.findings import render, summary
 
     done: list[Finding] = []

@@ -102,7 +102,7 @@ class _Package:
         self, folder: Path, facts: dict[str, Any], launches: int, until: float | None,
         ready: dict[str, str], options: Any,
     ) -> None:  # fmt: skip
-        from titan.tile.stored import from_data
+        from titan.codegen.tile.stored import from_data
 
         self.folder, self.facts, self.launches = folder, facts, launches
         self.until, self.ready, self.options = until, ready, options

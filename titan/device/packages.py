@@ -1,8 +1,9 @@
 """Packages on a device: run with random inputs and compared. Runs in a child process.
 
 The inputs are made here from a seed; what is right comes from the tile program that the manifest
-holds (`titan/tile/semantics.py`, plain NumPy). The CPU back end is the emulation of the emitted
-source under a hostile scheduler, so that everything but the device can be tried without one.
+holds (`titan/codegen/tile/semantics.py`, plain NumPy). The CPU back end is the emulation of the
+emitted source under a hostile scheduler, so that everything but the device can be tried without
+one.
 """
 
 from __future__ import annotations
@@ -68,14 +69,14 @@ class References:
     KEPT = 32
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
-        from titan.tile.stored import from_data
+        from titan.codegen.tile.stored import from_data
 
         self.tile = from_data(manifest["program"])
         self.known: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
     def of(self, sizes: Mapping[str, int], seed: int) -> tuple[Any, Any]:
-        from titan.emulate.compare import sample_inputs
-        from titan.tile.semantics import run as meaning
+        from titan.codegen.tile.semantics import run as meaning
+        from titan.validate.emulate.compare import sample_inputs
 
         key = (*sorted(sizes.items()), seed)
         if key not in self.known:
@@ -90,9 +91,9 @@ class References:
 def _on_cpu(
     manifest: Mapping[str, Any], files: dict[str, str], sizes: dict[str, int], job: Any
 ) -> Record:
-    from titan.emulate.compare import compare
-    from titan.emulate.run import KernelFault
-    from titan.tile.stored import from_data
+    from titan.codegen.tile.stored import from_data
+    from titan.validate.emulate.compare import compare
+    from titan.validate.emulate.run import KernelFault
 
     tile = from_data(manifest["program"])
     begin = time.monotonic()
@@ -114,7 +115,7 @@ def _on_cpu(
 
 def _keep_emulated(manifest: Mapping[str, Any], files: dict[str, str], folder: Path) -> None:
     """The program that was run, which the emulation keeps under a digest."""
-    from titan.emulate.compile import build
+    from titan.validate.emulate.compile import build
 
     launch = manifest["launch"]
     if not (folder / EMULATED).exists():
@@ -242,9 +243,9 @@ class OnGpu:
     ) -> None:  # fmt: skip
         import numpy
 
+        from titan.codegen.tile.dtypes import encode
         from titan.device.driver import STATIC_SHARED
         from titan.device.gpu import Prepared, facts, library
-        from titan.tile.dtypes import encode
 
         self.cupy = library()
         device = facts()
@@ -273,7 +274,7 @@ class OnGpu:
         """What the kernel has written, as numbers."""
         import numpy
 
-        from titan.tile.dtypes import bytes_of, decode
+        from titan.codegen.tile.dtypes import bytes_of, decode
 
         kinds = {1: numpy.uint8, 2: numpy.uint16, 4: numpy.uint32}
         self.cupy.cuda.Device().synchronize()
@@ -288,7 +289,7 @@ class OnGpu:
 def _on_gpu(
     compiled: Compiled, references: References, sizes: dict[str, int], job: Mapping[str, Any]
 ) -> Record:
-    from titan.emulate.compare import difference
+    from titan.validate.emulate.compare import difference
 
     manifest = compiled.manifest
     inputs, right = references.of(sizes, int(job["seed"]))

@@ -22,7 +22,7 @@ def measure(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
     With PyTorch its calls; without it cuBLAS through CuPy, which has no bf16: f16 then stands in.
     """
-    from titan.tile.stored import from_data
+    from titan.codegen.tile.stored import from_data
 
     tile = from_data(job["program"])
     try:

@@ -33,7 +33,7 @@ def family(tile: Any) -> str:
 
 def operations(tile: Any, sizes: dict[str, int]) -> int:
     """Multiplications and additions of the matrix products, whole tiles as they are computed."""
-    from titan.tile.semantics import trips, work_items
+    from titan.codegen.tile.semantics import trips, work_items
 
     names = {**dict(tile.sizes), **sizes}
     places = {operation.name: operation.result for operation in tile.operations}
@@ -50,8 +50,8 @@ def operations(tile: Any, sizes: dict[str, int]) -> int:
 
 def bytes_moved(tile: Any, sizes: dict[str, int]) -> int:
     """Every tensor once: the least that a launch can move."""
-    from titan.tile.dtypes import bytes_of
-    from titan.tile.semantics import shape_of
+    from titan.codegen.tile.dtypes import bytes_of
+    from titan.codegen.tile.semantics import shape_of
 
     names = {**dict(tile.sizes), **sizes}
     total = 0
@@ -65,7 +65,7 @@ def bytes_moved(tile: Any, sizes: dict[str, int]) -> int:
 
 def iterations_of_one(tile: Any, sizes: dict[str, int], processors: int) -> int:
     """Iterations that the busiest multiprocessor runs, one CTA on each at a time."""
-    from titan.tile.semantics import trips, work_items
+    from titan.codegen.tile.semantics import trips, work_items
 
     names = {**dict(tile.sizes), **sizes}
     counts = [trips(tile, {**names, **item}) for item in work_items(tile, names)]
@@ -77,7 +77,7 @@ def idle_share(tile: Any, sizes: dict[str, int], processors: int) -> float:
 
     One item on each at a time, the next when one is done; items count by their iterations.
     """
-    from titan.tile.semantics import trips, work_items
+    from titan.codegen.tile.semantics import trips, work_items
 
     names = {**dict(tile.sizes), **sizes}
     counts = [trips(tile, {**names, **item}) for item in work_items(tile, names)]

@@ -1,1 +1,1 @@
-"""What does an instruction do? Readers and machines of instruction sets."""
+"""What instructions of real machines say: readers of PTX and GCN, and machines that run them."""

@@ -18,16 +18,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from titan.emit.write import EmissionRefused, Emitted, emit
+from titan.codegen.emit.write import EmissionRefused, Emitted, emit
+from titan.codegen.pipeline.build import BuildRefused, Limits, build, decoded, judged
+from titan.codegen.pipeline.model import Built, Shape
+from titan.codegen.tile.model import TileProgram
 from titan.package import contents
 from titan.package.atomic import write_folder
 from titan.package.write import package_files
-from titan.pipeline.build import BuildRefused, Limits, build, decoded, judged
-from titan.pipeline.model import Built, Shape
-from titan.tile.model import TileProgram
 
 if TYPE_CHECKING:
-    from titan.disassembly.compile import Figures
+    from titan.validate.compare.compile import Figures
 
 INDEX = "ablations.json"
 FORMAT = "1"
@@ -120,7 +120,7 @@ def without_redundant(text: str, limits: Limits) -> str:
 
 
 def _verified(text: str, limits: Limits) -> bool:
-    from titan.pipeline import build as builds
+    from titan.codegen.pipeline import build as builds
 
     try:
         kernel, _ = decoded(text)
@@ -216,8 +216,8 @@ def _built(
     tile: TileProgram, text: str, variant: Variant, limits: Limits, with_toolchain: bool
 ) -> tuple[Built, Emitted, Figures | None]:
     """The first shape that is verified and can be written. Raises BuildRefused."""
-    from titan.disassembly.compile import compile_package
-    from titan.disassembly.toolchain import CannotCompile, Missing
+    from titan.validate.compare.compile import compile_package
+    from titan.validate.compare.toolchain import CannotCompile, Missing
 
     last: list[tuple[Emitted, Figures | None]] = []
 
@@ -271,8 +271,8 @@ def terms(built: Built) -> dict[str, float]:
     Of a unit: its cycles by its capacity. `ring`: from asking for a tile to its release, by the
     depth. `carried`: along values that one iteration hands to the next.
     """
-    from titan.loop.bounds import demand, recurrence_bound
-    from titan.loop.model import DATA
+    from titan.scheduling.loop.bounds import demand, recurrence_bound
+    from titan.scheduling.loop.model import DATA
 
     loop = built.loop
     found: dict[str, float] = {}
@@ -305,7 +305,7 @@ def machine_rates(target: str) -> dict[str, dict[str, Any]]:
 
     `rate`: so much a cycle; `cost`: so many cycles.
     """
-    from titan.tile.rates import rates
+    from titan.codegen.tile.rates import rates
 
     known = rates(target)
     found: dict[str, dict[str, Any]] = {}

@@ -14,16 +14,16 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from titan.loop.bounds import bounds
 from titan.package import canonical, contents
-from titan.schedule.model import Evidence, Schedule
-from titan.schedule.store import digest as loop_digest
+from titan.scheduling.loop.bounds import bounds
+from titan.scheduling.model import Evidence, Schedule
+from titan.scheduling.store import digest as loop_digest
 from titan.sync.program import SyncProgram
 from titan.verify.model import Coverage, Finding, Verdict
 
 if TYPE_CHECKING:
-    from titan.loop.model import Loop
-    from titan.pipeline.model import Built
+    from titan.codegen.pipeline.model import Built
+    from titan.scheduling.loop.model import Loop
 
 FORMAT = "1"
 SOLVERS = ("z3-solver", "python-sat")

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from titan.diagnostics.model import Diagnostic
-from titan.loop.bounds import Unschedulable, bounds
+from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.source.yaml import parse_text
 from titan.package import canonical, contents
 from titan.package.certificate import (
     FORMAT,
@@ -29,17 +29,17 @@ from titan.package.certificate import (
 from titan.package.contents import Broken
 from titan.package.difference import difference
 from titan.package.verdicts import Question
-from titan.schedule.check import check as schedule_faults
-from titan.schedule.model import Evidence, Schedule
-from titan.schedule.store import as_data, certify, digest, read_text
-from titan.source.yaml import parse_text
+from titan.scheduling.check import check as schedule_faults
+from titan.scheduling.loop.bounds import Unschedulable, bounds
+from titan.scheduling.model import Evidence, Schedule
+from titan.scheduling.store import as_data, certify, digest, read_text
 
 if TYPE_CHECKING:
-    from titan.kernel.model import Kernel
-    from titan.loop.model import Loop
-    from titan.pipeline.model import Shape
+    from titan.codegen.pipeline.model import Shape
+    from titan.codegen.tile.model import TileProgram
+    from titan.language.kernel.model import Kernel
+    from titan.scheduling.loop.model import Loop
     from titan.sync.program import SyncProgram
-    from titan.tile.model import TileProgram
 
 KEYS = (
     "titan", "certificate", "target", "files", "loop_digest", "schedule", "pipeline",
@@ -124,9 +124,9 @@ class _Package:
         return self._statements(evidence), question
 
     def _tile(self) -> TileProgram:
-        from titan.machine.load import Refused
-        from titan.source.loading import load_bytes
-        from titan.tile.load import read_tile
+        from titan.codegen.tile.load import read_tile
+        from titan.foundation.source.loading import load_bytes
+        from titan.target.load import Refused
 
         source, errors = load_bytes(self.files[contents.TILE], contents.TILE)
         if source is None:
@@ -144,10 +144,10 @@ class _Package:
 
     def _loop(self, tile: TileProgram) -> Loop:
         """The loop with rings of as many stages as were asked for and have any schedule."""
-        from titan.machine.load import machine
-        from titan.pipeline.candidates import DEPTH_DEFAULT
-        from titan.tile.cost import CostError
-        from titan.tile.loops import loop_of
+        from titan.codegen.pipeline.candidates import DEPTH_DEFAULT
+        from titan.codegen.tile.cost import CostError
+        from titan.codegen.tile.loops import loop_of
+        from titan.target.load import machine
 
         for depth in range(tile.depth or DEPTH_DEFAULT, 0, -1):
             try:
@@ -184,7 +184,7 @@ class _Package:
 
     def _refutations(self, loop: Loop) -> dict[str, Any]:
         """The claim as schedule files are read otherwise: refutations have a form of their own."""
-        from titan.machine.load import Refused
+        from titan.target.load import Refused
 
         try:
             return read_text(self.text(contents.SCHEDULE), contents.SCHEDULE, loop)[1]
@@ -225,17 +225,17 @@ class _Package:
 
     def _candidates(self, tile: TileProgram, loop: Loop, schedule: Schedule) -> Iterator[Shape]:
         """The fixed list for this loop and schedule."""
-        from titan.pipeline.candidates import DEPTH_DEFAULT, shapes
-        from titan.schedule.explain import rings
+        from titan.codegen.pipeline.candidates import DEPTH_DEFAULT, shapes
+        from titan.scheduling.explain import rings
 
         needed = max((ring.needed for ring in rings(loop, schedule)), default=DEPTH_DEFAULT)
         return iter(list(shapes(tile, needed, self.stages)))
 
     def _constructed(self, tile: TileProgram, loop: Loop, schedule: Schedule, shape: Shape) -> None:
         """The pipeline is the one of this tile program, schedule and shape."""
-        from titan.pipeline.build import group_starts
-        from titan.pipeline.forms import form_of
-        from titan.pipeline.model import FormRefused
+        from titan.codegen.pipeline.build import group_starts
+        from titan.codegen.pipeline.forms import form_of
+        from titan.codegen.pipeline.model import FormRefused
 
         try:
             form = form_of(tile.target)
@@ -247,8 +247,8 @@ class _Package:
 
     def _lowered(self, tile: TileProgram) -> tuple[Kernel, SyncProgram]:
         """The kernel without computations, its sync program with them."""
-        from titan.kernel.decode import decode
-        from titan.legality.check import examine
+        from titan.language.kernel.decode import decode
+        from titan.verify.legality.check import examine
         from titan.verify.lowering import Refusal, sync_program
 
         tree, broken = parse_text(self.text(contents.PIPELINE), contents.PIPELINE)
@@ -274,8 +274,8 @@ class _Package:
 
     def _emitted(self, tile: TileProgram, kernel: Kernel, program: SyncProgram) -> None:
         """Source, header and manifest are those that emission writes for this program."""
-        from titan.emit.model import EmissionRefused
-        from titan.emit.write import emit
+        from titan.codegen.emit.model import EmissionRefused
+        from titan.codegen.emit.write import emit
         from titan.package.write import manifest_of
 
         try:
@@ -366,7 +366,7 @@ def _check_claim(loop: Loop, schedule: Schedule, evidence: Evidence) -> None:
 def _read_shape(data: Any, where: str) -> Shape:
     from dataclasses import fields
 
-    from titan.pipeline.model import Shape
+    from titan.codegen.pipeline.model import Shape
 
     kinds = {"name": str, "depth": int}
     expected = [item.name for item in fields(Shape)]

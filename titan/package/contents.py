@@ -126,6 +126,6 @@ def _read(path: str, name: str) -> bytes:
 
 def printable(text: str) -> str:
     """A name from outside, fit for one line of a report."""
-    from titan.diagnostics.wording import printable as shown
+    from titan.foundation.diagnostics.wording import printable as shown
 
     return shown(text, 80)

@@ -172,10 +172,10 @@ class _Run:
 
 def judge_schedule(item: Item, loop_path: str | None) -> Judged:
     """A schedule or certificate file of `titan schedule`, for its loop."""
-    from titan.loop.graphml import load_instance
-    from titan.loop.load import load_loop
-    from titan.machine.load import Refused
-    from titan.schedule.store import certify, read
+    from titan.scheduling.loop.graphml import load_instance
+    from titan.scheduling.loop.load import load_loop
+    from titan.scheduling.store import certify, read
+    from titan.target.load import Refused
 
     name = contents.printable(os.path.basename(item.path))
     beside = loop_path or _beside(item.path)

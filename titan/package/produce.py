@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from titan.disassembly.compile import compile_package
-from titan.disassembly.toolchain import CannotCompile, Compiled, Figures, Missing
-from titan.emit.write import EmissionRefused, Emitted, emit
+from titan.codegen.emit.write import EmissionRefused, Emitted, emit
+from titan.codegen.pipeline.build import Limits, build
+from titan.codegen.pipeline.model import Built
+from titan.codegen.tile.model import TileProgram
 from titan.package.write import write_package
-from titan.pipeline.build import Limits, build
-from titan.pipeline.model import Built
-from titan.tile.model import TileProgram
+from titan.validate.compare.compile import compile_package
+from titan.validate.compare.toolchain import CannotCompile, Compiled, Figures, Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,10 @@ class _Trial:
 
     def _translated(self, built: Built, emitted: Emitted, compiled: Compiled) -> list[str]:
         """What of the machine code is not what was verified; `compared` tells what was done."""
-        from titan.disassembly import gcn_package
-        from titan.disassembly.expected import TooLong
-        from titan.disassembly.machine import Unsupported
-        from titan.disassembly.translation import translation
+        from titan.isa.thread.machine import Unsupported
+        from titan.validate.compare import gcn_package
+        from titan.validate.compare.expected import TooLong
+        from titan.validate.compare.translation import translation
 
         if built.tile.target.startswith("gfx"):
             self.compared = "machine code"

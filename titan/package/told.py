@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from titan.codegen.pipeline.model import Built, Step
 from titan.package.produce import Produced
-from titan.pipeline.model import Built, Step
 from titan.report.findings import parameters_text
 
 

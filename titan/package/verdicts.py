@@ -25,7 +25,7 @@ from titan.package.contents import printable
 from titan.package.difference import difference
 
 if TYPE_CHECKING:
-    from titan.kernel.model import Kernel
+    from titan.language.kernel.model import Kernel
     from titan.sync.program import SyncProgram
     from titan.verify.model import Coverage, Finding
 
@@ -123,7 +123,7 @@ def fault_of(question: Question, given: Answer) -> str:
 
 
 def _kernel(question: Question) -> Kernel:
-    from titan.kernel.decode import decode_text
+    from titan.language.kernel.decode import decode_text
 
     family, _ = decode_text(question.pipeline, "pipeline.yaml")
     assert family is not None, "check.py has decoded it"

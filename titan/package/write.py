@@ -8,17 +8,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from titan.codegen.tile import stored
 from titan.package import contents
 from titan.package.atomic import write_folder
 from titan.package.certificate import certificate
 from titan.report.schedule_trace import trace
-from titan.schedule.store import as_data
-from titan.tile import stored
+from titan.scheduling.store import as_data
 from titan.verify.model import Verdict
 
 if TYPE_CHECKING:
-    from titan.pipeline.model import Built
-    from titan.tile.model import TileProgram
+    from titan.codegen.pipeline.model import Built
+    from titan.codegen.tile.model import TileProgram
 
 
 class NotVerified(Exception):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from titan.diagnostics.codes import CODES
-from titan.diagnostics.model import Annotation, Diagnostic, diagnostic
+from titan.foundation.diagnostics.codes import CODES
+from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
+from titan.foundation.source.span import Span
 from titan.report.interleaving import agent_name, told
 from titan.report.words import Words, lacking
-from titan.source.span import Span
 from titan.sync import program as ir
 from titan.sync.expression import evaluate
 from titan.sync.fault import FaultKind
@@ -145,7 +145,7 @@ def words_index(reference: ir.Reference, environment: dict[str, int]) -> int:
 @cache
 def _helps(code: str) -> tuple[str, ...]:
     """The advice of the rule, from its explanation."""
-    from titan.diagnostics.rules import explanation
+    from titan.foundation.diagnostics.rules import explanation
 
     text = explanation(CODES[code]).sections.get("What to do", "")
     first = " ".join(text.split("\n\n")[0].split()).rstrip(".")

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from titan.diagnostics.model import Diagnostic
-from titan.diagnostics.render import json as json_render
-from titan.diagnostics.render import render
-from titan.diagnostics.wording import clean, counted
+from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.diagnostics.render import json as json_render
+from titan.foundation.diagnostics.render import render
+from titan.foundation.diagnostics.wording import clean, counted
 from titan.verify.fence_review import PURPOSES_MAX, FenceLine, Review
 from titan.verify.fence_text import Insertion
 from titan.verify.fences import Fixed

@@ -6,12 +6,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from titan.diagnostics.model import Diagnostic
-from titan.diagnostics.render import concise
-from titan.diagnostics.render import json as json_render
-from titan.diagnostics.render import text as text_render
-from titan.diagnostics.render.colour import paint
-from titan.diagnostics.wording import clean, counted
+from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.diagnostics.render import concise
+from titan.foundation.diagnostics.render import json as json_render
+from titan.foundation.diagnostics.render import text as text_render
+from titan.foundation.diagnostics.render.colour import paint
+from titan.foundation.diagnostics.wording import clean, counted
 from titan.report.fault import diagnose
 from titan.verify.model import Coverage, EngineReport, Finding, Verdict
 from titan.verify.replay import replay

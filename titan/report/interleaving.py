@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from titan.diagnostics.model import Trace, TraceStep
+from titan.foundation.diagnostics.model import Trace, TraceStep
+from titan.foundation.source.span import Span
 from titan.report.words import Words
-from titan.source.span import Span
 from titan.sync.control import Agent
 from titan.sync.fault import Actor
 from titan.sync.state import Flight, State

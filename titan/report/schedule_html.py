@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from html import escape
 
-from titan.loop.model import Loop
 from titan.report.schedule_text import headline, why
-from titan.schedule.explain import explain
-from titan.schedule.model import Schedule
-from titan.schedule.run import Result
+from titan.scheduling.explain import explain
+from titan.scheduling.loop.model import Loop
+from titan.scheduling.model import Schedule
+from titan.scheduling.run import Result
 
 WIDTH, LEFT, ROW, TOP = 1200, 140, 26, 30
 BLOCKS_MAX = 20_000

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from titan.report.schedule_text import failure_lines
-from titan.schedule.explain import explain
-from titan.schedule.run import Result
-from titan.schedule.store import as_data
+from titan.scheduling.explain import explain
+from titan.scheduling.run import Result
+from titan.scheduling.store import as_data
 
 
 def data(result: Result) -> dict[str, Any]:

@@ -1,15 +1,15 @@
 """A schedule for a terminal: what was found and why, the table, and a picture of the steady state.
 
-Nothing here decides anything; it shows a `Result` of titan.schedule.run.
+Nothing here decides anything; it shows a `Result` of titan.scheduling.run.
 """
 
 from __future__ import annotations
 
-from titan.loop.model import Loop
-from titan.schedule.explain import Explanation, explain
-from titan.schedule.model import Schedule
-from titan.schedule.phases import Issue, phases
-from titan.schedule.run import Result
+from titan.scheduling.explain import Explanation, explain
+from titan.scheduling.loop.model import Loop
+from titan.scheduling.model import Schedule
+from titan.scheduling.phases import Issue, phases
+from titan.scheduling.run import Result
 
 PICTURE_COLUMNS = 96
 ROWS_MAX = 200

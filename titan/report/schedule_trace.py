@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 
-from titan.loop.model import Loop
-from titan.schedule.model import Schedule
+from titan.scheduling.loop.model import Loop
+from titan.scheduling.model import Schedule
 
 ITERATIONS_MAX = 64
 

@@ -7,7 +7,8 @@ from enum import StrEnum
 
 
 class FaultKind(StrEnum):
-    """The value is the rule code (titan/diagnostics/codes.py holds name and explanation)."""
+    """The value is the rule code (titan/foundation/diagnostics/codes.py holds name and
+    explanation)."""
 
     DATA_RACE = "TTN201"
     OVERWRITE_IN_FLIGHT = "TTN202"

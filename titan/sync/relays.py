@@ -12,8 +12,9 @@ an access, a fence or a wait in between. Then whatever is ordered is visible. By
 run: the flight takes part in the phase of that arrival, or in a later one. In the first case what
 its issuer knew is what the arrival published to that phase. In the second, every arrival at the
 later phase is after the completion of the earlier one, or it could have fallen into that
-(titan/order/phases.py), so it publishes what its agent had learnt of it, by induction all of it.
-What an agent issues before it has accessed, fenced or learnt anything has nothing to tell.
+(titan/engines/happens_before/phases.py), so it publishes what its agent had learnt of it, by
+induction all of it. What an agent issues before it has accessed, fenced or learnt anything has
+nothing to tell.
 
 An arrival that follows the issue, with no wait in between, does as well: the agent cannot know that
 the phase of the flight is complete, so the arrival falls into that phase, too.

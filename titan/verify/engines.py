@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from titan.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import Outcome, explore_reference
 from titan.sync.fault import Trace
 from titan.sync.program import SyncProgram
 from titan.verify.model import EngineReport, Verdict
@@ -89,8 +89,8 @@ def run_reference(program: SyncProgram, budget: Budget) -> EngineReport:
 
 def run_order(program: SyncProgram, budget: Budget) -> EngineReport:
     """The happens-before engine for all sizes up to the bound."""
-    from titan.order.engine import Outcome as OrderOutcome
-    from titan.order.engine import analyse
+    from titan.engines.happens_before.engine import Outcome as OrderOutcome
+    from titan.engines.happens_before.engine import analyse
 
     verdict_of = {
         OrderOutcome.VERIFIED: Verdict.VERIFIED,
@@ -135,10 +135,10 @@ def run_explorer_bounded(program: SyncProgram, budget: Budget) -> EngineReport:
 
 def _explored(program: SyncProgram, values: Values, left: Budget) -> Said:
     """One search. Whatever keeps the explorer from deciding is a remark, never a verdict."""
-    from titan.explore import search
-    from titan.explore.flatten import TooLargeError
-    from titan.explore.quotient import NotApplicableError
-    from titan.explore.replay import ReplayError
+    from titan.engines.explore import search
+    from titan.engines.explore.flatten import TooLargeError
+    from titan.engines.explore.quotient import NotApplicableError
+    from titan.engines.explore.replay import ReplayError
 
     budget = search.Budget(left.states, left.seconds)
     try:

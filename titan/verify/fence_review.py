@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from titan.diagnostics.model import Annotation, Diagnostic, diagnostic
-from titan.proxy.cost import costs
-from titan.proxy.demands import Choice, Demand, Demands
-from titan.proxy.justify import Unjustified, describe, satisfied
-from titan.source.span import Span
+from titan.engines.fences.cost import costs
+from titan.engines.fences.demands import Choice, Demand, Demands
+from titan.engines.fences.justify import Unjustified, describe, satisfied
+from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
+from titan.foundation.source.span import Span
 from titan.sync import program as ir
 from titan.verify.fence_runs import (
     Loaded,

@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from titan.kernel.model import Kernel
-from titan.proxy.cost import table_of
-from titan.proxy.graph import EffectGraph
-from titan.proxy.recording import Recording, record
-from titan.source.span import Span
-from titan.source.tree import Node
+from titan.engines.fences.cost import table_of
+from titan.engines.fences.graph import EffectGraph
+from titan.engines.fences.recording import Recording, record
+from titan.foundation.source.span import Span
+from titan.foundation.source.tree import Node
+from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 from titan.verify.sizes import Values, free_parameters, size_sets
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from titan.source.tree import Mapping, Node, Scalar, Sequence
+from titan.foundation.source.tree import Mapping, Node, Scalar, Sequence
 from titan.sync import program as ir
 
 WORD_OF = {

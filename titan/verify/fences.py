@@ -2,21 +2,21 @@
 
 A marker fence is written at every place of the text where a fence may stand, and the kernel is
 decoded, lowered and run once for each of several sizes; a pair of accesses that needs a fence then
-has the markers between the two as its alternatives. `titan/proxy` picks the cheapest set; the
-kernel with just these fences is verified by the engines, which know nothing of markers, and sizes
-at which they refute it join the others. Costs count executions at the largest of the sizes.
+has the markers between the two as its alternatives. `titan/engines/fences` picks the cheapest set;
+the kernel with just these fences is verified by the engines, which know nothing of markers, and
+sizes at which they refute it join the others. Costs count executions at the largest of the sizes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from titan.diagnostics.model import Diagnostic
-from titan.kernel.decode import decode
-from titan.proxy.cost import FenceCosts, costs
-from titan.proxy.demands import Choice, Demand, Demands
-from titan.proxy.synthesis import Solution, Weighed, cheapest
-from titan.source.yaml import parse_text
+from titan.engines.fences.cost import FenceCosts, costs
+from titan.engines.fences.demands import Choice, Demand, Demands
+from titan.engines.fences.synthesis import Solution, Weighed, cheapest
+from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.source.yaml import parse_text
+from titan.language.kernel.decode import decode
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 from titan.verify.fence_runs import (
@@ -167,7 +167,7 @@ def synthesise(
 ) -> Synthesis:
     """Choose the fences. With `keep` those that stand are there already and cost nothing.
 
-    Raises Unsatisfiable and GaveUp (titan/proxy/synthesis), BadInput.
+    Raises Unsatisfiable and GaveUp (titan/engines/fences/synthesis), BadInput.
     """
     markers = mark(original, options)
     runs = run_all(markers.loaded.programs, extra)

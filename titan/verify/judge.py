@@ -11,8 +11,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from titan.diagnostics.model import diagnostic
-from titan.kernel.model import Kernel
+from titan.foundation.diagnostics.model import diagnostic
+from titan.language.kernel.model import Kernel
 from titan.sync.fault import FaultKind
 from titan.sync.program import SyncProgram
 from titan.sync.relays import relays
@@ -46,7 +46,7 @@ def _explorer(program: SyncProgram, budget: Budget, require: str) -> list[Engine
 
     Where a bounded verdict is enough, the attempt at every value gets a part of the time only.
     """
-    from titan.explore.search import CoreMissingError
+    from titan.engines.explore.search import CoreMissingError
 
     started = time.monotonic()
     try:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from titan.diagnostics.model import Diagnostic
-from titan.kernel.model import Kernel
-from titan.protocol.model import Protocol
+from titan.foundation.diagnostics.model import Diagnostic
+from titan.language.kernel.model import Kernel
+from titan.language.protocol.model import Protocol
 from titan.sync.program import SyncProgram
 from titan.verify.model import EngineReport, Verdict
 
@@ -43,7 +43,7 @@ def sync_program(
     if kernel.program is not None:
         return LoweredKernel(kernel.program)
     assert kernel.protocol is not None
-    from titan.lower import LoweringRefused, lower_with_notes
+    from titan.language.lower import LoweringRefused, lower_with_notes
 
     report = check_protocol(kernel.protocol) if typestate else None
     try:
@@ -56,7 +56,7 @@ def sync_program(
 
 def check_protocol(protocol: Protocol) -> EngineReport:
     """What typestate says of a protocol, for every value of its parameters."""
-    from titan.protocol.typestate import Answer, check
+    from titan.language.protocol.typestate import Answer, check
 
     verdict_of = {
         Answer.VERIFIED: Verdict.VERIFIED,

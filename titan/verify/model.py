@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from titan.diagnostics.model import Diagnostic
+from titan.foundation.diagnostics.model import Diagnostic
 from titan.sync.fault import Trace
 from titan.sync.program import SyncProgram
 

@@ -13,16 +13,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
-from titan.diagnostics.model import Diagnostic, diagnostic
-from titan.kernel.decode import decode, size_names
-from titan.kernel.model import Family, Kernel
-from titan.legality.check import examine
-from titan.source.span import Span
-from titan.source.tree import Node
-from titan.source.yaml import parse_file
+from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.source.span import Span
+from titan.foundation.source.tree import Node
+from titan.foundation.source.yaml import parse_file
+from titan.language.kernel.decode import decode, size_names
+from titan.language.kernel.model import Family, Kernel
 from titan.sync.control import LocalLoopError
 from titan.sync.program import Policies, SyncProgram
 from titan.verify.judge import judge
+from titan.verify.legality.check import examine
 from titan.verify.lowering import Refusal, sync_program
 from titan.verify.model import Coverage, EngineReport, Finding, Options, Verdict
 from titan.verify.tracefile import SavedTrace, save

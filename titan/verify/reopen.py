@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from titan.diagnostics.model import Diagnostic, diagnostic
-from titan.kernel.decode import decode_text
-from titan.source.span import whole_file
+from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.source.span import whole_file
+from titan.language.kernel.decode import decode_text
 from titan.sync.control import LocalLoopError
 from titan.sync.fault import FaultKind, Trace
 from titan.sync.program import SyncProgram
@@ -66,7 +66,7 @@ def _confirmed(program: SyncProgram, trace: Trace) -> Trace:
     """The trace; where the order alone shows its fault, as the happens-before engine finds it."""
     if trace.fault.kind is not FaultKind.WEAK_SYNCHRONISATION:
         return trace
-    from titan.order.engine import analyse
+    from titan.engines.happens_before.engine import analyse
 
     result = analyse(program, dict(trace.parameters))
     if result.trace is None or result.trace.fault.kind is not trace.fault.kind:

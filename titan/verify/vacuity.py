@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from titan.diagnostics.model import Diagnostic, diagnostic
-from titan.diagnostics.wording import listed
-from titan.source.span import Span
+from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.diagnostics.wording import listed
+from titan.foundation.source.span import Span
 from titan.sync import program as ir
 from titan.sync.fault import Actor
 from titan.sync.interpreter import Machine

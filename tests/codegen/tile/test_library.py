@@ -1,0 +1,181 @@
+"""Every tile program of the library against a direct NumPy formula, at ragged sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from titan.codegen.tile.dtypes import FORMATS, rounded
+from titan.codegen.tile.load import load_tile, targets_of
+from titan.codegen.tile.model import TileProgram
+from titan.codegen.tile.rates import known_targets
+from titan.codegen.tile.semantics import reference64, run
+from titan.foundation.resources import root
+from titan.sync.expression import evaluate
+
+LIBRARY = sorted((root("protocols") / "tiles").glob("*.yaml"))
+Arrays = dict[str, np.ndarray]
+
+
+def gemm(x: Arrays) -> np.ndarray:
+    return np.einsum("ik,jk->ij", x["A"], x["B"])
+
+
+def biased(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[Arrays], np.ndarray]:
+    return lambda x: function(gemm(x) + x["bias"][None, :])
+
+
+def relu(x: np.ndarray) -> np.ndarray:
+    return np.where(x > 0, x, 0)
+
+
+def silu(x: np.ndarray) -> np.ndarray:
+    return x * 0.5 * (1 + np.tanh(x / 2))
+
+
+def gelu(x: np.ndarray) -> np.ndarray:
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def attention(causal: bool) -> Callable[[Arrays], np.ndarray]:
+    def direct(x: Arrays) -> np.ndarray:
+        q, k, v = x["Q"], x["K"], x["V"]
+        scores = np.einsum("hid,hjd->hij", q, k) / np.sqrt(q.shape[2])
+        if causal:
+            later = np.arange(k.shape[1])[None, :] > np.arange(q.shape[1])[:, None]
+            scores = np.where(later, -np.inf, scores)
+        return np.einsum("hij,hjd->hid", softmax(scores), v)
+
+    return direct
+
+
+def scores_of(x: Arrays, causal: bool) -> np.ndarray:
+    """In units of log 2."""
+    scores = np.einsum("hid,hjd->hij", x["Q"], x["K"]) / np.sqrt(x["Q"].shape[2]) / np.log(2)
+    later = np.arange(scores.shape[2])[None, :] > np.arange(scores.shape[1])[:, None]
+    return np.where(later, -np.inf, scores) if causal else scores
+
+
+def attention_with_statistics(causal: bool) -> Callable[[Arrays], Arrays]:
+    def direct(x: Arrays) -> Arrays:
+        sums = np.exp2(scores_of(x, causal)).sum(axis=2)
+        return {"O": attention(causal)(x), "L": np.log2(sums)}
+
+    return direct
+
+
+def backward(causal: bool) -> Callable[[Arrays], Arrays]:
+    """The gradients, given each query's logarithm of the sum (L) and sum of dO * O (D)."""
+
+    def direct(x: Arrays) -> Arrays:
+        root_ = np.sqrt(x["Q"].shape[2])
+        p = np.exp2(scores_of(x, causal) - x["L"][:, :, None])
+        ds = p * (np.einsum("hid,hjd->hij", x["dO"], x["V"]) - x["D"][:, :, None])
+        return {
+            "dQ": np.einsum("hij,hjd->hid", ds, x["K"]) / root_,
+            "dK": np.einsum("hij,hid->hjd", ds, x["Q"]) / root_,
+            "dV": np.einsum("hij,hid->hjd", p, x["dO"]),
+        }
+
+    return direct
+
+
+def layer_norm(x: Arrays) -> np.ndarray:
+    data = x["X"]
+    spread = np.sqrt(data.var(axis=1, keepdims=True) + 1e-5)
+    return (data - data.mean(axis=1, keepdims=True)) / spread * x["weight"] + x["bias"]
+
+
+FORMULAS: dict[str, Callable[[Arrays], np.ndarray | Arrays]] = {
+    **dict.fromkeys(
+        ("gemm", "gemm_f16", "gemm_fp8", "gemm_low_k", "gemm_small_tiles", "gemm_persistent",
+         "gemm_cluster2", "gemm_large"), gemm,
+    ),
+    "gemm_bias_gelu": biased(gelu),
+    "gemm_bias_relu": biased(relu),
+    "gemm_bias_silu": biased(silu),
+    **{f"attention_forward{size}": attention(False) for size in ("", "_64", "_256")},
+    **{f"attention_forward_causal{size}": attention(True) for size in ("", "_64", "_256")},
+    "attention_forward_training": attention_with_statistics(False),
+    "attention_forward_causal_training": attention_with_statistics(True),
+    "attention_backward_delta": lambda x: (x["dO"] * x["O"]).sum(axis=2),
+    **{f"attention_backward_{name}": backward(False) for name in ("dq", "dkv")},
+    **{f"attention_backward_causal_{name}": backward(True) for name in ("dq", "dkv")},
+    "scale_bias_silu": lambda x: silu(x["X"] * x["scale"] + x["bias"]),
+    "row_sum": lambda x: x["X"].sum(axis=1),
+    "copy": lambda x: x["X"],
+    "transform": lambda x: x["X"] / 8,
+    "softmax_rows": lambda x: softmax(x["X"]),
+    "rms_norm": lambda x: (
+        x["X"] / np.sqrt((x["X"] ** 2).mean(axis=1, keepdims=True) + 1e-5) * x["weight"]
+    ),
+    "layer_norm": layer_norm,
+}  # fmt: skip
+SIZES = [
+    {"M": 1, "N": 1, "K": 1, "heads": 1, "queries": 1, "keys": 1},
+    {"M": 128, "N": 256, "K": 128, "heads": 1, "queries": 128, "keys": 128},
+    {"M": 300, "N": 70, "K": 130, "heads": 2, "queries": 70, "keys": 150},
+    {"M": 150, "N": 200, "K": 300, "heads": 1, "queries": 300, "keys": 90},
+]
+
+
+def stem(path: Path) -> str:
+    name = path.stem
+    for target in known_targets():
+        name = name.removesuffix(f"_{target}")
+    return name
+
+
+def launch(tile: TileProgram, sizes: dict[str, int]) -> tuple[Arrays, dict[str, int]]:
+    parameters = {item.name: sizes[item.name] for item in tile.parameters}
+    generator = np.random.default_rng(7)
+    inputs = {}
+    for tensor in tile.tensors:
+        if not tensor.output:
+            shape = [evaluate(extent, parameters) for extent in tensor.shape]
+            inputs[tensor.name] = generator.standard_normal(shape)
+    return inputs, parameters
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: f"M{sizes['M']}")
+@pytest.mark.parametrize("path", LIBRARY, ids=lambda path: path.stem)
+def test_a_program_means_its_formula(path: Path, sizes: dict[str, int]) -> None:
+    tile = load_tile(path)
+    inputs, parameters = launch(tile, sizes)
+    types = {tensor.name: tensor.dtype for tensor in tile.tensors}
+    stored = {name: rounded(x, types[name]).astype(float) for name, x in inputs.items()}
+    formula = FORMULAS[stem(path)](stored)
+    exact, found = reference64(tile, inputs, parameters), run(tile, inputs, parameters)
+    for output in (tensor for tensor in tile.tensors if tensor.output):
+        direct = formula[output.name] if isinstance(formula, dict) else formula
+        assert exact[output.name].shape == direct.shape
+        scale = np.abs(direct).max()
+        np.testing.assert_allclose(exact[output.name], direct, rtol=1e-6, atol=1e-6 * max(scale, 1))
+        made = found[output.name]
+        assert np.array_equal(made, rounded(made, output.dtype))
+        unit = 2.0 ** -min(FORMATS[output.dtype].mantissa, 16)
+        inner = 2.0**-7 * scale if "attention" in path.stem else 1e-5 * scale
+        np.testing.assert_allclose(made, direct, rtol=unit, atol=inner + 1e-12)
+
+
+def test_the_library_is_complete() -> None:
+    stems = {stem(path) for path in LIBRARY}
+    assert stems == set(FORMULAS)
+    targets: dict[str, set[str]] = {}
+    for path in LIBRARY:
+        targets.setdefault(stem(path), set()).update(targets_of(path))
+    assert all("sm_90a" in found for found in targets.values())
+    for name in ("gemm", "copy", "scale_bias_silu", "row_sum"):
+        assert targets[name] == {"sm_90a", "sm_100a", "gfx942", "gfx950"}
+    dtypes = {t.dtype for path in LIBRARY for t in load_tile(path).tensors}
+    assert dtypes == {"bf16", "f16", "e4m3", "f32"}
+    assert any(load_tile(path).persistent for path in LIBRARY)
+    assert any(load_tile(path).cluster == 2 for path in LIBRARY)

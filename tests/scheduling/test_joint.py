@@ -1,0 +1,242 @@
+"""The joint optimum: published results, evidence, strategies, normalisation, refinement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from titan.foundation.resources import root
+from titan.scheduling import cnf, faithful
+from titan.scheduling.check import check
+from titan.scheduling.encode import Encoding, Infeasible
+from titan.scheduling.explain import explain, strategies
+from titan.scheduling.joint import Options, complete_horizon, solve
+from titan.scheduling.loop.bounds import bounds
+from titan.scheduling.loop.generate import small_loop
+from titan.scheduling.loop.load import load_loop
+from titan.scheduling.loop.model import Loop
+from titan.scheduling.normalise import TooSmall, normalise, normalise_loop
+from titan.scheduling.refine import refine
+from titan.scheduling.run import REAL as REAL_CYCLES
+from titan.scheduling.run import Request, run
+
+
+def library(name: str) -> Loop:
+    return load_loop(root("protocols") / "loops" / f"{name}.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "ii"),
+    [("fa_simplified", 2), ("toy_gemm", 2), ("toy_fa_hopper", 4), ("toy_fa_blackwell", 2)],
+)
+@pytest.mark.parametrize("engine", cnf.available())
+def test_toy_results_of_the_papers(name: str, ii: int, engine: str) -> None:
+    outcome = solve(library(name), Options(engine=engine))
+    assert outcome.schedule is not None and outcome.proved
+    assert outcome.schedule.ii == ii
+
+
+REAL = [
+    ("gemm_hopper", 1024),
+    ("gemm_blackwell", 512),
+    ("fa3_forward", 2048),
+    ("fa3_backward", 2560),
+    ("fa4_forward", 2048),
+    ("linear_attention", 1536),
+    ("gemm_mi300", 2048),
+]
+
+
+@pytest.mark.parametrize(("name", "ii"), REAL)
+def test_real_loops_are_proved_in_real_cycles(name: str, ii: int) -> None:
+    result = run(library(name), Request(solver="joint"))
+    assert result.schedule is not None and result.proved
+    assert result.schedule.ii == ii
+    assert check(result.loop, result.schedule) == []
+    assert result.normalised is not None
+    joint = result.outcomes[0]
+    assert joint.schedule is not None
+    assert check(result.normalised.loop, joint.schedule) == []
+
+
+def test_one_sub_tile_needs_more_than_its_bound_with_agreement() -> None:
+    coarse = normalise_loop(library("fa3_forward_one"), 60)
+    outcome = solve(coarse.loop, Options(budget_seconds=60))
+    assert outcome.schedule is not None
+    assert outcome.schedule.ii > bounds(coarse.loop).ii
+    assert outcome.evidence.complete and outcome.proved
+    assert "every length" in outcome.evidence.detail and outcome.evidence.lengths_to is None
+    wanted = "agreement" if len(cnf.available()) > 1 else "refutation"
+    assert outcome.evidence.kind == wanted
+
+
+def test_one_sub_tile_is_proved_in_real_cycles_and_not_before() -> None:
+    """1024 is the bound of the tensor core; 1024 and 1025 are refuted in real cycles."""
+    result = run(library("fa3_forward_one"), Request(solver="joint"))
+    assert result.schedule is not None and result.bounds.ii == 1024
+    assert result.proved and result.schedule.ii == result.evidence.lower_bound == 1026
+    assert [outcome.solver for outcome in result.outcomes] == ["joint", REAL_CYCLES]
+    short = run(library("fa3_forward_one"), Request(solver="joint", budget_seconds=1e-3))
+    assert not short.proved
+
+
+def test_without_distances_a_refutation_reaches_to_its_horizon_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("titan.scheduling.joint.reach", lambda loop, ii: None)
+    coarse = normalise_loop(library("fa3_forward_one"), 60)
+    outcome = solve(coarse.loop, Options(budget_seconds=60))
+    assert not outcome.evidence.complete and not outcome.proved, "four stages are not all lengths"
+    assert outcome.evidence.lengths_to is not None
+
+
+def test_published_strategies_are_recognised() -> None:
+    hopper = run(library("fa3_forward"), Request())
+    assert hopper.schedule is not None
+    names = strategies(hopper.loop, hopper.schedule)
+    assert "first GEMM moved into the prologue" in names
+    assert any(name.startswith("ping-pong") for name in names)
+    for target in ("toy_fa_blackwell", "fa4_forward"):
+        blackwell = run(library(target), Request())
+        assert blackwell.schedule is not None
+        names = strategies(blackwell.loop, blackwell.schedule)
+        assert "three kinds of groups: GEMM, softmax, and rescale" in names, target
+    gemm = run(library("gemm_hopper"), Request())
+    assert gemm.schedule is not None
+    assert "loads on a producer warp" in strategies(gemm.loop, gemm.schedule)
+
+
+def test_strategies_are_not_seen_where_they_are_not() -> None:
+    loop = library("fa3_forward")
+    result = run(loop, Request())
+    assert result.schedule is not None
+    sequential = replace(result.schedule, ii=result.schedule.length(loop) + 1000)
+    names = strategies(loop, sequential)
+    assert "first GEMM moved into the prologue" not in names
+    one = replace(result.schedule, teams=tuple(min(team, 1) for team in result.schedule.teams))
+    assert not any(name.startswith("ping-pong") for name in strategies(loop, one))
+
+
+def test_explanation_names_what_binds() -> None:
+    result = run(library("fa3_forward"), Request())
+    assert result.schedule is not None
+    story = explain(result.loop, result.schedule, result.bounds)
+    assert story.binding[0].startswith("resource: TC")
+    assert story.units[0].name == "TC" and story.units[0].share == 1.0
+
+
+@pytest.mark.parametrize("name", ["fa_simplified", "toy_gemm", "toy_fa_hopper", "toy_fa_blackwell"])
+def test_faithful_and_fast_agree_on_the_toys(name: str) -> None:
+    loop = library(name)
+    fast = solve(loop, Options(objective="length"))
+    assert fast.schedule is not None
+    length = fast.schedule.length(loop)
+    slow = faithful.solve(loop, 1, fast.schedule.ii, length, 120)
+    assert slow.schedule is not None and slow.schedule.length(loop) == length
+    assert slow.intervals_refuted == fast.schedule.ii - 1
+
+
+def test_registers_then_edges_break_ties() -> None:
+    for seed in range(40):
+        loop = small_loop(seed)
+        length = solve(loop, Options(objective="length", ii_max=8))
+        full = solve(loop, Options(objective="edges", ii_max=8))
+        if length.schedule is None or full.schedule is None:
+            assert length.schedule is full.schedule
+            continue
+        assert full.schedule.ii == length.schedule.ii
+        assert full.schedule.length(loop) == length.schedule.length(loop)
+        assert int(str(full.statistics["registers"])) <= int(str(length.statistics["registers"]))
+
+
+def test_nothing_is_gained_beyond_the_complete_horizon() -> None:
+    """The claim behind refutations for all lengths, on small loops: longer is never needed."""
+    tried = 0
+    for seed in range(150):
+        loop = small_loop(seed)
+        if len(loop.operations) > 3 or loop.limits.get("shared", 9) < 2:
+            continue
+        for ii in (1, 2, 3):
+            full = complete_horizon(loop, ii)
+            short = feasible(loop, ii, full)
+            assert short == feasible(loop, ii, full + 2 * ii + 3), (seed, ii)
+            tried += 1
+    assert tried > 100
+
+
+def feasible(loop: Loop, ii: int, horizon: int) -> bool:
+    from titan.scheduling.joint import Attempt, Search
+
+    search = Search(loop, Options(objective="ii", second_solver=False), 1e18)
+    search.engine = cnf.available()[0]
+    try:
+        return Attempt(search, ii, horizon).best(0, final=False) is not None
+    except Infeasible:
+        return False
+
+
+def test_cardinality_clauses_count() -> None:
+    for weights in ([1, 1, 1], [2, 1, 3], [5, 4, 3, 2], [7], [2, 2, 2, 2]):
+        for limit in range(sum(weights) + 1):
+            formula = cnf.Cnf()
+            literals = [formula.variable() for _ in weights]
+            formula.at_most(list(zip(literals, weights, strict=True)), limit)
+            solver = cnf.solver("z3")
+            solver.load(formula)
+            for values in product((0, 1), repeat=len(weights)):
+                fits = sum(w * x for w, x in zip(weights, values, strict=True)) <= limit
+                wish = [v if x else -v for v, x in zip(literals, values, strict=True)]
+                assert solver.solve(wish, 10) == fits or formula.contradiction
+
+
+def test_encoding_covers_forbid_exactly() -> None:
+    loop = library("toy_fa_hopper")
+    encoding = Encoding(loop, 4, 8)
+    assert encoding.cnf.variables < 500
+    encoding.forbid([(0, 1)], None)
+    assert not encoding.cnf.contradiction
+
+
+def brute_normalise(costs: list[int], total: int) -> int:
+    best = None
+    for chosen in product(range(1, total + 1), repeat=len(costs)):
+        if sum(chosen) <= total:
+            worst = max(
+                abs(a * y - b * x)
+                for a, x in zip(costs, chosen, strict=True)
+                for b, y in zip(costs, chosen, strict=True)
+            )
+            best = worst if best is None else min(best, worst)
+    assert best is not None
+    return best
+
+
+def test_normalisation_is_exact_integer_programming() -> None:
+    for costs in ([3, 5], [100, 33, 66], [7, 11, 13], [1000, 10, 500], [5, 5, 9]):
+        for total in (3, 4, 6, 9):
+            if total < len(costs):
+                continue
+            found = normalise(costs, total)
+            assert found.distortion == brute_normalise(costs, total), (costs, total)
+            assert sum(found.costs[c] for c in costs) <= total
+            assert all(found.costs[c] >= 1 for c in costs)
+
+
+def test_normalisation_reports_distortion_and_refuses_what_cannot_be() -> None:
+    exact = normalise([512, 128, 64], 300)
+    assert exact.exact and exact.ratio_error == 0 and exact.costs == {512: 216, 128: 54, 64: 27}
+    assert not normalise([1000, 999], 4).exact
+    with pytest.raises(TooSmall):
+        normalise([5, 5, 5], 2)
+
+
+def test_refinement_keeps_the_order_and_holds() -> None:
+    loop = library("fa4_forward")
+    coarse = normalise_loop(loop)
+    outcome = solve(coarse.loop)
+    assert outcome.schedule is not None
+    fine = refine(loop, coarse.loop, outcome.schedule, bounds(loop).ii)
+    assert fine is not None and fine.ii == 2048
+    assert check(loop, fine) == []

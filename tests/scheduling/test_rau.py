@@ -1,0 +1,221 @@
+"""Rau scheduling: the C loops and their Python twins, the arms, the searches, and diagnostics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from titan.foundation.resources import root
+from titan.scheduling import native, rau
+from titan.scheduling.arms import Overlay, Placement, cost, fuse, groups, may_fuse, place_all, retry
+from titan.scheduling.assign import assign
+from titan.scheduling.check import check
+from titan.scheduling.iterative import heights, iterative
+from titan.scheduling.loop.bounds import Unschedulable, bounds
+from titan.scheduling.loop.generate import large_loop, small_loop
+from titan.scheduling.loop.load import load_loop
+from titan.scheduling.loop.model import Dependence, Loop, Operation, Use
+from titan.scheduling.loop.recurrence import recurrence as plain_recurrence
+from titan.scheduling.problem import compile_problem
+from titan.scheduling.swing import swing
+from titan.scheduling.table import ReservationTable
+from titan.target.model import Machine, Unit
+
+LOOPS = sorted(path.stem for path in (root("protocols") / "loops").glob("*.yaml"))
+SLOW = {"fa3_forward_one"}
+needs_core = pytest.mark.skipif(native.core() is None, reason="the C module is not built")
+
+
+def library(name: str) -> Loop:
+    return load_loop(root("protocols") / "loops" / f"{name}.yaml")
+
+
+@needs_core
+def test_c_and_python_place_alike() -> None:
+    compared = 0
+    for seed in range(200):
+        loop = small_loop(seed) if seed % 2 else large_loop(30 + seed % 40, seed)
+        teams = assign(loop)
+        if teams is None:
+            continue
+        problem = compile_problem(loop, teams)
+        if problem.fractional:
+            continue
+        placer = native.Placer(problem)
+        for ii in range(1, 14):
+            height = heights(problem, ii)
+            assert placer.heights(ii) == height
+            if height is None:
+                continue
+            budget = 4 * problem.n
+            assert placer.place(ii, budget, height) == iterative(problem, ii, budget, height)
+            compared += 1
+    assert compared > 1000
+
+
+@needs_core
+def test_c_and_python_find_the_same_recurrence() -> None:
+    for seed in range(200):
+        loop = large_loop(20 + seed, seed, back=0.3)
+        arcs = [(e.source, e.sink, e.delay_cycles, e.distance) for e in loop.dependences]
+        assert native.recurrence(len(loop.operations), arcs) == plain_recurrence(
+            len(loop.operations), arcs
+        )
+
+
+def test_recurrence_bound_is_the_least_interval_without_a_positive_cycle() -> None:
+    for seed in range(60):
+        loop = large_loop(12, seed, back=0.5)
+        problem = compile_problem(loop)
+        bound = bounds(loop).recurrence
+        assert heights(problem, bound.ii) is not None
+        assert bound.ii == 1 or heights(problem, bound.ii - 1) is None
+
+
+@pytest.mark.parametrize("name", [name for name in LOOPS if name not in SLOW])
+def test_library_loops_are_scheduled_and_hold(name: str) -> None:
+    loop = library(name)
+    outcome = rau.solve(loop, rau.Options(seconds=30))
+    assert outcome.schedule is not None
+    assert check(loop, outcome.schedule) == []
+    assert outcome.schedule.ii >= outcome.evidence.lower_bound
+
+
+@pytest.mark.parametrize(
+    ("name", "ii"),
+    [("fa3_forward", 2048), ("fa3_backward", 2560), ("fa4_forward", 2048), ("gemm_hopper", 1024)],
+)
+def test_real_loops_reach_their_bound(name: str, ii: int) -> None:
+    outcome = rau.solve(library(name))
+    assert outcome.schedule is not None and outcome.proved
+    assert outcome.schedule.ii == ii
+
+
+def test_linear_and_galloping_search_agree() -> None:
+    for seed in range(40):
+        loop = small_loop(seed)
+        try:
+            linear = rau.solve(loop, rau.Options(search="linear", ii_cap=40))
+            gallop = rau.solve(loop, rau.Options(search="gallop", ii_cap=40))
+        except Unschedulable:
+            continue
+        one = linear.schedule.ii if linear.schedule else None
+        two = gallop.schedule.ii if gallop.schedule else None
+        assert one == two, seed
+
+
+def test_the_same_call_gives_the_same_schedule() -> None:
+    for seed in range(20):
+        loop = large_loop(60, seed)
+        assert rau.solve(loop).schedule == rau.solve(loop).schedule
+
+
+def test_every_arm_places_only_what_holds() -> None:
+    used: set[str] = set()
+    for seed in range(150):
+        loop = large_loop(14, seed, units=2, back=0.4)
+        problem = compile_problem(loop)
+        for ii in range(bounds(loop).ii, bounds(loop).ii + 3):
+            height = heights(problem, ii)
+            assert height is not None
+            state = Placement(problem, ii, height)
+            if place_all(state, groups(problem, height)):
+                used.update(state.arms_used)
+                faults = check(loop, rau.Schedule(ii, tuple(state.starts), (0,) * problem.n))
+                assert faults == []
+    assert {"permute", "fuse"} <= used
+
+
+def chain(delays: int = 1) -> Loop:
+    machine = Machine("m", "", {"A": Unit("A", 1)})
+    operations = tuple(Operation(f"o{i}", (Use("A", 1),), 1) for i in range(3))
+    dependences = (Dependence(0, 1, delays), Dependence(1, 2, delays))
+    return Loop("chain", machine, operations, dependences)
+
+
+def test_fusion_is_refused_where_order_is_required() -> None:
+    problem = compile_problem(chain())
+    assert not may_fuse(problem, [0], [2])
+    assert not may_fuse(problem, [2], [0])
+    free = replace(chain(), dependences=())
+    assert may_fuse(compile_problem(free), [0], [2])
+
+
+def test_retry_and_cost_leave_canonical_state_untouched_when_they_fail() -> None:
+    loop = replace(chain(), dependences=(Dependence(0, 2, 1), Dependence(2, 0, 1, 1)))
+    problem = compile_problem(loop)
+    state = Placement(problem, 2, [0, 0, 0])
+    state.seat(1, 0)
+    state.seat(2, 1)
+    before = (list(state.starts), [list(rows) for rows in state.table.rows])
+    for arm in (retry, cost):
+        overlay = Overlay()
+        assert not arm(state, [0], overlay)
+        assert overlay.dead == {0}
+        assert (state.starts, state.table.rows) == before
+    assert not fuse(state, [0], [])
+    assert (state.starts, state.table.rows) == before
+
+
+def test_probe_changes_nothing_and_agrees_with_counting() -> None:
+    loop = small_loop(11)
+    problem = compile_problem(loop, assign(loop))
+    table = ReservationTable(problem, 4)
+    for start in range(6):
+        rows = [list(r) for r in table.rows]
+        table.probe(0, start)
+        assert table.rows == rows
+    table.commit(0, 2)
+    table.remove(0, 2)
+    assert all(not any(rows) for rows in table.rows)
+
+
+def test_a_failure_tells_all_six_things() -> None:
+    loop = replace(chain(2), dependences=(*chain(2).dependences, Dependence(2, 0, 1, 1)))
+    outcome = rau.solve(replace(loop, dependences=loop.dependences), rau.Options(ii_cap=4))
+    assert outcome.schedule is None or outcome.schedule.ii >= 5
+    problem = compile_problem(loop)
+    state = Placement(problem, 4, [0, 0, 0])
+    assert not place_all(state, [[0, 1, 2]])
+    failure = state.failure
+    assert failure is not None
+    assert failure.ii == 4 and failure.cycles == 1 and failure.footprint and failure.rows
+    assert failure.window[1] is not None and failure.group == (0, 1, 2) and failure.stage >= 0
+
+
+def test_stages_bound_raises_the_interval() -> None:
+    loop = chain(10)
+    free = rau.solve(loop)
+    tight = rau.solve(loop, rau.Options(stages_max=2))
+    assert free.schedule is not None and tight.schedule is not None
+    assert tight.evidence.lower_bound == 11 > free.evidence.lower_bound
+    assert tight.schedule.stages(loop) <= 2
+
+
+def test_register_awareness_refuses_what_the_naive_scheduler_accepts() -> None:
+    loop = library("gemm_epilogue")
+    naive = rau.solve(loop, rau.Options(registers="naive", seconds=20))
+    aware = rau.solve(loop, rau.Options(seconds=20))
+    assert naive.schedule is not None and aware.schedule is not None
+    assert naive.schedule.ii < aware.schedule.ii
+    kinds = {fault.kind for fault in check(loop, naive.schedule)}
+    assert kinds == {"registers"}
+
+
+def test_swing_keeps_values_short() -> None:
+    loop = library("fa4_forward")
+    teams = assign(loop)
+    assert teams is not None
+    problem = compile_problem(loop, teams)
+    height = heights(problem, 2048)
+    assert height is not None
+    starts = swing(problem, 2048, height, loop)
+    assert starts is not None
+    assert check(loop, rau.Schedule(2048, tuple(starts), teams)) == []
+
+
+def test_ten_thousand_operations() -> None:
+    loop = large_loop(10_000, 1)
+    outcome = rau.solve(loop)
+    assert outcome.schedule is not None and outcome.proved

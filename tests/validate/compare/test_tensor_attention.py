@@ -1,0 +1,156 @@
+"""Attention for sm_100a beside its sync program: clean kernels pass, planted faults are told."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.validate.compare.kernels import HEADER, SOURCE, emission
+from titan.foundation.resources import root
+from titan.isa.thread.machine import Event
+from titan.validate.compare.compile import compile_package, nvcc
+from titan.validate.compare.tensor import fenced
+from titan.validate.compare.translation import translation
+
+needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")
+LIBRARY = sorted(
+    path.stem for path in (root("protocols") / "tiles").glob("attention_*sm_100a.yaml")
+)
+QUICK = "attention_forward_64_sm_100a"
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    "name", [n if n == QUICK else pytest.param(n, marks=pytest.mark.heavy) for n in LIBRARY]
+)
+def test_what_is_emitted_does_what_its_program_says_and_spills_nothing(name):
+    made = emission(name, "sm_100a")
+    compiled = compile_package(made.files, "sm_100a")
+    found = translation(made.tile, made.program, made.manifest, compiled)
+    assert found.faults == [] and found.notes == []
+    assert found.launches >= 3
+
+
+# what is wrong: (file, pattern, replacement, what is told)
+FAULTS = {
+    "no wait for the scores": (
+        SOURCE, r"titan::barrier_wait\(b_s_full[^;]*;", "", "Wait of s_full"),
+    "no wait for the probabilities": (
+        SOURCE, r"titan::barrier_wait\(b_p16_full[^;]*;", "", "Wait of p16_full"),
+    "no wait for the last product": (
+        SOURCE, r"titan::barrier_wait\(b_o_full[^;]*;", "", "Wait of o_full"),
+    "no wait for the rows to be free": (
+        SOURCE, r"titan::barrier_wait\(b_shrink_empty[^;]*;", "", "Wait of shrink_empty"),
+    "wrong parity of the scores": (
+        SOURCE, r"(barrier_wait\(b_s_full \+ x_group, )x_t % 2", r"\1(x_t + 1) % 2",
+        "Wait of s_full"),
+    "wrong parity of the probabilities": (
+        SOURCE, r"(barrier_wait\(b_p16_full \+ x_g, )\(x_t - 1\) % 2", r"\1x_t % 2",
+        "Wait of p16_full"),
+    "the other sub-tile's barrier": (
+        SOURCE, r"barrier_arrive\(b_p16_full \+ x_group", "barrier_arrive(b_p16_full + 1 - x_group",
+        "Arrive of p16_full"),
+    "the put is not waited for": (
+        SOURCE, r"titan::tensor_put_wait\(\);", "", "it is not waited for behind the put"),
+    "header: no wait for puts": (
+        HEADER, r'asm volatile\("tcgen05.wait::st[^;]*;[^;]*;', "",
+        "it is not waited for behind the put"),
+    "the fetch is not waited for before the put": (
+        SOURCE, r"titan::tensor_load_wait\(\);", "", "a put before a fetch is waited for"),
+    "no fence behind the put": (
+        SOURCE, r"(titan::tensor_put_wait\(\);)\s*titan::tensor_fence_before\(\);", r"\1",
+        "no fence is behind the put"),
+    "no fence behind the wait of who puts": (
+        SOURCE, r"(barrier_wait\(b_s_full[^;]*;)\s*titan::tensor_fence_after\(\);", r"\1",
+        "no fence after the wait"),
+    "no fence behind the wait of who multiplies": (
+        SOURCE, r"(barrier_wait\(b_p16_full[^;]*;)\s*titan::tensor_fence_after\(\);", r"\1",
+        "no fence after the wait"),
+    "another column of the probabilities": (
+        SOURCE, r"(tensor_memory_put_pairs<128>\(titan_tensor)", r"\1 + 8", "Access (store)"),
+    "half of the probabilities": (
+        HEADER, r"for \(int i = 0; i < Columns / 16; \+\+i\)",
+        "for (int i = 0; i < Columns / 32; ++i)", "Access (store)"),
+    "header: columns of pairs": (
+        HEADER, r"address \+ 8 \* i\)", "address + 16 * i)", "Access (store)"),
+    "header: another shape of puts": (
+        HEADER, r"st(.*)16x128b\.x2", r"st\g<1>16x64b.x4", "not known"),
+    "probabilities of the other sub-tile": (
+        SOURCE, r"(left = titan_tensor \+ )x_g", r"\g<1>(1 - x_g)", "another column|Access"),
+    "probabilities from another column": (
+        SOURCE, r"left \+ k \* 8", "left + k / 2 * 16", "another column of the left operand"),
+    "rows of the other sub-tile": (
+        SOURCE, r"(tensor_descriptor<128>\(s_q \+ )x_g", r"\g<1>(1 - x_g)",
+        "the rows of another sub-tile"),
+    "one sub-tile of the queries for both": (
+        SOURCE, r"(tensor_descriptor<128>\(s_q \+ )x_g", r"\g<1>0 * x_g",
+        "the rows of another sub-tile"),
+    "both sub-tiles of one accumulator": (
+        SOURCE, r"(tensor_multiply_pairs<[^>]*>\(titan_tensor \+ 256 \+ )x_g", r"\g<1>0 * x_g",
+        "Access (load)"),
+    "the accumulator in the columns of the scores": (
+        SOURCE, r"(tensor_m\w+<[^>]*>\((?:v_o\[m\], )?titan_tensor \+ )256", r"\g<1>128",
+        "overlap in tensor memory"),
+    "another column is scaled": (
+        SOURCE, r"(tensor_memory_put<64>\(titan_tensor \+ 256)", r"\1 + 16", "Access|a put"),
+    "the first product adds": (
+        SOURCE, r"\(x_t - 1\) > 0 \|\| k > 0", "1", "whether the product is added"),
+    "products replace each other": (
+        SOURCE, r"\(x_t - 1\) > 0 \|\| k > 0", "k > 0", "whether the product is added"),
+    "scores are added to": (SOURCE, r"a, b, k > 0\)", "a, b, 1)", "whether the product is added"),
+    "probabilities from shared memory": (
+        HEADER, r"\[%0\], \[%1\], %2", "[%0], %5, %2", "CannotCompile"),
+    "the factor into the rows of the other sub-tile": (
+        SOURCE, r"(rows = s_shrink \+ )x_group", r"\g<1>(1 - x_group)", "Access (store)"),
+    "the factor from the rows of the other sub-tile": (
+        SOURCE, r"(rows = s_shrink \+ )x_g ", r"\g<1>(1 - x_g) ", "Access (load)"),
+    "all lanes put the factor": (
+        SOURCE, r"if \(titan_lane % 4 == 0\) (titan::store_row\(rows, titan_row0)", r"\1",
+        "is executed by lanes"),
+    "a row twice": (
+        SOURCE, r"(load_row\(rows, titan_row0 \+ 16 \* m) \+ 8 \* h", r"\1", "Access (load)"),
+    "rows of another warp": (
+        SOURCE, r"load_row\(rows, titan_row0", "load_row(rows, (titan_row0 + 32) % 128",
+        "Access (load)"),
+    "the commit of the scores is left out": (
+        SOURCE, r"titan::tensor_commit\(b_s_full[^;]*;", "", "QueueArrive of s_full"),
+    "committed before the second product": (
+        SOURCE, r"( *// issue s: (?s:.*?))( *titan::tensor_commit\(b_s_full.*\n)", r"\2\1",
+        "is expected"),
+    "no fence before the named barrier": (
+        SOURCE, r"titan::tensor_fence_before\(\);\s*titan::named_barrier_sync",
+        "titan::named_barrier_sync", "no fence is behind the fetch"),
+}  # fmt: skip
+
+
+@needs_nvcc
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_told(name):
+    file, pattern, replacement, told = FAULTS[name]
+    made = emission(QUICK, "sm_100a")
+    text, count = re.subn(pattern, replacement, made.files[file])
+    assert count >= 1, "the fault changes the text"
+    found = made.faults({**made.files, file: text})
+    wanted = told.split("|")
+    assert any(part in fault for fault in found for part in wanted), found
+
+
+def events(*kinds):
+    return [Event(kind, (), (), line) for line, kind in enumerate(kinds, 1)]
+
+
+def test_fences_around_puts_are_judged_and_taken_away():
+    good = events(
+        "wait", "tensor_after", "tensor_load", "tensor_wait", "tensor_put", "tensor_put_wait",
+        "tensor_before", "arrive",
+    )  # fmt: skip
+    kept, faults = fenced(good)
+    assert [event.kind for event in kept] == ["wait", "tensor_load", "tensor_put", "arrive"]
+    assert faults == []
+    for missing in (1, 3, 5, 6):
+        assert fenced(good[:missing] + good[missing + 1 :])[1], missing
+    assert fenced(good[:5])[1] == [
+        "line 3: nothing waits for this fetch, or no fence is behind it",
+        "line 5: nothing waits for this put, or no fence is behind it",
+    ]

@@ -1,0 +1,1 @@
+"""From tile programs to source: tiles, pipelines, emission."""

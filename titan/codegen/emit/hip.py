@@ -1,0 +1,169 @@
+"""From a verified CDNA pipeline and its tile program to a HIP kernel, its header and its manifest.
+
+`emit(tile, kernel, program)`: `program` is lowered with computations. All waves run one role; waits
+and barriers stand where the program has them. Raises EmissionRefused for whatever has no faithful
+spelling. The output depends on the arguments alone, byte for byte.
+Sources: HARDWARE A11 to A25; CDNA3 instruction set architecture, MFMA register layouts.
+"""
+
+from __future__ import annotations
+
+from titan.codegen.emit.hip_operations import Places
+from titan.codegen.emit.hip_program import TILES, Walk
+from titan.codegen.emit.hip_tiles import Buffer, buffers_of
+from titan.codegen.emit.hip_values import LANES, SHARED_BYTES, Values, values_of
+from titan.codegen.emit.model import EmissionRefused, Emitted
+from titan.codegen.emit.names import identifier, mangled
+from titan.codegen.tile.model import TileProgram
+from titan.foundation.resources import root, template
+from titan.language.kernel.model import Kernel
+from titan.sync import program as ir
+from titan.sync.expression import Constant, Expression, binary, to_text
+
+SOURCE = "kernel.hip.cpp"
+HEADER = "titan_device.hip.h"
+BACKEND = "gfx942"  # gfx950 has the same header and template
+EXTENT_MAX = 2**30
+REGISTERS_OF_LANE = 512  # VGPRs and AGPRs; waves of one SIMD share the file
+
+
+def emit(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> Emitted:
+    """Source, device header and manifest. Raises EmissionRefused."""
+    _check(tile, kernel, program)
+    values = values_of(tile)
+    buffers = buffers_of(kernel, program, values)
+    places = Places(tile)
+    walk = Walk(kernel, program, values, buffers, places)
+    body = walk.run()
+    source = _source(tile, values, buffers, places, body)
+    folder = root("backends") / BACKEND
+    header = (folder / HEADER).read_text(encoding="utf-8")
+    manifest = _manifest(tile, kernel, buffers, places, walk)
+    notes = ["workgroups compute one work item each"] if tile.persistent else []
+    return Emitted({SOURCE: source, HEADER: header}, manifest, tuple(notes))
+
+
+def _check(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> None:
+    identifier(tile.name, "the tile program")
+    targets = {tile.target, kernel.target, program.target}
+    if len(targets) != 1 or tile.target not in SHARED_BYTES:
+        raise EmissionRefused(f"no HIP is emitted for {sorted(map(ascii, targets))[0]}")
+    if tile.cluster != 1 or kernel.ctas != 1:
+        raise EmissionRefused("there are no clusters")
+    if [parameter.name for parameter in program.parameters] != [TILES]:
+        raise EmissionRefused("the pipeline has the number of tiles as its one parameter")
+    if program.parameters[0].minimum > 1 or program.parameters[0].value is not None:
+        raise EmissionRefused("the pipeline is not verified from one tile upwards")
+    if program.barriers or program.pools:
+        raise EmissionRefused("there are no mbarriers and no pools")
+    if any(parameter.minimum > 1 for parameter in tile.parameters):
+        raise EmissionRefused("a parameter is at least 1, no more is known")
+
+
+def work_items(tile: TileProgram) -> Expression:
+    """The number of work items."""
+    total: Expression = Constant(1)
+    for dimension in tile.work:
+        total = binary("*", total, dimension.count)
+    return total
+
+
+def _source(
+    tile: TileProgram,
+    values: Values,
+    buffers: dict[str, Buffer],
+    places: Places,
+    body: list[str],
+) -> str:
+    arguments = [
+        f"{'' if tensor.output else 'const '}void *{mangled('g', tensor.name, 'a tensor')}"
+        for tensor in tile.tensors
+    ]
+    arguments += [f"int {mangled('p', item.name, 'a parameter')}" for item in tile.parameters]
+    coordinates = [
+        (mangled("w", item.name, "a work coordinate"), places.text(item.count, places.outside))
+        for item in tile.work
+    ]
+    passing = [
+        f"titan::Passing<{item.copies}, {item.unit}> {item.passing};"
+        for item in buffers.values()
+        if not item.width
+    ]
+    tiles = [
+        (item.load.name, item.rows, item.columns, item.dtype, item.stages, item.offset)
+        for item in buffers.values()
+    ]
+    return template(BACKEND, "kernel.hip.cpp.j2").render(
+        name=tile.name,
+        target=tile.target,
+        entry=mangled("titan", tile.name, "the kernel"),
+        threads=LANES * tile.groups,
+        arguments=arguments,
+        tiles=tiles,
+        coordinates=coordinates,
+        trip_count=places.text(tile.trip_count, places.outside),
+        declarations=[*values.declarations(), *passing],
+        body=body,
+    )
+
+
+def _manifest(
+    tile: TileProgram,
+    kernel: Kernel,
+    buffers: dict[str, Buffer],
+    places: Places,
+    walk: Walk,
+) -> dict[str, object]:
+    extents = [f"{item.name} <= {EXTENT_MAX}" for item in tile.parameters]
+    items = places.plain(work_items(tile))
+    waves = tile.groups
+    shared = max(item.offset + item.stages * item.stage_bytes for item in buffers.values())
+    threads = LANES * waves
+    pointers = [
+        {"kind": "pointer", "name": mangled("g", item.name, "a tensor"), "tensor": item.name}
+        for item in tile.tensors
+    ]
+    sizes = [{"kind": "size", "name": item.name} for item in tile.parameters]
+    return {
+        "titan": "1",
+        "kernel": tile.name,
+        "target": tile.target,
+        "entry": mangled("titan", tile.name, "the kernel"),
+        "source": SOURCE,
+        "header": HEADER,
+        "parameters": [{"name": item.name, "minimum": 1} for item in tile.parameters],
+        "tensors": [
+            {
+                "name": item.name,
+                "dtype": item.dtype,
+                "shape": [places.plain(extent) for extent in item.shape],
+                "output": item.output,
+            }
+            for item in tile.tensors
+        ],
+        "arguments": [*pointers, *sizes],
+        "constraints": [*extents, f"{items} <= {EXTENT_MAX}", *places.constraints],
+        "launch": {"block": threads, "grid": items, "cluster": 1, "dynamic_shared_bytes": shared},
+        "work": items,
+        "trip_count": to_text(binary("max", Constant(1), _plain(places, tile.trip_count))),
+        "roles": [{"name": walk.role.name, "first_thread": 0, "threads": threads, "registers": 0}],
+        "rings": [
+            {"name": item.load.name, "depth": item.stages, "bytes": item.stage_bytes}
+            for item in buffers.values()
+        ],
+        "copies": {item.load.name: item.copies for item in buffers.values() if item.width},
+        "resources": {
+            "shared_bytes": shared,
+            "barriers": 0,
+            "named_barriers": 1,
+            "fences": 0,
+            "registers_per_thread_max": REGISTERS_OF_LANE // max(1, -(-waves // 4)),
+        },
+    }
+
+
+def _plain(places: Places, expression: Expression) -> Expression:
+    from titan.sync.expression import substitute
+
+    places.text(expression)
+    return substitute(expression, places.sizes)

@@ -1,0 +1,295 @@
+"""Tile operations of a wave as calls of the device header: one call for each operation.
+
+`Places` says how names of the tile program are spelled and where a tile of a view begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from titan.codegen.emit.expressions import Scope
+from titan.codegen.emit.hip_tiles import Buffer
+from titan.codegen.emit.hip_values import Values, operand
+from titan.codegen.emit.model import EmissionRefused
+from titan.codegen.emit.names import DTYPE_BYTES, dtype, mangled, single
+from titan.codegen.tile.model import Place, Tensor, TileOperation, TileProgram, View
+from titan.sync.expression import Constant, Expression, linear_form, substitute, to_text
+
+BINARY = {
+    "add": "Add", "subtract": "Subtract", "multiply": "Multiply", "divide": "Divide",
+    "maximum": "Maximum", "minimum": "Minimum",
+}  # fmt: skip
+UNARY = {"exp2": "Exp2", "log2": "Log2", "reciprocal": "Reciprocal", "rsqrt": "Rsqrt"}
+FUNCTIONS = {"relu": "Relu", "tanh": "Tanh", "gelu": "Gelu", "silu": "Silu"}
+LEAST_OF_REDUCTION = {"row_max": ("-titan::infinity()", "Maximum"), "row_sum": ("0.0f", "Add")}
+BYTES_MAX = 2**30  # END of the device header: offsets within a tile's rows stay below
+
+
+class Places:
+    """Names, views and constraints of one tile program."""
+
+    def __init__(self, tile: TileProgram) -> None:
+        self.tile = tile
+        self.sizes: Mapping[str, int] = dict(tile.sizes)
+        self.tensors: dict[str, Tensor] = {}
+        spelled: dict[str, str] = {}
+        least: dict[str, int | None] = {}
+        for parameter in tile.parameters:
+            spelled[parameter.name] = mangled("p", parameter.name, "a parameter")
+            least[parameter.name] = 1
+        for dimension in tile.work:
+            spelled[dimension.name] = mangled("w", dimension.name, "a work coordinate")
+            least[dimension.name] = 0
+        for tensor in tile.tensors:
+            mangled("g", tensor.name, "a tensor")
+            dtype(tensor.dtype, f"the tensor {tensor.name}")
+            if tensor.name in self.tensors:
+                raise EmissionRefused(f"two tensors are called {tensor.name}")
+            self.tensors[tensor.name] = tensor
+        self.loop = mangled("l", tile.loop_variable, "the loop variable")
+        self.outside = Scope(spelled, least)
+        self.inside = self.outside.plus(tile.loop_variable, self.loop, 0)
+        self.constraints: list[str] = []
+
+    def text(self, expression: Expression, scope: Scope | None = None) -> str:
+        """The expression with the sizes as numbers."""
+        return (scope or self.inside).text(substitute(expression, self.sizes))
+
+    def plain(self, expression: Expression) -> str:
+        """The expression as the manifest has it."""
+        self.text(expression)
+        return to_text(substitute(expression, self.sizes))
+
+    def uses_loop(self, view: View | None) -> bool:
+        from titan.sync.expression import names_of
+
+        names = {name for offset in (view.offsets if view else ()) for name in names_of(offset)}
+        return self.tile.loop_variable in names
+
+    def demand(self, constraint: str) -> None:
+        if constraint not in self.constraints:
+            self.constraints.append(constraint)
+
+    def view(self, view: View, rows: int, flat: bool, unit: int = 0) -> str:
+        """A call that makes the View of a tile; `flat`: along the last dimension only.
+
+        `unit`: bytes that are read or written at once; they must be there or not as one.
+        """
+        tensor = self.tensors.get(view.tensor)
+        if tensor is None or len(view.offsets) != len(tensor.shape):
+            raise EmissionRefused("a view does not fit its tensor")
+        kept = 1 if flat else 2
+        if len(tensor.shape) < kept:
+            raise EmissionRefused(f"{tensor.name} has too few dimensions for a tile")
+        extents = [self.text(extent, self.outside) for extent in tensor.shape]
+        offsets = [self.text(offset) for offset in view.offsets]
+        outer = len(extents) - kept
+        first, inside = "0ll", "true"
+        for number in range(outer):
+            step = f"{first} * ({extents[number]})" if number else ""
+            first = f"({step} + ({offsets[number]}))" if number else f"(0ll + ({offsets[number]}))"
+            test = f"titan::within({offsets[number]}, {extents[number]})"
+            inside = test if number == 0 else f"{inside} && {test}"
+        for extent in extents[outer:] if outer else ():
+            first = f"{first} * ({extent})"
+        matrix = [("1", "0")] if flat else [(extents[-2], offsets[-2])]
+        matrix.append((extents[-1], offsets[-1]))
+        self._constrain(tensor, view, 1 if flat else rows, unit)
+        pointer = mangled("g", tensor.name, "a tensor")
+        return (
+            f"titan::view<titan::{tensor.dtype}>({pointer}, {first}, {inside}, "
+            f"{matrix[0][0]}, {matrix[1][0]}, {matrix[0][1]}, {matrix[1][1]})"
+        )
+
+    def _constrain(self, tensor: Tensor, view: View, rows: int, unit: int) -> None:
+        size = DTYPE_BYTES[tensor.dtype]
+        columns = substitute(tensor.shape[-1], self.sizes)
+        text = to_text(columns)
+        if rows * size > 1 and not isinstance(columns, Constant):
+            self.demand(f"({text}) * {rows * size} <= {BYTES_MAX}")
+        several = unit // size
+        if several > 1:
+            if not tensor.aligned:
+                raise EmissionRefused(
+                    f"rows of {tensor.name} may begin at any element; {several} are copied at once"
+                )
+            form = linear_form(substitute(view.offsets[-1], self.sizes))
+            if form is None or any(n % several for n in (*form[0].values(), form[1])):
+                raise EmissionRefused(
+                    f"a tile of {tensor.name} may begin within the {several} elements that are "
+                    "copied at once"
+                )
+            if isinstance(columns, Constant):
+                if columns.value % several:
+                    raise EmissionRefused(f"rows of {tensor.name} are no multiple of {unit} bytes")
+            else:
+                self.demand(f"({text}) % {several} == 0")
+
+
+class Speller:
+    """Writes the lines of tile operations."""
+
+    def __init__(self, places: Places, values: Values, buffers: dict[str, Buffer]) -> None:
+        self.places = places
+        self.values = values
+        self.buffers = buffers
+
+    # -------------------------------------------------------------------- copies to shared memory
+
+    def fill(self, buffer: Buffer, stage: str) -> str:
+        """Direct-to-LDS copies of this wave's share."""
+        shape = f"titan::{buffer.dtype}, {buffer.rows}, {buffer.columns}, {self._waves}"
+        at = self._view_of(buffer, buffer.width)
+        return f"titan::copy_tile<{shape}, {buffer.width}>({stage}, {at}, wave, lane);"
+
+    def fetch(self, buffer: Buffer) -> str:
+        shape = f"titan::{buffer.dtype}, {buffer.rows}, {buffer.columns}, {self._waves}"
+        at = self._view_of(buffer, buffer.unit)
+        return f"titan::fetch_tile<{shape}>({buffer.passing}, {at}, wave, lane);"
+
+    def put(self, buffer: Buffer, stage: str) -> str:
+        shape = f"titan::{buffer.dtype}, {buffer.rows}, {buffer.columns}, {self._waves}"
+        return f"titan::put_tile<{shape}>({stage}, {buffer.passing}, wave, lane);"
+
+    @property
+    def _waves(self) -> int:
+        return self.places.tile.groups
+
+    def _view_of(self, buffer: Buffer, unit: int) -> str:
+        assert buffer.load.view is not None
+        return self.places.view(buffer.load.view, buffer.rows, False, unit)
+
+    # ---------------------------------------------------------------------- reads of shared memory
+
+    def reads(self, operation: TileOperation, stage_of: Mapping[str, str]) -> list[str]:
+        """The `ds_read`s of one operation that takes tiles from shared memory."""
+        if operation.kind == "read":
+            buffer = self.buffers[operation.operands[0]]
+            out = self.values.variable[operation.name]
+            shape = f"titan::{buffer.dtype}, {buffer.columns}"
+            stage = stage_of[operation.operands[0]]
+            return [f"titan::read_tile<{shape}>({out}, {stage}, wave, lane);"]
+        product = self.values.products[operation.name]
+        lines = []
+        if not product.left_in_registers:
+            rows = self.values.rows(self.values.of[operation.name])
+            across = operation.transpose[0]
+            lines.append(self._operand(operation.name, "left", across, f"wave * {rows}", stage_of))
+        lines.append(
+            self._operand(operation.name, "right", not operation.transpose[1], "0", stage_of)
+        )
+        return lines
+
+    def _operand(
+        self, name: str, side: str, across: bool, first: str, stage_of: Mapping[str, str]
+    ) -> str:
+        product = self.values.products[name]
+        buffer = self.buffers[product.left if side == "left" else product.right]
+        function = "read_across" if across else "read_operand"
+        paired = "true" if product.paired else "false"
+        shape = f"titan::{product.dtype}, {buffer.columns}, {self.values.block}, {paired}"
+        stage = stage_of[buffer.load.name]
+        return f"titan::{function}<{shape}>({operand(name, side)}, {stage}, {first}, lane);"
+
+    # ------------------------------------------------------------------------------- computations
+
+    def initial(self, name: str, number: float) -> list[str]:
+        value = single(number, f"the first value of {name}")
+        return [f"titan::elementwise({self.values.variable[name]}, titan::Constant{{{value}}});"]
+
+    def compute(self, operation: TileOperation, stage_of: Mapping[str, str]) -> list[str]:
+        """The lines of an operation, its shared operands read. Raises EmissionRefused."""
+        kind = operation.kind
+        if kind == "read":
+            return [f"// {mangled('v', operation.name, 'a value')} has been read"]
+        if kind == "mma":
+            return self._mma(operation)
+        if kind == "vector":
+            return self._vector(operation)
+        if kind == "store":
+            return self._store(operation, stage_of)
+        out = self.values.variable[operation.name]
+        operands = [self.values.variable[name] for name in operation.operands]
+        if any(self.values.of[n].place is Place.SHARED for n in operation.operands):
+            raise EmissionRefused(f"{operation.name} takes a tile that is not in registers")
+        if kind in LEAST_OF_REDUCTION:
+            first, function = LEAST_OF_REDUCTION[kind]
+            return [f"titan::reduce({out}, {operands[0]}, {first}, titan::{function}());"]
+        if kind == "mask":
+            return [self._mask(operation, out, operands[0])]
+        return [f"titan::elementwise({out}, {self._function(operation)}, {', '.join(operands)});"]
+
+    def _function(self, operation: TileOperation) -> str:
+        kind = operation.kind
+        if kind in BINARY:
+            return f"titan::{BINARY[kind]}()"
+        if kind in UNARY:
+            return f"titan::{UNARY[kind]}()"
+        if kind in ("scale", "offset"):
+            number = single(operation.number, f"the number of {operation.name}")
+            return f"titan::{kind.capitalize()}{{{number}}}"
+        if kind == "activation" and operation.function in FUNCTIONS:
+            return f"titan::{FUNCTIONS[operation.function]}()"
+        if kind == "convert" and operation.result is not None:
+            kept = self.values.of[operation.operands[0]].dtype
+            name = operation.result.dtype if operation.result.dtype != "f32" else kept
+            return f"titan::Convert<titan::{dtype(name, operation.name)}>()"
+        raise EmissionRefused(f"{operation.name} is of a kind that has no spelling here")
+
+    def _mask(self, operation: TileOperation, out: str, source: str) -> str:
+        if operation.condition is None:
+            raise EmissionRefused(f"{operation.name} masks by no condition")
+        scope = self.places.inside.plus("row", "row", 0).plus("column", "column", 0)
+        condition = self.places.text(operation.condition, scope)
+        fill = single(operation.number, f"the fill of {operation.name}")
+        test = "[=] TITAN_LAMBDA (int row, int column) { (void)row; (void)column; "
+        return f"titan::mask({out}, {source}, {fill}, wave, lane, {test}return {condition}; }});"
+
+    def _mma(self, operation: TileOperation) -> list[str]:
+        product = self.values.products[operation.name]
+        out = self.values.variable[operation.name]
+        lines = []
+        if len(operation.operands) < 3:
+            lines.append(f"titan::elementwise({out}, titan::Constant{{0.0f}});")
+        elif (total := self.values.variable[operation.operands[2]]) != out:
+            lines.append(f"titan::elementwise({out}, titan::Same(), {total});")
+        left, right = operand(operation.name, "left"), operand(operation.name, "right")
+        if product.left_in_registers:
+            source = self.values.variable[product.left]
+            lines.append(f"titan::operand_of<titan::{product.dtype}>({left}, {source});")
+        paired = "true" if product.paired else "false"
+        lines.append(f"titan::product<titan::{product.dtype}, {paired}>({out}, {left}, {right});")
+        return lines
+
+    def _vector(self, operation: TileOperation) -> list[str]:
+        assert operation.view is not None and operation.result is not None
+        at = self.places.view(operation.view, 1, True)
+        tensor = self.places.tensors[operation.view.tensor]
+        out = self.values.variable[operation.name]
+        if operation.result.place is Place.COLUMN:
+            return [f"titan::load_column<titan::{tensor.dtype}>({out}, {at}, lane);"]
+        return [f"titan::load_row<titan::{tensor.dtype}>({out}, {at}, wave, lane);"]
+
+    def _store(self, operation: TileOperation, stage_of: Mapping[str, str]) -> list[str]:
+        if operation.view is None:
+            raise EmissionRefused(f"{operation.name} stores to no tensor")
+        source = self.values.of[operation.operands[0]]
+        tensor = self.places.tensors.get(operation.view.tensor)
+        if tensor is None or not tensor.output or tensor.dtype != source.dtype:
+            raise EmissionRefused(f"{operation.name} writes what is no output of its type")
+        if source.place is Place.SHARED:
+            buffer = self.buffers[source.name]
+            if source.name not in stage_of:
+                raise EmissionRefused(f"{operation.name} copies a tile that is not held")
+            at = self.places.view(operation.view, buffer.rows, False, buffer.unit)
+            shape = f"titan::{buffer.dtype}, {buffer.rows}, {buffer.columns}, {self._waves}"
+            stage = stage_of[source.name]
+            return [f"titan::store_tile<{shape}, {buffer.unit}>({stage}, {at}, wave, lane);"]
+        variable = self.values.variable[source.name]
+        if source.place is Place.ROW:
+            at = self.places.view(operation.view, 1, True)
+            return [f"titan::store_row<titan::{tensor.dtype}>({at}, {variable}, wave, lane);"]
+        if source.place is not Place.FRAGMENT:
+            raise EmissionRefused(f"{operation.name} stores a column value")
+        at = self.places.view(operation.view, source.rows, False)
+        return [f"titan::store_fragment<titan::{tensor.dtype}>({at}, {variable}, wave, lane);"]

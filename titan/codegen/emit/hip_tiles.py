@@ -1,0 +1,99 @@
+"""Tiles in LDS: where each buffer lies, and by which copies the waves fill it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from titan.codegen.emit.hip_values import LANES, SHARED_BYTES, Values
+from titan.codegen.emit.model import EmissionRefused
+from titan.codegen.emit.names import DTYPE_BYTES, integer, mangled
+from titan.codegen.tile.model import TileOperation
+from titan.language.kernel.model import Kernel
+from titan.sync import program as ir
+
+ALIGNMENT = 256
+REGISTERS = "_registers"  # the buffer of the registers that tile `a` passes through: `a_registers`
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A tile of `load` in LDS. `width`: bytes of a lane in one direct-to-LDS copy, 0 where tiles
+    pass through registers in units of `unit` bytes; `copies`: instructions of one wave."""
+
+    load: TileOperation
+    rows: int
+    columns: int
+    dtype: str
+    stages: int
+    offset: int
+    width: int
+    unit: int
+    copies: int
+
+    @property
+    def stage_bytes(self) -> int:
+        return self.rows * self.columns * DTYPE_BYTES[self.dtype]
+
+    @property
+    def passing(self) -> str:
+        """The variable of the registers that the tile passes through."""
+        return mangled("r", self.load.name, "a tile in registers")
+
+
+def buffers_of(kernel: Kernel, program: ir.SyncProgram, values: Values) -> dict[str, Buffer]:
+    """The shared buffers of the program, placed one after the other. Raises EmissionRefused."""
+    loads = {item.name: item for item in values.tile.operations if item.kind == "load"}
+    layouts = {layout.name: layout for layout in kernel.placement.layouts}
+    staged = {
+        item.name.removesuffix(REGISTERS)
+        for item in program.buffers
+        if item.space is ir.Space.REGISTER and item.name.endswith(REGISTERS)
+    }
+    found: dict[str, Buffer] = {}
+    end = 0
+    for item in program.buffers:
+        if item.space is ir.Space.REGISTER and item.name.removesuffix(REGISTERS) in loads:
+            continue
+        if item.space is not ir.Space.SHARED or item.name not in loads:
+            raise EmissionRefused(f"{mangled('s', item.name, 'a buffer')} is no tile of a load")
+        if item.initial is not None or item.storage not in ("", item.name) or item.offset:
+            raise EmissionRefused(f"{item.name} is not memory of its own")
+        if item.parts != values.tile.groups:
+            raise EmissionRefused(f"{item.name} is not divided among the waves")
+        layout = layouts.get(item.name)
+        width = layout.lane_bytes if layout is not None else None
+        made = _buffer(item, loads[item.name], values, end, 0 if item.name in staged else width)
+        found[item.name] = made
+        end += -(-made.stages * made.stage_bytes // ALIGNMENT) * ALIGNMENT
+    most = SHARED_BYTES[values.tile.target]
+    if end > most:
+        raise EmissionRefused(f"{end} bytes of LDS; {values.tile.target} has {most}")
+    if set(found) != set(loads):
+        raise EmissionRefused("the pipeline does not hold the tiles of all loads")
+    return found
+
+
+def _buffer(
+    item: ir.Buffer, load: TileOperation, values: Values, offset: int, width: int | None
+) -> Buffer:
+    value = load.result
+    assert value is not None
+    stages = integer(item.stages, f"the stages of {item.name}", 1, 4096)
+    row_bytes = value.columns * DTYPE_BYTES[value.dtype]
+    size = value.rows * row_bytes
+    if item.bytes_per_stage != size:
+        raise EmissionRefused(
+            f"{item.name} has tiles of {size} bytes, but was verified with {item.bytes_per_stage}"
+        )
+    waves = values.tile.groups
+    unit = next(unit for unit in (16, 8, 4, 2, 1) if row_bytes % unit == 0)
+    if not width:
+        if width is None:
+            raise EmissionRefused(f"how wide the copies of {item.name} are is not said")
+        units = -(-size // (unit * waves * LANES))
+        return Buffer(load, value.rows, value.columns, value.dtype, stages, offset, 0, unit, units)
+    widths = (16, 4) if values.tile.target == "gfx950" else (4,)
+    if width not in widths or size % (width * waves * LANES) or row_bytes % width:
+        raise EmissionRefused(f"{waves} waves cannot copy {item.name} by {width} bytes a lane")
+    copies = size // (width * waves * LANES)
+    return Buffer(load, value.rows, value.columns, value.dtype, stages, offset, width, unit, copies)

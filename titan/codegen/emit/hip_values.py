@@ -1,0 +1,205 @@
+"""Where the values of a tile program live in a wave of gfx942 or gfx950, and what they are called.
+
+A wave computes rows / groups rows of every FRAGMENT and ROW, cut into blocks of B x B elements,
+B = 32 or 16, the same for the whole kernel. A carried value and its `next` are one variable where
+nobody needs the old value once the new one is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from titan.codegen.emit.model import EmissionRefused
+from titan.codegen.emit.names import dtype, integer, mangled
+from titan.codegen.tile.model import Place, TileOperation, TileProgram, Value
+
+LANES = 64
+WAVES_MAX = 16
+SHARED_BYTES = {"gfx942": 65536, "gfx950": 163840}
+FLOATS_OF_8_BITS = ("e4m3", "e5m2")
+DTYPE_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1}
+ELEMENTWISE = frozenset(
+    ("add", "subtract", "multiply", "divide", "maximum", "minimum", "scale", "offset", "exp2",
+     "log2", "reciprocal", "rsqrt", "activation", "convert", "mask")
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """How one mma is spelled: blocks and steps of its operands in registers.
+
+    `paired`: 16 bytes along the contraction are read at once for two steps.
+    """
+
+    left: str
+    right: str
+    dtype: str
+    row_blocks: int
+    column_blocks: int
+    steps: int
+    paired: bool
+    left_in_registers: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """All values of one tile program."""
+
+    tile: TileProgram
+    block: int
+    of: dict[str, Value]
+    variable: dict[str, str]
+    copies: tuple[tuple[str, str], ...]  # carried value, its `next`: to be copied
+    products: dict[str, Product]
+
+    def rows(self, value: Value) -> int:
+        """Rows of one wave."""
+        return value.rows // self.tile.groups
+
+    def type_of(self, value: Value) -> str:
+        """The type of the variable that holds the value in registers."""
+        if value.place is Place.ROW:
+            return f"titan::Row<{self.rows(value)}, {self.block}>"
+        if value.place is Place.COLUMN:
+            return f"titan::Column<{value.columns}, {self.block}>"
+        return f"titan::Fragment<{self.rows(value)}, {value.columns}, {self.block}>"
+
+    def declarations(self) -> list[str]:
+        """One line for every variable, operands of products included."""
+        made: dict[str, str] = {}
+        for name, value in self.of.items():
+            if value.place is not Place.SHARED:
+                made.setdefault(self.variable[name], self.type_of(value))
+        for name, product in self.products.items():
+            shapes = {"left": product.row_blocks, "right": product.column_blocks}
+            for side, blocks in shapes.items():
+                made[operand(name, side)] = f"titan::Operand<{blocks}, {product.steps}>"
+        return [f"{kind} {variable};" for variable, kind in made.items()]
+
+
+def operand(name: str, side: str) -> str:
+    """The variable that holds one operand of a product."""
+    return mangled("o", f"{name[:50]}_{side}", "an operand")
+
+
+def values_of(tile: TileProgram) -> Values:
+    """Raises EmissionRefused."""
+    integer(tile.groups, "the number of waves", 1, WAVES_MAX)
+    found: dict[str, Value] = {}
+    for value in [item.value for item in tile.carried] + [
+        item.result for item in tile.operations if item.result is not None
+    ]:
+        mangled("v", value.name, "a value")
+        if value.name in found:
+            raise EmissionRefused(f"two values are called {value.name}")
+        _check_type(tile, value)
+        integer(value.rows, f"the rows of {value.name}", 1, 4096)
+        integer(value.columns, f"the columns of {value.name}", 1, 4096)
+        found[value.name] = value
+    for operation in tile.operations:
+        for name in operation.operands:
+            if name not in found:
+                raise EmissionRefused(f"{operation.name} uses a value that nobody defines")
+    block = _block(tile, found)
+    variable, copies = _variables(tile, found)
+    products = {
+        item.name: _product(tile, item, found, block)
+        for item in tile.operations
+        if item.kind == "mma"
+    }
+    return Values(tile, block, found, variable, copies, products)
+
+
+def _check_type(tile: TileProgram, value: Value) -> None:
+    name = dtype(value.dtype, f"the value {value.name}")
+    if name in FLOATS_OF_8_BITS and tile.target != "gfx950":
+        raise EmissionRefused(
+            f"{value.name} is {name} of OCP; {tile.target} computes with another 8-bit format"
+        )
+
+
+def _block(tile: TileProgram, found: dict[str, Value]) -> int:
+    """32 where all values are made of such blocks, else 16."""
+    for block in (32, 16):
+        fits = all(
+            (value.place is Place.COLUMN or value.rows % (block * tile.groups) == 0)
+            and (value.place is Place.ROW or value.columns % block == 0)
+            for value in found.values()
+            if value.place is not Place.SHARED
+        ) and all(
+            _contraction_bytes(item, found) % (8 * LANES // block) == 0
+            for item in tile.operations
+            if item.kind == "mma"
+        )
+        if fits:
+            return block
+    raise EmissionRefused(
+        f"rows of {tile.groups} waves, columns and contractions must be multiples of 16 elements "
+        "and 32 bytes"
+    )
+
+
+def _contraction_bytes(operation: TileOperation, found: dict[str, Value]) -> int:
+    left = found[operation.operands[0]]
+    length = left.rows if operation.transpose[:1] == (True,) else left.columns
+    return length * DTYPE_BYTES[left.dtype]
+
+
+def _variables(
+    tile: TileProgram, found: dict[str, Value]
+) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
+    """The variable of each value, and which carried values are copied at the end of a turn."""
+    variable = {name: mangled("v", name, "a value") for name in found}
+    copies = []
+    taken: set[str] = set()
+    for carried in tile.carried:
+        old, new = carried.value.name, carried.next
+        if new not in found or found[new].place is not carried.value.place:
+            raise EmissionRefused(f"{old} takes a value that is not there or lives elsewhere")
+        if new not in taken and _in_place(tile, old, new):
+            taken.add(new)
+            variable[new] = variable[old]
+        else:
+            copies.append((old, new))
+    return variable, tuple(copies)
+
+
+def _in_place(tile: TileProgram, old: str, new: str) -> bool:
+    """Whether the old value is last read by the operation that makes the new one, at its place."""
+    names = [item.name for item in tile.body]
+    if new not in names or new in (item.value.name for item in tile.carried):
+        return False
+    where = names.index(new)
+    if any(old in item.operands for item in tile.body[where + 1 :]):
+        return False
+    maker = tile.body[where]
+    if maker.kind == "mma":
+        return maker.operands[2:] == (old,) and old not in maker.operands[:2]
+    return maker.kind in ELEMENTWISE
+
+
+def _product(
+    tile: TileProgram, item: TileOperation, found: dict[str, Value], block: int
+) -> Product:
+    left, right = found[item.operands[0]], found[item.operands[1]]
+    kind = left.dtype
+    if kind not in ("f16", "bf16", *FLOATS_OF_8_BITS) or right.dtype != kind:
+        raise EmissionRefused(f"no MFMA multiplies {left.dtype} by {right.dtype} here")
+    in_registers = left.place is not Place.SHARED
+    if in_registers and (left.place is not Place.FRAGMENT or DTYPE_BYTES[kind] != 2):
+        raise EmissionRefused(f"{left.name} cannot enter {item.name} from registers")
+    if right.place is not Place.SHARED:
+        raise EmissionRefused(f"{right.name} enters {item.name} from shared memory only")
+    result = found[item.name]
+    size = _contraction_bytes(item, found)
+    groups = LANES // block
+    return Product(
+        left.name,
+        right.name,
+        kind,
+        result.rows // tile.groups // block,
+        result.columns // block,
+        size // (8 * groups),
+        not in_registers and size % (16 * groups) == 0,
+        in_registers,
+    )

@@ -1,0 +1,327 @@
+"""Where things lie on sm_90a: tiles in shared memory, barriers behind them, roles in the CTA.
+
+A tile [rows, columns] lies in panels: the bytes of its rows are cut into pieces as wide as the
+swizzle, and all rows of one piece stand together, so that a panel is one box of a bulk tensor copy.
+Source: PTX ISA, tensor copies and swizzling modes; the facts T22 to T32 of the hardware notes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from titan.codegen.emit.model import EmissionRefused
+from titan.codegen.emit.names import DTYPE_BYTES, dtype, identifier, integer, mangled
+from titan.language.kernel.model import Kernel
+from titan.language.kernel.model import Layout as TileLayout
+from titan.sync import program as ir
+
+WARP = 32
+GROUP = 128
+SHARED_BYTES_MAX = 232_448  # 227 KB: what one CTA of cc 9.0 can have
+REGISTERS_OF_SM = 65_536
+NAMED_BARRIERS = 16
+BOX_MAX = 256  # elements in each direction
+ALIGNMENT = 1024  # repeat length of the 128-byte swizzle
+THREADS_MAX = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One buffer. `part_rows`: rows of one part.
+
+    Where it is `staged` (written by the groups for a store) each part has panels of its own and
+    parts follow each other; else a panel holds the rows of all parts.
+    """
+
+    name: str
+    rows: int
+    columns: int
+    dtype: str
+    stages: int
+    parts: int
+    panel_bytes: int  # also the swizzle
+    offset: int
+    staged: bool = False
+
+    @property
+    def element_bytes(self) -> int:
+        return DTYPE_BYTES[self.dtype]
+
+    @property
+    def panel_columns(self) -> int:
+        return self.panel_bytes // self.element_bytes
+
+    @property
+    def panels(self) -> int:
+        return self.columns // self.panel_columns
+
+    @property
+    def part_rows(self) -> int:
+        return self.rows // self.parts
+
+    @property
+    def panel_stride(self) -> int:
+        """Bytes from one panel to the next."""
+        return (self.part_rows if self.staged else self.rows) * self.panel_bytes
+
+    @property
+    def part_stride(self) -> int:
+        part = self.part_rows * self.panel_bytes
+        return self.panels * part if self.staged else part
+
+    @property
+    def stage_bytes(self) -> int:
+        return self.rows * self.columns * self.element_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RowBuffer:
+    """A number of f32 for each row of a sub-tile, in `stages` behind each other."""
+
+    name: str
+    rows: int
+    stages: int
+    offset: int
+
+    @property
+    def stage_bytes(self) -> int:
+        return self.rows * DTYPE_BYTES["f32"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The threads of a role: `agents` times `warps` warps from `first_warp` on.
+
+    `elected`: one thread of the warp acts for it, the others leave.
+    """
+
+    role: ir.Role
+    first_warp: int
+    warps: int
+    registers: int
+    elected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Warpgroup:
+    """Four warps (or fewer, where no role needs warpgroups) and the roles in them."""
+
+    first_warp: int
+    warps: int
+    registers: int
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    tiles: dict[str, Tile]
+    barriers: dict[str, int]  # name -> offset of its first stage
+    named: dict[str, int]  # name -> id of its first stage
+    groups: tuple[Warpgroup, ...]
+    threads: int
+    shared_bytes: int
+    entry_registers: int
+    tensor_slot: int = 0  # where the address of tensor memory is kept
+    rows: dict[str, RowBuffer] = field(default_factory=dict)
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        return tuple(place for group in self.groups for place in group.places)
+
+
+def lay_out(
+    kernel: Kernel,
+    program: ir.SyncProgram,
+    staged: frozenset[str],
+    rows: frozenset[str] = frozenset(),
+) -> Layout:
+    """`staged`: names of the stores; `rows`: buffers of a number a row. Raises EmissionRefused."""
+    tiles, end = _tiles(kernel, program, staged, rows)
+    between, end = _rows(kernel, program, rows, end)
+    barriers: dict[str, int] = {}
+    for barrier in program.barriers:
+        name = mangled("b", barrier.name, "a barrier")
+        if barrier.name in barriers or name in barriers.values():
+            raise EmissionRefused(f"two barriers are called {name}")
+        if not barrier.initialised:
+            raise EmissionRefused(f"{name} is initialised by the program itself")
+        barriers[barrier.name] = end
+        end += 8 * integer(barrier.stages, f"the stages of {name}", 1, 4096)
+    slot = end
+    if any(buffer.space is ir.Space.TENSOR for buffer in program.buffers):
+        end += 8
+    if end > SHARED_BYTES_MAX:
+        raise EmissionRefused(f"{end} bytes of shared memory; a CTA can have {SHARED_BYTES_MAX}")
+    groups = _groups(kernel, program)
+    threads = WARP * sum(group.warps for group in groups)
+    if not WARP <= threads <= THREADS_MAX:
+        raise EmissionRefused(f"{threads} threads; a CTA has up to {THREADS_MAX}")
+    entry = min(255, REGISTERS_OF_SM // threads // 8 * 8)
+    _check_registers(groups, entry)
+    named = _named(program)
+    return Layout(tiles, barriers, named, groups, threads, end, entry, slot, between)
+
+
+def swizzle_bytes(row_bytes: int) -> int:
+    """The widest swizzle that fills the rows of a tile; 0 where there is none."""
+    return next((size for size in (128, 64, 32) if row_bytes % size == 0), 0)
+
+
+def _tiles(
+    kernel: Kernel, program: ir.SyncProgram, staged: frozenset[str], rows: frozenset[str]
+) -> tuple[dict[str, Tile], int]:
+    tiles: dict[str, Tile] = {}
+    end = 0
+    for buffer in program.buffers:
+        if buffer.space is ir.Space.TENSOR or buffer.name in rows:
+            continue
+        layout = _fresh(kernel, buffer)
+        tile = _tile(buffer, layout.tile, layout.dtype, layout.swizzle, end)
+        tile = replace(tile, staged=buffer.name in staged)
+        tiles[buffer.name] = tile
+        end = -(-(end + tile.stages * tile.stage_bytes) // ALIGNMENT) * ALIGNMENT
+        if end > SHARED_BYTES_MAX:
+            raise EmissionRefused(
+                f"over {end - ALIGNMENT} bytes of shared memory; a CTA can have {SHARED_BYTES_MAX}"
+            )
+    return tiles, end
+
+
+def _fresh(kernel: Kernel, buffer: ir.Buffer) -> TileLayout:
+    """The layout of a buffer that has its shared memory for itself."""
+    name = mangled("s", buffer.name, "a buffer")
+    if buffer.space is not ir.Space.SHARED or buffer.initial is not None:
+        raise EmissionRefused(f"{name} is not a fresh buffer in shared memory")
+    if buffer.storage not in ("", buffer.name) or buffer.offset:
+        raise EmissionRefused(f"{name} shares its memory with another buffer")
+    layout = next((one for one in kernel.placement.layouts if one.name == buffer.name), None)
+    if layout is None or len(layout.tile) != 2 or layout.base is not None:
+        raise EmissionRefused(f"{name} needs a tile of rows and columns, and no base")
+    return layout
+
+
+def _rows(
+    kernel: Kernel, program: ir.SyncProgram, rows: frozenset[str], end: int
+) -> tuple[dict[str, RowBuffer], int]:
+    """Behind the tiles; the first byte behind them."""
+    found: dict[str, RowBuffer] = {}
+    for buffer in program.buffers:
+        if buffer.name not in rows:
+            continue
+        layout = _fresh(kernel, buffer)
+        stages = integer(buffer.stages, f"the stages of {buffer.name}", 1, 16)
+        made = RowBuffer(buffer.name, GROUP, stages, end)
+        if sorted(layout.tile) != [1, GROUP] or layout.dtype != "f32" or buffer.parts != 1:
+            raise EmissionRefused(f"{buffer.name} has no f32 for each of {GROUP} rows")
+        if buffer.bytes_per_stage != made.stage_bytes:
+            raise EmissionRefused(
+                f"{buffer.name} has stages of {made.stage_bytes} bytes, but was verified with "
+                f"{buffer.bytes_per_stage}"
+            )
+        found[buffer.name] = made
+        end += stages * made.stage_bytes
+    return found, end
+
+
+def _tile(
+    buffer: ir.Buffer, shape: tuple[int, ...], element: str, swizzle: object, offset: int
+) -> Tile:
+    name = buffer.name
+    rows = integer(shape[0], f"the rows of {name}", 1, 4096)
+    columns = integer(shape[1], f"the columns of {name}", 1, 4096)
+    stages = integer(buffer.stages, f"the stages of {name}", 1, 4096)
+    parts = integer(buffer.parts, f"the parts of {name}", 1, 64)
+    row_bytes = columns * DTYPE_BYTES[dtype(element, name)]
+    widest = swizzle_bytes(row_bytes)
+    said = {"none": widest, "128B": 128, "64B": 64, "32B": 32}.get(str(swizzle), 0)
+    if not widest or not said or row_bytes % said:
+        raise EmissionRefused(f"a row of {name} has {row_bytes} bytes, which no swizzle fills")
+    tile = Tile(name, rows, columns, element, stages, parts, said, offset)
+    if rows % parts or tile.part_rows * said % ALIGNMENT:
+        raise EmissionRefused(
+            f"a panel of {name} has {rows // parts} rows of {said} bytes; panels must start at "
+            f"multiples of {ALIGNMENT}"
+        )
+    if tile.part_rows > BOX_MAX:
+        raise EmissionRefused(f"{name} has {tile.part_rows} rows in a box; {BOX_MAX} are the most")
+    if tile.stage_bytes != buffer.bytes_per_stage:
+        raise EmissionRefused(
+            f"{name} has tiles of {tile.stage_bytes} bytes, but was verified with "
+            f"{buffer.bytes_per_stage}"
+        )
+    return tile
+
+
+def _named(program: ir.SyncProgram) -> dict[str, int]:
+    """Hardware barrier 0 is left to the whole CTA."""
+    named: dict[str, int] = {}
+    following = 1
+    for barrier in program.named_barriers:
+        name = mangled("named", barrier.name, "a named barrier")
+        if barrier.scope is not ir.Scope.CTA:
+            raise EmissionRefused(f"{name} is a barrier of the cluster")
+        named[barrier.name] = following
+        following += integer(barrier.stages, f"the stages of {name}", 1, NAMED_BARRIERS)
+    if following > NAMED_BARRIERS:
+        raise EmissionRefused(f"{following - 1} named barriers; there are {NAMED_BARRIERS - 1}")
+    return named
+
+
+def _groups(kernel: Kernel, program: ir.SyncProgram) -> tuple[Warpgroup, ...]:
+    """Roles in their order; roles of single warps side by side share a warpgroup."""
+    shapes = {shape.name: shape for shape in kernel.roles}
+    wide = any(role.threads == GROUP for role in program.roles)
+    groups: list[Warpgroup] = []
+    first = 0
+    waiting: list[Place] = []
+
+    def close() -> None:
+        nonlocal first
+        if waiting:
+            used = waiting[-1].first_warp + waiting[-1].warps * waiting[-1].role.agents - first
+            warps = -(-used // 4) * 4 if wide else used
+            counts = {place.registers for place in waiting}
+            if len(counts) != 1:
+                raise EmissionRefused("warps of one warpgroup ask for different register counts")
+            groups.append(Warpgroup(first, warps, counts.pop(), tuple(waiting)))
+            first += warps
+            waiting.clear()
+
+    for role in program.roles:
+        mangled("role", role.name, "a role")
+        identifier(role.agent_constant, "an agent's constant")
+        agents = integer(role.agents, f"the agents of {role.name}", 1, 32)
+        if role.threads not in (1, WARP, GROUP):
+            raise EmissionRefused(f"an agent of {role.name} has {role.threads} threads")
+        shape = shapes.get(role.name)
+        registers = integer(shape.registers if shape else 0, "a register count", 0, 256)
+        if role.threads == GROUP:
+            close()
+            place = Place(role, first, 4, registers, False)
+            groups.append(Warpgroup(first, 4 * agents, registers, (place,)))
+            first += 4 * agents
+            continue
+        begin = waiting[-1].first_warp + waiting[-1].role.agents if waiting else first
+        waiting.append(Place(role, begin, 1, registers, _acts_alone(role)))
+    close()
+    return tuple(groups)
+
+
+def _acts_alone(role: ir.Role) -> bool:
+    """Whether one thread can do all that the role does."""
+    together = (ir.BarrierSync, ir.BarrierArrive, ir.BarrierWait, ir.Access, ir.Compute)
+    return not any(isinstance(operation, together) for operation in ir.walk(role.body))
+
+
+def _check_registers(groups: tuple[Warpgroup, ...], entry: int) -> None:
+    """The pool law of setmaxnreg: what all take together is what the CTA has."""
+    if not any(group.registers for group in groups):
+        return
+    for group in groups:
+        if group.registers and (group.registers % 8 or not 24 <= group.registers <= 256):
+            raise EmissionRefused(f"setmaxnreg takes no {group.registers} registers")
+        if group.warps % 4:
+            raise EmissionRefused("setmaxnreg needs whole warpgroups")
+    taken = sum((group.registers or entry) * group.warps for group in groups)
+    if taken > entry * sum(group.warps for group in groups):
+        raise EmissionRefused("the roles ask for more registers than the CTA has")

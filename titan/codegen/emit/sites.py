@@ -1,0 +1,300 @@
+"""Which tile operation each operation of the sync program is the place of.
+
+A site is one place in the text of a role. What happens there is read off what the operation does to
+memory: a bulk copy that fills buffer B is the `load` B, a tensor-core operation is the mma that its
+label names and whose operands it reads, an access to the buffer of a store is that store. Where two
+operations of the tile program would fit, emission is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from titan.codegen.emit.model import EmissionRefused
+from titan.codegen.emit.names import mangled
+from titan.codegen.tile.model import Carried, Place, TileOperation, TileProgram, Value
+from titan.codegen.tile.operations import KINDS
+from titan.sync import program as ir
+from titan.sync.expression import ONE, ZERO, Constant, Expression, Name, binary
+
+_ISSUED = re.compile(r"issue ([A-Za-z_][A-Za-z0-9_]{0,63})")
+SITES_MAX = 4000
+TRIPS = "tiles"  # the parameter of the sync program: iterations of a work item
+
+
+class Kind(Enum):
+    PLAIN = "plain"  # synchronisation and control
+    LOAD = "load"  # bulk copy into shared memory
+    FILL = "fill"  # the same by threads
+    MMA = "mma"
+    COMPUTE = "compute"  # on registers; also direct stores to global memory
+    CARRY = "carry"  # a carried value takes its initial number, or its next value
+    READ = "read"  # shared memory to registers; happens at the Compute that follows
+    STAGE = "stage"  # registers to the shared buffer of a store
+    FETCH = "fetch"  # to registers from tensor memory, or rows of shared memory that a role has put
+    PUT = "put"  # the converse
+    SEND = "send"  # bulk copy to global memory
+
+    @property
+    def counted(self) -> Kind:
+        """What it counts as: each iteration is loaded once, by an engine or by threads."""
+        return Kind.LOAD if self is Kind.FILL else self
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    number: int
+    operation: ir.Operation
+    kind: Kind
+    name: str = ""  # of the tile operation or carried value
+    inside: tuple[Site, ...] = ()
+    otherwise: tuple[Site, ...] = ()
+    loops: tuple[str, ...] = ()  # variables of the loops around, outermost first
+    sub: Expression | None = None  # which of the sub-tiles; None: all, or there is one
+    index: Expression | None = None  # the iteration, where the operation itself says it
+
+
+class Tiles:
+    """Look-ups in a tile program, with every name checked."""
+
+    def __init__(self, tile: TileProgram) -> None:
+        self.tile = tile
+        self.operations: dict[str, TileOperation] = {}
+        self.carried: dict[str, Carried] = {}
+        self.section: dict[str, str] = {}
+        self.tensor: frozenset[str] = frozenset()  # buffers in tensor memory
+        self.filled: frozenset[str] = frozenset()  # loads that threads do, at least in part
+        self.copied: frozenset[str] = frozenset()  # loads that an engine does, at least in part
+        self.rows: frozenset[str] = frozenset()  # buffers of a number a row in shared memory
+        for section in ("before", "body", "after"):
+            for operation in getattr(tile, section):
+                mangled("v", operation.name, "a tile operation")
+                self._check_form(operation)
+                self._new(operation.name)
+                self.operations[operation.name] = operation
+                self.section[operation.name] = section
+        for carried in tile.carried:
+            mangled("v", carried.value.name, "a carried value")
+            self._new(carried.value.name)
+            self.carried[carried.value.name] = carried
+            self.section[carried.value.name] = "carried"
+            if self.section.get(carried.next) != "body":
+                raise EmissionRefused(f"{carried.value.name} takes a value that no body computes")
+
+    def _check_form(self, operation: TileOperation) -> None:
+        """Operands, view and result are there as the kind has them."""
+        kind = KINDS.get(operation.kind)
+        if kind is None:
+            raise EmissionRefused(f"{operation.name} is of no known kind")
+        counts = (2, 3) if operation.kind == "mma" else (len(kind.places),)
+        if len(operation.operands) not in counts:
+            raise EmissionRefused(f"{operation.name} has {len(operation.operands)} operands")
+        stores = operation.kind == "store"
+        if (operation.result is None) is not stores:
+            raise EmissionRefused(f"{operation.name} has a result too few or too many")
+        if not (kind.reads_view or stores):
+            return
+        ranks = [len(t.shape) for t in self.tile.tensors if operation.view is not None
+                 and t.name == operation.view.tensor]  # fmt: skip
+        if operation.view is None or ranks != [len(operation.view.offsets)]:
+            raise EmissionRefused(f"{operation.name} has no view of one tensor")
+
+    def _new(self, name: str) -> None:
+        if name in self.section:
+            raise EmissionRefused(f"two values are called {name}")
+
+    def accumulates(self, name: str) -> str:
+        """The carried value that an mma goes on with, itself or scaled; empty for none."""
+        operation = self.operations[name]
+        if operation.kind != "mma" or len(operation.operands) < 3:
+            return ""
+        return next((c.value.name for c in self.carried.values() if c.next == name), "")
+
+    def rescaled(self, name: str) -> str:
+        """What a carried value is before its mma goes on with it; empty where it is itself."""
+        carried = self.carried.get(name)
+        following = self.operations[carried.next] if carried is not None else None
+        if following is None or following.kind != "mma" or len(following.operands) < 3:
+            return ""
+        return following.operands[2] if following.operands[2] != name else ""
+
+    def value(self, name: str) -> Value:
+        """The value of that name. Raises EmissionRefused."""
+        if name in self.carried:
+            return self.carried[name].value
+        operation = self.operations.get(name)
+        if operation is None or operation.result is None:
+            raise EmissionRefused(f"no operation computes {mangled('v', name, 'an operand')}")
+        return operation.result
+
+    def loaded(self, name: str) -> bool:
+        operation = self.operations.get(name)
+        return operation is not None and operation.kind == "load"
+
+    def in_registers(self, name: str) -> bool:
+        return self.value(name).place is not Place.SHARED
+
+
+def sites_of(
+    role: ir.Role, tiles: Tiles, queues: dict[str, ir.Queue]
+) -> tuple[tuple[Site, ...], int]:
+    """The sites of a role as a tree, and their number. Raises EmissionRefused."""
+    numbering = _Numbering(role, tiles, queues)
+    return numbering.block(role.body, ()), numbering.following
+
+
+class _Numbering:
+    def __init__(self, role: ir.Role, tiles: Tiles, queues: dict[str, ir.Queue]) -> None:
+        self.tiles = tiles
+        self.queues = queues
+        self.following = 0
+        self.groups = tiles.tile.groups
+        self.alone = role.agents == 1
+        several = bool(tiles.tensor) and role.agents == self.groups
+        self.sub: Expression | None = Name(role.agent_constant) if several else None
+        self.before: ir.Operation | None = None
+
+    def block(self, block: ir.Block, loops: tuple[str, ...]) -> tuple[Site, ...]:
+        made = []
+        self.before = None
+        for operation in block:
+            site = self.site(operation, loops)
+            self.before = operation
+            made.append(site)
+        return tuple(made)
+
+    def _over_subtiles(self, loop: ir.Loop) -> bool:
+        """Whether one agent goes through all sub-tiles here."""
+        bounds = loop.start == ZERO and loop.stop == Constant(self.groups)
+        return bool(self.tiles.tensor) and self.alone and bounds
+
+    def site(self, operation: ir.Operation, loops: tuple[str, ...]) -> Site:
+        number, sub, before = self.following, self.sub, self.before
+        self.following += 1
+        if self.following > SITES_MAX:
+            raise EmissionRefused(f"a role of more than {SITES_MAX} operations")
+        if len(loops) > 8:
+            raise EmissionRefused("loops nested more than 8 deep")
+        match operation:
+            case ir.Loop(variable=variable):
+                self.sub = Name(variable) if self._over_subtiles(operation) else sub
+                inside = self.block(operation.body, (*loops, variable))
+                self.sub = sub
+                return Site(number, operation, Kind.PLAIN, "", inside, (), loops)
+            case ir.Branch():
+                then = self.block(operation.then, loops)
+                otherwise = self.block(operation.otherwise, loops)
+                return Site(number, operation, Kind.PLAIN, "", then, otherwise, loops)
+            case ir.Compute(what=what):
+                kind = Kind.CARRY if what in self.tiles.carried else Kind.COMPUTE
+                kind = Kind.FETCH if self._fetched(what, before) else kind
+                if what not in self.tiles.section or self.tiles.loaded(what):
+                    raise EmissionRefused(
+                        f"{mangled('v', what, 'a computation')} is nothing that can be computed"
+                    )
+                said = self.tiles.tensor and kind is not Kind.CARRY
+                body = self.tiles.section[what] == "body"
+                index = operation.index if said and body else None
+                return Site(number, operation, kind, what, (), (), loops, sub, index)
+            case ir.Asynchronous():
+                kind, name = self._asynchronous(operation)
+                return Site(number, operation, kind, name, (), (), loops, sub)
+            case ir.Access():
+                kind, name = self._access(operation)
+                index = self._put_index(operation) if kind is Kind.PUT else None
+                return Site(number, operation, kind, name, (), (), loops, sub, index)
+        return Site(number, operation, Kind.PLAIN, loops=loops)
+
+    def _fetched(self, name: str, before: ir.Operation | None) -> bool:
+        """Whether the value comes out of a buffer: just read, or computed by no thread."""
+        operation = self.tiles.operations.get(name)
+        product = operation is None or operation.kind == "mma"
+        if name in self.tiles.tensor and product:
+            return True
+        return name in self.tiles.tensor | self.tiles.rows and _reads(before, name)
+
+    def _asynchronous(self, operation: ir.Asynchronous) -> tuple[Kind, str]:
+        queue = self.queues.get(operation.queue) if operation.queue else None
+        written = {effect.buffer for effect in operation.effects if effect.write}
+        read = {effect.buffer for effect in operation.effects if not effect.write}
+        if operation.completes and operation.queue is None and not read and len(written) == 1:
+            name = written.pop()
+            if not self.tiles.loaded(name):
+                raise EmissionRefused(f"no load fills {mangled('s', name, 'a buffer')}")
+            return Kind.LOAD, name
+        accumulates = written <= self.tiles.tensor
+        if queue is not None and queue.pipelined and accumulates and not operation.completes:
+            return Kind.MMA, self._mma(operation, read, written)
+        if queue is not None and not queue.pipelined and not written and len(read) == 1:
+            return Kind.SEND, self._store(read.pop())
+        raise EmissionRefused("an asynchronous operation is no load, no mma and no store")
+
+    def _mma(self, operation: ir.Asynchronous, read: set[str], written: set[str]) -> str:
+        def fits(item: TileOperation) -> bool:
+            needed = {name for name in item.operands[:2] if not self.tiles.in_registers(name)}
+            needed |= set(item.operands[:1]) & self.tiles.tensor
+            into = {self.tiles.accumulates(item.name) or item.name} if written else set()
+            return needed == read and into == written
+
+        named = _ISSUED.fullmatch(operation.label) if isinstance(operation.label, str) else None
+        candidates = [
+            item.name
+            for item in self.tiles.operations.values()
+            if item.kind == "mma" and fits(item)
+        ]
+        if named and named.group(1) in candidates:
+            return named.group(1)
+        if named and named.group(1) in self.tiles.operations:
+            raise EmissionRefused(f"{named.group(1)} reads other tiles than are issued here")
+        if len(candidates) != 1:
+            raise EmissionRefused("which mma is issued cannot be told from the tiles that it reads")
+        return candidates[0]
+
+    def _store(self, buffer: str) -> str:
+        """The store that a bulk copy out of the buffer carries out."""
+        operation = self.tiles.operations.get(buffer)
+        if operation is not None and operation.kind == "store":
+            return buffer
+        candidates = [
+            item.name
+            for item in self.tiles.operations.values()
+            if item.kind == "store" and item.operands == (buffer,)
+        ]
+        if len(candidates) != 1:
+            raise EmissionRefused(f"no one store takes {mangled('s', buffer, 'a buffer')}")
+        return candidates[0]
+
+    def _access(self, operation: ir.Access) -> tuple[Kind, str]:
+        written = {effect.buffer for effect in operation.effects if effect.write}
+        read = {effect.buffer for effect in operation.effects if not effect.write}
+        if len(written) == 1 and not read:
+            name = written.pop()
+            if name in self.tiles.tensor | self.tiles.rows:
+                return Kind.PUT, self.tiles.rescaled(name) or name
+            item = self.tiles.operations.get(name)
+            if name in self.tiles.filled:
+                return Kind.FILL, name
+            if item is None or item.kind != "store":
+                raise EmissionRefused(f"no store writes {mangled('s', name, 'a buffer')}")
+            return Kind.STAGE, name
+        if read and not written:
+            return Kind.READ, ""
+        raise EmissionRefused("an access is neither the staging of a store nor a read")
+
+    def _put_index(self, operation: ir.Access) -> Expression:
+        """The iteration of what is put: the number of the tile; what goes on from the product of
+        one iteration belongs to the next, and a carried value is that behind the last one."""
+        (effect,) = operation.effects
+        if effect.buffer in self.tiles.rows and effect.buffer in self.tiles.carried:
+            return Name(TRIPS)
+        if effect.tile is None:
+            raise EmissionRefused(f"what is put to {effect.buffer} is not said")
+        again = self.tiles.rescaled(effect.buffer)
+        return binary("+", effect.tile, ONE) if again else effect.tile
+
+
+def _reads(operation: ir.Operation | None, name: str) -> bool:
+    effects = operation.effects if isinstance(operation, ir.Access) else ()
+    return any(effect.buffer == name and not effect.write for effect in effects)

@@ -1,0 +1,312 @@
+"""The statements of one role: every operation of the sync program, spelled by the device header.
+
+A statement is a mapping with a `kind`, which names a macro of backends/sm_90a/kernel.cu.j2, and the
+texts that the macro puts together. All texts are made here from checked names and numbers.
+
+One agent of the sync program is a thread, a warp or a warpgroup. Waits are executed by all its
+threads; an arrival by one elected lane of each warp, behind a warp barrier, and the hardware counts
+of the barriers are those of the program times the warps of an agent; bulk copies, their commits and
+waits by one elected thread of its first warp, always the same.
+"""
+
+from __future__ import annotations
+
+from titan.codegen.emit.arithmetic import Arithmetic, Statement, beside
+from titan.codegen.emit.cluster import Multicast, RemoteArrive
+from titan.codegen.emit.expressions import Scope
+from titan.codegen.emit.guarded import fill_statement
+from titan.codegen.emit.layout import Tile
+from titan.codegen.emit.model import EmissionRefused
+from titan.codegen.emit.names import identifier, integer, label, mangled
+from titan.codegen.emit.sites import Kind, Site
+from titan.codegen.tile.model import View
+from titan.sync import program as ir
+from titan.sync.expression import Binary, Constant, Expression, Name, binary, names_of, to_text
+
+
+class Spelling(Arithmetic):
+    """Spells one role of one CTA. `iterations`: for each site the iteration it belongs to."""
+
+    def role(self, sites: tuple[Site, ...]) -> list[Statement]:
+        made: list[Statement] = []
+        scope = self.sync
+        for name, initial in self.place.role.variables:
+            spelled = mangled("x", name, "a counter")
+            made.append({"kind": "variable", "name": spelled, "value": str(integer(initial, name))})
+        if self.work is None:
+            made.append({"kind": "coordinates", "item": "titan::block_index()"})
+        return made + self.block(sites, scope)
+
+    def block(self, sites: tuple[Site, ...], scope: Scope) -> list[Statement]:
+        made: list[Statement] = []
+        for site in sites:
+            for statement in self.site(site, scope):
+                if made and statement["kind"] == made[-1]["kind"] == "leader":
+                    made[-1]["body"] += statement["body"]
+                else:
+                    made.append(statement)
+        return made
+
+    # -------------------------------------------------------------------------- operations
+
+    def site(self, site: Site, scope: Scope) -> list[Statement]:
+        operation = site.operation
+        match operation:
+            case ir.Loop():
+                return [self._loop(site, operation, scope)]
+            case ir.Branch() if self._only_waits(site):
+                # A wait too many is harmless; one that ptxas sees on every path lets it overlap.
+                return self.block(site.inside, scope)
+            case ir.Branch(condition=condition):
+                return [{
+                    "kind": "branch", "condition": scope.text(condition),
+                    "then": self.block(site.inside, self._within(condition, scope)),
+                    "otherwise": self.block(site.otherwise, scope),
+                }]  # fmt: skip
+            case ir.Assign(variable=variable, value=value):
+                name = scope.text(Name(variable))
+                return [{"kind": "assign", "name": name, "value": scope.text(value)}]
+            case ir.Wait():
+                return [self._wait(operation, scope)]
+            case ir.Arrive():
+                return [self._arrive(operation, scope)]
+            case ir.ExpectTransaction():
+                size = self._constant(operation.bytes, "expected bytes", 0, 2**20 - 1)
+                barrier = self._barrier(operation.barrier, scope)
+                return [self._one({"kind": "expect", "barrier": barrier, "bytes": size})]
+            case ir.Commit(queue=queue):
+                if self.queues[queue].pipelined:
+                    return [{"kind": "wgmma_commit"}]
+                return [self._one({"kind": "bulk_commit"})]
+            case ir.QueueWait():
+                return [self._queue_wait(site, operation)]
+            case ir.BarrierSync() | ir.BarrierArrive():
+                return [self._named(operation, scope)]
+            case ir.Fence(kind=kind):
+                if kind is not ir.FenceKind.ASYNC:
+                    raise EmissionRefused(f"no spelling for the fence {kind.value}")
+                return [{"kind": "fence"}]
+            case ir.Asynchronous() | ir.Compute() | ir.Access():
+                return self._tile_site(site, scope)
+        raise EmissionRefused(f"no spelling for {type(operation).__name__} on this target")
+
+    def _within(self, condition: Expression, scope: Scope) -> Scope:
+        """What the condition tells of names that nothing inside changes."""
+        counters = {name for name, _ in self.place.role.variables}
+        return scope if names_of(condition) & counters else scope.where(condition)
+
+    def _only_waits(self, branch: Site) -> bool:
+        """Whether a branch does nothing but wait for tensor-core groups."""
+        return not branch.otherwise and all(
+            isinstance(site.operation, ir.QueueWait) and self.queues[site.operation.queue].pipelined
+            for site in branch.inside
+        )
+
+    def _tile_site(self, site: Site, scope: Scope) -> list[Statement]:
+        match site.kind:
+            case Kind.LOAD:
+                return self._load(site, scope)
+            case Kind.FILL:
+                return [fill_statement(self, site, scope)]
+            case Kind.SEND:
+                return self._send(site, scope)
+            case Kind.READ:
+                return []  # spelled at the Compute behind it
+            case Kind.CARRY:
+                return self._carry(site)
+        inner = self._tile_scope(site, scope)
+        made: list[Statement] = []
+        for name in self.plan.sequence[site.number]:
+            made += self._register_operation(self.tiles.operations[name], site, inner, scope)
+        return made
+
+    def _loop(self, site: Site, loop: ir.Loop, scope: Scope) -> Statement:
+        name = mangled("x", loop.variable, "a loop variable")
+        if loop.variable in scope.spelled:
+            raise EmissionRefused(f"{name} is declared twice")
+        inner = scope.plus(loop.variable, name, scope.bound(loop.start))
+        outermost = not site.loops and loop.variable == self.work
+        body: list[Statement] = []
+        if outermost:
+            item = f"titan::block_index() + {name} * titan::grid_size()"
+            body.append({"kind": "coordinates", "item": item})
+        body += self.block(site.inside, inner)
+        return {
+            "kind": "loop", "variable": name, "start": scope.text(loop.start),
+            "stop": inner.text(loop.stop), "body": body, "work": outermost,
+        }  # fmt: skip
+
+    def _one(self, statement: Statement) -> Statement:
+        """By the one thread of the agent that deals with the copy engine."""
+        if self.place.elected:
+            return statement
+        return {"kind": "leader", "body": [statement]}
+
+    def _barrier(self, reference: ir.Reference, scope: Scope) -> str:
+        if reference.name not in self.layout.barriers:
+            raise EmissionRefused(f"{mangled('b', reference.name, 'a barrier')} is not declared")
+        return f"{mangled('b', reference.name, 'a barrier')} + {beside(scope, reference.index)}"
+
+    def _wait(self, wait: ir.Wait, scope: Scope) -> Statement:
+        if wait.order is not ir.Order.SYNCHRONISING:
+            raise EmissionRefused("a relaxed wait has no spelling")
+        parity = binary("%", wait.parity, Constant(2))
+        return {
+            "kind": "wait", "barrier": self._barrier(wait.barrier, scope),
+            "parity": scope.text(_simple_parity(wait.parity, parity)),
+            "cluster": wait.scope is ir.Scope.CLUSTER, "note": _wait_note(wait, scope),
+        }  # fmt: skip
+
+    def _arrive(self, arrive: ir.Arrive, scope: Scope) -> Statement:
+        if arrive.order is not ir.Order.SYNCHRONISING or arrive.drop or arrive.token:
+            raise EmissionRefused("an arrival that is relaxed, drops or keeps its state")
+        if arrive.count != Constant(1):
+            raise EmissionRefused("an arrival that counts more than once")
+        remote = ""
+        if isinstance(arrive, RemoteArrive):
+            remote = scope.text(arrive.cta)
+            if arrive.transaction != Constant(0) or self.place.elected:
+                raise EmissionRefused("an arrival at another CTA that expects bytes or is alone")
+        elif arrive.scope is ir.Scope.CLUSTER:
+            raise EmissionRefused("an arrival at a barrier of another CTA")
+        statement = {
+            "kind": "arrive", "barrier": self._barrier(arrive.barrier, scope),
+            "bytes": self._constant(arrive.transaction, "expected bytes", 0, 2**20 - 1),
+            "warps": not self.place.elected, "several": self.wide,
+            "note": label(arrive.label) or f"arrive at {identifier(arrive.barrier.name, 'it')}",
+            "remote": remote,
+        }  # fmt: skip
+        return statement
+
+    def _constant(self, expression: Expression, what: str, low: int, high: int) -> int:
+        if not isinstance(expression, Constant):
+            raise EmissionRefused(f"{what} must be a number that is fixed")
+        return integer(expression.value, what, low, high)
+
+    def _queue_wait(self, site: Site, wait: ir.QueueWait) -> Statement:
+        pending = self._constant(wait.pending, "groups left unfinished", 0, 7)
+        if self.queues[wait.queue].pipelined:
+            held = [mangled("v", name, "a value") for name in self.plan.holds.get(site.number, ())]
+            shapes = [self._form(name)["m"] for name in self.plan.holds.get(site.number, ())]
+            holds = [{"name": n, "m": m} for n, m in zip(held, shapes, strict=True)]
+            return {
+                "kind": "wgmma_wait",
+                "pending": pending,
+                "holds": holds,
+                "note": label(wait.label),
+            }
+        read = wait.until is ir.Until.READ
+        return self._one({"kind": "bulk_wait", "pending": pending, "read": read})
+
+    def _named(self, operation: ir.BarrierSync | ir.BarrierArrive, scope: Scope) -> Statement:
+        if operation.order is not ir.Order.SYNCHRONISING:
+            raise EmissionRefused("a relaxed barrier has no spelling")
+        name = operation.barrier.name
+        if name not in self.layout.named:
+            raise EmissionRefused(f"{mangled('named', name, 'a barrier')} is not declared")
+        threads = self._constant(operation.threads, "threads of a named barrier", 32, 1024)
+        if threads % 32 or self.place.role.threads < 32:
+            raise EmissionRefused("a named barrier counts whole warps")
+        sync = isinstance(operation, ir.BarrierSync)
+        index = binary("+", operation.barrier.index, Constant(self.layout.named[name]))
+        return {
+            "kind": "named", "sync": sync, "id": scope.text(index), "threads": threads,
+            "note": identifier(name, "a named barrier"),
+        }  # fmt: skip
+
+    # ------------------------------------------------------------------------ bulk copies
+
+    def _coordinates(self, view: View, scope: Scope, rows: str = "") -> tuple[str, list[str]]:
+        """The innermost coordinate, and the others from the rows outwards."""
+        offsets = [scope.text(offset) for offset in view.offsets]
+        if len(offsets) not in (2, 3, 4):
+            raise EmissionRefused(f"a tile of a tensor of {len(offsets)} dimensions")
+        if rows:
+            offsets[-2] = f"{offsets[-2]} + {rows}"
+        return offsets[-1], list(reversed(offsets[:-1]))
+
+    def _load(self, site: Site, scope: Scope) -> list[Statement]:
+        operation = site.operation
+        assert isinstance(operation, ir.Asynchronous)
+        tile = self.layout.tiles[site.name]
+        load = self.tiles.operations[site.name]
+        if len(operation.effects) != 1 or len(operation.completes) != 1 or load.view is None:
+            raise EmissionRefused(f"{site.name} is not one copy that completes one barrier")
+        completion = operation.completes[0]
+        size = self._constant(completion.bytes, "copied bytes", 1, 2**20 - 1)
+        effect = operation.effects[0]
+        whole = tile.stage_bytes if effect.part is None else tile.stage_bytes // tile.parts
+        if size != whole:
+            raise EmissionRefused(f"{site.name} copies {size} of {whole} bytes")
+        if (effect.part is None) != (tile.parts == 1):
+            raise EmissionRefused(f"{site.name} has parts and is copied whole")
+        value = self.tiles.value(site.name)
+        if (value.rows, value.columns, value.dtype) != (tile.rows, tile.columns, tile.dtype):
+            raise EmissionRefused(f"{site.name} has another shape than its buffer")
+        rows = ""
+        if effect.part is not None:
+            rows = f"{beside(scope, effect.part)} * {tile.part_rows}"
+        first, others = self._coordinates(load.view, self._tile_scope(site, scope), rows)
+        multicast = isinstance(operation, Multicast)
+        if multicast:
+            self._check_shared(load.view, site.name)
+        copy = {
+            "kind": "load", "tile": self._stage(tile, effect, scope),
+            "mask": (1 << self.ctas) - 1 if multicast else 0,
+            "map": mangled("map", site.name, "a load"),
+            "barrier": self._barrier(completion.barrier, scope), "first": first, "others": others,
+            "panels": tile.panels, "panel_stride": tile.panel_stride,
+            "panel_columns": tile.panel_columns, "bytes": size,
+            "note": identifier(site.name, "a load"),
+        }  # fmt: skip
+        return [self._one(copy)]
+
+    def _check_shared(self, view: View, name: str) -> None:
+        """What all CTAs of a cluster receive must be the same for all their work items."""
+        work = self.tiles.tile.work
+        last = work[-1].name if work else ""
+        if any(last in names_of(offset) for offset in view.offsets):
+            raise EmissionRefused(f"{name} differs between the CTAs that receive it")
+
+    def _send(self, site: Site, scope: Scope) -> list[Statement]:
+        operation = site.operation
+        assert isinstance(operation, ir.Asynchronous)
+        store = self.tiles.operations[site.name]
+        if len(operation.effects) != 1 or store.view is None:
+            raise EmissionRefused(f"{site.name} is not one copy of one piece")
+        effect = operation.effects[0]
+        tile = self.layout.tiles[effect.buffer]
+        inner = self._tile_scope(site, scope)
+        least = [inner.bound(offset) for offset in store.view.offsets]
+        if any(bound is None or bound < 0 for bound in least):
+            raise EmissionRefused(f"{site.name} may begin before its tensor does")
+        rows = self._sent_rows(site, tile, effect, scope)
+        first, others = self._coordinates(store.view, inner, rows)
+        copy = {
+            "kind": "send", "tile": self._stage(tile, effect, scope),
+            "map": mangled("map", site.name, "a store"), "first": first, "others": others,
+            "panels": tile.panels, "panel_stride": tile.panel_stride,
+            "panel_columns": tile.panel_columns, "note": identifier(site.name, "a store"),
+        }  # fmt: skip
+        return [self._one(copy)]
+
+    def _sent_rows(self, site: Site, tile: Tile, effect: ir.Effect, scope: Scope) -> str:
+        """Where the rows that are sent begin within those of the view; empty where it is there."""
+        if tile.parts > 1 and effect.part is not None:
+            return f"{beside(scope, effect.part)} * {tile.part_rows}"
+        return ""
+
+
+def _wait_note(wait: ir.Wait, scope: Scope) -> str:
+    purpose = label(wait.label) or f"wait for {identifier(wait.barrier.name, 'a barrier')}"
+    if wait.phase is None:
+        return purpose
+    scope.text(wait.phase)  # every name in it is known
+    return f"{purpose} (phase {label(to_text(wait.phase))})"
+
+
+def _simple_parity(parity: Expression, reduced: Expression) -> Expression:
+    """The lowest bit of a parity; one that is 0 or 1 already stays as it is."""
+    if isinstance(parity, Binary) and parity.operator == "%" and parity.right == Constant(2):
+        return parity
+    return reduced

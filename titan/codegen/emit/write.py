@@ -1,0 +1,544 @@
+"""From a tile program and its verified sync program to a kernel in CUDA C++, and its manifest.
+
+Every operation of the sync program is spelled at its place by the device header; the arithmetic of
+the tile program stands where the sync program names it (`Compute`, the issue of an mma, the store
+to a staging buffer). What cannot be spelled faithfully is refused. Python decides what stands
+where, the templates of backends/sm_90a only spell it. The output depends on the input alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from titan.codegen.emit.cluster import RANK, fold
+from titan.codegen.emit.expressions import Scope, product
+from titan.codegen.emit.guarded import loaded_by
+from titan.codegen.emit.layout import GROUP, Place, lay_out
+from titan.codegen.emit.manifest import arguments, manifest, work_counts
+from titan.codegen.emit.model import EmissionRefused, Emitted
+from titan.codegen.emit.names import identifier, integer, mangled
+from titan.codegen.emit.registers import (
+    AgentCheck,
+    Allocation,
+    Filled,
+    RoleRegisters,
+    fill,
+    walk_sites,
+)
+from titan.codegen.emit.sites import Kind, Site, Tiles, sites_of
+from titan.codegen.emit.spelling import Spelling, Statement
+from titan.codegen.emit.tensor_memory import TensorSpelling, allocated, row_buffers, tensor_places
+from titan.codegen.emit.trace import (
+    TRIPS,
+    WORK,
+    Event,
+    Run,
+    execute,
+    iteration_of,
+    runs_of,
+    work_variable,
+)
+from titan.codegen.emit.validate import validate
+from titan.codegen.tile.model import TileProgram
+from titan.foundation.resources import root, template
+from titan.language.kernel.model import Kernel
+from titan.sync import program as ir
+from titan.sync.expression import Constant, Expression, binary, names_of
+
+TARGETS = ("sm_90a", "sm_100a")
+TEMPLATES = "sm_90a"
+TENSOR_HEADER = "titan_tcgen05.cuh"
+SOURCE = "kernel.cu"
+HEADER = "titan_device.cuh"
+
+
+def emit(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> Emitted:
+    """The files of a kernel and its manifest. Raises EmissionRefused.
+
+    `program` is lowered from the kernel decoded with its computations and has been verified
+    without them. `kernel` brings layouts and register counts.
+    """
+    if tile.target.startswith("gfx"):
+        from titan.codegen.emit.hip import emit as emit_hip
+
+        return emit_hip(tile, kernel, program)
+    return _Emission(tile, kernel, program).emit()
+
+
+@dataclass
+class _Role:
+    """One role with everything that was found out about it."""
+
+    place: Place
+    sites: tuple[Site, ...]
+    plan: Allocation = field(default_factory=lambda: Allocation({}, {}))
+    iterations: dict[int, Expression] = field(default_factory=dict)
+
+
+class _Emission:
+    def __init__(self, tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> None:
+        validate(tile, kernel, program)
+        for target in (tile.target, kernel.target, program.target):
+            if target not in TARGETS or target != tile.target:
+                known = " and ".join(TARGETS)
+                raise EmissionRefused(f"this backend writes {known}, not {target!a:.40}")
+        if kernel.ctas != tile.cluster:
+            raise EmissionRefused("the tile program and the pipeline differ in CTAs of a cluster")
+        folded = fold(kernel, program)
+        self.tile = tile
+        self.kernel = kernel
+        self.program = program = folded.program
+        self.ctas = folded.ctas
+        self.name = identifier(tile.name, "the tile program")
+        self.tiles = Tiles(tile)
+        self.queues = {queue.name: queue for queue in program.queues}
+        stores = [item.name for item in self.tiles.operations.values() if item.kind == "store"]
+        self.tensor = tensor_places(kernel, program)
+        self.tiles.tensor = frozenset(self.tensor)
+        self.tiles.rows = row_buffers(self.tiles, program) if self.tensor else frozenset()
+        self.layout = lay_out(kernel, program, frozenset(stores), self.tiles.rows)
+        self.tiles.filled, self.tiles.copied = loaded_by(tile, program)
+        self.outer = tile_scope(tile)
+        self.runs = runs_of(program)
+        self.roles = [
+            _Role(place, sites_of(place.role, self.tiles, self.queues)[0])
+            for place in self.layout.places
+        ]
+
+    def emit(self) -> Emitted:
+        self._check_queues()
+        self._nothing_left_out()
+        self._find_iterations_and_registers()
+        counts = self._arrival_counts()
+        spelled = [self._spell(role) for role in self.roles]
+        context = self._context(spelled, counts)
+        text = _fill(context)
+        made = manifest(self.tile, self.program, self.layout, self.tiles, self.name, self.ctas)
+        if self.tensor:
+            made["resources"]["tensor_columns"] = allocated(self.tensor)
+        return Emitted({SOURCE: text, HEADER: _header(self.tile.target)}, made)
+
+    def _check_queues(self) -> None:
+        """Hardware has one queue of each kind a thread or warpgroup."""
+        for role in self.roles:
+            used = {
+                queue
+                for operation in ir.walk(role.place.role.body)
+                if isinstance(operation, ir.Asynchronous | ir.Commit | ir.QueueWait)
+                and (queue := operation.queue) is not None
+            }
+            for queue in used:
+                known = self.queues.get(queue)
+                if known is None or not (known.grouped or (known.pipelined and self.tensor)):
+                    raise EmissionRefused(f"{mangled('queue', queue, 'a queue')} has no groups")
+            kinds = [self.queues[queue].pipelined for queue in used]
+            if len(set(kinds)) != len(kinds):
+                raise EmissionRefused(f"{role.place.role.name} uses two queues of one kind")
+
+    def _nothing_left_out(self) -> None:
+        """Every store is done, and what an accumulator is scaled to is put back to it."""
+        sites = [site for role in self.roles for site in walk_sites(role.sites)]
+        stored = {site.name for site in sites if site.kind in (Kind.SEND, Kind.COMPUTE)}
+        put = {site.name for site in sites if site.kind is Kind.PUT}
+        for operation in self.tiles.operations.values():
+            name = operation.name
+            if operation.kind == "store" and name not in stored:
+                raise EmissionRefused(f"nobody does {name}")
+            accumulator = self.tiles.accumulates(name)
+            scaled = self.tiles.rescaled(accumulator) if accumulator in self.tensor else ""
+            if scaled and scaled not in put:
+                raise EmissionRefused(f"nobody puts {scaled} back for {name}")
+
+    # --------------------------------------------------------------- iterations, registers
+
+    def _find_iterations_and_registers(self) -> None:
+        filled: list[Filled] = []
+        events: dict[tuple[int, int, int], list[Event]] = {}
+        for turn, run in enumerate(self.runs):
+            filled.append({})
+            for number, role in enumerate(self.roles):
+                agents = role.place.role.agents
+                for both in range(agents * self.ctas):
+                    cta, member = divmod(both, agents)
+                    made = execute(
+                        self.program, role.place.role, cta, member, role.sites, run,
+                        self.tile.groups if self.tensor else 1,
+                    )  # fmt: skip
+                    events[turn, number, both] = made
+                    fill(filled[turn], made, self.tiles, self.ctas)
+        for number, role in enumerate(self.roles):
+            mine = {key: made for key, made in events.items() if key[1] == number}
+            self._all_reached(role, {e.site.number for made in mine.values() for e in made})
+            self._once_each(role, mine)
+            self._iterations(role, [event for made in mine.values() for event in made])
+            self._registers(role, mine, filled)
+
+    def _all_reached(self, role: _Role, reached: set[int]) -> None:
+        """What no run reaches has not been checked: only large numbers of iterations do it."""
+        for site in walk_sites(role.sites):
+            inside = [one.operation for one in site.inside]
+            if (
+                isinstance(site.operation, ir.Loop)
+                and any(isinstance(one, ir.QueueWait) for one in inside)
+                and not any(one.name for one in walk_sites(site.inside))
+            ):
+                raise EmissionRefused(f"{role.place.role.name} waits in a loop of waits alone")
+            if (site.name or isinstance(site.operation, ir.QueueWait)) and (
+                site.number not in reached
+            ):
+                what = site.name or "a wait"
+                raise EmissionRefused(
+                    f"{role.place.role.name} does {what} under a condition that none of the runs "
+                    "meets by which registers are checked"
+                )
+
+    def _once_each(self, role: _Role, events: dict[tuple[int, int, int], list[Event]]) -> None:
+        """Every operation of the body happens once an iteration, any other once a work item, of
+        each sub-tile. What is fetched or computed between tensor memory and tensor memory may be
+        left out where nobody needs it; the check of the registers tells."""
+        groups = self.tile.groups if self.tensor else 1
+        for (turn, _, _), made in events.items():
+            run: Run = self.runs[turn]
+            found: dict[tuple[str, Kind, int], list[int]] = {}
+            subs: dict[tuple[str, Kind], set[int]] = {}
+            for event in made:
+                if not event.site.name or event.site.kind is Kind.CARRY:
+                    continue
+                key = (event.site.name, event.site.kind.counted, event.unit)
+                found.setdefault(key, []).append(event.count)
+                whole = event.site.sub is not None and role.place.role.agents < groups
+                subs.setdefault(key[:2], set()).update(range(groups) if whole else {event.sub})
+            for item, trips in enumerate(run.trips):
+                for (name, kind), of in subs.items():
+                    for sub in of:
+                        done = found.get((name, kind, item * groups + sub), [])
+                        self._due(role.place.role.name, name, kind, done, trips)
+
+    def _due(self, role: str, name: str, kind: Kind, done: list[int], trips: int) -> None:
+        """`done`: iterations in which the operation was done."""
+        body = self.tiles.section[name] == "body"
+        loose = self.tensor and kind in (Kind.COMPUTE, Kind.FETCH) and body
+        loose = loose or kind is Kind.FETCH or (kind is Kind.PUT and name in self.tiles.rows)
+        due = trips if body else 1
+        if kind is Kind.PUT and any(self.tiles.rescaled(c) == name for c in self.tiles.carried):
+            due = trips - 1  # the first product replaces
+        if (len(done) != due and not loose) or len(set(done)) != len(done):
+            raise EmissionRefused(f"{role} does {name} {len(done)} times where {due} are due")
+
+    def _iterations(self, role: _Role, events: list[Event]) -> None:
+        seen: dict[int, list[Event]] = {}
+        for event in events:
+            seen.setdefault(event.site.number, []).append(event)
+        for made in seen.values():
+            site = made[0].site
+            if not site.name or self.tiles.section[site.name] != "body":
+                continue
+            if isinstance(site.operation, ir.Compute):
+                role.iterations[site.number] = site.operation.index
+                continue
+            hints = _hints(site.operation)
+            try:
+                role.iterations[site.number] = iteration_of(site, made, hints)
+            except EmissionRefused:
+                if site.kind in (Kind.LOAD, Kind.FILL, Kind.SEND):
+                    raise
+
+    def _registers(
+        self, role: _Role, events: dict[tuple[int, int, int], list[Event]], filled: list[Filled]
+    ) -> None:
+        registers = RoleRegisters(role.place.role, role.sites, self.tiles)
+        last: list[AgentCheck] = []
+        parts = {name: shared.parts for name, shared in self.layout.tiles.items()}
+
+        def check(plan: Allocation) -> None:
+            last.clear()
+            for (turn, _, _), made in events.items():
+                agent = AgentCheck(
+                    role.place.role, self.tiles, self.queues, plan, filled[turn], parts
+                )
+                agent.run(made)
+                last.append(agent)
+
+        plan = registers.allocate(check)
+        check(plan)
+        holds: dict[int, set[str]] = {}
+        initial: dict[int, bool] = {}
+        for agent in last:
+            for site, names in agent.holds.items():
+                holds.setdefault(site, set()).update(names)
+            for site, first in agent.initial.items():
+                if initial.setdefault(site, first) is not first:
+                    raise EmissionRefused("one statement gives an initial and a next value")
+        ordered = {site: tuple(sorted(names)) for site, names in sorted(holds.items())}
+        role.plan = replace(plan, holds=ordered, initial=initial)
+
+    # ----------------------------------------------------------------------------- spelling
+
+    def _arrival_counts(self) -> dict[str, int]:
+        """Hardware count of each barrier: the program's, times the warps of who arrives."""
+        warps: dict[str, set[int]] = {}
+        for role in self.roles:
+            for operation in ir.walk(role.place.role.body):
+                if isinstance(operation, ir.Arrive):
+                    warps.setdefault(operation.barrier.name, set()).add(role.place.warps)
+                elif isinstance(operation, ir.QueueArrive):
+                    warps.setdefault(operation.barrier.name, set()).add(1)
+        counts = {}
+        for barrier in self.program.barriers:
+            each = warps.get(barrier.name, {1})
+            name = mangled("b", barrier.name, "a barrier")
+            if len(each) != 1:
+                raise EmissionRefused(f"agents of different sizes arrive at {name}")
+            count = integer(barrier.count, f"the count of {name}", 1, 2**20 - 1)
+            counts[barrier.name] = integer(
+                count * next(iter(each)), f"the count of {name}", 1, 2**20 - 1
+            )
+        return counts
+
+    def _sync_scope(self, role: _Role) -> Scope:
+        agent = role.place.role.agent_constant
+        scope = Scope({agent: "x_group"}, {agent: 0})
+        if self.ctas > 1:
+            scope = scope.plus(RANK, "x_cta", 0)
+        for parameter in self.program.parameters:
+            scope = scope.plus(
+                parameter.name, mangled("x", parameter.name, "a parameter"), parameter.minimum
+            )
+        for name, initial in role.place.role.variables:
+            if name in scope.spelled:
+                raise EmissionRefused(f"{mangled('x', name, 'a counter')} is declared twice")
+            grows = initial >= 0 and all(
+                _grows(operation)
+                for operation in ir.walk(role.place.role.body)
+                if isinstance(operation, ir.Assign) and operation.variable == name
+            )
+            scope = scope.plus(name, mangled("x", name, "a counter"), initial if grows else None)
+        return scope
+
+    def _spell(self, role: _Role) -> dict[str, Any]:
+        work = work_variable(self.program, role.place.role)
+        trips = [p for p in self.program.parameters if p.name == TRIPS]
+        if trips and work is not None and trips[0].per not in (None, work):
+            raise EmissionRefused("`tiles` changes with another loop than that over work items")
+        same = work is not None and trips and trips[0].per is None
+        if same and self._varies({dimension.name for dimension in self.tile.work}):
+            raise EmissionRefused("the trip count differs between work items")
+        if self.ctas > 1 and self._varies({self.tile.work[-1].name if self.tile.work else ""}):
+            raise EmissionRefused("the trip count differs between the CTAs of a cluster")
+        spelling = (TensorSpelling if self.tensor else Spelling)(
+            role.place, self.layout, self.tiles, self.queues, role.plan, role.iterations,
+            self._sync_scope(role), self.outer, work, _reads(role.sites), self.ctas,
+        )  # fmt: skip
+        if isinstance(spelling, TensorSpelling):
+            spelling.places = self.tensor
+        statements = spelling.role(role.sites)
+        place = role.place
+        agents, first = place.role.agents, place.first_warp
+        last = first + agents * place.warps
+        what = {1: "thread", 32: "warp", GROUP: "warpgroup"}[place.role.threads]
+        title = f"{mangled('role', place.role.name, 'a role')}: {agents} {what}"
+        return {
+            "title": title + ("s" if agents > 1 else "") + (
+                ", one elected thread acts" if place.elected else ""
+            ),
+            "guard": self._guard(place, first, last),
+            "constants": self._constants(place),
+            "arrays": spelling.declarations(),
+            "statements": statements,
+        }  # fmt: skip
+
+    def _guard(self, place: Place, first: int, last: int) -> str:
+        group = next(g for g in self.layout.groups if place in g.places)
+        whole = first == group.first_warp and last == group.first_warp + group.warps
+        warps = f"titan_warp == {first}"
+        if last - first > 1:
+            warps = f"titan_warp >= {first} && titan_warp < {last}"
+        if place.elected:
+            return f"{warps} && titan::elect_one()"
+        return "" if whole else warps
+
+    def _constants(self, place: Place) -> list[str]:
+        constant = "[[maybe_unused]] const"
+        group = f"titan_warp - {place.first_warp}" if place.first_warp else "titan_warp"
+        if place.warps > 1:
+            group = f"({group}) / {place.warps}" if place.first_warp else f"{group} / {place.warps}"
+        made = [f"{constant} int x_group = {group};"]
+        if not place.elected:
+            leader = "titan_warp % 4 == 0 && " if place.warps == 4 else ""
+            made.append(f"{constant} bool titan_leader = {leader}titan::elect_one();")
+        if place.warps == 4:
+            rows = 32 if self.tensor else 16
+            made.append(f"{constant} int titan_row0 = titan_warp % 4 * {rows} + titan_lane / 4;")
+            made.append(f"{constant} int titan_column0 = titan_lane % 4 * 2;")
+        if any(parameter.name == WORK for parameter in self.program.parameters):
+            items = self.outer.text(product(work_counts(self.tile, self.ctas)))
+            made.append(f"const int titan_items = {items};")
+            made.append(
+                "const int x_work = (titan_items - titan::block_index() + titan::grid_size() - 1) "
+                "/ titan::grid_size();"
+            )
+        return made
+
+    def _varies(self, names: set[str]) -> bool:
+        return bool(names_of(self.tile.trip_count) & names)
+
+    def _coordinates(self) -> list[str]:
+        """Work coordinates of an item, the last one varying fastest, and its trip count."""
+        constant = "[[maybe_unused]] const"
+        lines = ["[[maybe_unused]] int titan_item = @item@;"]
+        counts = work_counts(self.tile, self.ctas)
+        for number, dimension in enumerate(reversed(self.tile.work)):
+            name = mangled("w", dimension.name, "a work coordinate")
+            count = self.outer.text(counts[-1 - number])
+            if number == len(self.tile.work) - 1:
+                lines.append(f"{constant} int {name} = titan_item;")
+            else:
+                lines.append(f"{constant} int {name} = titan_item % ({count});")
+                lines.append(f"titan_item /= {count if count.isidentifier() else f'({count})'};")
+        for parameter in self.program.parameters:
+            if parameter.name == TRIPS:
+                least = integer(parameter.minimum, "the least trip count", 0)
+                trips = self.outer.text(self.tile.trip_count)
+                name = mangled("x", TRIPS, "a parameter")
+                lines.append(f"const int {name} = titan::larger({least}, {trips});")
+        return lines
+
+    def _context(self, spelled: list[dict[str, Any]], counts: dict[str, int]) -> dict[str, Any]:
+        layout = self.layout
+        groups = []
+        following = iter(spelled)
+        for group in layout.groups:
+            count = group.registers
+            kind = ""
+            if count:
+                kind = "decrease" if count < layout.entry_registers else "increase"
+            if count == layout.entry_registers:
+                kind = ""
+            groups.append(
+                {
+                    "first": group.first_warp, "last": group.first_warp + group.warps,
+                    "registers": kind, "count": count,
+                    "roles": [next(following) for _ in group.places],
+                }
+            )  # fmt: skip
+        items, maps = arguments(self.tile, self.tiles, layout, self.program)
+        return {
+            "kernel": {
+                "name": self.name, "entry": f"titan_{self.name}", "threads": layout.threads,
+                "shared_bytes": layout.shared_bytes, "ctas": self.ctas,
+                "target": self.tile.target, "tensor_columns": allocated(self.tensor),
+                "tensor_slot": layout.tensor_slot,
+            },
+            "tensor_places": [
+                {
+                    "value": place.name, "columns": place.columns, "stages": place.stages,
+                    "column": place.column, "stride": place.stride,
+                }
+                for place in self.tensor.values()
+            ],
+            "tiles": [
+                {
+                    "name": mangled("s", tile.name, "a buffer"), "value": tile.name,
+                    "rows": tile.rows, "columns": tile.columns, "dtype": tile.dtype,
+                    "stages": tile.stages, "parts": tile.parts, "swizzle": tile.panel_bytes,
+                    "offset": tile.offset,
+                }
+                for tile in layout.tiles.values()
+            ],
+            "barriers": [
+                {
+                    "name": mangled("b", barrier.name, "a barrier"), "value": barrier.name,
+                    "stages": barrier.stages, "count": counts[barrier.name],
+                    "model_count": barrier.count, "offset": layout.barriers[barrier.name],
+                }
+                for barrier in self.program.barriers
+            ],
+            "rows": [
+                {
+                    "name": mangled("s", rows.name, "a buffer"), "value": rows.name,
+                    "rows": rows.rows, "stages": rows.stages, "offset": rows.offset,
+                }
+                for rows in layout.rows.values()
+            ],
+            "maps": maps,
+            "arguments": items,
+            "groups": groups,
+            "context": {"coordinates": self._coordinates()},
+        }  # fmt: skip
+
+
+def tile_scope(tile: TileProgram) -> Scope:
+    """Sizes, parameters and work coordinates as the kernel has them."""
+    scope = Scope({}, {})
+
+    def new(name: str, spelled: str, least: int) -> None:
+        nonlocal scope
+        if name in scope.spelled:
+            raise EmissionRefused(f"{spelled} is declared twice")
+        scope = scope.plus(name, spelled, least)
+
+    for name, value in tile.sizes:
+        identifier(name, "a size")
+        new(name, str(integer(value, f"size {name}", 0)), value)
+    for parameter in tile.parameters:
+        spelled = mangled("n", parameter.name, "a parameter")
+        if parameter.value is not None:
+            raise EmissionRefused(f"{spelled} is fixed; a fixed number is a size")
+        new(parameter.name, spelled, integer(parameter.minimum, spelled, 1))
+    for dimension in tile.work:
+        new(dimension.name, mangled("w", dimension.name, "a work coordinate"), 0)
+    identifier(tile.loop_variable, "the loop variable")
+    if tile.loop_variable in scope.spelled:
+        raise EmissionRefused("the loop variable has the name of something else")
+    return scope
+
+
+def _hints(operation: ir.Operation) -> list[Expression]:
+    if isinstance(operation, ir.Asynchronous | ir.Access):
+        return [effect.tile for effect in operation.effects if effect.tile is not None]
+    return []
+
+
+def _grows(assign: ir.Operation) -> bool:
+    """Whether an assignment adds a constant that is not negative."""
+    assert isinstance(assign, ir.Assign)
+    from titan.sync.expression import Binary, Name
+
+    match assign.value:
+        case Binary("+", Name(name), Constant(value)):
+            return name == assign.variable and value >= 0
+    return False
+
+
+def _reads(sites: tuple[Site, ...]) -> dict[int, ir.Access]:
+    """For each Compute the last access in front of it in the same block, as the check has it."""
+    found: dict[int, ir.Access] = {}
+    latest: ir.Access | None = None
+    for site in sites:
+        if site.kind is Kind.READ and isinstance(site.operation, ir.Access):
+            latest = site.operation
+        elif isinstance(site.operation, ir.Arrive) or site.inside or site.otherwise:
+            latest = None
+        elif site.kind in (Kind.COMPUTE, Kind.FETCH) and latest is not None:
+            found[site.number] = latest
+        found.update(_reads(site.inside))
+        found.update(_reads(site.otherwise))
+    return found
+
+
+def _header(target: str) -> str:
+    """The device header, for sm_100a with what that target has beyond sm_90a."""
+    folder = root("backends")
+    text = (folder / TEMPLATES / HEADER).read_text(encoding="utf-8")
+    if target == TEMPLATES:
+        return text
+    return text + "\n" + (folder / target / TENSOR_HEADER).read_text(encoding="utf-8")
+
+
+def _fill(context: dict[str, Any]) -> str:
+    text = template(TEMPLATES, "kernel.cu.j2").render(context)
+    return "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+__all__ = ["Statement", "binary", "emit", "tile_scope"]

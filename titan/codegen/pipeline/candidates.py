@@ -1,0 +1,90 @@
+"""The fixed list of shapes that a build goes down, from the best to the plainest.
+
+Depth is the outer loop: a deep plain ring hides more latency than a shallow clever one. Within a
+depth: the order of the schedule with the groups taking turns at the tensor cores (sm_90a, where
+they issue products themselves), the same without turns; only the last multiplication one turn
+behind, which needs fewer registers; one iteration at a time. Then depth 2, the baseline of the
+seed, with a last iteration that threads copy; then the same depths without a warp that only loads,
+and at the very end no pipeline at all. Where a tensor has no tensor map, or threads are asked for,
+the list is bulk copies, which say why not, and the same orders by threads. Source: seed
+formulation, architecture overview.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from titan.codegen.pipeline import cdna
+from titan.codegen.pipeline.model import Shape
+from titan.codegen.tile.alignment import unaligned
+from titan.codegen.tile.model import TileProgram
+
+DEPTH_MIN = 2
+DEPTH_DEFAULT = 4
+SPARE = 1  # stages: a bulk copy from beyond the L2 cache takes longer than the model's latency
+
+
+def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
+    """The candidates in order.
+
+    `needed` stages hide the latency of the loads in the schedule, `most` are what it had. Bulk
+    copies get one more than needed where there is room.
+    """
+    amd = tile.target.startswith("gfx")
+    wanted = needed if amd else needed + SPARE
+    depth = tile.depth or min(max(wanted, DEPTH_MIN), max(most, DEPTH_MIN))
+    if amd:
+        yield from cdna.shapes(tile, depth)
+        return
+    multiplications = sum(operation.kind == "mma" for operation in tile.body)
+    elsewhere = tile.target != "sm_90a" and bool(multiplications)  # there are no other forms
+    depths = range(depth, DEPTH_MIN - 1, -1) if depth >= DEPTH_MIN else (depth,)
+    plain = Shape("", depth, persistent=tile.persistent)
+    if unaligned(tile) or tile.tail == "threads":
+        # Bulk copies, which say why not; then threads, at the same depths.
+        yield replace(plain, name=f"depth {depth}, bulk copies", overlapped=False)
+        attention = elsewhere and multiplications >= 2
+        for stages in () if attention else depths:
+            yield from _variants(tile, _by_threads(tile, plain, stages), multiplications)
+        return
+    for stages in depths:
+        named = replace(plain, name=f"depth {stages}", depth=stages)
+        yield from _variants(tile, named, multiplications)
+    if elsewhere:
+        return
+    if tile.cluster == 1:
+        yield _named(_by_threads(tile, plain, DEPTH_MIN), "one iteration at a time", False, False)
+    for stages in range(max(depth, DEPTH_MIN), 0, -1):
+        name = f"depth {stages}, no loading warp" if stages > 1 else "no pipeline"
+        yield Shape(name, stages, specialised=False, overlapped=False)
+
+
+def _variants(tile: TileProgram, plain: Shape, multiplications: int) -> Iterator[Shape]:
+    """The orders of one turn, from the cleverest to the plainest."""
+    turns = tile.groups == 2 and multiplications >= 2 and tile.target == "sm_90a"
+    if turns:
+        yield _named(plain, "order of the schedule, taking turns", True, True)
+    if multiplications:
+        yield _named(plain, "order of the schedule", True, False)
+    if multiplications >= 2 and tile.target == "sm_90a":
+        text = "last product one turn behind"
+        if turns:
+            yield _named(plain, f"{text}, taking turns", False, True, behind=True)
+        yield _named(plain, text, False, False, behind=True)
+    yield _named(plain, "one iteration at a time", False, False)
+
+
+def _by_threads(tile: TileProgram, plain: Shape, stages: int) -> Shape:
+    """All tiles of tensors without a tensor map by threads, else the last iteration."""
+    guarded = bool(unaligned(tile))
+    what = "guarded copies" if guarded else "last iteration"
+    name = f"depth {stages}, {what} by threads"
+    return replace(plain, name=name, depth=stages, guarded=guarded, tail=not guarded)
+
+
+def _named(
+    plain: Shape, text: str, overlapped: bool, ping_pong: bool, behind: bool = False
+) -> Shape:
+    name = f"{plain.name}, {text}"
+    return replace(plain, name=name, overlapped=overlapped, ping_pong=ping_pong, behind=behind)

@@ -1,0 +1,65 @@
+"""What pipeline construction hands on: a verified pipeline, and how it came about. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from titan.codegen.tile.model import TileProgram
+from titan.language.kernel.model import Kernel
+from titan.scheduling.loop.model import Loop
+from titan.scheduling.run import Result
+from titan.sync.program import SyncProgram
+from titan.verify.model import Finding
+
+
+class FormRefused(Exception):
+    """A tile program and a schedule have no pipeline of this form; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One candidate of the fixed list of fallbacks.
+
+    `depth` is the number of stages of each ring, `specialised` whether a warp of its own loads,
+    `overlapped` whether the order of the schedule (operations of neighbouring iterations in one
+    turn) is kept, `behind` whether only the last multiplication runs one turn behind the others,
+    `ping_pong` whether the groups take turns at the tensor cores, `guarded` whether threads copy
+    the tiles of tensors that no tensor map describes, `tail` whether they copy the last iteration.
+    """
+
+    name: str
+    depth: int
+    specialised: bool = True
+    overlapped: bool = True
+    ping_pong: bool = False
+    behind: bool = False
+    persistent: bool = False
+    guarded: bool = False
+    tail: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A candidate that was tried: taken, or why not."""
+
+    shape: Shape
+    taken: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A verified pipeline. `program` holds the computations; `finding` is on it without them."""
+
+    tile: TileProgram
+    tile_text: str
+    loop: Loop
+    result: Result
+    shape: Shape
+    pipeline_text: str
+    kernel: Kernel
+    program: SyncProgram
+    finding: Finding
+    steps: tuple[Step, ...]
+    seconds: float
+    notes: tuple[str, ...] = field(default=())

@@ -1,0 +1,58 @@
+"""Which loads of a tile program share a ring, and who reads it.
+
+Loads of one section that the same operations read are filled and given back together, so they share
+stages and barriers. Loads before the loop are filled once for each work item.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from titan.codegen.pipeline.model import FormRefused
+from titan.codegen.tile.model import Place, TileOperation, TileProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """`readers` are operations of the body, or of any section where the ring is filled before."""
+
+    name: str
+    loads: tuple[TileOperation, ...]
+    readers: tuple[str, ...]
+    once: bool  # filled before the loop, read until its end
+
+
+def rings_of(tile: TileProgram) -> tuple[Ring, ...]:
+    """The rings in the order of their first loads. Raises FormRefused."""
+    taken = {operation.name for operation in tile.operations}
+    found: list[Ring] = []
+    for section, once in ((tile.before, True), (tile.body, False)):
+        groups: dict[tuple[str, ...], list[TileOperation]] = {}
+        for load in (operation for operation in section if operation.kind == "load"):
+            groups.setdefault(_readers(tile, load, once), []).append(load)
+        for readers, loads in groups.items():
+            name = _fresh(f"ring_{loads[0].name}", taken)
+            found.append(Ring(name, tuple(loads), readers, once))
+    if any(operation.kind == "load" for operation in tile.after):
+        raise FormRefused("a load after the loop has no ring in this form")
+    return tuple(found)
+
+
+def _readers(tile: TileProgram, load: TileOperation, once: bool) -> tuple[str, ...]:
+    readers = [operation for operation in tile.operations if load.name in operation.operands]
+    if not readers:
+        raise FormRefused(f"nothing reads what {load.name} loads")
+    body = {operation.name for operation in tile.body}
+    if not once and any(operation.name not in body for operation in readers):
+        raise FormRefused(f"{load.name} is loaded in the loop and read outside of it")
+    if load.result is None or load.result.place is not Place.SHARED:
+        raise FormRefused(f"{load.name} does not go through shared memory")
+    return tuple(operation.name for operation in readers)
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    """A name that the tile program does not use."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name

@@ -1,0 +1,336 @@
+"""One turn of a consumer's loop: the order of the schedule, with its waits, drains and releases.
+
+A turn holds every operation of the body once, each for iteration `turn - lag`: operations that the
+schedule starts one initiation interval later than the first run one iteration behind it. What has
+to stand between them follows from who reads what:
+
+- a ring is waited for before its first reader, and released behind the last one;
+- a matrix multiplication runs on its own until it is drained: before whoever reads its result, and
+  before whoever writes the registers that it reads;
+- a multiplication that only feeds itself is drained one turn later: one is always in flight;
+- a carried value takes its next one behind its last reader. Accumulators are carried in place.
+
+Decides no correctness: what comes out is verified. Source: seed formulation, sections 1.5 and 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from titan.codegen.pipeline.model import FormRefused
+from titan.codegen.pipeline.rings import Ring
+from titan.codegen.tile.model import Place, TileOperation, TileProgram
+
+LAG_MAX = 1  # turns that an operation runs behind the first one
+
+
+class Kind(Enum):
+    WAIT = "wait"
+    ISSUE = "issue"
+    DRAIN = "drain"
+    RELEASE = "release"
+    COMPUTE = "compute"
+    READ = "read"  # from shared memory to registers
+    CARRY = "carry"
+    STORE = "store"
+    SENT = "sent"  # the reads of bulk stores from a ring are over
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """`name` is a ring or an operation; the item stands for iteration `turn - lag`.
+
+    `behind`: a drain that leaves the issue of the same turn unfinished.
+    """
+
+    kind: Kind
+    name: str
+    lag: int
+    behind: bool = False
+
+    @property
+    def light(self) -> bool:
+        """Whether it may be guarded instead of peeled."""
+        return self.kind in (Kind.DRAIN, Kind.RELEASE, Kind.SENT)
+
+
+Key = tuple[int, int]  # turns behind the iteration, position in the turn
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Operations of the body without loads, in the order of the turn, each with its lag."""
+
+    operations: tuple[TileOperation, ...]
+    lags: tuple[int, ...]
+
+    def key(self, name: str) -> Key:
+        for position, operation in enumerate(self.operations):
+            if operation.name == name:
+                return self.lags[position], position
+        raise KeyError(name)
+
+    def names(self) -> set[str]:
+        return {operation.name for operation in self.operations}
+
+
+def in_order(tile: TileProgram) -> Placed:
+    """All operations of one iteration in one turn, as they are written."""
+    operations = tuple(operation for operation in tile.body if operation.kind != "load")
+    return Placed(operations, (0,) * len(operations))
+
+
+def by_schedule(tile: TileProgram, starts: dict[str, int], ii: int) -> Placed:
+    """The turn that begins with the operation that the schedule starts first.
+
+    How many turns an operation lags comes from the schedule, at most one; within the turn the order
+    is the nearest to the schedule in which one copy of every value is enough: a schedule may keep
+    two iterations of a value alive, registers of a loop that is not unrolled cannot. Raises
+    FormRefused.
+    """
+    operations = [operation for operation in tile.body if operation.kind != "load"]
+    if not operations:
+        return Placed((), ())
+    first = min(starts[operation.name] for operation in operations)
+    rank = {operation.name: i for i, operation in enumerate(operations)}
+    lags, when = {}, {}
+    for operation in operations:
+        lag, row = divmod(starts[operation.name] - first, ii)
+        lags[operation.name] = min(lag, LAG_MAX)
+        when[operation.name] = (row, rank[operation.name])
+    before: dict[str, set[str]] = {operation.name: set() for operation in operations}
+    for rule in order_rules(tile, operations):
+        turns = lags[rule.later] + rule.turns - lags[rule.earlier]
+        if turns < 0 or (turns == 0 and rule.earlier == rule.later):
+            raise FormRefused(rule.why)
+        if turns == 0:
+            before[rule.later].add(rule.earlier)
+    order: list[TileOperation] = []
+    while before:
+        free = [name for name, others in before.items() if not others & set(before)]
+        if not free:
+            raise FormRefused("no order of one turn keeps one copy of every value")
+        name = min(free, key=when.__getitem__)
+        del before[name]
+        order.append(operations[rank[name]])
+    return Placed(tuple(order), tuple(lags[operation.name] for operation in order))
+
+
+@dataclass(frozen=True, slots=True)
+class OrderRule:
+    """`earlier` of iteration i comes before `later` of iteration i + `turns`."""
+
+    earlier: str
+    later: str
+    turns: int
+    why: str
+
+
+def order_rules(tile: TileProgram, operations: list[TileOperation]) -> list[OrderRule]:
+    """What reads what, with one copy of every value."""
+    inside = {operation.name for operation in operations}
+    found: list[OrderRule] = []
+    for reader in operations:
+        for name in dict.fromkeys(reader.operands):
+            if name in inside:
+                found.append(
+                    OrderRule(
+                        name, reader.name, 0, f"{reader.name} runs before {name}, its operand"
+                    )
+                )
+                again = f"{name} is computed again before {reader.name} has read it"
+                found.append(OrderRule(reader.name, name, 1, again))
+    for carried in tile.carried:
+        value = carried.value.name
+        readers = [operation.name for operation in operations if value in operation.operands]
+        for one in readers:
+            if carried.next in inside:
+                early = f"{one} runs before {carried.next} of the iteration before"
+                found.append(OrderRule(carried.next, one, 1, early))
+            late = f"{value} is replaced before {one} has read it"
+            found += [OrderRule(one, other, 1, late) for other in readers]
+    return found
+
+
+def one_behind(tile: TileProgram) -> tuple[dict[str, int], int]:
+    """Starts, and their interval, in which only the last multiplication runs one turn behind.
+
+    With it goes what is computed for its accumulator alone. Everything else keeps its order, so
+    that fewer values are alive at a time than in the order of a schedule that fills every unit.
+    Raises FormRefused where there are no two multiplications. Source: FlashAttention-3, overlap
+    within a warpgroup.
+    """
+    operations = [operation for operation in tile.body if operation.kind != "load"]
+    products = [operation for operation in operations if operation.kind == "mma"]
+    if len(products) < 2:
+        raise FormRefused("there is no second multiplication that could run one turn behind")
+    late = {products[-1].name}
+    for name in products[-1].operands[2:]:
+        readers = {operation.name for operation in operations if name in operation.operands}
+        if readers == late and any(operation.name == name for operation in operations):
+            late.add(name)
+    interval = 4 * len(operations) + 4
+    starts, early = {}, 0
+    for place, operation in enumerate(operations):
+        if operation.name in late:
+            starts[operation.name] = interval + 1 + place
+        else:
+            starts[operation.name] = 0 if not early else 2 * len(operations) + early
+            early += 1
+    return starts, interval
+
+
+def accumulates(tile: TileProgram, operation: TileOperation, value: str) -> bool:
+    """Whether the operation reads the value only as the accumulator that it goes on with."""
+    if operation.kind != "mma" or len(operation.operands) < 3:
+        return False
+    return operation.operands[2] == value and value not in operation.operands[:2]
+
+
+def check_values(tile: TileProgram, placed: Placed) -> None:
+    """Every value is read before its next one replaces it. Raises FormRefused."""
+    for rule in order_rules(tile, list(placed.operations)):
+        lag, position = placed.key(rule.later)
+        if placed.key(rule.earlier) >= (lag + rule.turns, position):
+            raise FormRefused(rule.why)
+
+
+def needers(tile: TileProgram, placed: Placed, mma: TileOperation) -> list[tuple[Key, str]]:
+    """Who needs the multiplication of iteration i to be over, keyed by turns behind i."""
+    found: list[tuple[Key, str]] = []
+    carried = {item.value.name for item in tile.carried if item.next == mma.name}
+    registers = {
+        name
+        for name in mma.operands[:2]
+        for operation in tile.body
+        if operation.name == name
+        and operation.result is not None
+        and operation.result.place is Place.FRAGMENT
+    }
+    for operation in placed.operations:
+        lag, position = placed.key(operation.name)
+        for value in operation.operands:
+            if accumulates(tile, operation, value):
+                continue
+            if value == mma.name:
+                found.append(((lag, position), operation.name))
+            elif value in carried:
+                found.append(((lag + 1, position), operation.name))
+        if operation.name in registers:
+            found.append(((lag + 1, position), operation.name))
+    return sorted(found)
+
+
+def turn(
+    tile: TileProgram, rings: tuple[Ring, ...], placed: Placed, prompt: bool = False
+) -> tuple[Item, ...]:
+    """The items of one turn. Raises FormRefused.
+
+    `prompt`: nothing is left to the next turn; who would be drained there is drained at once.
+    """
+    check_values(tile, placed)
+    waits, (drains, behind) = _waits(rings, placed), _drains(tile, placed)
+    carries = _carries(tile, placed)
+    late = set(behind)
+    for drained in drains.values():
+        late |= {name for name, lag in drained if lag > placed.key(name)[0]}
+    late = late if prompt else set()
+    drains = {
+        needer: [item for item in drained if item[0] not in late]
+        for needer, drained in drains.items()
+    }
+    items: list[Item] = []
+    ends: dict[str, tuple[int, int]] = {}  # reader -> turns behind, place in `items` behind it
+    for operation, lag in zip(placed.operations, placed.lags, strict=True):
+        for name, turns in drains.get(operation.name, ()):
+            items.append(Item(Kind.DRAIN, name, turns))
+            ends[name] = (turns, len(items))
+        items += [Item(Kind.WAIT, ring, lag) for ring in waits.get(operation.name, ())]
+        items.append(Item(_kind(operation), operation.name, lag))
+        if operation.name in late:
+            items.append(Item(Kind.DRAIN, operation.name, lag))
+            ends[operation.name] = (lag, len(items))
+        elif operation.name in behind:
+            items.append(Item(Kind.DRAIN, operation.name, lag + 1, behind=True))
+            ends[operation.name] = (lag + 1, len(items))
+        elif operation.kind == "store" and _from_ring(operation, rings):
+            items.append(Item(Kind.SENT, operation.name, lag + (not prompt), behind=not prompt))
+            ends[operation.name] = (lag + (not prompt), len(items))
+        elif operation.kind != "mma":
+            ends[operation.name] = (lag, len(items))
+        items += [Item(Kind.CARRY, name, turns) for name, turns in carries.get(operation.name, ())]
+    return _with_releases(items, ends, rings)
+
+
+def _drains(tile: TileProgram, placed: Placed) -> tuple[dict[str, list[tuple[str, int]]], set[str]]:
+    """Before which operation each multiplication is drained (name, lag); which nobody needs."""
+    drains: dict[str, list[tuple[str, int]]] = {}
+    behind: set[str] = set()
+    for operation in placed.operations:
+        if operation.kind != "mma":
+            continue
+        first = next(iter(needers(tile, placed, operation)), None)
+        if first is None:
+            behind.add(operation.name)
+        else:
+            drains.setdefault(first[1], []).append((operation.name, first[0][0]))
+    return drains, behind
+
+
+def _carries(tile: TileProgram, placed: Placed) -> dict[str, list[tuple[str, int]]]:
+    """Behind which operation each carried value takes its next one (name, lag)."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for carried in tile.carried:
+        if carried.next not in placed.names():
+            raise FormRefused(f"{carried.value.name} is carried, but not computed in the loop")
+        if tile.operation(carried.next).kind == "mma":
+            continue  # the accumulator stays where it is
+        readers = [
+            placed.key(operation.name)
+            for operation in placed.operations
+            if carried.value.name in operation.operands
+        ]
+        lag, position = max([placed.key(carried.next), *readers])
+        if any((late + 1, place) <= (lag, position) for late, place in readers):
+            raise FormRefused(f"{carried.value.name} is read again before its last reader is done")
+        found.setdefault(placed.operations[position].name, []).append((carried.value.name, lag))
+    return found
+
+
+def _with_releases(
+    items: list[Item], ends: dict[str, tuple[int, int]], rings: tuple[Ring, ...]
+) -> tuple[Item, ...]:
+    """Each ring given back where the last of its readers of one iteration is over."""
+    released: dict[int, list[Item]] = {}
+    for ring in rings:
+        if ring.once:
+            continue
+        lag, place = max(ends[name] for name in ring.readers)
+        released.setdefault(place, []).append(Item(Kind.RELEASE, ring.name, lag))
+    made: list[Item] = []
+    for place in range(len(items) + 1):
+        made += released.get(place, [])
+        made += items[place : place + 1]
+    return tuple(made)
+
+
+def _kind(operation: TileOperation) -> Kind:
+    special = {"mma": Kind.ISSUE, "store": Kind.STORE, "read": Kind.READ}
+    return special.get(operation.kind, Kind.COMPUTE)
+
+
+def _from_ring(operation: TileOperation, rings: tuple[Ring, ...]) -> bool:
+    return any(load.name in operation.operands for ring in rings for load in ring.loads)
+
+
+def _waits(rings: tuple[Ring, ...], placed: Placed) -> dict[str, list[str]]:
+    """For each operation the rings whose stages it is the first to read."""
+    found: dict[str, list[str]] = {}
+    for ring in rings:
+        readers = [placed.key(name) for name in ring.readers if name in placed.names()]
+        if ring.once or not readers:
+            continue
+        first = placed.operations[min(readers)[1]].name
+        found.setdefault(first, []).append(ring.name)
+    return found

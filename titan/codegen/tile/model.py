@@ -1,0 +1,144 @@
+"""A tile program: what one CTA computes on tiles, without a word on when, where or by which warp.
+
+For every work item (one combination of the work coordinates) a program runs `before` once, `body`
+for the loop variable 0, 1, ... below `trip_count`, and `after` once. Every operation defines one
+value, named after it. A carried value enters the first iteration as its `initial` number; at the
+end of each iteration it takes the value named `next`; `after` sees the last one under its name.
+
+The exact meaning is `titan/codegen/tile/semantics.py` (NumPy); costs, effects and spellings of
+operations stand in tables. Data only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from titan.sync.expression import Expression
+from titan.sync.program import Parameter
+
+
+class Place(StrEnum):
+    """Where a value lives."""
+
+    SHARED = "shared"  # a tile in shared memory (LDS), filled by an asynchronous load
+    FRAGMENT = "fragment"  # [rows, columns] spread over the registers of the computing warps
+    ROW = "row"  # one number for each row of the tile: [rows, 1]
+    COLUMN = "column"  # one number for each column: [1, columns]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An array in global memory, row-major and dense; shapes in elements.
+
+    `aligned`: its start and its rows are multiples of 16 bytes, as tensor maps ask for.
+    """
+
+    name: str
+    shape: tuple[Expression, ...]
+    dtype: str
+    output: bool = False
+    aligned: bool = True
+    span: object = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Where a tile lies: the offset of its first element in every dimension of the tensor.
+
+    The last two dimensions are rows and columns of the tile; all others hold one index. A tensor of
+    one dimension gives a COLUMN (`vector`) or takes a ROW. What lies outside reads as zero and is
+    not written.
+    """
+
+    tensor: str
+    offsets: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    name: str
+    rows: int
+    columns: int
+    dtype: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class TileOperation:
+    """`kind` is a key of `titan/codegen/tile/operations.py`, which says what the other fields mean.
+
+    `transpose`: for each operand of an mma, whether it enters transposed. `number`: factor of
+    `scale`, fill of `mask`. `function`: of an activation. `condition`: of a mask, over `row` and
+    `column` (both counted within the tile, all rows of the CTA's tile), sizes, parameters, work
+    coordinates and the loop variable; where it does not hold, the fill is taken.
+    """
+
+    name: str
+    kind: str
+    operands: tuple[str, ...]
+    result: Value | None
+    view: View | None = None
+    transpose: tuple[bool, ...] = ()
+    number: float = 0.0
+    function: str = ""
+    condition: Expression | None = None
+    span: object = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A value that lives across iterations; `next` names the operation whose result it takes."""
+
+    value: Value
+    initial: float
+    next: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkDimension:
+    """One coordinate of the work items: 0 .. count - 1; the last one varies fastest."""
+
+    name: str
+    count: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class TileProgram:
+    """`groups` warpgroups (waves on AMD: `waves`) share every tile by rows: group g computes the
+    rows g * rows / groups and following of every FRAGMENT and ROW, and reads those rows of SHARED
+    operands that enter an mma on the left.
+
+    `sizes` are fixed numbers, `parameters` the numbers that a launch brings (at least 1 each).
+    """
+
+    name: str
+    target: str
+    sizes: tuple[tuple[str, int], ...]
+    parameters: tuple[Parameter, ...]
+    tensors: tuple[Tensor, ...]
+    work: tuple[WorkDimension, ...]
+    loop_variable: str
+    trip_count: Expression
+    before: tuple[TileOperation, ...]
+    body: tuple[TileOperation, ...]
+    after: tuple[TileOperation, ...]
+    carried: tuple[Carried, ...] = ()
+    persistent: bool = False
+    groups: int = 1
+    cluster: int = 1
+    depth: int = 0  # stages of the rings that the user asks for; 0: as the schedule needs
+    tail: str = "boxes"  # how the last iteration is copied: in whole boxes, or by `threads`
+    note: str = ""
+    span: object = field(default=None, compare=False)
+
+    @property
+    def operations(self) -> tuple[TileOperation, ...]:
+        return (*self.before, *self.body, *self.after)
+
+    def operation(self, name: str) -> TileOperation:
+        """Raises KeyError."""
+        for operation in self.operations:
+            if operation.name == name:
+                return operation
+        raise KeyError(name)

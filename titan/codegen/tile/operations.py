@@ -1,0 +1,277 @@
+"""The open table of tile operations: operands, result, attributes, cost class, effects.
+
+A kind is one row. What it computes is a row of `titan/codegen/tile/semantics.py`, what it costs a
+row of `backends/<target>/rates.yaml`, how it is spelled a matter of the backends. Decoding, costs
+and checks walk this table and know no kind by name but `load`, `vector`, `store` and `mma`, which
+touch memory or the matrix unit.
+
+Values in registers are f32 but for the results of `convert`; a value in shared memory has the type
+of its tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from titan.codegen.tile.dtypes import bytes_of
+from titan.codegen.tile.model import Place, Tensor, Value
+from titan.codegen.tile.rates import Rates
+
+S, F, R, C = Place.SHARED, Place.FRAGMENT, Place.ROW, Place.COLUMN
+REGISTERS = (F, R, C)
+FUNCTIONS = ("relu", "gelu", "silu", "tanh")
+
+
+class Misfit(Exception):
+    """The operands or attributes of an operation do not fit; `operand` is the one to point at."""
+
+    def __init__(self, code: str, message: str, operand: int | None = None, key: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.operand = operand
+        self.key = key
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a rule sees of one operation: operands, and the attributes that its kind has.
+
+    `tile` is (rows, columns), `flat` says that it was written with one extent; `tensor` is what the
+    view names.
+    """
+
+    name: str
+    operands: tuple[Value, ...]
+    transpose: tuple[bool, ...] = ()
+    tile: tuple[int, int] = (0, 0)
+    flat: bool = False
+    tensor: Tensor | None = None
+    dtype: str = ""
+    rates: Rates | None = None
+
+
+Rule = Callable[[Given], Value | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of operation.
+
+    `places`: for each operand where it may live; an empty tuple for kinds that read a view.
+    `required` and `optional`: attributes beside the kind. `result`: the rule that gives the value,
+    or raises Misfit. `cost`: a class of `rates.yaml`, or what moves (`load`, `vector`, `read`,
+    `mma`, `store`); `elements`: whether the cost counts those of the result or of the operand.
+    `asynchronous`: an engine does it, and others wait for it.
+    """
+
+    name: str
+    places: tuple[tuple[Place, ...], ...]
+    result: Rule
+    cost: str
+    summary: str
+    required: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    elements: str = "result"
+    asynchronous: bool = False
+
+    @property
+    def reads_view(self) -> bool:
+        return not self.places
+
+
+def _word(place: Place) -> str:
+    return {S: "a tile in shared memory", F: "a fragment", R: "a row value", C: "a column value"}[
+        place
+    ]
+
+
+def check_places(kind: Kind, given: Given) -> None:
+    """Every operand lives where the kind takes it from. Raises Misfit."""
+    for number, (value, places) in enumerate(zip(given.operands, kind.places, strict=False)):
+        if value.place not in places:
+            wanted = " or ".join(_word(place) for place in places)
+            text = f"`{kind.name}` takes {wanted}, but `{value.name}` is {_word(value.place)}"
+            raise Misfit("TTN602", text, number)
+
+
+def _numbers(given: Given) -> None:
+    """Arithmetic is in f32."""
+    for number, value in enumerate(given.operands):
+        if value.dtype != "f32":
+            text = f"arithmetic is in f32, but `{value.name}` is {value.dtype}"
+            raise Misfit("TTN604", text, number)
+
+
+def _load(given: Given) -> Value:
+    assert given.tensor is not None
+    if given.flat:
+        raise Misfit("TTN603", "a tile in shared memory has rows and columns", key="tile")
+    row_bytes = given.tile[1] * bytes_of(given.tensor.dtype)
+    if row_bytes % 16:
+        text = f"a row of `{given.name}` has {row_bytes} bytes, not a multiple of 16"
+        raise Misfit("TTN608", text, key="tile")
+    return Value(given.name, *given.tile, given.tensor.dtype, S)
+
+
+def _vector(given: Given) -> Value:
+    rows, columns = given.tile
+    if given.flat or (rows == 1 and columns > 1):
+        return Value(given.name, 1, columns, "f32", C)
+    if columns == 1:
+        return Value(given.name, rows, 1, "f32", R)
+    text = f"a vector has one row or one column, not {rows} x {columns}"
+    raise Misfit("TTN603", text, key="tile")
+
+
+def _read(given: Given) -> Value:
+    source = given.operands[0]
+    return Value(given.name, source.rows, source.columns, "f32", F)
+
+
+def _mma(given: Given) -> Value:
+    left, right = given.operands[:2]
+    flips = given.transpose
+    rows, depth = (left.columns, left.rows) if flips[0] else (left.rows, left.columns)
+    inner, columns = (right.columns, right.rows) if flips[1] else (right.rows, right.columns)
+    if flips[0] and left.place is F:
+        raise Misfit("TTN602", f"the fragment `{left.name}` cannot enter transposed", 0)
+    if len(flips) > 2 and flips[2]:
+        raise Misfit("TTN602", "the sum of an `mma` cannot enter transposed", 2)
+    if depth != inner:
+        text = f"`{left.name}` brings {depth} columns to the product and `{right.name}` {inner}"
+        raise Misfit("TTN603", f"{text} rows", 1)
+    _matrix_types(given, depth, columns)
+    if len(given.operands) > 2:
+        total = given.operands[2]
+        if (total.rows, total.columns) != (rows, columns):
+            text = f"`{total.name}` is {total.rows} x {total.columns}, the product {rows}"
+            raise Misfit("TTN603", f"{text} x {columns}", 2)
+        if total.dtype != "f32":
+            raise Misfit("TTN604", f"sums are in f32, but `{total.name}` is {total.dtype}", 2)
+    return Value(given.name, rows, columns, "f32", F)
+
+
+def _matrix_types(given: Given, depth: int, columns: int) -> None:
+    assert given.rates is not None
+    left, right = given.operands[:2]
+    matrix = given.rates.matrix
+    eights = {"e4m3", "e5m2"}
+    for number, value in enumerate((left, right)):
+        if value.dtype not in matrix.per_cycle:
+            text = f"the matrix unit of {given.rates.name} takes no {value.dtype}"
+            raise Misfit("TTN611", text, number)
+    if left.dtype != right.dtype and not {left.dtype, right.dtype} <= eights:
+        text = f"`{left.name}` is {left.dtype} and `{right.name}` is {right.dtype}"
+        raise Misfit("TTN604", text, 1)
+    size = bytes_of(left.dtype)
+    if depth * size % matrix.contraction_bytes:
+        text = f"the product runs over {depth} elements of {size} bytes, not over a multiple of "
+        raise Misfit("TTN608", f"{text}{matrix.contraction_bytes} bytes", 0)
+    if columns % matrix.columns_multiple or columns > matrix.columns_most:
+        text = f"the product has {columns} columns, but takes multiples of "
+        text += f"{matrix.columns_multiple} up to {matrix.columns_most}"
+        raise Misfit("TTN608", text, 1)
+    # Elements are consecutive in memory along K where the operand is K-major.
+    across = (given.transpose[0] and left.place is S, not given.transpose[1])
+    for number in range(2):
+        if across[number] and size < matrix.transposed_bytes:
+            text = f"`{given.operands[number].name}` is {left.dtype} and not K-major, which the "
+            raise Misfit("TTN611", f"{text}matrix unit of {given.rates.name} cannot read", number)
+
+
+def _binary(given: Given) -> Value:
+    _numbers(given)
+    first, second = given.operands
+    places = {first.place, second.place}
+    if places == {R, C}:
+        text = f"`{first.name}` and `{second.name}` are a row value and a column value"
+        raise Misfit("TTN602", text, 1)
+    place = F if F in places else first.place
+    rows, columns = max(first.rows, second.rows), max(first.columns, second.columns)
+    for number, value in enumerate(given.operands):
+        fits = {
+            F: (value.rows, value.columns) == (rows, columns),
+            R: value.rows == rows,
+            C: value.columns == columns,
+        }[value.place]
+        if not fits:
+            other = given.operands[1 - number]
+            text = f"`{value.name}` is {value.rows} x {value.columns}, but `{other.name}` is "
+            raise Misfit("TTN603", f"{text}{other.rows} x {other.columns}", number)
+    return Value(given.name, rows, columns, "f32", place)
+
+
+def _unary(given: Given) -> Value:
+    _numbers(given)
+    source = given.operands[0]
+    return Value(given.name, source.rows, source.columns, "f32", source.place)
+
+
+def _convert(given: Given) -> Value:
+    source = given.operands[0]
+    if source.dtype == given.dtype:
+        raise Misfit("TTN604", f"`{source.name}` is {source.dtype} already", 0)
+    if "f32" not in (source.dtype, given.dtype):
+        text = f"`{source.name}` is {source.dtype}; a conversion is from or to f32"
+        raise Misfit("TTN604", text, 0)
+    return Value(given.name, source.rows, source.columns, given.dtype, source.place)
+
+
+def _reduce(given: Given) -> Value:
+    _numbers(given)
+    return Value(given.name, given.operands[0].rows, 1, "f32", R)
+
+
+def _store(given: Given) -> None:
+    assert given.tensor is not None
+    source = given.operands[0]
+    if source.dtype != given.tensor.dtype:
+        text = f"`{source.name}` is {source.dtype}, but `{given.tensor.name}` holds "
+        raise Misfit("TTN604", f"{text}{given.tensor.dtype}", 0)
+
+
+def _table(*kinds: Kind) -> dict[str, Kind]:
+    return {kind.name: kind for kind in kinds}
+
+
+_PAIR = ((F, R, C), (F, R, C))
+_ONE = ((F, R, C),)
+KINDS: dict[str, Kind] = _table(
+    Kind("load", (), _load, "load", "a tile of a tensor, copied to shared memory",
+         ("tile",), asynchronous=True),
+    Kind("vector", (), _vector, "vector", "a part of a tensor's last dimension, to registers",
+         ("tile",)),
+    Kind("read", ((S,),), _read, "read", "a tile in shared memory, read to registers as f32"),
+    Kind("mma", ((S, F), (S,), (F,)), _mma, "mma", "the product of two tiles, plus a sum",
+         optional=("add",), asynchronous=True),
+    Kind("add", _PAIR, _binary, "add", "x + y"),
+    Kind("subtract", _PAIR, _binary, "add", "x - y"),
+    Kind("multiply", _PAIR, _binary, "add", "x y"),
+    Kind("divide", _PAIR, _binary, "divide", "x / y"),
+    Kind("maximum", _PAIR, _binary, "compare", "the larger of x and y; of a number and a NaN, the "
+         "number"),
+    Kind("minimum", _PAIR, _binary, "compare", "the smaller of x and y; of a number and a NaN, the "
+         "number"),
+    Kind("scale", _ONE, _unary, "add", "x times a number", ("by",)),
+    Kind("offset", _ONE, _unary, "add", "x plus a number", ("by",)),
+    Kind("exp2", _ONE, _unary, "exponential", "2 to the x"),
+    Kind("log2", _ONE, _unary, "exponential", "the logarithm of x to base 2"),
+    Kind("reciprocal", _ONE, _unary, "reciprocal", "1 / x"),
+    Kind("rsqrt", _ONE, _unary, "reciprocal", "1 / sqrt(x)"),
+    Kind("activation", _ONE, _unary, "activation", "a function of x: relu, gelu (by tanh), silu, "
+         "tanh", ("function",)),
+    Kind("convert", _ONE, _convert, "convert", "x rounded to another type, ties to even", ("to",)),
+    Kind("row_max", ((F,),), _reduce, "row_max", "the largest of each row; NaN does not count",
+         elements="operand"),
+    Kind("row_sum", ((F,),), _reduce, "row_sum", "the sum of each row", elements="operand"),
+    Kind("mask", ((F,),), _unary, "compare", "x where the condition holds, else the fill",
+         ("where", "fill")),
+    Kind("store", ((F, R, S),), _store, "store", "a value written to a tensor", ("to",),
+         elements="operand", asynchronous=True),
+)  # fmt: skip
+
+
+def cost_class(kind: Kind, function: str) -> str:
+    """The row of `rates.yaml` for an arithmetic operation."""
+    return function if kind.cost == "activation" else kind.cost

@@ -1,0 +1,397 @@
+"""What a tile program means, in NumPy: the definition, and the same in float64 as a reference.
+
+`run` computes what a correct kernel computes: every operation in exact arithmetic, rounded once to
+the type of its result (products and sums over a tile in float64, then to f32: the order of an
+engine's summation is not part of the meaning). `reference64` rounds nothing but the inputs.
+
+A value is an array of two dimensions: tiles and fragments [rows, columns], row values [rows, 1],
+column values [1, columns]; in `run` of float32 whatever the type, since every number of a narrow
+type is one of float32. The body runs at least once, as an emitted kernel's does. NumPy is imported
+where it is used.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from titan.codegen.tile.dtypes import rounded
+from titan.codegen.tile.model import Place, Tensor, TileOperation, TileProgram, Value
+from titan.sync.expression import Binary, Constant, Expression, Name, Not, evaluate
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.floating[Any]]
+
+Environment = Mapping[str, int]
+
+
+class Conflict(ValueError):
+    """Two stores wrote one element."""
+
+
+# -------------------------------------------------------------------------------- operations
+
+
+def apply(
+    operation: TileOperation,
+    operands: Sequence[Array],
+    environment: Environment | None = None,
+    first_row: int = 0,
+    double: bool = False,
+) -> Array:
+    """The value of one operation that touches no memory.
+
+    `environment` (parameters, work coordinates, loop variable) and `first_row` (where the operands
+    begin in the tile of the CTA, for a group that has some of its rows) are needed by `mask` only.
+    `double`: float64 throughout, nothing rounded. Raises KeyError for a kind that is not computed.
+    """
+    import numpy as np
+
+    wide = [np.asarray(operand, np.float64) for operand in operands]
+    with np.errstate(all="ignore"):
+        if operation.kind == "mask":
+            assert operation.condition is not None
+            shape = wide[0].shape
+            holds = _condition(operation.condition, environment or {}, first_row, shape)
+            found = np.where(holds, wide[0], operation.number)
+        elif operation.kind == "mma":
+            found = _product(operation, wide)
+        elif operation.kind == "activation":
+            found = _FUNCTIONS[operation.function](wide[0])
+        else:
+            found = _KINDS[operation.kind](operation, *wide)
+    return np.asarray(found) if double else rounded(found, _dtype(operation))
+
+
+def _dtype(operation: TileOperation) -> str:
+    return operation.result.dtype if operation.result is not None else "f32"
+
+
+def _product(operation: TileOperation, wide: Sequence[Any]) -> Any:
+    left, right = (
+        operand.T if flipped else operand
+        for operand, flipped in zip(wide[:2], operation.transpose[:2], strict=True)
+    )
+    product = left @ right
+    return product + wide[2] if len(wide) > 2 else product
+
+
+def _gelu(x: Any) -> Any:
+    """The tanh form (Hendrycks and Gimpel, section 2)."""
+    import numpy as np
+
+    return 0.5 * x * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * x**3)))
+
+
+def _numpy(name: str) -> Callable[..., Any]:
+    """A NumPy function by its name, imported when it is called."""
+
+    def call(_: TileOperation, *operands: Any) -> Any:
+        import numpy as np
+
+        return getattr(np, name)(*operands)
+
+    return call
+
+
+def _tanh(x: Any) -> Any:
+    import numpy as np
+
+    return np.tanh(x)
+
+
+def _relu(x: Any) -> Any:
+    import numpy as np
+
+    return np.fmax(x, 0.0)
+
+
+def _silu(x: Any) -> Any:
+    import numpy as np
+
+    return x / (1 + np.exp(-x))
+
+
+def _rsqrt(_: TileOperation, x: Any) -> Any:
+    import numpy as np
+
+    return 1.0 / np.sqrt(x)
+
+
+def _row_max(_: TileOperation, x: Any) -> Any:
+    import numpy as np
+
+    return np.fmax.reduce(x, axis=1, keepdims=True)
+
+
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "relu": _relu,
+    "gelu": _gelu,
+    "silu": _silu,
+    "tanh": _tanh,
+}
+_KINDS: dict[str, Callable[..., Any]] = {
+    "read": lambda _, x: x,
+    "convert": lambda _, x: x,
+    "add": _numpy("add"),
+    "subtract": _numpy("subtract"),
+    "multiply": _numpy("multiply"),
+    "divide": _numpy("divide"),
+    "maximum": _numpy("fmax"),
+    "minimum": _numpy("fmin"),
+    "scale": lambda operation, x: x * _single(operation.number),
+    "offset": lambda operation, x: x + _single(operation.number),
+    "exp2": _numpy("exp2"),
+    "log2": _numpy("log2"),
+    "reciprocal": _numpy("reciprocal"),
+    "rsqrt": _rsqrt,
+    "row_max": _row_max,
+    "row_sum": lambda _, x: x.sum(axis=1, keepdims=True),
+}
+
+
+def _single(number: float) -> float:
+    """A constant as a kernel has it: f32."""
+    return float(rounded(number, "f32"))
+
+
+def _condition(
+    condition: Expression, environment: Environment, first_row: int, shape: tuple[int, ...]
+) -> Any:
+    import numpy as np
+
+    names: dict[str, Any] = dict(environment)
+    names["row"] = first_row + np.arange(shape[0])[:, None]
+    names["column"] = np.arange(shape[1])[None, :]
+    return np.broadcast_to(over_arrays(condition, names), shape).astype(bool)
+
+
+def over_arrays(expression: Expression, names: Mapping[str, Any]) -> Any:
+    """The value of an expression where names may be arrays; divisors are positive constants."""
+    import numpy as np
+
+    match expression:
+        case Constant(value):
+            return value
+        case Name(name):
+            return names[name]
+        case Not(operand):
+            return np.logical_not(over_arrays(operand, names)).astype(np.int64)
+        case Binary(operator, left, right):
+            first, second = over_arrays(left, names), over_arrays(right, names)
+            found = getattr(np, _UFUNCS[operator])(first, second)
+            return found.astype(np.int64)  # comparisons and connectives give 0 or 1
+    raise TypeError(f"no expression: {expression!r}")
+
+
+_UFUNCS = {
+    "+": "add", "-": "subtract", "*": "multiply", "//": "floor_divide", "%": "mod",
+    "min": "minimum", "max": "maximum", "<": "less", "<=": "less_equal", "==": "equal",
+    "!=": "not_equal", ">=": "greater_equal", ">": "greater", "and": "logical_and",
+    "or": "logical_or",
+}  # fmt: skip
+
+
+# -------------------------------------------------------------------------------------- views
+
+
+def fetch(operation: TileOperation, tensor: Array, environment: Environment) -> Array:
+    """The tile or vector that a `load` or `vector` brings; what lies outside reads as zero."""
+    import numpy as np
+
+    assert operation.view is not None and operation.result is not None
+    value = operation.result
+    offsets = [evaluate(offset, environment) for offset in operation.view.offsets]
+    made = np.zeros((value.rows, value.columns), tensor.dtype)
+    inside, within = _window(value, offsets, tensor.shape)
+    if inside is not None:
+        made[within] = _matrix(tensor, offsets, value)[inside]
+    return made
+
+
+def put(
+    operation: TileOperation,
+    value: Array,
+    tensor: Array,
+    environment: Environment,
+    first_row: int = 0,
+    written: NDArray[np.bool_] | None = None,
+) -> None:
+    """Write a value where a `store` says; what lies outside is not written.
+
+    `first_row`: where the value begins in the tile of the CTA. `written`, of the tensor's shape,
+    notes what was stored; storing twice raises Conflict.
+    """
+    assert operation.view is not None
+    rows, columns = value.shape
+    offsets = [evaluate(offset, environment) for offset in operation.view.offsets]
+    shape = Value("", rows, columns, "f32", Place.ROW if columns == 1 else Place.FRAGMENT)
+    offsets[-1 if shape.place is Place.ROW else -2] += first_row
+    inside, within = _window(shape, offsets, tensor.shape)
+    if inside is None:
+        return
+    if written is not None:
+        marks = _matrix(written, offsets, shape)
+        if marks[inside].any():
+            raise Conflict(f"{operation.name} stores elements of {operation.view.tensor} twice")
+        marks[inside] = True
+    _matrix(tensor, offsets, shape)[inside] = value[within]
+
+
+def _matrix(tensor: Any, offsets: Sequence[int], value: Value) -> Any:
+    """The last dimensions as a matrix that has the value's shape, the others indexed."""
+    if value.place in (Place.ROW, Place.COLUMN):
+        line = tensor[tuple(offsets[:-1])]
+        return line[:, None] if value.place is Place.ROW else line[None, :]
+    return tensor[tuple(offsets[:-2])]
+
+
+def _window(
+    value: Value, offsets: Sequence[int], shape: Sequence[int]
+) -> tuple[tuple[slice, slice] | None, tuple[slice, slice]]:
+    """The part of the matrix that the tile covers, and the part of the tile that is inside."""
+    nothing = (None, (slice(0), slice(0)))
+    flat = value.place in (Place.ROW, Place.COLUMN)
+    leading = len(offsets) - (1 if flat else 2)
+    if any(not 0 <= offsets[i] < shape[i] for i in range(leading)):
+        return nothing
+    if flat:
+        along = ((offsets[-1], value.rows, shape[-1]), (0, 1, 1))
+        if value.place is Place.COLUMN:
+            along = ((0, 1, 1), (offsets[-1], value.columns, shape[-1]))
+    else:
+        along = (
+            (offsets[-2], value.rows, shape[-2]),
+            (offsets[-1], value.columns, shape[-1]),
+        )
+    ends = [(max(0, o), min(o + extent, limit)) for o, extent, limit in along]
+    if any(low >= high for low, high in ends):
+        return nothing
+    inside = tuple(slice(low, high) for low, high in ends)
+    within = tuple(
+        slice(low - o, high - o) for (low, high), (o, _, _) in zip(ends, along, strict=True)
+    )
+    return (inside[0], inside[1]), (within[0], within[1])
+
+
+# ----------------------------------------------------------------------------------- programs
+
+
+def work_items(tile: TileProgram, parameters: Environment) -> Iterator[dict[str, int]]:
+    """Every work item: parameters and work coordinates by name; the last one varies fastest."""
+    counts = [evaluate(dimension.count, parameters) for dimension in tile.work]
+    names = [dimension.name for dimension in tile.work]
+    for item in itertools.product(*(range(count) for count in counts)):
+        yield {**parameters, **dict(zip(names, item, strict=True))}
+
+
+def trips(tile: TileProgram, environment: Environment) -> int:
+    """Iterations of a work item, at least 1."""
+    return max(1, evaluate(tile.trip_count, environment))
+
+
+def shape_of(tensor: Tensor, parameters: Environment) -> tuple[int, ...]:
+    return tuple(evaluate(extent, parameters) for extent in tensor.shape)
+
+
+def check_launch(
+    tile: TileProgram, inputs: Mapping[str, Any], parameters: Environment
+) -> dict[str, Array]:
+    """The input arrays as float64. Raises ValueError for what is missing or does not fit."""
+    import numpy as np
+
+    for parameter in tile.parameters:
+        value = parameters.get(parameter.name)
+        if value is None or value < parameter.minimum:
+            raise ValueError(f"{parameter.name} is {value}, at least {parameter.minimum} is needed")
+    found: dict[str, Array] = {}
+    for tensor in tile.tensors:
+        if tensor.output:
+            continue
+        if tensor.name not in inputs:
+            raise ValueError(f"the input {tensor.name} is missing")
+        array = np.asarray(inputs[tensor.name], np.float64)
+        if array.shape != shape_of(tensor, parameters):
+            wanted = shape_of(tensor, parameters)
+            raise ValueError(f"{tensor.name} has the shape {array.shape}, not {wanted}")
+        found[tensor.name] = array
+    return found
+
+
+def run(tile: TileProgram, inputs: Mapping[str, Any], parameters: Environment) -> dict[str, Array]:
+    """The outputs, as float32 numbers of their types; NaN where nothing is written.
+
+    Inputs are rounded to the types of their tensors first. Raises ValueError for a launch that does
+    not fit, Conflict when two work items store to one element.
+    """
+    return _execute(tile, inputs, parameters, double=False)
+
+
+def reference64(
+    tile: TileProgram, inputs: Mapping[str, Any], parameters: Environment
+) -> dict[str, Array]:
+    """The outputs in float64, nothing rounded but the inputs. Raises as `run`."""
+    return _execute(tile, inputs, parameters, double=True)
+
+
+def _execute(
+    tile: TileProgram, inputs: Mapping[str, Any], parameters: Environment, double: bool
+) -> dict[str, Array]:
+    import numpy as np
+
+    arrays = check_launch(tile, inputs, parameters)
+    dtypes = {tensor.name: tensor.dtype for tensor in tile.tensors}
+    memory: dict[str, Any] = {
+        name: rounded(array, dtypes[name]).astype(np.float64 if double else np.float32)
+        for name, array in arrays.items()
+    }
+    outputs = {tensor.name: tensor for tensor in tile.tensors if tensor.output}
+    marks = {}
+    for name, tensor in outputs.items():
+        shape = shape_of(tensor, parameters)
+        memory[name] = np.full(shape, np.nan, np.float64 if double else np.float32)
+        marks[name] = np.zeros(shape, bool)
+    for environment in work_items(tile, parameters):
+        _item(tile, environment, memory, marks, double)
+    return {name: memory[name] for name in outputs}
+
+
+def _item(
+    tile: TileProgram,
+    environment: dict[str, int],
+    memory: dict[str, Any],
+    marks: dict[str, Any],
+    double: bool,
+) -> None:
+    """One work item from `before` to `after`."""
+    import numpy as np
+
+    values: dict[str, Array] = {}
+
+    def section(operations: Sequence[TileOperation], scope: Environment) -> None:
+        for operation in operations:
+            if operation.view is None:
+                operands = [values[name] for name in operation.operands]
+                values[operation.name] = apply(operation, operands, scope, double=double)
+            elif operation.kind == "store":
+                name = operation.view.tensor
+                stored = values[operation.operands[0]]
+                put(operation, stored, memory[name], scope, written=marks[name])
+            else:
+                tensor = memory[operation.view.tensor]
+                values[operation.name] = fetch(operation, tensor, scope)
+
+    section(tile.before, environment)
+    kind = np.float64 if double else np.float32
+    for item in tile.carried:
+        shape = (item.value.rows, item.value.columns)
+        values[item.value.name] = np.full(shape, item.initial, kind)
+    for index in range(trips(tile, environment)):
+        section(tile.body, {**environment, tile.loop_variable: index})
+        fresh = {item.value.name: values[item.next] for item in tile.carried}
+        values.update(fresh)
+    section(tile.after, environment)

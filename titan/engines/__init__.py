@@ -1,0 +1,1 @@
+"""What decides a sync program; each engine shares only the program with the others."""

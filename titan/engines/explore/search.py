@@ -1,0 +1,350 @@
+"""Explore all interleavings of a sync program with the native core.
+
+Decides a program for given sizes, or for every size where the quotient applies (quotient.py).
+Breadth first, whole states stored, no hashing of states into less than themselves. The reductions
+keep every fault kind: native/store.c (agents that cannot be told apart) and native/closure.c
+(steps that no other step can interfere with) give the arguments. A refutation is returned only with
+a trace that the reference interpreter has confirmed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from titan.engines.explore.endings import terminates
+from titan.engines.explore.flatten import flatten
+from titan.engines.explore.quotient import apply_quotient
+from titan.engines.explore.reference import Outcome
+from titan.engines.explore.replay import replay
+from titan.engines.explore.tables import Flat, TooLargeError
+from titan.sync.fault import Actor, FaultKind, Step, Trace
+from titan.sync.interpreter import LocalLoopError, Sizes
+from titan.sync.program import SyncProgram
+
+SLICE_SECONDS = 0.1
+
+
+class CoreMissingError(RuntimeError):
+    """The native explorer was not built."""
+
+
+class ExplorationError(RuntimeError):
+    """The program cannot be executed: division by zero, a number beyond 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    states_max: int = 20_000_000
+    seconds_max: float = 60.0
+    bytes_max: int = 2**30
+
+
+SHORTENING = Budget(states_max=200_000, seconds_max=2.0)
+FIRST_STATES_MAX = 2_000_000  # of a search for any number with partial order, before it is given up
+CLOSURE_OPERATIONS = 3000  # of others, until partial order goes on without their numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Reductions:
+    symmetry: bool = True
+    partial_order: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ExplorationResult:
+    """`scope` says in words which sizes are covered; `budget_spent` what ran out, if UNDECIDED."""
+
+    outcome: Outcome
+    states: int
+    transitions: int
+    seconds: float
+    bytes: int
+    scope: str
+    trace: Trace | None = None
+    budget_spent: str | None = None
+
+
+_LIMITS = {
+    3: "more operations in flight at once than the explorer has room for (48 of one agent)",
+    5: "agents lie too far apart in a loop whose inner number of iterations is open",
+    6: "a size has to be known before any loop has counted up to it",
+    7: "memory",
+    9: "what a completed copy would have to tell beyond itself is not decided here",
+}
+
+
+def explore(
+    program: SyncProgram,
+    sizes: Sizes | None = None,
+    budget: Budget | None = None,
+    reductions: Reductions | None = None,
+    progress: Callable[[int, float], None] | None = None,
+) -> ExplorationResult:
+    """Search. `progress` is called with states and seconds several times a second.
+
+    Without `reductions`, both are used. Partial order can keep a search for any number from closing
+    (two roles that drift apart are followed one after the other), so such a search gives up when
+    half of the time is spent, and begins again with symmetry alone.
+
+    Raises CoreMissingError, quotient.NotApplicableError (open sizes that have no quotient),
+    LocalLoopError, ExplorationError, flatten.TooLargeError, replay.ReplayError.
+    """
+    flat = flatten(program, sizes)
+    apply_quotient(flat)
+    whole = budget or Budget()
+    if reductions is not None or not flat.classes or flat.mark_fields:
+        result = _search(flat, whole, reductions or Reductions(), progress)
+    else:
+        started = time.monotonic()
+        first = replace(
+            whole,
+            states_max=min(whole.states_max, FIRST_STATES_MAX),
+            seconds_max=whole.seconds_max / 2,
+        )
+        result = _search(flat, first, Reductions(), progress)
+        if result.outcome is Outcome.UNDECIDED and result.budget_spent != _LIMITS[9]:
+            left = max(whole.seconds_max - (time.monotonic() - started), 0.0)
+            plain = Reductions(partial_order=False)
+            result = _search(flat, replace(whole, seconds_max=left), plain, progress)
+    return result if result.trace is None else _shortened(program, result)
+
+
+def _search(
+    flat: Flat,
+    budget: Budget,
+    reductions: Reductions,
+    progress: Callable[[int, float], None] | None,
+) -> ExplorationResult:
+    run = _Run(flat, budget, reductions)
+    try:
+        return run.search(progress)
+    finally:
+        run.close()
+
+
+def _shortened(program: SyncProgram, result: ExplorationResult) -> ExplorationResult:
+    """The result with a shortest trace for its sizes, where a small search finds one.
+
+    Reductions and open sizes change the order of a breadth-first search; a second search with all
+    interleavings and the sizes of the trace does not depend on it.
+    """
+    assert result.trace is not None
+    flat = flatten(program, dict(result.trace.parameters))
+    apply_quotient(flat)
+    run = _Run(flat, SHORTENING, Reductions(symmetry=True, partial_order=False))
+    try:
+        again = run.search(None)
+    finally:
+        run.close()
+    if again.trace is None or len(again.trace.steps) >= len(result.trace.steps):
+        return result
+    return replace(result, trace=again.trace, seconds=result.seconds + again.seconds)
+
+
+def core() -> Any:
+    """The native module. Raises CoreMissingError."""
+    try:
+        from titan.engines.explore import _core  # type: ignore[attr-defined]
+    except ImportError:
+        raise CoreMissingError(
+            "the native explorer is not built: no C compiler was there when TITAN was installed"
+        ) from None
+    return _core
+
+
+class _Run:
+    """One search in the core, and the memory that its tables live in."""
+
+    def __init__(self, flat: Flat, budget: Budget, reductions: Reductions) -> None:
+        self.flat, self.budget = flat, budget
+        module = core()
+        self.ffi, self.lib = module.ffi, module.lib
+        self.keep: list[Any] = []
+        self.tables = self._tables()
+        self.search_handle = self.lib.titan_new(
+            self.tables,
+            int(reductions.symmetry),
+            # What is independent of these marks is not worked out.
+            int(reductions.partial_order and not flat.mark_fields),
+            budget.states_max,
+            budget.bytes_max,
+        )
+        if self.search_handle == self.ffi.NULL:
+            raise MemoryError("no memory for the explorer")
+
+    def close(self) -> None:
+        self.lib.titan_free(self.search_handle)
+
+    def _words(self, numbers: Any) -> Any:
+        flat_numbers = [n for row in numbers for n in row] if _nested(numbers) else list(numbers)
+        try:
+            array = self.ffi.new("word[]", flat_numbers or [0])
+        except OverflowError:
+            raise TooLargeError("a number beyond 64 bits") from None
+        self.keep.append(array)
+        return array
+
+    def _tables(self) -> Any:
+        flat, program = self.flat, self.flat.program
+        p = self.ffi.new("titan_program *")
+        counts = {
+            "agents": len(flat.agents), "roles": len(program.roles),
+            "barriers": len(flat.barriers), "named": flat.named_count, "cells": len(flat.cells),
+            "pools": len(program.pools), "parameters": len(flat.parameters),
+            "queues": len(program.queues), "classes": len(flat.classes),
+            "variables": flat.variables_max,
+            "flight_words": flat.flight_words, "window": flat.window,
+            "fixed_words": len(flat.initial), "live_words": len(flat.live),
+            "mask_words": len(flat.masks),
+            "refuse_exit": int(program.policies.exit_in_flight != "allow"),
+            "allow_unobserved": int(program.policies.unobserved_phase == "allow"),
+            "path_rule": int(program.policies.fence_rule == "path"),
+            "war_fence": int(program.policies.war_fence),
+            "assume_init": int(program.policies.barrier_init == "assumed"),
+            "follows": int(flat.follows), "terminates": int(terminates(program)),
+            "nodes_total": len(flat.nodes), "closure_operations": CLOSURE_OPERATIONS,
+            "mark_fields": flat.mark_fields, "domain_ctas": flat.domain_ctas,
+        }  # fmt: skip
+        for name, count in counts.items():
+            setattr(p, name, count)
+        for name, place in flat.offsets.items():
+            setattr(p, f"off_{name}", place)
+        for name, rows in self._rows().items():
+            setattr(p, name, self._words(rows))
+        return p
+
+    def _rows(self) -> dict[str, Any]:
+        flat, program = self.flat, self.flat.program
+        numbers = {role.name: n for n, role in enumerate(program.roles)}
+        agents, roles, first_values = [], [], []
+        for agent in flat.agents:
+            role = numbers[agent.role.name]
+            agents.append(
+                [role, agent.member, agent.role.threads, agent.role.cta, flat.entries[role]]
+            )
+        first = 0
+        for number, role_ in enumerate(program.roles):
+            names = flat.variables[number]
+            symmetric = int(flat.symmetric[number])
+            roles.append([first, role_.agents, len(names), len(program.queues), symmetric])
+            first += role_.agents
+            given = dict(role_.variables)
+            row = [given.get(name, 0) for name in names]
+            first_values.append(row + [0] * (flat.variables_max - len(row)))
+        reads = flat.split_queues
+        queues = [
+            [int(q.ordered), int(q.grouped), int(q.pipelined), int(q.name in reads)]
+            for q in program.queues
+        ]
+        return {
+            "code": flat.code, "nodes": [node.words() for node in flat.nodes],
+            "effects": flat.effects, "completions": flat.completions, "buffers": flat.buffers,
+            "pieces": flat.pieces, "cell": flat.cells, "barrier": flat.barriers, "queue": queues,
+            "agent": agents, "role": roles, "covers": flat.covers,
+            "parameter": flat.parameter_rows, "per_sizes": flat.per_sizes,
+            "initial": flat.initial, "live": flat.live, "masks": flat.masks,
+            "role_queue": flat.role_queue, "first_values": first_values, "outer": flat.outer,
+            "classes_table": flat.classes, "variable_class": flat.variable_class,
+            "parameter_class": flat.parameter_class, "cell_shift": flat.cell_shift,
+            "cell_ancient": flat.cell_ancient, "barrier_shift": flat.barrier_shift,
+            "tagged": [int(any(column)) for column in zip(*flat.cell_shift, strict=True)]
+            or [0] * len(flat.cells),
+            "write_events": flat.write_events, "read_events": flat.read_events,
+            "concerned": flat.concerned,
+            "cell_domains": flat.cell_domains, "domain": flat.domains, "issuers": [flat.issuers],
+        }  # fmt: skip
+
+    # ------------------------------------------------------------------------------ search
+
+    def search(self, progress: Callable[[int, float], None] | None) -> ExplorationResult:
+        """Run in slices, so that an interrupt is felt and progress is told."""
+        begin = time.monotonic()
+        slice_states, status = 200, 1
+        while status == 1:
+            before = time.monotonic()
+            status = self.lib.titan_run(self.search_handle, slice_states)
+            now = time.monotonic()
+            if now - before < SLICE_SECONDS:
+                slice_states *= 2
+            elif now - before > 4 * SLICE_SECONDS:
+                slice_states = max(1, slice_states // 2)
+            if progress is not None:
+                progress(self.numbers()[0], now - begin)
+            if status == 1 and now - begin > self.budget.seconds_max:
+                return self._result(Outcome.UNDECIDED, begin, spent="time")
+        return self._conclude(status, begin)
+
+    def _conclude(self, status: int, begin: float) -> ExplorationResult:
+        error = self.numbers()[4]
+        if status == 0:
+            return self._result(Outcome.VERIFIED, begin)
+        if status == 3:
+            return self._result(Outcome.UNDECIDED, begin, spent="states")
+        if status == 4:
+            if error in _LIMITS:
+                return self._result(Outcome.UNDECIDED, begin, spent=_LIMITS[error])
+            if error == 2:
+                raise LocalLoopError("control flow without an operation does not end")
+            reasons = {1: "division by zero", 4: "a number beyond 64 bits"}
+            raise ExplorationError(reasons.get(error, f"internal error {error} of the explorer"))
+        return self._result(Outcome.REFUTED, begin, trace=self._trace())
+
+    def numbers(self) -> list[int]:
+        out = self.ffi.new("int64_t[8]")
+        self.lib.titan_numbers(self.search_handle, out)
+        return list(out)
+
+    def _result(
+        self,
+        outcome: Outcome,
+        begin: float,
+        trace: Trace | None = None,
+        spent: str | None = None,
+    ) -> ExplorationResult:
+        states, transitions, size = self.numbers()[:3]
+        seconds = time.monotonic() - begin
+        return ExplorationResult(
+            outcome, states, transitions, seconds, size, self.flat.scope, trace, spent
+        )
+
+    def _trace(self) -> Trace:
+        kind = FaultKind(f"TTN{self.numbers()[3]}")
+        steps = self.ffi.new("step_t[]", self.lib.titan_path_length(self.search_handle) + 1)
+        sizes = self.ffi.new("word[]", 2 * len(self.flat.parameters) + 1)
+        count = self.lib.titan_trace(self.search_handle, steps, sizes)
+        if count < 0:
+            raise ExplorationError("the path to a fault could not be followed")
+        actors = (Actor.AGENT, Actor.READS, Actor.FINISH)
+        followed = tuple(
+            Step(actors[step.actor], step.agent, step.ordinal if step.actor else -1)
+            for step in (steps[i] for i in range(count))
+        )
+        return replay(self.flat.program, self._sizes(sizes), followed, kind)
+
+    def _sizes(self, sizes: Any) -> Sizes:
+        """Sizes of the trace: as given, as decided on the path, or the least that is possible."""
+        result: dict[str, int | tuple[int, ...]] = {}
+        logged: dict[int, dict[int, int]] = {}
+        entry = self.ffi.new("word[4]")
+        for number in range(self.lib.titan_logged(self.search_handle)):
+            self.lib.titan_log(self.search_handle, number, entry)
+            logged.setdefault(entry[0], {})[entry[1]] = entry[2]
+        for number, parameter in enumerate(self.flat.parameters):
+            if parameter.name in self.flat.sizes:
+                result[parameter.name] = self.flat.sizes[parameter.name]
+            elif parameter.per is None:
+                result[parameter.name] = max(sizes[2 * number], parameter.minimum)
+            else:
+                seen = logged.get(number, {})
+                last = max(seen, default=0)
+                result[parameter.name] = tuple(
+                    seen.get(instance, parameter.minimum) for instance in range(last + 1)
+                )
+        return result
+
+
+def _nested(numbers: Any) -> bool:
+    return bool(numbers) and isinstance(numbers[0], list)

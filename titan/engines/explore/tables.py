@@ -1,0 +1,165 @@
+"""The flat tables of a sync program: what titan/engines/explore/flatten.py fills and the core
+executes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from titan.sync import program as ir
+from titan.sync.expression import Expression
+from titan.sync.interpreter import Agent
+
+AGENTS_MAX = 60
+CTAS_MAX = 60
+PIECES_MAX = 20_000
+EFFECTS_MAX = 32
+VARIABLES_MAX = 60
+FLIGHT_WORDS_MAX = 128
+LEVEL_LIMIT = 4096
+WINDOW = 12
+
+_KIND_NAMES = (
+    "end", "assign", "test", "access", "issue", "commit", "queue_wait", "queue_arrive", "init",
+    "invalidate", "arrive", "expect", "wait", "token_wait", "named_sync", "named_arrive",
+    "named_wait", "fence", "take", "give",
+)  # fmt: skip
+KINDS = {name: number for number, name in enumerate(_KIND_NAMES)}
+PROXIES = {
+    ir.Proxy.GENERIC: 0,
+    ir.Proxy.ASYNC: 1,
+    ir.Proxy.TENSORMAP: 2,
+    ir.Proxy.CONSTANT: 3,
+    ir.Proxy.TEXTURE: 4,
+    ir.Proxy.SURFACE: 5,
+}
+FENCES = {
+    ir.FenceKind.ASYNC: 0,
+    ir.FenceKind.TENSORMAP_RELEASE: 1,
+    ir.FenceKind.TENSORMAP_ACQUIRE: 2,
+    ir.FenceKind.BARRIER_INIT: 3,
+    ir.FenceKind.CONSTANT: 4,
+    ir.FenceKind.TEXTURE: 5,
+    ir.FenceKind.SURFACE: 6,
+    ir.FenceKind.ASYNC_RELEASE: 7,
+    ir.FenceKind.ASYNC_ACQUIRE: 8,
+}
+FLAG_DROP, FLAG_TOKEN, FLAG_READ = 1, 2, 4
+BARRIER_WORDS, NAMED_WORDS, CELL_WORDS, MARK_WORDS = 10, 6, 4, 8
+EVENTS_MAX = DOMAINS_MAX = 60
+
+
+class TooLargeError(ValueError):
+    """The program has more of something than the native explorer has room for."""
+
+
+@dataclass(slots=True)
+class Node:
+    """One node; the fields are those of `node_t` in native/core.h."""
+
+    kind: int
+    next: int = -1
+    alt: int = -1
+    a: int = -1
+    b: int = -1
+    c: int = -1
+    x: int = 0
+    y: int = 0
+    effect: int = 0
+    effects: int = 0
+    completion: int = 0
+    completions: int = 0
+    chunks: int = 1
+    flags: int = 0
+    live: int = 0
+    restart: int = 0
+    reads: int = 0
+    rewinds: int = 0
+    role: int = 0
+    uses: frozenset[str] = frozenset()
+    value: Expression | None = None  # of an assignment
+    operation: ir.Operation | None = None  # what it executes; none for tests and the end
+
+    def words(self) -> list[int]:
+        return [
+            self.kind, self.next, self.alt, self.a, self.b, self.c, self.x, self.y,
+            self.effect, self.effects, self.completion, self.completions, self.chunks,
+            self.flags, self.live, self.restart, self.reads,
+            self.rewinds,
+        ]  # fmt: skip
+
+
+@dataclass(slots=True)
+class Flat:
+    """The tables, and the names that numbers in them stand for."""
+
+    program: ir.SyncProgram
+    agents: tuple[Agent, ...]
+    parameters: tuple[ir.Parameter, ...]
+    nodes: list[Node] = field(default_factory=list)
+    code: list[int] = field(default_factory=list)
+    effects: list[list[int]] = field(default_factory=list)
+    completions: list[list[int]] = field(default_factory=list)
+    covers: list[list[int]] = field(default_factory=list)
+    buffers: list[list[int]] = field(default_factory=list)
+    pieces: list[list[int]] = field(default_factory=list)
+    cells: list[list[int]] = field(default_factory=list)
+    cell_buffers: list[set[str]] = field(default_factory=list)
+    barriers: list[list[int]] = field(default_factory=list)
+    barrier_first: dict[str, int] = field(default_factory=dict)
+    named_first: dict[str, int] = field(default_factory=dict)
+    named_count: int = 0
+    entries: list[int] = field(default_factory=list)
+    variables: list[dict[str, int]] = field(default_factory=list)
+    parameter_rows: list[list[int]] = field(default_factory=list)
+    per_sizes: list[int] = field(default_factory=list)
+    initial: list[int] = field(default_factory=list)
+    live: list[int] = field(default_factory=list)
+    masks: list[int] = field(default_factory=list)
+    offsets: dict[str, int] = field(default_factory=dict)
+    role_queue: list[int] = field(default_factory=list)
+    symmetric: list[bool] = field(default_factory=list)
+    sizes: dict[str, int | tuple[int, ...]] = field(default_factory=dict)
+    outer: list[list[int]] = field(default_factory=list)
+    classes: list[list[int]] = field(default_factory=list)
+    variable_class: list[list[int]] = field(default_factory=list)
+    parameter_class: list[int] = field(default_factory=list)
+    cell_shift: list[list[int]] = field(default_factory=list)
+    cell_ancient: list[list[int]] = field(default_factory=list)
+    barrier_shift: list[list[int]] = field(default_factory=list)
+    follows: bool = False
+    write_events: list[int] = field(default_factory=list)
+    read_events: list[int] = field(default_factory=list)
+    concerned: list[int] = field(default_factory=list)
+    mark_fields: int = 0
+    domain_ctas: int = 0
+    cell_domains: list[list[int]] = field(default_factory=list)
+    domains: list[int] = field(default_factory=list)
+    issuers: int = 0
+
+    window: int = WINDOW
+    scope: str = ""
+
+    @property
+    def one_way(self) -> bool:
+        """Whether the marks name authors: agents cannot change places then."""
+        return self.mark_fields > MARK_WORDS
+
+    @property
+    def split_queues(self) -> set[str]:
+        """Queues some wait of which looks only at reads."""
+        return {
+            op.queue
+            for role in self.program.roles
+            for op in ir.walk(role.body)
+            if isinstance(op, ir.QueueWait) and op.until is ir.Until.READ
+        }
+
+    @property
+    def variables_max(self) -> int:
+        return max((len(names) for names in self.variables), default=0)
+
+    @property
+    def flight_words(self) -> int:
+        flying = (KINDS["issue"], KINDS["queue_arrive"])
+        values = [2 * (n.effects + n.completions) for n in self.nodes if n.kind in flying]
+        return 6 + max(values, default=0)

@@ -1,0 +1,159 @@
+"""Decide a sync program from one run of it, or say why one run does not decide.
+
+The program runs once to its end. If every wait blocks until one condition that cannot pass and
+come back, and every operation on a barrier falls into the same phase in every interleaving (both
+checked, `phases`), the order relation of that run is that of all runs: any interleaving is one of
+its linearisations. Races, accesses to what is in flight, stale content, missing fences, leaks and
+deadlock are then read off the relation (`memory`, `lifetime`). Time grows with the number of
+operations times the width of a clock (agents + queues + barriers), not with interleavings.
+
+REFUTED carries an interleaving that was run to the fault on the engine's own machine; only weak
+synchronisation, which a machine that interleaves cannot show, carries the way to the second access
+instead. VERIFIED holds for the sizes given. NOT_APPLICABLE names the condition that failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+
+from titan.engines.happens_before.execution import Execution
+from titan.engines.happens_before.findings import Finding, Weight
+from titan.engines.happens_before.steering import (
+    Shown,
+    earliest,
+    follow,
+    prefer,
+    run_to_end,
+    way_to,
+)
+from titan.engines.happens_before.tables import Layout
+from titan.engines.happens_before.tracker import Tracker
+from titan.engines.happens_before.unfolding import BudgetSpentError, NoValueError, Sizes, Unfolder
+from titan.sync.fault import Fault, Trace
+from titan.sync.program import SyncProgram
+
+OPERATIONS_MAX = 500_000
+FINDINGS_FOLLOWED_MAX = 24
+STEPS_FOLLOWED_MAX = 1_500_000  # of all runs together that look for an interleaving to show
+
+
+class Outcome(StrEnum):
+    VERIFIED = "verified"
+    REFUTED = "refuted"
+    NOT_APPLICABLE = "not applicable"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class OrderResult:
+    """`operations` is the size of the run. `reason` says what NOT_APPLICABLE or UNDECIDED rests on.
+
+    `shown`: the trace ends in the fault itself on a machine that interleaves. Otherwise `trace`, if
+    any, leads to the instant at which the order alone decides (weak synchronisation).
+    """
+
+    outcome: Outcome
+    operations: int
+    reason: str = ""
+    fault: Fault | None = None
+    trace: Trace | None = None
+    shown: bool = False
+
+
+def analyse(
+    program: SyncProgram,
+    sizes: Sizes | None = None,
+    operations_max: int = OPERATIONS_MAX,
+) -> OrderResult:
+    """Decide the program for the given sizes. Raises ValueError when a parameter has no size."""
+    unfolder = Unfolder(program, sizes, operations_max)
+    try:
+        layout = Layout(unfolder)
+    except BudgetSpentError:
+        reason = f"the run has more than {operations_max} operations"
+        return OrderResult(Outcome.UNDECIDED, operations_max, reason)
+    except NoValueError as error:
+        return OrderResult(Outcome.NOT_APPLICABLE, 0, str(error))
+    return _Analysis(layout).result()
+
+
+class _Analysis:
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._operations = sum(len(agent.instances) for agent in layout.agents)
+        self._runs_left = max(8, STEPS_FOLLOWED_MAX // max(1, self._operations))
+
+    def result(self) -> OrderResult:
+        tracker = Tracker(self._layout)
+        execution = Execution(self._layout, tracker)
+        tracker.execution = execution
+        order = range(len(self._layout.agents))
+        fault = run_to_end(execution, order)
+        if fault is not None:
+            return self._refuted((fault, tuple(execution.steps)))
+        tracker.ended()
+        return self._judge(tracker)
+
+    def _judge(self, tracker: Tracker) -> OrderResult:
+        findings = tracker.findings
+        suspected = findings.of(Weight.FAULT) + findings.of(Weight.DEVIATION)
+        for finding in suspected[:FINDINGS_FOLLOWED_MAX]:
+            for plan in finding.plans:
+                self._runs_left -= 1
+                shown = follow(self._layout, plan) if self._runs_left > 0 else None
+                if shown is not None:
+                    return self._refuted(shown)
+        doubts = findings.of(Weight.DEVIATION) + findings.of(Weight.INEXACT)
+        if doubts or suspected:
+            shown = self._other_runs()
+            if shown is not None:
+                return self._refuted(shown)
+        if doubts:
+            reason = doubts[0].fault.message
+            return OrderResult(Outcome.NOT_APPLICABLE, self._operations, reason)
+        if suspected:
+            return self._not_shown(suspected[0])
+        weak = findings.of(Weight.WEAK)
+        if weak:
+            return self._weak(weak[0])
+        return OrderResult(Outcome.VERIFIED, self._operations)
+
+    def _other_runs(self) -> Shown | None:
+        """Some more interleavings: each agent ahead of all, each behind all, eager engines."""
+        agents = range(len(self._layout.agents))
+        runs: list[Callable[[Execution], Fault | None]] = [
+            partial(run_to_end, order=order, eager_engines=eager)
+            for eager in (True, False)
+            for order in (list(agents), list(reversed(agents)))
+        ]
+        runs += [partial(prefer, favoured=agent, stalled=None) for agent in agents]
+        runs += [partial(prefer, favoured=None, stalled=agent) for agent in agents]
+        for run in runs[: max(0, self._runs_left)]:
+            execution = Execution(self._layout)
+            fault = run(execution)
+            if fault is not None:
+                return fault, tuple(execution.steps)
+        return None
+
+    def _trace(self, shown: Shown) -> Trace:
+        fault, steps = shown
+        return Trace(tuple(self._layout.sizes.items()), steps, fault)
+
+    def _refuted(self, shown: Shown) -> OrderResult:
+        shown = earliest(self._layout, shown)
+        return OrderResult(
+            Outcome.REFUTED, self._operations, "", shown[0], self._trace(shown), True
+        )
+
+    def _not_shown(self, finding: Finding) -> OrderResult:
+        """The order leaves the fault open, and no run built from it showed the fault."""
+        reason = f"no interleaving was found for: {finding.fault.message}"
+        return OrderResult(Outcome.NOT_APPLICABLE, self._operations, reason, finding.fault)
+
+    def _weak(self, finding: Finding) -> OrderResult:
+        steps = way_to(self._layout, finding.plans[0])
+        trace = None if steps is None else self._trace((finding.fault, steps))
+        return OrderResult(Outcome.REFUTED, self._operations, "", finding.fault, trace, False)

@@ -1,0 +1,80 @@
+"""The faults of a run, in words."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from titan.engines.happens_before.tables import Flight, Mbarrier
+from titan.engines.happens_before.unfolding import AgentProgram, Cell, Instance
+from titan.sync.fault import Fault, FaultKind
+
+
+class FaultError(Exception):
+    """Carries the fault out of a step."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+def fail(kind: FaultKind, message: str, agent: int, instance: Instance, name: str = "") -> NoReturn:
+    """End the run with a fault of one agent's operation."""
+    raise FaultError(Fault(kind, message, (agent,), (instance.operation,), name))
+
+
+def race_fault(
+    first: AgentProgram, one: Instance, second: AgentProgram, two: Instance, cell: Cell
+) -> Fault:
+    return Fault(
+        FaultKind.DATA_RACE,
+        f"{first.name} and {second.name} access {cell_text(cell)} and nothing orders them",
+        (first.number, second.number),
+        (one.operation, two.operation),
+        cell[0],
+    )
+
+
+def in_flight_fault(
+    agent: int, instance: Instance, cell: Cell, write: bool, flight: Flight, flight_writes: bool
+) -> Fault:
+    if write:
+        kind = FaultKind.OVERWRITE_IN_FLIGHT
+        what = "writes" if flight_writes else "reads"
+        message = f"{cell_text(cell)} is overwritten while an operation in flight still {what} it"
+    else:
+        kind = FaultKind.READ_BEFORE_ARRIVAL
+        message = f"{cell_text(cell)} is read while a write to it is in flight"
+    operations = (instance.operation, flight.instance.operation)
+    return Fault(kind, message, (agent, flight.agent), operations, cell[0])
+
+
+def fence_fault(kind: FaultKind, agent: int, instance: Instance, cell: Cell) -> Fault:
+    text = cell_text(cell)
+    messages = {
+        FaultKind.MISSING_FENCE: f"{text} was written through the generic proxy without a proxy "
+        "fence before this asynchronous access",
+        FaultKind.MISSING_FENCE_WAR: f"{text} was read through the generic proxy without a proxy "
+        "fence before this asynchronous write",
+        FaultKind.MISSING_TENSORMAP_FENCE: f"the tensor map in {text} was written and is used "
+        "without a tensormap fence",
+        FaultKind.MISSING_CACHED_FENCE: f"{text} was accessed through another proxy without the "
+        "fences of both proxies before this access",
+    }
+    return Fault(kind, messages[kind], (agent,), (instance.operation,), cell[0])
+
+
+def unobserved_fault(barrier: Mbarrier, agent: int, instance: Instance) -> Fault:
+    message = (
+        f"an arrival at {barrier.text} for phase {barrier.phase}, and no wait has passed for phase "
+        f"{barrier.phase - 1}"
+    )
+    operations = (instance.operation,)
+    return Fault(FaultKind.UNOBSERVED_PHASE, message, (agent,), operations, barrier.key[0])
+
+
+def cell_text(cell: Cell) -> str:
+    return f"{cell[0]}[{cell[1]}]"
+
+
+def content_text(tile: int | str) -> str:
+    return tile if isinstance(tile, str) else f"tile {tile}"

@@ -1,0 +1,98 @@
+"""What the analysis of one run suspects, and how a run would have to go to show it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from titan.engines.happens_before.clocks import Clocks, Moment
+from titan.engines.happens_before.tables import Flight
+from titan.sync.fault import Fault
+
+FlightName = tuple[int, int]
+
+
+class Weight(IntEnum):
+    """DEVIATION: another interleaving may take another course, so one run does not stand for all.
+
+    FAULT: in the order of this run, some interleaving shows the fault. WEAK: execution is ordered
+    and visibility is not. INEXACT: as DEVIATION, but nothing suggests a fault.
+    """
+
+    FAULT = 0
+    DEVIATION = 1
+    INEXACT = 2
+    WEAK = 3
+
+
+@dataclass(slots=True)
+class Plan:
+    """How to steer a run: agents up to `bounds`, `hold` in flight, `land` over, then the end.
+
+    `hold` says of each operation whether it must still be reading. The end: both agents of `race`
+    stand at their accesses, or agent `last` executes one operation. With `goes_on` the run then
+    continues to its end, `favoured` first and `stalled` last.
+    """
+
+    bounds: list[int]
+    hold: dict[FlightName, bool] = field(default_factory=dict)
+    land: list[FlightName] = field(default_factory=list)
+    race: tuple[int, int] | None = None
+    last: int | None = None
+    goes_on: bool = False
+    favoured: int | None = None
+    stalled: int | None = None
+
+
+@dataclass(slots=True)
+class Finding:
+    """One suspicion: the fault, or for a deviation what it would lead to, with its reason."""
+
+    weight: Weight
+    fault: Fault
+    plans: list[Plan]
+    agents: tuple[int, ...] = ()
+
+
+class Findings:
+    """Collects findings, a limited number of each kind."""
+
+    LIMIT = 8
+
+    def __init__(self) -> None:
+        self.items: list[Finding] = []
+        self._counts: dict[tuple[Weight, str], int] = {}
+
+    def add(self, weight: Weight, fault: Fault, *plans: Plan) -> None:
+        key = (weight, fault.kind.value)
+        self._counts[key] = self._counts.get(key, 0) + 1
+        if self._counts[key] <= self.LIMIT:
+            self.items.append(Finding(weight, fault, list(plans)))
+
+    def of(self, weight: Weight) -> list[Finding]:
+        return [finding for finding in self.items if finding.weight is weight]
+
+
+def bounds_of(clocks: Clocks, *moments: Moment) -> list[int]:
+    """How far each agent has to go for all the moments to be reached."""
+    bounds = [0] * clocks.count
+    for moment in moments:
+        for agent in range(clocks.count):
+            bounds[agent] = max(bounds[agent], moment.clock[agent])
+        if moment.agent >= 0:
+            bounds[moment.agent] = max(bounds[moment.agent], moment.index)
+    return bounds
+
+
+def with_event(bounds: list[int], agent: int, index: int) -> list[int]:
+    """The bounds, with the agent's event itself executed."""
+    return [max(bound, index + 1) if n == agent else bound for n, bound in enumerate(bounds)]
+
+
+def up_to(bounds: list[int], agent: int, index: int) -> list[int]:
+    """The bounds, with the agent standing at its event."""
+    return [index if n == agent else bound for n, bound in enumerate(bounds)]
+
+
+def name_of(flight: Flight) -> FlightName:
+    return flight.agent, flight.ordinal

@@ -1,0 +1,157 @@
+"""The state of one run of a sync program, and what can happen next.
+
+The happens-before engine's own machine, first half; `execution` takes the steps. It shares no code
+with the reference interpreter and is tested against it.
+"""
+
+from __future__ import annotations
+
+from titan.engines.happens_before.faults import race_fault
+from titan.engines.happens_before.observer import Observer
+from titan.engines.happens_before.tables import (
+    CellTable,
+    Flight,
+    Layout,
+    Mbarrier,
+    Named,
+    QueueTable,
+)
+from titan.engines.happens_before.unfolding import Instance
+from titan.sync import program as ir
+from titan.sync.fault import Actor, Fault, FaultKind, Step
+
+
+class RunState:
+    """Positions, barriers, memory and queues; `steps` are those taken."""
+
+    def __init__(self, layout: Layout, observer: Observer | None = None) -> None:
+        self.layout = layout
+        self.observer = observer or Observer()
+        self.agents = layout.agents
+        self.next = [0] * len(self.agents)
+        self.held_in: list[Named | None] = [None] * len(self.agents)
+        self.issued = [0] * len(self.agents)
+        self.steps: list[Step] = []
+        program = layout.program
+        self.barriers = {
+            (barrier.name, stage): Mbarrier(
+                (barrier.name, stage),
+                barrier.cta,
+                2 if barrier.initialised else 0,
+                barrier.count,
+                barrier.count,
+            )
+            for barrier in program.barriers
+            for stage in range(barrier.stages)
+        }
+        self.named = {
+            (barrier.name, stage): Named((barrier.name, stage), barrier)
+            for barrier in program.named_barriers
+            for stage in range(barrier.stages)
+        }
+        self.cells = {cell: CellTable(tile) for cell, tile in layout.tiles.items()}
+        self.queues = {
+            (agent.number, queue.name): QueueTable(agent.number, queue, queue.name in layout.split)
+            for agent in self.agents
+            for queue in program.queues
+        }
+        self.pools = {pool.name: pool.available for pool in program.pools}
+        self.free_flights: list[Flight] = []
+        self.busy_queues: dict[tuple[int, str], QueueTable] = {}
+        self._running: dict[int, int] = {}
+        for agent in self.agents:
+            self._running[agent.role.cta] = self._running.get(agent.role.cta, 0)
+            self._running[agent.role.cta] += bool(agent.instances)
+        self._lap_check = set(range(len(self.agents)))
+
+    # ------------------------------------------------------------------------- asking
+
+    def instance_of(self, agent: int) -> Instance | None:
+        """What the agent executes next; None at its end."""
+        instances = self.agents[agent].instances
+        return instances[self.next[agent]] if self.next[agent] < len(instances) else None
+
+    def at_end(self, agent: int) -> bool:
+        return self.next[agent] >= len(self.agents[agent].instances)
+
+    def enabled(self, agent: int) -> bool:
+        """Whether the agent can execute its next operation; faulty ones count as enabled."""
+        instance = self.instance_of(agent)
+        if instance is None or self.held_in[agent] is not None:
+            return False
+        operation = instance.operation
+        match operation:
+            case ir.Wait():
+                barrier = self.barriers.get(instance.key)
+                if barrier is None or barrier.status == 0:
+                    return True
+                return barrier.phase & 1 != instance.amount
+            case ir.TokenWait():
+                barrier = self.barriers.get(instance.key)
+                return barrier is None or barrier.status == 0 or agent not in barrier.tokens
+            case ir.QueueWait(queue=name, until=until):
+                queue = self.queues[(agent, name)]
+                return queue.outstanding(until is ir.Until.READ) <= instance.amount
+            case ir.BarrierWait():
+                named = self.named.get(instance.key)
+                return named is None or agent not in named.members
+            case ir.PoolTake(pool=name):
+                return self.pools[name] >= instance.amount
+        return True
+
+    def engine_steps(self) -> list[tuple[Actor, Flight]]:
+        """Every step that an engine can take."""
+        steps = [(Actor.FINISH, flight) for flight in self.free_flights]
+        for queue in self.busy_queues.values():
+            ready = queue.closed[:1] if queue.declaration.ordered else queue.closed
+            steps += [(self._engine_actor(queue, flight), flight) for flight in ready]
+            if queue.split and not queue.closed[0].reading:
+                behind = next((flight for flight in queue.closed[1:] if flight.reading), None)
+                if behind is not None and (Actor.READS, behind) not in steps:
+                    steps.append((Actor.READS, behind))
+        return steps
+
+    @staticmethod
+    def _engine_actor(queue: QueueTable, flight: Flight) -> Actor:
+        return Actor.READS if queue.split and flight.reading else Actor.FINISH
+
+    def flights(self) -> list[Flight]:
+        """All that is in flight, open groups included."""
+        result = list(self.free_flights)
+        for queue in self.busy_queues.values():
+            result += queue.closed
+        for queue in self.queues.values():
+            result += queue.open
+        return result
+
+    def deadlocked(self) -> Fault | None:
+        """The fault of a state in which nothing can move and some agent is not at its end."""
+        waiting = [agent.number for agent in self.agents if not self.at_end(agent.number)]
+        if not waiting or self.engine_steps() or any(self.enabled(agent) for agent in waiting):
+            return None
+        names = ", ".join(self.agents[agent].name for agent in waiting)
+        operations = [self.instance_of(agent) for agent in waiting]
+        return Fault(
+            FaultKind.DEADLOCK,
+            f"no step is possible and {names} cannot go on",
+            tuple(waiting),
+            tuple(instance.operation for instance in operations if instance),
+        )
+
+    def at_access(self, agent: int) -> bool:
+        """Whether the agent stands at synchronous accesses."""
+        instance = self.instance_of(agent)
+        return instance is not None and isinstance(instance.operation, ir.Access)
+
+    def race(self, first: int, second: int) -> Fault | None:
+        """Whether the two agents stand at conflicting synchronous accesses."""
+        if not (self.at_access(first) and self.at_access(second)):
+            return None
+        one, two = self.instance_of(first), self.instance_of(second)
+        assert one is not None and two is not None
+        written = {touch.cell for touch in one.touches if touch.write}
+        touched = {touch.cell for touch in one.touches}
+        for touch in two.touches:
+            if touch.cell in written or (touch.write and touch.cell in touched):
+                return race_fault(self.agents[first], one, self.agents[second], two, touch.cell)
+        return None

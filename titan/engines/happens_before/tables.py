@@ -1,0 +1,168 @@
+"""What a run consists of: what is in flight, queues, barriers, cells, and what all runs share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from titan.engines.happens_before.trails import Trails
+from titan.engines.happens_before.unfolding import (
+    AgentProgram,
+    Cell,
+    Instance,
+    Key,
+    Unfolder,
+    cells_of,
+)
+from titan.sync import program as ir
+
+ENGINE = -1
+UNDEFINED = "nothing defined"
+OTHER = "some other value"
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """An asynchronous operation; `position` counts those of its queue, `group` their groups."""
+
+    agent: int
+    ordinal: int
+    instance: Instance
+    index: int
+    queue: QueueTable | None
+    chunks: int
+    reading: bool
+    position: int = -1
+    group: int = 0
+    over: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class QueueTable:
+    """A queue of one agent; groups count from 1.
+
+    `closed` are the flights that may finish, in order: those of closed groups, and of the open one
+    what a marker stands behind that is to arrive (their group is the next one to be closed).
+    """
+
+    agent: int
+    declaration: ir.Queue
+    split: bool
+    groups: int = 0
+    issued: int = 0
+    group_ends: list[int] = field(default_factory=list)
+    closed: list[Flight] = field(default_factory=list)
+    open: list[Flight] = field(default_factory=list)
+
+    def outstanding(self, reads: bool) -> int:
+        """How many committed groups a wait would count."""
+        busy = [
+            flight.group
+            for flight in self.closed
+            if flight.group <= self.groups and (flight.reading or not reads)
+        ]
+        if not busy:
+            return 0
+        return self.groups - min(busy) + 1 if self.declaration.ordered else len(set(busy))
+
+
+@dataclass(slots=True, eq=False)
+class Mbarrier:
+    """`status`: 0 dead, 1 initialised but not published, 2 live. `generation` counts inits."""
+
+    key: Key
+    cta: int
+    status: int
+    expected: int
+    pending: int
+    owner: int = ENGINE
+    transaction: int = 0
+    phase: int = 0
+    generation: int = 0
+    tokens: set[int] = field(default_factory=set)
+    observed: bool = True
+
+    @property
+    def text(self) -> str:
+        return f"{self.key[0]}[{self.key[1]}]"
+
+
+@dataclass(slots=True, eq=False)
+class Named:
+    """`members`: who has arrived in this generation, True where it waits in a sync."""
+
+    key: Key
+    declaration: ir.NamedBarrier
+    arrived: int = 0
+    threads: int = 0
+    generation: int = 0
+    members: dict[int, bool] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return f"{self.key[0]}[{self.key[1]}]"
+
+
+@dataclass(slots=True, eq=False)
+class CellTable:
+    """Content, unfenced generic accessors, tensor map state, and the flights that hold the cell.
+
+    `authors` have yet to release what they wrote of a tensor map; `released` waits for an acquire.
+    """
+
+    tile: int | str
+    writers: set[int] = field(default_factory=set)
+    readers: set[int] = field(default_factory=set)
+    authors: set[int] = field(default_factory=set)
+    released: bool = False
+    trails: Trails = field(default_factory=Trails)
+    holders: list[tuple[Flight, bool, int | None]] = field(default_factory=list)
+
+
+class Layout:
+    """What is the same in all runs of one unfolded program."""
+
+    def __init__(self, unfolder: Unfolder) -> None:
+        self.program = unfolder.program
+        self.sizes = unfolder.sizes
+        self.agents: tuple[AgentProgram, ...] = unfolder.agents()
+        self.ctas = [agent.role.cta for agent in self.agents]
+        self.split = {
+            operation.queue
+            for role in self.program.roles
+            for operation in ir.walk(role.body)
+            if isinstance(operation, ir.QueueWait) and operation.until is ir.Until.READ
+        }
+        self.homes: dict[str, int] = {}
+        self.spaces: dict[Cell, dict[ir.Space, None]] = {}
+        self.tiles: dict[Cell, int | str] = {}
+        self.covering: dict[Cell, list[ir.Buffer]] = {}
+        for buffer in self.program.buffers:
+            if buffer.space is not ir.Space.GLOBAL:
+                self.homes[buffer.storage or buffer.name] = buffer.cta
+            for stage in range(buffer.stages):
+                for cell in cells_of(buffer, stage, None):
+                    self.covering.setdefault(cell, []).append(buffer)
+                    self.spaces.setdefault(cell, {})[buffer.space] = None
+                    if cell not in self.tiles or buffer.initial is not None:
+                        self.tiles[cell] = UNDEFINED if buffer.initial is None else buffer.initial
+        self.cached = {
+            touch.cell
+            for agent in self.agents
+            for instance in agent.instances
+            for touch in instance.touches
+            if touch.proxy in ir.CACHED
+        }
+        self.barrier_ctas = {barrier.name: barrier.cta for barrier in self.program.barriers}
+
+    def fence_covers(self, fence: ir.Fence, cell: Cell, cta: int) -> tuple[bool, bool]:
+        """Whether a fence covers the cell, and whether it is executed near to it."""
+        one_way = fence.kind in (ir.FenceKind.ASYNC_RELEASE, ir.FenceKind.ASYNC_ACQUIRE)
+        spaces = (ir.Space.SHARED,) if one_way else fence.spaces or tuple(ir.Space)
+        covered = near = False
+        for buffer in self.covering[cell]:
+            if buffer.space in spaces:
+                covered = True
+                near = near or buffer.space is ir.Space.GLOBAL or buffer.cta == cta
+        if fence.kind is ir.FenceKind.ASYNC_RELEASE:
+            return near, near  # of the own CTA only
+        return covered, near

@@ -1,0 +1,175 @@
+"""Follows one run to its end and collects what the order of its events leaves open."""
+
+from __future__ import annotations
+
+from titan.engines.happens_before.clocks import Clock, Clocks, FlightTrack, Moment
+from titan.engines.happens_before.findings import Findings
+from titan.engines.happens_before.lifetime import ExitRules, PoolRules
+from titan.engines.happens_before.memory import MemoryRules
+from titan.engines.happens_before.observer import Observer
+from titan.engines.happens_before.phases import PhaseRules
+from titan.engines.happens_before.run_state import RunState
+from titan.engines.happens_before.tables import Flight, Layout, Mbarrier, Named, QueueTable
+from titan.engines.happens_before.unfolding import Instance
+from titan.sync import program as ir
+
+
+class Tracker(Observer):
+    """Keeps the clocks of a run and passes each event to the rules it concerns."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self.clocks = Clocks(layout)
+        self.findings = Findings()
+        self._memory = MemoryRules(self.clocks, layout, self.findings)
+        self._phases = PhaseRules(self.clocks, layout, self.findings)
+        self._exits = ExitRules(self.clocks, layout, self.findings)
+        self._pools = PoolRules(self.clocks, layout, self.findings)
+        self.execution: RunState | None = None
+
+    def _at(self, agent: int) -> Moment:
+        assert self.execution is not None
+        return self.clocks.moment(self.execution, agent)
+
+    def ended(self) -> None:
+        """The run has reached the end of every agent."""
+        assert self.execution is not None
+        self._phases.at_end(self.execution.barriers)
+        self._exits.at_end(self.execution)
+        self._pools.at_end()
+
+    # ------------------------------------------------------------------------ memory
+
+    def access(self, agent: int, instance: Instance) -> None:
+        at = self._at(agent)
+        self._far(at, instance)
+        self._memory.access(at, instance)
+
+    def _far(self, at: Moment, instance: Instance) -> None:
+        for name, cta in instance.far:
+            self._exits.remote(at, instance, cta, name)
+
+    def fenced(self, agent: int, instance: Instance) -> None:
+        operation = instance.operation
+        assert isinstance(operation, ir.Fence)
+        if operation.kind is ir.FenceKind.BARRIER_INIT:
+            self._phases.publish(self._at(agent))
+        else:
+            self._memory.fence(self._at(agent), operation)
+
+    # ----------------------------------------------------------------------- flights
+
+    def issued(self, flight: Flight) -> None:
+        at = self._at(flight.agent)
+        self.clocks.flights[flight] = FlightTrack(at, at)
+        self._far(at, flight.instance)
+        self._phases.issue(at, flight)
+        if isinstance(flight.instance.operation, ir.Asynchronous):
+            self._memory.issue(at, flight)
+
+    def committed(self, agent: int, queue: QueueTable, flights: list[Flight]) -> None:
+        at = self._at(agent)
+        for flight in flights:
+            self.clocks.flights[flight].ready = at
+
+    def queue_waited(
+        self, agent: int, queue: QueueTable, reads: bool, covered: int, exact: bool
+    ) -> None:
+        clocks = self.clocks
+        # An unordered queue with some left tells nothing: fewer edges are on the safe side.
+        if exact and covered:
+            clocks.raise_slot(agent, clocks.read_slot(queue), covered)
+            if not reads:
+                clocks.raise_slot(agent, clocks.finish_slot(queue), covered)
+
+    def _engine(self, flight: Flight, slot_values: dict[int, int]) -> tuple[Clock, Clock]:
+        """The clocks of an engine's step: the issue (or commit), and the order of the queue."""
+        clock, seen = self.clocks.after(self.clocks.flights[flight].ready)
+        for slot, value in slot_values.items():
+            clock[slot] = max(clock[slot], value)
+            seen[slot] = max(seen[slot], value)
+        return clock, seen
+
+    def _engine_moments(self, flight: Flight) -> tuple[Moment, tuple[Clock, Clock]]:
+        queue = flight.queue
+        if queue is None or not queue.declaration.ordered:
+            clock, seen = self._engine(flight, {})
+            return Moment(-1, 0, clock, seen), (clock, seen)
+        read, finish = self.clocks.read_slot(queue), self.clocks.finish_slot(queue)
+        place = flight.position
+        before = self._engine(flight, {read: place + 1, finish: place})
+        # Only the last chunk ends the operation.
+        ended = place + 1 if flight.chunks == 1 else place
+        after = self._engine(flight, {read: place + 1, finish: ended})
+        return Moment(-1, 0, *before), after
+
+    # ---------------------------------------------------------------------- mbarriers
+
+    def arriving(
+        self, barrier: Mbarrier, agent: int, instance: Instance, flight: Flight | None
+    ) -> None:
+        if flight is None:
+            at = self._at(agent)
+            self._remote(barrier, at, instance)
+            self._phases.arrive(barrier, at, instance, None, self.clocks.after(at))
+        else:
+            at, after = self._engine_moments(flight)
+            self._phases.arrive(barrier, at, instance, flight, after)
+
+    def transacting(self, barrier: Mbarrier, flight: Flight, amount: int) -> None:
+        at, after = self._engine_moments(flight)
+        self._phases.transact(barrier, at, flight, amount, after)
+
+    def expecting(self, barrier: Mbarrier, agent: int, instance: Instance) -> None:
+        at = self._at(agent)
+        self._remote(barrier, at, instance)
+        self._phases.expect(barrier, at, instance)
+
+    def _remote(self, barrier: Mbarrier, at: Moment, instance: Instance) -> None:
+        if barrier.cta != self._layout.ctas[at.agent]:
+            self._exits.remote(at, instance, barrier.cta, barrier.text)
+
+    def mbarrier_completed(self, barrier: Mbarrier) -> None:
+        self._phases.complete(barrier)
+
+    def waited(self, barrier: Mbarrier, agent: int, instance: Instance) -> None:
+        at = self._at(agent)
+        self._remote(barrier, at, instance)
+        assert isinstance(instance.operation, ir.Wait)
+        self._phases.wait(barrier, at, instance, instance.operation)
+
+    def token_waited(self, barrier: Mbarrier, agent: int, instance: Instance) -> None:
+        at = self._at(agent)
+        self._remote(barrier, at, instance)
+        assert isinstance(instance.operation, ir.TokenWait)
+        self._phases.token_wait(barrier, at, instance, instance.operation)
+
+    def initialised(self, barrier: Mbarrier, agent: int, instance: Instance) -> None:
+        self._phases.initialise(barrier, self._at(agent), instance)
+
+    def invalidated(self, barrier: Mbarrier, agent: int, instance: Instance) -> None:
+        self._phases.invalidate(barrier, self._at(agent), instance)
+
+    # ---------------------------------------------------------------- named barriers
+
+    def named_arriving(self, named: Named, agent: int, instance: Instance, sync: bool) -> None:
+        self._phases.named_arrive(named, self._at(agent), instance)
+
+    def named_completed(self, named: Named, released: list[int]) -> None:
+        self._phases.named_complete(named, released)
+
+    def named_waited(self, named: Named, agent: int) -> None:
+        assert self.execution is not None
+        instance = self.execution.instance_of(agent)
+        assert instance is not None and isinstance(instance.operation, ir.BarrierWait)
+        self._phases.named_wait(named, agent, instance.operation)
+
+    # ------------------------------------------------------------------------- pools
+
+    def pool_taken(self, agent: int, instance: Instance) -> None:
+        assert isinstance(instance.operation, ir.PoolTake)
+        self._pools.take(self._at(agent), instance, instance.operation.pool)
+
+    def pool_given(self, agent: int, instance: Instance) -> None:
+        assert isinstance(instance.operation, ir.PoolGive)
+        self._pools.give(self._at(agent), instance, instance.operation.pool)

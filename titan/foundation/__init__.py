@@ -1,0 +1,1 @@
+"""What every part stands on: located text, diagnostics, data folders."""

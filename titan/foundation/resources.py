@@ -1,0 +1,65 @@
+"""Finds the data folders that stand beside the package: protocols, litmus, backends, proofs.
+
+In a checkout the live files at the top level are used, also under an editable install; a wheel
+carries copies under `titan/_data`. The checkout comes first, because a stale copy beside the
+package would otherwise hide the live files.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+KINDS = ("protocols", "litmus", "backends", "proofs")
+_PROJECT = "titan-verify"
+
+
+@cache
+def checkout() -> Path | None:
+    """The source tree that this package is run from, or None when it is installed from a wheel.
+
+    The name in pyproject.toml is checked, so that a copy inside another project is not taken for
+    it.
+    """
+    folder = Path(__file__).resolve().parents[2]
+    try:
+        content = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return None
+    return folder if content.get("project", {}).get("name") == _PROJECT else None
+
+
+def root(kind: str) -> Path:
+    """The folder of one kind of data. Raises ValueError for a kind that is not in `KINDS`."""
+    if kind not in KINDS:
+        raise ValueError(f"no kind of data {kind!r}; known are {', '.join(KINDS)}")
+    tree = checkout()
+    if tree is not None:
+        return tree / kind
+    return Path(str(files("titan") / "_data" / kind))
+
+
+def template(backend: str, name: str) -> Any:
+    """A source template of `backends/<backend>/`, compiled once a process.
+
+    Names that a template does not know are errors. Nothing is escaped: the texts are C and C++, and
+    whoever fills a template has checked what goes into it.
+    """
+    return _environment(root("backends") / backend).get_template(name)
+
+
+@cache
+def _environment(folder: Path) -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(folder),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )

@@ -1,0 +1,1 @@
+"""AMD machine code as the disassembler lists it."""

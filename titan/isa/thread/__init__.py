@@ -1,0 +1,1 @@
+"""One thread of a PTX kernel: its text, and the integer part of it run alone."""

@@ -1,0 +1,1 @@
+"""What a user writes and what it becomes: kernels, protocols, their lowering to sync programs."""

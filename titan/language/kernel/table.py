@@ -1,0 +1,474 @@
+"""The keys, verbs and words of the kernel language, as one table.
+
+The decoder takes the known keys from here, `titan/language/kernel/schema.py` makes the JSON Schema
+of it, and a test holds docs/reference/language.md against it. The table knows no meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+VERSION = 1
+STAGES_MAX = 4096
+AGENTS_MAX = 256
+CTAS_MAX = 16
+STATEMENTS_MAX = 10_000
+NESTING_MAX = 20
+UNITS_MAX = 65_536
+SWEEP_MAX = 256
+NUMBER_MAX = 2**31 - 1
+
+TARGETS = (
+    "sm_80", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_103a", "sm_120a",
+    "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250",
+)  # fmt: skip
+RESERVED = frozenset(
+    ("cta", "ctas", "peer", "self", "in", "and", "or", "not", "min", "max", "div", "mod",
+     "true", "false", "any", "all")
+)  # fmt: skip
+BITS_OF_DTYPE = {
+    "f64": 64, "f32": 32, "tf32": 32, "f16": 16, "bf16": 16, "e4m3": 8, "e5m2": 8, "f8": 8,
+    "e3m2": 6, "e2m3": 6, "f6": 6, "e2m1": 4, "f4": 4, "ue8m0": 8, "i64": 64, "i32": 32,
+    "i16": 16, "i8": 8, "u64": 64, "u32": 32, "u16": 16, "u8": 8, "i4": 4, "b1": 1,
+}  # fmt: skip
+
+SWIZZLES = ("none", "32B", "64B", "128B")
+# The packed types of tensor maps: 16 elements in 8, 16 (padded) or 16 (of 12) bytes.
+PACKED_DTYPES = ("16u4_align8b", "16u4_align16b", "16u6_align16b")
+TENSOR_DTYPES = (*BITS_OF_DTYPE, *PACKED_DTYPES)
+
+
+class Form(Enum):
+    """What a value looks like."""
+
+    EXPRESSION = "an integer expression"
+    CONSTANT = "an integer expression of sizes"
+    CONDITION = "a condition"
+    BOOLEAN = "`true` or `false`"
+    IDENTIFIER = "a name"
+    TEXT = "text"
+    WORD = "one of a few words"
+    NAMES = "a list of names"
+    NUMBERS = "a list of integer expressions of sizes"
+    REFERENCE = "a reference"
+    REFERENCES = "a reference or a list of them"
+    MEMORY = "a memory reference or a list of them"
+    CTAS = "a list of CTAs, or `all`"
+    BLOCK = "a list of statements"
+    ASSIGNMENTS = "a mapping from names to expressions"
+    RANGE = "`variable in first..end`"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of a mapping: its form, its words where they are few, and what it says."""
+
+    name: str
+    form: Form
+    about: str
+    words: tuple[str, ...] = ()
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A top-level section that maps names to declarations of one kind.
+
+    `short` is the key that a scalar in place of the mapping stands for.
+    """
+
+    name: str
+    noun: str
+    about: str
+    keys: tuple[Key, ...]
+    short: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A statement: the form of its object, whether it needs one, and its options."""
+
+    name: str
+    about: str
+    object: Form
+    options: tuple[Key, ...] = ()
+    needs_object: bool = True
+
+
+QUEUE_KINDS: dict[str, tuple[bool, bool, bool]] = {  # grouped, ordered, pipelined
+    "wgmma": (True, True, True),
+    "bulk": (True, True, False),
+    "cp_async": (True, True, False),
+    "tcgen05": (False, True, True),
+    "vmcnt": (False, True, False),
+    "lgkmcnt": (False, True, False),
+    "loadcnt": (False, True, False),
+    "storecnt": (False, True, False),
+    "dscnt": (False, True, False),
+    "asynccnt": (False, True, False),
+    "tensorcnt": (False, True, False),
+    "expcnt": (False, True, False),
+    "kmcnt": (False, False, False),
+}
+
+_STAGES = Key("stages", Form.CONSTANT, "number of elements that are used in turn")
+_CTA = Key("cta", Form.CONSTANT, "the one CTA of the cluster that has it")
+
+SECTIONS: tuple[Section, ...] = (
+    Section(
+        "buffers",
+        "buffer",
+        "pieces of memory",
+        (
+            Key("space", Form.WORD, "where it is", ("shared", "tensor", "global", "register")),
+            _STAGES,
+            Key("parts", Form.CONSTANT, "pieces of one stage that are touched on their own"),
+            Key("tile", Form.NUMBERS, "shape of one stage"),
+            Key("dtype", Form.WORD, "element type", tuple(BITS_OF_DTYPE)),
+            Key("bytes", Form.CONSTANT, "bytes of one stage"),
+            Key("swizzle", Form.WORD, "swizzle mode", SWIZZLES),
+            Key("layout", Form.TEXT, "a word for the layout"),
+            Key("alignment", Form.CONSTANT, "bytes that its address is a multiple of"),
+            Key("base", Form.CONSTANT, "byte offset of its first stage in shared memory"),
+            Key("stride", Form.CONSTANT, "bytes from one stage to the next, padding included"),
+            Key("lane_bytes", Form.CONSTANT, "bytes that a lane copies in one direct-to-LDS load"),
+            Key("initial", Form.CONSTANT, "tile that is held before the program starts"),
+            Key("storage", Form.IDENTIFIER, "memory that is shared with other buffers"),
+            Key("offset", Form.CONSTANT, "first unit in the storage"),
+            Key("units", Form.CONSTANT, "units of the storage that one piece covers"),
+            _CTA,
+        ),
+    ),
+    Section(
+        "rings",
+        "ring",
+        "buffers whose stages are handed from producers to consumers",
+        (
+            Key("buffers", Form.NAMES, "buffers that are filled together", required=True),
+            Key("depth", Form.CONSTANT, "number of stages"),
+            Key("bytes", Form.CONSTANT, "bytes that fill one stage"),
+            Key("release", Form.WORD, "how readers give back", ("per_agent", "collective")),
+            Key(
+                "partial",
+                Form.WORD,
+                "what is done for a tile that is not there",
+                ("zero_bytes", "poison", "fallback"),
+            ),
+            Key(
+                "transport",
+                Form.WORD,
+                "how a stage is filled",
+                ("bulk", "async_copy", "store", "mma", "lds_dma"),
+            ),
+            Key("ready_count", Form.CONSTANT, "arrivals that fill a stage"),
+            Key("free_count", Form.CONSTANT, "arrivals that free a stage"),
+        ),
+    ),
+    Section(
+        "barriers",
+        "barrier",
+        "mbarriers",
+        (
+            Key("count", Form.CONSTANT, "arrivals of one phase", required=True),
+            _STAGES,
+            Key("initialised", Form.BOOLEAN, "false: the program runs `init` and the fence"),
+            Key("base", Form.CONSTANT, "byte offset of the first one in shared memory"),
+            _CTA,
+        ),
+        short="count",
+    ),
+    Section(
+        "named_barriers",
+        "named barrier",
+        "hardware barriers with an id, and cluster barriers",
+        (
+            _STAGES,
+            Key("threads", Form.CONSTANT, "threads that take part, unless a statement says so"),
+            Key("scope", Form.WORD, "who takes part", ("cta", "cluster")),
+        ),
+        short="threads",
+    ),
+    Section(
+        "queues",
+        "queue",
+        "asynchronous operations of an agent that are waited for by count",
+        (
+            Key("kind", Form.WORD, "ready-made kind", tuple(QUEUE_KINDS)),
+            Key("grouped", Form.BOOLEAN, "operations gather until `commit`"),
+            Key("ordered", Form.BOOLEAN, "groups finish in the order of issue"),
+            Key("pipelined", Form.BOOLEAN, "the data path itself keeps the order"),
+        ),
+        short="kind",
+    ),
+    Section(
+        "pools",
+        "pool",
+        "counted resources that are taken and given back",
+        (
+            Key("available", Form.CONSTANT, "amount at the start", required=True),
+            Key("kind", Form.WORD, "what is counted", ("registers", "tensor")),
+            _CTA,
+        ),
+        short="available",
+    ),
+    Section(
+        "roles",
+        "role",
+        "who runs",
+        (
+            Key("warps", Form.CONSTANT, "warps (waves); one agent each"),
+            Key("warpgroups", Form.CONSTANT, "warpgroups; one agent each"),
+            Key("threads", Form.CONSTANT, "threads; one agent each"),
+            Key("agents", Form.CONSTANT, "the same threads as so many agents"),
+            Key("registers", Form.CONSTANT, "registers a thread after setmaxnreg"),
+            Key("index", Form.IDENTIFIER, "name of the agent's number"),
+            Key("counters", Form.ASSIGNMENTS, "running counters with their first values"),
+            _CTA,
+        ),
+    ),
+    Section(
+        "tensor_maps",
+        "tensor map",
+        "descriptors of bulk tensor copies; lists go from the innermost dimension outwards",
+        (
+            Key("buffer", Form.IDENTIFIER, "buffer that is copied", required=True),
+            Key("global_shape", Form.NUMBERS, "elements of the tensor", required=True),
+            Key("global_strides", Form.NUMBERS, "bytes between rows, planes, ..."),
+            Key("box", Form.NUMBERS, "elements that one copy moves; not for im2col"),
+            Key("element_strides", Form.NUMBERS, "distances of the elements that are moved"),
+            Key("dtype", Form.WORD, "element type, unless that of the buffer", TENSOR_DTYPES),
+            Key("interleave", Form.WORD, "interleaved layout", ("none", "16B", "32B")),
+            Key("swizzle", Form.WORD, "swizzle, unless that of the buffer", SWIZZLES),
+            Key("oob_fill", Form.WORD, "what lies outside of the tensor", ("zero", "nan")),
+            Key("mode", Form.WORD, "how the box is made", ("tile", "im2col")),
+            Key("channels", Form.CONSTANT, "im2col: channels of a pixel"),
+            Key("pixels", Form.CONSTANT, "im2col: pixels of a column"),
+            Key("lower_corner", Form.NUMBERS, "im2col: lower corner of the bounding box"),
+            Key("upper_corner", Form.NUMBERS, "im2col: upper corner of the bounding box"),
+            Key("global_alignment", Form.CONSTANT, "bytes that the tensor's address is aligned to"),
+        ),
+    ),
+    Section(
+        "matrix_instructions",
+        "matrix instruction",
+        "the matrix instructions that the kernel uses",
+        (
+            Key("kind", Form.WORD, "family", ("wgmma", "tcgen05"), required=True),
+            Key("shape", Form.NUMBERS, "M, N, and K of one instruction", required=True),
+            Key("a", Form.WORD, "type of A", tuple(BITS_OF_DTYPE), required=True),
+            Key("b", Form.WORD, "type of B, unless that of A", tuple(BITS_OF_DTYPE)),
+            Key("accumulator", Form.WORD, "type of D", tuple(BITS_OF_DTYPE), required=True),
+            Key("cta_group", Form.CONSTANT, "CTAs that work together, 1 or 2"),
+            Key("role", Form.IDENTIFIER, "role that issues it"),
+        ),
+    ),
+)
+SECTION_OF = {section.name: section for section in SECTIONS}
+
+TOP_LEVEL: tuple[Key, ...] = (
+    Key("titan", Form.CONSTANT, "version of the language", required=True),
+    Key("kernel", Form.IDENTIFIER, "name of the kernel", required=True),
+    Key("target", Form.WORD, "hardware", TARGETS, required=True),
+    Key("note", Form.TEXT, "what is modelled"),
+    Key("source", Form.TEXT, "where it comes from"),
+    Key("ctas", Form.CONSTANT, "CTAs of the cluster"),
+)
+POLICIES: tuple[Key, ...] = (
+    Key("fence_rule", Form.WORD, "who must fence", ("writer", "path")),
+    Key("war_fence", Form.BOOLEAN, "a generic read needs a fence before an asynchronous write"),
+    Key("barrier_init", Form.WORD, "publication of mbarriers", ("fence", "assumed")),
+    Key("exit_in_flight", Form.WORD, "work in flight at the end", ("refuse", "allow")),
+    Key("unobserved_phase", Form.WORD, "arrivals before a wait", ("refuse", "allow")),
+)
+
+# ------------------------------------------------------------------------------- statements
+
+_TILE = Key("tile", Form.EXPRESSION, "content that is meant, for all references")
+_QUEUE = Key("queue", Form.IDENTIFIER, "queue that the operation goes to")
+_COMPLETES = Key("completes", Form.REFERENCES, "mbarriers that the bytes are counted on")
+_BYTES = Key("bytes", Form.EXPRESSION, "bytes that are counted")
+_CHUNKS = Key("chunks", Form.CONSTANT, "instalments in which the bytes may complete")
+_ORDER = Key("order", Form.WORD, "memory order", ("synchronising", "relaxed"))
+_SCOPE = Key("scope", Form.WORD, "scope", ("cta", "cluster"))
+_COUNT = Key("count", Form.EXPRESSION, "number of arrivals")
+_THREADS = Key("threads", Form.EXPRESSION, "threads that take part")
+_READS = Key("reads", Form.MEMORY, "what is read")
+_WRITES = Key("writes", Form.MEMORY, "what is written")
+_FROM = Key("from", Form.MEMORY, "what is read")
+_TO = Key("to", Form.MEMORY, "what is written")
+_INTO = Key("into", Form.MEMORY, "what the computation writes")
+_DESCRIPTOR = Key("descriptor", Form.MEMORY, "tensor map that is read")
+_BUFFERS = Key("buffers", Form.NAMES, "only these buffers of the ring")
+_AMOUNT = Key("amount", Form.EXPRESSION, "how much", required=True)
+_LEAVING = Key("leaving", Form.EXPRESSION, "newest groups that may be unfinished")
+_PENDING = Key("pending", Form.EXPRESSION, "the same as `leaving`")
+_UNTIL = Key("until", Form.WORD, "what is waited for", ("done", "read"))
+_THEN = Key("then", Form.BLOCK, "statements where it holds")
+_ELSE = Key("else", Form.BLOCK, "statements where it does not hold")
+WHEN = Key("when", Form.CONDITION, "the statement is executed where this holds")
+
+_PROXY = Key(
+    "proxy", Form.WORD, "how it reaches memory", ("generic", "constant", "texture", "surface")
+)
+VERBS: tuple[Verb, ...] = (
+    Verb(
+        "for",
+        "loop",
+        Form.RANGE,
+        (Key("do", Form.BLOCK, "body of the loop", required=True),),
+    ),
+    Verb("if", "branch", Form.CONDITION, (_THEN, _ELSE)),
+    Verb("count", "counters take new values", Form.ASSIGNMENTS),
+    Verb("let", "names for expressions", Form.ASSIGNMENTS),
+    Verb(
+        "compute",
+        "names what the role computes on values of its own",
+        Form.IDENTIFIER,
+        (Key("tile", Form.EXPRESSION, "iteration that it belongs to"),),
+    ),
+    Verb("acquire", "wait until a stage is free", Form.REFERENCES),
+    Verb(
+        "produce",
+        "fill a stage",
+        Form.REFERENCES,
+        (
+            _BYTES,
+            Key("poison", Form.CONDITION, "where this holds the token is poisoned"),
+            _BUFFERS,
+            Key("last", Form.BOOLEAN, "false: more statements fill the same stage"),
+            Key("stored", Form.BOOLEAN, "true: by stores of the agent"),
+        ),
+    ),
+    Verb("read", "synchronous reads of a stage", Form.REFERENCES, (_BUFFERS,)),
+    Verb(
+        "issue",
+        "an asynchronous computation on stages",
+        Form.REFERENCES,
+        (
+            Key("mma", Form.REFERENCES, "stages that it reads"),
+            Key("as", Form.IDENTIFIER, "group that it belongs to", required=True),
+            Key("into", Form.REFERENCES, "stages that it fills"),
+            Key("accumulates", Form.REFERENCES, "stages that it writes, but does not complete"),
+        ),
+        needs_object=False,
+    ),
+    Verb(
+        "release",
+        "give a stage back",
+        Form.REFERENCES,
+        (Key("after", Form.IDENTIFIER, "group after whose work so far it happens"),),
+    ),
+    Verb("when poisoned", "branch on the last wait", Form.REFERENCE, (_THEN, _ELSE)),
+    Verb("finalize", "the end of the role", Form.NOTHING, needs_object=False),
+    Verb(
+        "wait",
+        "wait for a ring, an mbarrier, a named barrier or a queue",
+        Form.REFERENCES,
+        (
+            Key("parity", Form.EXPRESSION, "parity of the phase that is waited for"),
+            Key("phase", Form.EXPRESSION, "number of the phase that is waited for, from 0"),
+            Key("token", Form.BOOLEAN, "wait for the phase of the agent's last token"),
+            _ORDER,
+            _SCOPE,
+            _LEAVING,
+            _PENDING,
+            _UNTIL,
+        ),
+    ),
+    Verb("drain", "wait for groups", Form.REFERENCES, (_LEAVING, _PENDING, _UNTIL)),
+    Verb("init", "initialise an mbarrier", Form.REFERENCES, (_COUNT,)),
+    Verb("invalidate", "invalidate an mbarrier", Form.REFERENCES),
+    Verb(
+        "arrive",
+        "arrive at an mbarrier or named barrier",
+        Form.REFERENCES,
+        (
+            _COUNT,
+            _BYTES,
+            Key("drop", Form.BOOLEAN, "later phases expect so many arrivals less"),
+            Key("token", Form.BOOLEAN, "keep the state of the phase"),
+            _ORDER,
+            _SCOPE,
+            _THREADS,
+        ),
+    ),
+    Verb(
+        "expect",
+        "expect bytes",
+        Form.REFERENCES,
+        (Key("bytes", Form.EXPRESSION, "bytes that are expected", required=True),),
+    ),
+    Verb("sync", "synchronise at a named barrier", Form.REFERENCES, (_THREADS, _ORDER)),
+    Verb("load", "reads of the agent itself", Form.MEMORY, (_TILE, _PROXY)),
+    Verb("store", "writes of the agent itself", Form.MEMORY, (_TILE, _PROXY)),
+    Verb(
+        "access",
+        "reads and writes of one instruction",
+        Form.MEMORY,
+        (_READS, _WRITES, _TILE, _PROXY),
+        needs_object=False,
+    ),
+    Verb(
+        "bulk_load",
+        "bulk copy into memory",
+        Form.MEMORY,
+        (
+            _TILE,
+            _COMPLETES,
+            _BYTES,
+            _FROM,
+            _QUEUE,
+            _CHUNKS,
+            Key("multicast", Form.CTAS, "the same place and barrier in each of these CTAs"),
+            _DESCRIPTOR,
+        ),
+    ),
+    Verb("bulk_store", "bulk copy out of memory", Form.MEMORY, (_TILE, _QUEUE, _TO, _DESCRIPTOR)),
+    Verb("mma", "matrix multiplication", Form.MEMORY, (_TILE, _QUEUE, _INTO)),
+    Verb("cp_async", "asynchronous copy of the threads", Form.MEMORY, (_TILE, _QUEUE, _FROM)),
+    Verb("lds_dma", "direct-to-LDS load", Form.MEMORY, (_TILE, _QUEUE, _FROM)),
+    Verb(
+        "async",
+        "any asynchronous operation",
+        Form.MEMORY,
+        (
+            _READS,
+            _WRITES,
+            _TILE,
+            _QUEUE,
+            _COMPLETES,
+            _BYTES,
+            Key("proxy", Form.WORD, "how it accesses", ("async", "generic", "tensormap")),
+            _CHUNKS,
+        ),
+        needs_object=False,
+    ),
+    Verb(
+        "commit",
+        "close a group",
+        Form.REFERENCES,
+        (Key("arrives", Form.REFERENCE, "mbarrier to arrive at when all is done"), _COUNT),
+    ),
+    Verb(
+        "fence",
+        "a proxy fence",
+        Form.WORD,
+        (Key("spaces", Form.NAMES, "only these memories"),),
+    ),
+    Verb("take", "take from a pool", Form.REFERENCES, (_AMOUNT,)),
+    Verb("give", "give back to a pool", Form.REFERENCES, (_AMOUNT,)),
+)
+VERB_OF = {verb.name: verb for verb in VERBS}
+FENCES = (
+    "async",
+    "async_release",
+    "async_acquire",
+    "tensormap_release",
+    "tensormap_acquire",
+    "barrier_init",
+    "constant",
+    "texture",
+    "surface",
+)

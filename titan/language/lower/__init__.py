@@ -1,0 +1,44 @@
+"""Lowering: from a protocol to the sync program of one target."""
+
+from __future__ import annotations
+
+from titan.language.lower.model import Lowered, LoweringRefused, Note, refusal
+from titan.language.protocol.model import Protocol
+from titan.sync.program import SyncProgram
+
+__all__ = ["Lowered", "LoweringRefused", "Note", "lower", "lower_with_notes"]
+
+NVIDIA_TARGETS = ("sm_90a", "sm_100a")
+AMD_TARGETS = ("gfx942", "gfx950")
+
+
+def lower(
+    protocol: Protocol, *, add_fences: bool = True, rewrites: frozenset[str] = frozenset()
+) -> SyncProgram:
+    """The sync program of the protocol's target. Raises LoweringRefused with diagnostics."""
+    return lower_with_notes(protocol, add_fences=add_fences, rewrites=rewrites).program
+
+
+def lower_with_notes(
+    protocol: Protocol, *, add_fences: bool = True, rewrites: frozenset[str] = frozenset()
+) -> Lowered:
+    """The sync program, and the choices that lowering made (fences, thresholds, rewrites).
+
+    `add_fences` False keeps to the proxy fences of the protocol. `rewrites` names what may be
+    changed where a target cannot say the protocol: "drain_all" (sm_100a), "transport", "group",
+    "depth", "unspecialise" (gfx942, gfx950). Raises LoweringRefused.
+    """
+    if protocol.target in NVIDIA_TARGETS:
+        from titan.language.lower.nvidia import lower_nvidia
+
+        return lower_nvidia(protocol, add_fences=add_fences, rewrites=rewrites)
+    if protocol.target in AMD_TARGETS:
+        from titan.language.lower.amd import lower_amd
+
+        return lower_amd(protocol, rewrites=rewrites)
+    raise refusal(
+        "TTN010",
+        f"there is no lowering for target {protocol.target}",
+        protocol.span,
+        f"known targets: {', '.join((*NVIDIA_TARGETS, *AMD_TARGETS))}",
+    )

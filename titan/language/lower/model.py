@@ -1,0 +1,37 @@
+"""What lowering gives back: a sync program with notes, or a refusal with its reasons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.source.span import Span
+from titan.sync.program import SyncProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A choice that lowering made and that the user did not write down."""
+
+    text: str
+    span: object = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    program: SyncProgram
+    notes: tuple[Note, ...] = ()
+
+
+class LoweringRefused(Exception):
+    """The protocol has no faithful form on the target; `diagnostics` give the reasons."""
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__("; ".join(item.headline for item in diagnostics))
+        self.diagnostics = diagnostics
+
+
+def refusal(code: str, message: str, span: object = None, *reasons: str) -> LoweringRefused:
+    """A refusal with one diagnostic; `reasons` become its notes."""
+    place = span if isinstance(span, Span) else None
+    return LoweringRefused(diagnostic(code, message, place, notes=reasons))

@@ -1,0 +1,478 @@
+"""The rules of the protocol as questions: is there a size and an iteration that breaks one?
+
+Each function yields formulas that are satisfiable only if its rule can be broken. They may be
+satisfiable for a protocol that is right (the lists of executions before another are not complete),
+so a model is a suspicion, confirmed or dropped by running the tokens at its sizes. The other way
+round nothing is lost: where every formula is unsatisfiable, no size breaks the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from titan.language.protocol import model
+from titan.language.protocol.content import poison_condition
+from titan.language.protocol.families import AgentClass, Family, Unsupported
+from titan.language.protocol.orders import (
+    Execution,
+    earlier,
+    matching,
+    nearest,
+    nearest_after,
+    touches,
+)
+from titan.language.protocol.solver import Arithmetic
+from titan.language.protocol.uses import Use, Uses
+from titan.sync.expression import Binary, Constant, Expression, binary
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`formula` satisfiable: `code` may be broken. `soft`: a model cannot refute, only leave open.
+
+    `reason` says what a model means where it does not refute.
+    """
+
+    code: str
+    formula: Any
+    statement: model.Statement
+    soft: bool = False
+    reason: str = ""
+
+
+class Obligations:
+    """All questions of one protocol. Iterating over a group may raise Unsupported."""
+
+    def __init__(
+        self,
+        protocol: model.Protocol,
+        uses: Uses,
+        arithmetic: Arithmetic,
+        depths: dict[str, Expression],
+        ready: dict[str, int],
+        free: dict[str, int],
+    ) -> None:
+        self.protocol = protocol
+        self.uses = uses
+        self.ask = arithmetic
+        self.depths = depths
+        self.ready = ready
+        self.free = free
+        self.rings = {ring.name: ring for ring in protocol.rings}
+        self.blackwell = protocol.target.startswith("sm_10")
+
+    def groups(self) -> Iterator[Iterator[Question]]:
+        """All questions, in groups of which each may be Unsupported for itself."""
+        yield self.indices()
+        for use in self.uses.writes:
+            yield self.write(use)
+        for use in self.uses.acquires:
+            yield self.acquire(use)
+        for use in self.uses.waits:
+            yield self.wait(use)
+        for use in self.uses.reads:
+            yield self.read(use)
+        for use in self.uses.releases:
+            yield self.release(use)
+        yield self.ends()
+        yield self.finalizes()
+        yield self.collective()
+
+    # ----------------------------------------------------------------------------- helpers
+
+    def holds(self, conditions: list[Expression]) -> Any:
+        return self.ask.all_of(conditions)
+
+    def some(self, use: Use, wanted: Expression, *extra: Expression) -> Any:
+        """Some execution of a use touches `wanted`."""
+        execution = matching(use.family, use.index, wanted)
+        return self.holds([*touches(execution, use.index, wanted), *extra])
+
+    def some_before(self, use: Use, wanted: Expression, reference: Execution) -> Any:
+        execution = matching(use.family, use.index, wanted)
+        order = earlier(execution, reference)
+        return self.holds([*touches(execution, use.index, wanted), order])
+
+    def some_after(self, use: Use, wanted: Expression, reference: Execution) -> Any:
+        execution = matching(use.family, use.index, wanted)
+        order = earlier(reference, execution)
+        return self.holds([*touches(execution, use.index, wanted), order])
+
+    def arrived(self, uses: list[Use], ring: str, wanted: Expression) -> Any:
+        """How many arrivals the uses give index `wanted`, over all agents."""
+        smt = self.ask.smt
+        terms = [
+            smt.Ite(self.some(use, wanted), smt.Int(use.family.agent.multiplicity), smt.Int(0))
+            for use in uses
+            if use.ring == ring
+        ]
+        return smt.Plus(terms) if terms else smt.Int(0)
+
+    def any_of(self, uses: list[Use], ring: str, wanted: Expression) -> Any:
+        return self.ask.smt.Or([self.some(use, wanted) for use in uses if use.ring == ring])
+
+    def same_agent(self, uses: list[Use], use: Use) -> list[Use]:
+        return [
+            other
+            for other in uses
+            if other.ring == use.ring and other.family.agent is use.family.agent
+        ]
+
+    def others(self, uses: list[Use], use: Use) -> bool:
+        """Whether another class of agents has such a use of the ring."""
+        return any(
+            other.ring == use.ring and other.family.agent is not use.family.agent for other in uses
+        )
+
+    def own(self, use: Use) -> tuple[Execution, Expression, Any]:
+        """Any execution of a use: itself, its index and its conditions."""
+        execution = Execution(use.family.renamed("~"))
+        return execution, execution.value(use.index), self.holds(execution.conditions)
+
+    def twice(self, uses: list[Use], use: Use) -> Any:
+        """The same agent touches the index of `use` again, later."""
+        smt = self.ask.smt
+        execution, index, _ = self.own(use)
+        return smt.Or(
+            [self.some_after(other, index, execution) for other in self.same_agent(uses, use)]
+        )
+
+    # ------------------------------------------------------------------------------- rules
+
+    def indices(self) -> Iterator[Question]:
+        smt = self.ask.smt
+        for use in (
+            *self.uses.acquires, *self.uses.writes, *self.uses.waits, *self.uses.releases,
+        ):  # fmt: skip
+            _, index, there = self.own(use)
+            below = self.ask.truth(Binary("<", index, Constant(0)))
+            yield Question("TTN106", smt.And(there, below), use.statement)
+
+    def write(self, use: Use) -> Iterator[Question]:
+        """Acquired before, filled once, with as many arrivals as expected, and waited for."""
+        smt = self.ask.smt
+        execution, index, there = self.own(use)
+        mine = self.same_agent(self.uses.acquires, use)
+        again = self.ask.truth(Binary(">=", index, self.depths[use.ring]))
+        before = smt.Or([self.some_before(other, index, execution) for other in mine])
+        unheld = smt.And(there, again, smt.Not(before))
+        if not mine and self.others(self.uses.acquires, use):
+            reason = f"{use.ring} is filled by agents that others acquire it for"
+            yield Question("TTN101", unheld, use.statement, True, reason)
+        else:
+            yield Question("TTN106" if mine else "TTN101", unheld, use.statement)
+        if not use.arrives:
+            completed = smt.Or(
+                [
+                    self.some_before(other, index, execution)
+                    for other in self.same_agent(self.uses.arrivals, use)
+                ]
+            )
+            yield Question("TTN102", smt.And(there, completed), use.statement)
+            return
+        yield Question("TTN102", smt.And(there, self.twice(self.uses.arrivals, use)), use.statement)
+        count = self.arrived(self.uses.arrivals, use.ring, index)
+        over = smt.GT(count, smt.Int(self.ready[use.ring]))
+        yield Question("TTN102", smt.And(there, over), use.statement)
+        stored = isinstance(use.statement, model.Produce) and use.statement.stored
+        if self.rings[use.ring].transport is not model.Transport.STORE and not stored:
+            unseen = smt.Not(self.any_of(self.uses.waits, use.ring, index))
+            data = self._has_data(use, execution, index)
+            yield Question("TTN109", smt.And(there, data, unseen), use.statement)
+
+    def _has_data(self, use: Use, execution: Execution, index: Expression) -> Any:
+        smt = self.ask.smt
+        parts = []
+        if use.bytes is not None:
+            parts.append(self.ask.truth(Binary(">", execution.value(use.bytes), Constant(0))))
+        statement = use.statement
+        if isinstance(statement, model.Produce) and statement.poison is not None:
+            parts.append(smt.Not(self.ask.truth(execution.value(statement.poison))))
+        return smt.And(parts)
+
+    def acquire(self, use: Use) -> Iterator[Question]:
+        """The stage's last readers all give it back; an agent that acquires also fills."""
+        smt = self.ask.smt
+        execution, index, there = self.own(use)
+        older = binary("-", index, self.depths[use.ring])
+        again = self.ask.truth(Binary(">=", older, Constant(0)))
+        count = self.arrived(self.uses.releases, use.ring, older)
+        wanted = smt.Int(self.free[use.ring])
+        yield Question("TTN105", smt.And(there, again, smt.LT(count, wanted)), use.statement)
+        yield Question("TTN113", smt.And(there, again, smt.GT(count, wanted)), use.statement)
+        late = [
+            self.some_before(other, index, execution)
+            for other in self.same_agent(self.uses.arrivals, use)
+        ]
+        yield Question(
+            "TTN106", smt.And(there, smt.Or(late)), use.statement, True,
+            f"an agent acquires an index of {use.ring} that it has filled already",
+        )  # fmt: skip
+        yield self._parity(use, self.uses.acquires, older)
+        filled = smt.Or(
+            [
+                self.some_after(other, index, execution)
+                for other in self.same_agent(self.uses.arrivals, use)
+            ]
+        )
+        yield Question(
+            "TTN106", smt.And(there, smt.Not(filled)), use.statement, True,
+            f"an agent acquires a stage of {use.ring} that it does not fill",
+        )  # fmt: skip
+
+    def _parity(self, use: Use, uses: list[Use], phase: Expression) -> Question:
+        """The agent has seen the phase before the one it asks for.
+
+        Without that, a parity wait passes on the phase before that one.
+        """
+        smt = self.ask.smt
+        execution, index, there = self.own(use)
+        depth = self.depths[use.ring]
+        asks = self.ask.truth(Binary(">=", phase, depth))
+        previous = binary("-", index, depth)
+        seen = smt.Or(
+            [self.some_before(other, previous, execution) for other in self.same_agent(uses, use)]
+        )
+        wanted = smt.Bool(self.protocol.target.startswith("sm_"))
+        return Question("TTN106", smt.And(wanted, there, asks, smt.Not(seen)), use.statement)
+
+    def wait(self, use: Use) -> Iterator[Question]:
+        """Somebody makes the index ready, and the agent has not given it back already."""
+        smt = self.ask.smt
+        execution, index, there = self.own(use)
+        count = self.arrived(self.uses.arrivals, use.ring, index)
+        few = smt.LT(count, smt.Int(self.ready[use.ring]))
+        yield Question("TTN107", smt.And(there, few), use.statement)
+        yield self._parity(use, self.uses.waits, index)
+        gone = smt.Or(
+            [
+                self.some_before(other, index, execution)
+                for other in self.same_agent(self.uses.releases, use)
+            ]
+        )
+        yield Question(
+            "TTN112", smt.And(there, gone), use.statement, True,
+            f"an agent waits for a tile of {use.ring} that it has released",
+        )  # fmt: skip
+        if self.rings[use.ring].free_count:
+            returned = smt.Or(
+                [
+                    self.some_after(other, index, execution)
+                    for other in self.same_agent(self.uses.releases, use)
+                ]
+            )
+            yield Question(
+                "TTN105", smt.And(there, smt.Not(returned)), use.statement, True,
+                f"an agent waits for tiles of {use.ring} that others release",
+            )  # fmt: skip
+
+    def read(self, use: Use) -> Iterator[Question]:
+        """Waited for before, not released before, not poisoned."""
+        smt = self.ask.smt
+        execution, index, there = self.own(use)
+        mine = self.same_agent(self.uses.waits, use)
+        before = smt.Or([self.some_before(other, index, execution) for other in mine])
+        early = smt.And(there, smt.Not(before))
+        if not mine and self.others(self.uses.waits, use):
+            reason = f"{use.ring} is read by agents that others wait for it for"
+            yield Question("TTN103", early, use.statement, True, reason)
+        else:
+            yield Question("TTN103", early, use.statement)
+        gone = smt.Or(
+            [
+                self.some_before(other, index, execution)
+                for other in self.same_agent(self.uses.releases, use)
+            ]
+        )
+        yield Question("TTN103", smt.And(there, gone), use.statement)
+        condition = poison_condition(self.protocol, use.ring)
+        if condition is not None:
+            if not condition.exact:
+                raise Unsupported(
+                    f"whether a tile of {use.ring} is poisoned does not follow from its index",
+                    use.statement.span,
+                )
+            poisoned = self.ask.truth(condition.at(index))
+            yield Question("TTN111", smt.And(there, poisoned), use.statement)
+
+    def release(self, use: Use) -> Iterator[Question]:
+        """Waited for before, once, and after every group that reads the stage."""
+        smt = self.ask.smt
+        execution, index, there = self.own(use)
+        mine = self.same_agent(self.uses.waits, use)
+        before = smt.Or([self.some_before(other, index, execution) for other in mine])
+        early = smt.And(there, smt.Not(before))
+        if not mine and self.others(self.uses.waits, use):
+            reason = f"{use.ring} is released by agents that others wait for it for"
+            yield Question("TTN112", early, use.statement, True, reason)
+        else:
+            yield Question("TTN112", early, use.statement)
+        yield Question("TTN113", smt.And(there, self.twice(self.uses.releases, use)), use.statement)
+        for read in self.same_agent(self.uses.reads, use):
+            if not read.asynchronous:
+                continue
+            issue = Execution(read.family)
+            same = Binary("==", issue.value(read.index), index)
+            open_ = self.holds([*issue.conditions, same, earlier(issue, execution)])
+            drained = self.drained(issue, execution)
+            yield Question("TTN104", smt.And(there, open_, smt.Not(drained)), use.statement)
+
+    # ------------------------------------------------------------------------------ drains
+
+    def drained(self, issue: Execution, until: Execution | None) -> Any:
+        """Some drain before `until` covers the issue (`until` itself where it waits)."""
+        smt = self.ask.smt
+        agent = issue.family.agent
+        cases: list[Any] = []
+        for drain in self.uses.drains:
+            if drain.agent is agent:
+                assert isinstance(drain.statement, model.Drain)
+                leaving = drain.statement.leaving
+                assert isinstance(leaving, Constant)
+                for place in nearest(drain, until, 2):
+                    if leaving.value >= 0:
+                        group = drain.statement.group
+                        cases.append(self._by(place, until, issue, group, leaving.value))
+        for final in self.uses.finalizes:
+            if final.agent is agent:
+                for place in nearest(final, until, 1):
+                    cases.append(self._ordered(place, until, issue))
+        for use in self.uses.releases:
+            after = getattr(use.statement, "after", None)
+            if use.family.agent is not agent or after is None:
+                continue
+            if not self.blackwell:
+                for place in nearest(use.family, until, 2):
+                    cases.append(self._by(place, until, issue, after, 0))
+            if until is not None and use.family.statement is until.family.statement:
+                cases.append(self._by(until, None, issue, after, 0))
+        return smt.Or(cases)
+
+    def _ordered(self, place: Execution, until: Execution | None, issue: Execution) -> Any:
+        """`place` is executed, after the issue and before `until`."""
+        conditions = [*place.conditions, earlier(issue, place)]
+        if until is not None:
+            conditions.append(earlier(place, until))
+        return self.holds(conditions)
+
+    def _by(
+        self, place: Execution, until: Execution | None, issue: Execution, group: str, leaving: int
+    ) -> Any:
+        """A wait at `place` for all of `group` but the newest `leaving` covers the issue."""
+        smt = self.ask.smt
+        statement = issue.family.statement
+        assert isinstance(statement, model.Issue)
+        own = statement.group == group
+        needed = leaving if own else leaving + 1
+        executed = self._ordered(place, until, issue)
+        if needed == 0:
+            return executed
+        newer = []
+        for other in self.uses.issues:
+            named = other.statement
+            assert isinstance(named, model.Issue)
+            if other.agent is not issue.family.agent or named.group != group:
+                continue
+            for later in nearest(other, place, needed + 1):
+                conditions = [*later.conditions, earlier(issue, later), earlier(later, place)]
+                newer.append(smt.Ite(self.holds(conditions), smt.Int(1), smt.Int(0)))
+        if not newer:
+            return smt.FALSE()
+        return smt.And(executed, smt.GE(smt.Plus(newer), smt.Int(needed)))
+
+    # ------------------------------------------------------------------------------ the end
+
+    def ends(self) -> Iterator[Question]:
+        """Whatever went into a tensor-core queue is over when the program ends."""
+        smt = self.ask.smt
+        for family in self.uses.issues:
+            issue = Execution(family.renamed("~"))
+            there = self.holds(issue.conditions)
+            over = smt.Or(self.drained(issue, None), self._seen(issue))
+            yield Question("TTN109", smt.And(there, smt.Not(over)), family.statement)
+        if self.blackwell:
+            for use in self.uses.releases:
+                if getattr(use.statement, "after", None) is None:
+                    continue
+                mark = Execution(use.family.renamed("~"))
+                there = self.holds(mark.conditions)
+                over = smt.Or(self._drained_after(mark), self._seen(mark))
+                yield Question("TTN109", smt.And(there, smt.Not(over)), use.statement)
+
+    def _drained_after(self, mark: Execution) -> Any:
+        cases = [
+            self.holds([*place.conditions, earlier(mark, place)])
+            for family in (*self.uses.drains, *self.uses.finalizes)
+            if family.agent is mark.family.agent
+            for place in (*nearest(family, None, 1), *nearest_after(family, mark))
+        ]
+        return self.ask.smt.Or(cases)
+
+    def _seen(self, reference: Execution) -> Any:
+        """A commit at or after `reference` for which another agent waits."""
+        smt = self.ask.smt
+        cases = []
+        zero: Expression = Constant(0)
+        for use in (*self.uses.arrivals, *self.uses.releases):
+            if use.family.agent is not reference.family.agent:
+                continue
+            if use.arrives:
+                if self.rings[use.ring].transport is not model.Transport.MMA:
+                    continue
+                watchers, shift = self.uses.waits, zero
+            else:
+                if not self.blackwell or getattr(use.statement, "after", None) is None:
+                    continue
+                watchers, shift = self.uses.acquires, self.depths[use.ring]
+            itself = use.family.statement is reference.family.statement
+            places = [*nearest(use.family, None, 2), *nearest_after(use.family, reference)]
+            for place in [reference, *places] if itself else places:
+                index = binary("+", place.value(use.index), shift)
+                watched = self.any_of(watchers, use.ring, index)
+                order = [] if place is reference else [earlier(reference, place)]
+                cases.append(smt.And(self.holds([*place.conditions, *order]), watched))
+        return smt.Or(cases)
+
+    def finalizes(self) -> Iterator[Question]:
+        """Where one role finalizes, every role that takes part in a ring does, exactly once."""
+        if not self.uses.finalizes:
+            return
+        smt = self.ask.smt
+        agents: dict[int, tuple[AgentClass, Family]] = {}
+        for use in (*self.uses.acquires, *self.uses.writes, *self.uses.waits, *self.uses.releases):
+            agents.setdefault(id(use.family.agent), (use.family.agent, use.family))
+        for agent, family in agents.values():
+            mine = [item for item in self.uses.finalizes if item.agent is agent]
+            if any(item.loops for item in mine):
+                raise Unsupported("finalize in a loop", mine[0].statement.span)
+            terms = [
+                smt.Ite(self.holds(list(item.conditions)), smt.Int(1), smt.Int(0)) for item in mine
+            ]
+            times = smt.Plus(terms) if terms else smt.Int(0)
+            statement = mine[0].statement if mine else family.statement
+            yield Question("TTN109", smt.Not(smt.Equals(times, smt.Int(1))), statement)
+
+    def collective(self) -> Iterator[Question]:
+        """A collective release is reached by all readers of the ring or by none."""
+        smt = self.ask.smt
+        for ring in self.protocol.rings:
+            if ring.release is not model.ReleaseMode.COLLECTIVE:
+                continue
+            readers = {
+                id(use.family.agent): use.family.agent
+                for use in self.uses.waits
+                if use.ring == ring.name
+            }
+            if len({agent.role.name for agent in readers.values()}) > 1:
+                raise Unsupported(
+                    f"{ring.name} is released collectively by several roles", ring.span
+                )
+            releases = [use for use in self.uses.releases if use.ring == ring.name]
+            for use in releases:
+                _, index, there = self.own(use)
+                for agent in readers.values():
+                    mine = [other for other in releases if other.family.agent is agent]
+                    joined = smt.Or([self.some(other, index) for other in mine])
+                    yield Question("TTN110", smt.And(there, smt.Not(joined)), use.statement)

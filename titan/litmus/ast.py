@@ -1,0 +1,507 @@
+"""A litmus test as data: locations, threads with placements, instructions, and the asked outcome.
+
+Everything here is immutable and free of solver terms, so that the same test can be decided by
+either engine, printed in both file formats, or rendered as a kernel. Addresses are static: an
+instruction names a location. One litmus location stands for one naturally aligned word, or for one
+tile when only bulk operations touch it; sizes and partial overlap are not modelled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from titan.foundation.source.span import Span
+
+
+class Proxy(StrEnum):
+    """The method of access (PTX memory consistency model, Proxies)."""
+
+    GENERIC = "generic"
+    CONSTANT = "constant"
+    TEXTURE = "texture"
+    SURFACE = "surface"
+    ASYNC = "async"
+    TENSORMAP = "tensormap"
+
+
+class Semantics(StrEnum):
+    """Ordering qualifier of an access or fence; `volatile` is read as `relaxed.sys`."""
+
+    WEAK = "weak"
+    RELAXED = "relaxed"
+    ACQUIRE = "acquire"
+    RELEASE = "release"
+    ACQ_REL = "acq_rel"
+    SC = "sc"
+
+    @property
+    def acquires(self) -> bool:
+        return self in (Semantics.ACQUIRE, Semantics.ACQ_REL, Semantics.SC)
+
+    @property
+    def releases(self) -> bool:
+        return self in (Semantics.RELEASE, Semantics.ACQ_REL, Semantics.SC)
+
+
+class Scope(StrEnum):
+    """The set of threads that an operation may interact with directly, smallest first."""
+
+    CTA = "cta"
+    CLUSTER = "cluster"
+    GPU = "gpu"
+    SYS = "sys"
+
+
+class Space(StrEnum):
+    """State spaces. A location is global or shared; a fence may mean its own CTA's part only."""
+
+    GLOBAL = "global"
+    SHARED = "shared"
+    OWN_SHARED = "shared::cta"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Placement:
+    """Where a thread runs; `cta` is unique within a `gpu`, CTAs of one `cluster` share an id."""
+
+    gpu: int = 0
+    cluster: int = 0
+    cta: int = 0
+
+    def shares(self, scope: Scope, other: Placement) -> bool:
+        """Whether both placements lie in the same instance of `scope`."""
+        if scope is Scope.SYS:
+            return True
+        if scope is Scope.GPU:
+            return self.gpu == other.gpu
+        if scope is Scope.CLUSTER:
+            return (self.gpu, self.cluster) == (other.gpu, other.cluster)
+        return (self.gpu, self.cluster, self.cta) == (other.gpu, other.cluster, other.cta)
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """One named address.
+
+    `alias_of` names another location of the same memory: through another proxy it is the same
+    virtual address, through the generic proxy a second virtual address (a virtual alias).
+    `home` is the CTA that owns a shared location. `count` makes the location an mbarrier: its
+    arrival count if the test starts with it initialised, 0 if a thread initialises it.
+    """
+
+    name: str
+    initial: int = 0
+    space: Space = Space.GLOBAL
+    proxy: Proxy = Proxy.GENERIC
+    alias_of: str | None = None
+    home: Placement | None = None
+    count: int | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_mbarrier(self) -> bool:
+        return self.count is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Operand = int | Register
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """Base of all instructions; `span` is where the instruction was read, `text` its spelling."""
+
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Instruction):
+    destination: str
+    location: str
+    semantics: Semantics = Semantics.WEAK
+    scope: Scope | None = None
+    proxy: Proxy = Proxy.GENERIC
+
+
+@dataclass(frozen=True, slots=True)
+class Store(Instruction):
+    location: str
+    value: Operand
+    semantics: Semantics = Semantics.WEAK
+    scope: Scope | None = None
+    proxy: Proxy = Proxy.GENERIC
+
+
+@dataclass(frozen=True, slots=True)
+class Atomic(Instruction):
+    """`atom` (with a destination) or `red` (without); `cas` takes compare and swap operands."""
+
+    operation: str
+    location: str
+    operands: tuple[Operand, ...]
+    semantics: Semantics
+    scope: Scope
+    destination: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fence(Instruction):
+    """`fence`; `space` is a `.sync_restrict`: it orders accesses of that shared memory only."""
+
+    semantics: Semantics
+    scope: Scope
+    space: Space | None = None
+
+    def covers(self, place: Placement, location: Location) -> bool:
+        """Whether the fence, executed at `place`, orders accesses of the location's memory."""
+        if self.space is None:
+            return True
+        if location.home is None:
+            return False
+        if self.space is Space.OWN_SHARED:
+            return location.home == place
+        return location.home.shares(Scope.CLUSTER, place)
+
+
+@dataclass(frozen=True, slots=True)
+class MbarrierInitFence(Instruction):
+    """`fence.mbarrier_init.release.cluster`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AliasFence(Instruction):
+    """`fence.proxy.alias`."""
+
+
+class Direction(StrEnum):
+    BOTH = "both"
+    RELEASE = "release"
+    ACQUIRE = "acquire"
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyFence(Instruction):
+    """`fence.proxy.*` between the generic proxy and `proxy`.
+
+    `BOTH` is the bi-directional per-thread form. A `RELEASE` or `ACQUIRE` form is one half of
+    the generic-to-`proxy` direction and carries a scope; the tensormap acquire names its map.
+    `space` limits the effect: `OWN_SHARED` to the shared memory of the executing CTA, `SHARED` to
+    that of the cluster, None is no limit. `reads_only` is the `::read` release half: it covers the
+    executing thread's own reads, and is not cumulative.
+    """
+
+    proxy: Proxy
+    direction: Direction = Direction.BOTH
+    scope: Scope | None = None
+    space: Space | None = None
+    location: str | None = None
+    reads_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptorCopy(Instruction):
+    """`tensormap.cp_fenceproxy`: a generic copy of a descriptor, then its release half."""
+
+    destination: str
+    source: str
+    scope: Scope
+
+
+def copy_fence(copy: DescriptorCopy) -> ProxyFence:
+    """The release half that a copy of a descriptor ends with."""
+    return ProxyFence(Proxy.TENSORMAP, Direction.RELEASE, copy.scope, span=copy.span)
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier(Instruction):
+    """`bar.sync` or `bar.arrive`.
+
+    `count` is how many litmus threads take part; None synchronises whoever of the CTA executes
+    the barrier. `instance` distinguishes static barriers of the same id (None: all are one).
+    """
+
+    identifier: Operand
+    waits: bool = True
+    count: Operand | None = None
+    instance: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterBarrier(Instruction):
+    """`barrier.cluster.arrive` (`waits` false) or `.wait`; one phase per arrive in each thread."""
+
+    waits: bool
+    semantics: Semantics
+
+
+@dataclass(frozen=True, slots=True)
+class MbarrierInit(Instruction):
+    location: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class MbarrierArrive(Instruction):
+    """An arrive-on; `expect` bytes are added to the transaction count before it arrives."""
+
+    location: str
+    semantics: Semantics = Semantics.RELEASE
+    scope: Scope = Scope.CTA
+    count: int = 1
+    expect: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MbarrierExpect(Instruction):
+    location: str
+    expect: int
+
+
+@dataclass(frozen=True, slots=True)
+class MbarrierWait(Instruction):
+    """A parity wait: with a destination one test (1 when the phase is complete), else the loop."""
+
+    location: str
+    parity: int
+    semantics: Semantics = Semantics.ACQUIRE
+    scope: Scope = Scope.CTA
+    destination: str | None = None
+
+
+class GroupKind(StrEnum):
+    """The three per-thread queues of asynchronous operations."""
+
+    BULK = "cp.async.bulk"
+    COPY = "cp.async"
+    WGMMA = "wgmma"
+
+
+@dataclass(frozen=True, slots=True)
+class BulkCopy(Instruction):
+    """`cp.async.bulk`: reads `source`, writes every destination, then completes.
+
+    With `barriers` (one per destination) completion is complete_tx of `size` bytes, else it is
+    tracked by the bulk group. `tensormap` names the descriptor; a tensor copy without a source
+    delivers the descriptor's own value, which stands for the tile that it describes. With a
+    `reduction` it is `cp.reduce.async.bulk`: each element of the one destination is updated by an
+    atomic operation that is relaxed at gpu scope.
+    """
+
+    destinations: tuple[str, ...]
+    source: str | None
+    barriers: tuple[str, ...] = ()
+    tensormap: str | None = None
+    size: int = 16
+    reduction: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncStore(Instruction):
+    """`st.async`: a weak, asynchronous store; completes `size` bytes on an mbarrier beside it.
+
+    With a `reduction` it is `red.async`: an atomic operation, relaxed at cluster scope.
+    """
+
+    location: str
+    value: Operand
+    barrier: str
+    size: int = 4
+    reduction: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncCopy(Instruction):
+    """Non-bulk `cp.async`: a weak, asynchronous copy through the generic proxy."""
+
+    destination: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncCopyArrive(Instruction):
+    """`cp.async.mbarrier.arrive`: arrives when the thread's prior `cp.async` are done."""
+
+    location: str
+    noinc: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixRead(Instruction):
+    """The shared-memory operand read of `wgmma.mma_async` or `tcgen05.mma`, observed in a register.
+
+    The accumulator stands for the operand value, so the register shows what the matrix unit read.
+    """
+
+    destination: str
+    location: str
+    tensor_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TensorCommit(Instruction):
+    """`tcgen05.commit`: arrives on an mbarrier when the thread's prior `tcgen05.mma` are done."""
+
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitGroup(Instruction):
+    kind: GroupKind
+
+
+@dataclass(frozen=True, slots=True)
+class WaitGroup(Instruction):
+    """Wait until at most `pending` groups are left; `read` waits for source reads only."""
+
+    kind: GroupKind
+    pending: int = 0
+    read: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NoEffect(Instruction):
+    """An instruction that orders registers only (`wgmma.fence`, `tcgen05.fence`)."""
+
+    spelling: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assign(Instruction):
+    """`mov` (one operand) or a two-operand arithmetic instruction."""
+
+    destination: str
+    operation: str
+    operands: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Label(Instruction):
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Instruction):
+    """Jump to `target` if `left relation right` holds; relation None is an unconditional jump."""
+
+    target: str
+    relation: str | None = None
+    left: Operand = 0
+    right: Operand = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    name: str
+    placement: Placement
+    instructions: tuple[Instruction, ...]
+    registers: tuple[tuple[str, int], ...] = ()
+
+
+# Conditions ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FinalRegister:
+    thread: str
+    register: str
+
+    def __str__(self) -> str:
+        return f"{self.thread}:{self.register}"
+
+
+@dataclass(frozen=True, slots=True)
+class FinalMemory:
+    location: str
+
+    def __str__(self) -> str:
+        return self.location
+
+
+Term = int | FinalRegister | FinalMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    left: Term
+    relation: str
+    right: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Undefined:
+    """An mbarrier operation on `location` may not see its initialisation."""
+
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Two conflicting accesses to `location` that are neither ordered nor morally strong."""
+
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class Connective:
+    """`and`, `or` (any number of parts) or `not` (one part)."""
+
+    kind: str
+    parts: tuple[Condition, ...]
+
+
+Condition = Compare | Undefined | Race | Connective
+
+
+class Quantifier(StrEnum):
+    EXISTS = "exists"
+    NOT_EXISTS = "~exists"
+    FORALL = "forall"
+
+
+@dataclass(frozen=True, slots=True)
+class LitmusTest:
+    """One litmus test. `filter` restricts the executions that count (herd's `filter` clause)."""
+
+    name: str
+    locations: tuple[Location, ...]
+    threads: tuple[Thread, ...]
+    quantifier: Quantifier
+    condition: Condition
+    comment: str = ""
+    filter: Condition | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def location(self, name: str) -> Location:
+        for location in self.locations:
+            if location.name == name:
+                return location
+        raise KeyError(name)
+
+    def address(self, name: str) -> str:
+        """The generic virtual address of a name: proxy views resolve, virtual aliases do not."""
+        location = self.location(name)
+        while location.alias_of is not None and location.proxy is not Proxy.GENERIC:
+            location = self.location(location.alias_of)
+        return location.name
+
+    def memory(self, name: str) -> str:
+        """The physical location behind a name: every alias resolves."""
+        location = self.location(name)
+        while location.alias_of is not None:
+            location = self.location(location.alias_of)
+        return location.name
+
+    @property
+    def asked(self) -> Condition:
+        """The outcome that is searched for: the condition, or its negation under `forall`."""
+        if self.quantifier is Quantifier.FORALL:
+            return Connective("not", (self.condition,))
+        return self.condition

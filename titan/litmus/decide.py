@@ -1,0 +1,148 @@
+"""Asks the solver whether the asked outcome of a litmus test has a consistent execution.
+
+`decide` answers one question; `final_states` lists every final state of the observed registers and
+locations. An execution in which a thread stays blocked counts as final, but an outcome that
+mentions a register which that thread would still have assigned is not reached in it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from pysmt.shortcuts import Int, Solver
+
+from titan.litmus.ast import FinalMemory, FinalRegister, LitmusTest
+from titan.litmus.condition import observed_terms
+from titan.litmus.execution import Execution
+from titan.litmus.explicit import TooManyCandidates, admits
+from titan.litmus.options import ModelOptions
+from titan.litmus.question import Question
+from titan.litmus.terms import NO, any_of, compare, negation
+from titan.litmus.witness import extract
+
+SOLVER_LOGIC = "QF_LIA"
+STATES_MAX = 256
+
+
+class EnginesDisagree(RuntimeError):
+    """Two engines give different answers: a bug of ours, never a verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer for one test.
+
+    `allowed` is None when the solver gave up. `complete` is false when a loop was cut off, so that
+    Forbidden holds only up to that bound. `rechecked` says that the second engine evaluated the
+    witness, too; it is false for Forbidden, and where that evaluation is too large.
+    """
+
+    test: LitmusTest
+    options: ModelOptions
+    allowed: bool | None
+    complete: bool
+    witness: Execution | None
+    seconds: float
+    solver: str
+    note: str = ""
+    rechecked: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """Allowed, Forbidden, `Forbidden (bounded)`, or Undecided."""
+        if self.allowed is None:
+            return "Undecided"
+        if self.allowed:
+            return "Allowed"
+        return "Forbidden" if self.complete else "Forbidden (bounded)"
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the quantified condition holds (herd's Ok or No); None when that is open."""
+        if self.allowed is None or not (self.allowed or self.complete):
+            return None
+        return self.allowed == (self.test.quantifier.value == "exists")
+
+
+def decide(
+    test: LitmusTest,
+    options: ModelOptions | None = None,
+    *,
+    unroll: int = 2,
+    solver: str = "z3",
+    timeout_milliseconds: int | None = None,
+    recheck: bool = True,
+) -> Decision:
+    """Whether the asked outcome is allowed.
+
+    Raises `UnsupportedTest` for what is not decided, and `EnginesDisagree` when the second engine
+    does not accept the witness.
+    """
+    started = time.perf_counter()
+    options = options or ModelOptions()
+    question = Question(test, options, unroll)
+    settings = {"timeout": timeout_milliseconds} if timeout_milliseconds else {}
+    allowed: bool | None
+    witness = None
+    note = ""
+    with Solver(name=solver, logic=SOLVER_LOGIC, solver_options=settings) as engine:
+        for part in question.everything():
+            engine.add_assertion(part)
+        try:
+            allowed = bool(engine.solve())
+        except Exception as error:
+            if "unknown" not in f"{type(error).__name__} {error}".lower():
+                raise
+            allowed, note = None, "the solver gave up"
+        if allowed:
+            witness = extract(question, engine.get_model())
+    seconds = time.perf_counter() - started
+    rechecked = False
+    if witness is not None and recheck and not options.mutations:
+        rechecked = _recheck(test, options, witness, unroll)
+    complete = not question.graph.cut
+    return Decision(test, options, allowed, complete, witness, seconds, solver, note, rechecked)
+
+
+def _recheck(test: LitmusTest, options: ModelOptions, witness: Execution, unroll: int) -> bool:
+    """Evaluate the witness with the second engine; false when that is too large to finish."""
+    try:
+        if not admits(test, options, witness, rounds=unroll, budget=20_000):
+            raise EnginesDisagree(f"the second engine does not accept the witness of {test.name}")
+    except TooManyCandidates:
+        return False
+    return True
+
+
+def final_states(
+    test: LitmusTest,
+    options: ModelOptions | None = None,
+    *,
+    unroll: int = 2,
+    limit: int = STATES_MAX,
+) -> list[dict[FinalRegister | FinalMemory, int]]:
+    """Every reachable final state of what the condition mentions, sorted; at most `limit`."""
+    question = Question(test, options or ModelOptions(), unroll)
+    terms = observed_terms(test.condition)
+    values = {term: question.term(term) for term in terms}
+    stuck = [
+        question.graph.undetermined.get((t.thread, t.register), NO)
+        for t in terms
+        if isinstance(t, FinalRegister)
+    ]
+    base = [negation(part) for part in stuck]
+    if test.filter is not None:
+        base.append(question.outcome(test.filter))
+    late = [part for part in question.model.constraints if not part.is_true()]
+    states: list[dict[FinalRegister | FinalMemory, int]] = []
+    with Solver(name="z3", logic=SOLVER_LOGIC) as engine:
+        for part in [*question.constraints, *late, *base]:
+            engine.add_assertion(part)
+        while len(states) < limit and engine.solve():
+            state = {t: engine.get_value(v).constant_value() for t, v in values.items()}
+            states.append(state)
+            if not state:
+                break
+            engine.add_assertion(any_of(compare(values[t], "!=", Int(v)) for t, v in state.items()))
+    return sorted(states, key=lambda state: [(str(t), v) for t, v in state.items()])

@@ -1,0 +1,386 @@
+"""Unrolls a litmus test into events with symbolic guards and values.
+
+Threads are executed symbolically, loops unrolled `unroll` times; a loop that only polls memory
+needs no second copy, since dropping its failed rounds leaves a consistent execution with the same
+final state. An asynchronous operation becomes an issue event in program order, memory events of its
+own, and where it completes on an mbarrier an arrival that is in no program order. Its memory events
+are entered from the issue and left through `exits`: a completion carries the operation's own
+accesses and nothing that the issuing thread did before (PTX, Asynchronous Operations).
+"""
+
+from __future__ import annotations
+
+from pysmt.fnode import FNode
+from pysmt.shortcuts import BOOL, INT, Int, Symbol
+
+from titan.litmus import ast
+from titan.litmus.ast import GroupKind, LitmusTest, Placement, Scope, Semantics
+from titan.litmus.event import (
+    MBARRIER_USE,
+    MEMORY,
+    Event,
+    EventGraph,
+    Kind,
+    State,
+    add_event,
+)
+from titan.litmus.events_async import AsynchronousSteps
+from titan.litmus.terms import (
+    NO,
+    YES,
+    any_of,
+    arithmetic,
+    both,
+    choose,
+    compare,
+    negation,
+)
+from titan.litmus.text import defined_registers
+
+
+def build_events(test: LitmusTest, unroll: int = 2) -> EventGraph:
+    """All events of the test; raises `UnsupportedTest` for what cannot be decided exactly."""
+    graph = EventGraph(test)
+    for location in test.locations:
+        if location.alias_of is None and not location.is_mbarrier:
+            add_event(
+                graph,
+                Kind.WRITE,
+                -1,
+                ("init", 0, 0, location.name),
+                YES,
+                location.home or Placement(),
+                location=location.name,
+                value=Int(location.initial),
+            )
+    for number in range(len(test.threads)):
+        _ThreadBuilder(graph, number, unroll).run()
+    return graph
+
+
+class _ThreadBuilder(AsynchronousSteps):
+    """Symbolic execution of one thread."""
+
+    def __init__(self, graph: EventGraph, number: int, unroll: int) -> None:
+        self.graph = graph
+        self.number = number
+        self.thread = graph.test.threads[number]
+        self.code = self.thread.instructions
+        self.labels = {i.name: n for n, i in enumerate(self.code) if isinstance(i, ast.Label)}
+        self.unroll = unroll
+        self.pending: dict[tuple[int, int], list[State]] = {}
+        self.finished: list[State] = []
+        self.blocked: list[tuple[State, set[str]]] = []
+        self.groups: dict[GroupKind, list[list[Event]]] = {k: [[]] for k in GroupKind}
+        self.loose: set[GroupKind] = set()
+        self.matrix: list[Event] = []
+        self.copies: list[Event] = []
+        self.at = (0, 0)
+
+    # Control ------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        start = {n: (Int(v), frozenset[int]()) for n, v in self.thread.registers}
+        self.pending[(0, 0)] = [State(YES, start, frozenset())]
+        for copy in range(self.unroll + 1):
+            for index in range(len(self.code)):
+                states = self.pending.pop((copy, index), [])
+                if states:
+                    self.at = (copy, index)
+                    self._step(self._merge(states), self.code[index])
+            self.finished += self.pending.pop((copy, len(self.code)), [])
+        self._finish()
+
+    def _merge(self, states: list[State]) -> State:
+        if len(states) == 1:
+            return states[0]
+        guard = any_of(state.guard for state in states)
+        names = {name for state in states for name in state.registers}
+        registers = {}
+        for name in names:
+            value, taint = states[-1].registers.get(name, (Int(0), frozenset()))
+            for state in states[:-1]:
+                other, more = state.registers.get(name, (Int(0), frozenset[int]()))
+                value, taint = choose(state.guard, other, value), taint | more
+            registers[name] = (value, taint | frozenset().union(*(s.control for s in states)))
+        control = frozenset[int]().union(*(state.control for state in states))
+        return State(guard, registers, control)
+
+    def _go(self, state: State, target: int) -> None:
+        copy, index = self.at
+        if state.guard.is_false():
+            return
+        if target <= index:
+            polls = self._polls(target, index)
+            if polls or copy == self.unroll:
+                (self.graph.polling if polls else self.graph.cut).append(state.guard)
+                return
+            copy += 1
+        self.pending.setdefault((copy, target), []).append(state)
+
+    def _polls(self, start: int, end: int) -> bool:
+        """Whether the loop only reads memory and carries no register from round to round."""
+        body = self.code[start : end + 1]
+        defined: set[str] = set()
+        for instruction in body:
+            if isinstance(instruction, ast.Branch):
+                used = {
+                    o.name
+                    for o in (instruction.left, instruction.right)
+                    if isinstance(o, ast.Register)
+                }
+                assigned = {i.destination for i in body if isinstance(i, ast.Load)}
+                if (used & assigned) - defined:
+                    return False
+            elif isinstance(instruction, ast.Load):
+                defined.add(instruction.destination)
+            elif not isinstance(instruction, ast.Label):
+                return False
+        return True
+
+    def _finish(self) -> None:
+        ends = self.finished + [state for state, _ in self.blocked]
+        if not ends:
+            ends = [State(NO, {}, frozenset())]
+        final = self._merge(ends)
+        for name in defined_registers(self.thread):
+            key = (self.thread.name, name)
+            self.graph.registers[key] = final.registers.get(name, (Int(0), frozenset()))[0]
+            self.graph.undetermined[key] = any_of(
+                s.guard for s, later in self.blocked if name in later
+            )
+
+    # Steps --------------------------------------------------------------------------------
+
+    def _step(self, state: State, instruction: ast.Instruction) -> None:
+        copy, index = self.at
+        if isinstance(instruction, ast.Branch):
+            self._branch(state, instruction)
+            return
+        if isinstance(instruction, ast.Assign):
+            parts = [self._value(state, operand) for operand in instruction.operands]
+            value = arithmetic(instruction.operation, [part for part, _ in parts])
+            taint = frozenset[int]().union(*(t for _, t in parts))
+            state.registers = {**state.registers, instruction.destination: (value, taint)}
+        elif not isinstance(instruction, ast.Label | ast.NoEffect):
+            state = self._effect(state, instruction)
+        self.pending.setdefault((copy, index + 1), []).append(state)
+
+    def _branch(self, state: State, branch: ast.Branch) -> None:
+        copy, index = self.at
+        target = self.labels[branch.target]
+        if branch.relation is None:
+            self._go(state, target)
+            return
+        (left, first), (right, second) = (
+            self._value(state, branch.left),
+            self._value(state, branch.right),
+        )
+        taken = compare(left, branch.relation, right)
+        control = state.control | first | second
+        self._go(State(both(state.guard, taken), dict(state.registers), control), target)
+        stays = both(state.guard, negation(taken))
+        if not stays.is_false():
+            rest = State(stays, dict(state.registers), control)
+            self.pending.setdefault((copy, index + 1), []).append(rest)
+
+    def _value(self, state: State, operand: ast.Operand) -> tuple[FNode, frozenset[int]]:
+        if isinstance(operand, int):
+            return Int(operand), frozenset()
+        return state.registers.get(operand.name, (Int(0), frozenset()))
+
+    def _event(self, state: State, kind: Kind, part: str = "", **rest: object) -> Event:
+        copy, index = self.at
+        placement = rest.pop("placement", self.thread.placement)
+        rest.setdefault("instruction", self.code[index])
+        rest.setdefault("depends", state.control)
+        event = add_event(
+            self.graph,
+            kind,
+            self.number,
+            (self.thread.name, index, copy, part),
+            state.guard,
+            placement,  # type: ignore[arg-type]
+            **rest,
+        )
+        return event
+
+    def _here(self, part: int = 0) -> int:
+        copy, index = self.at
+        return (copy * len(self.code) + index) * 4 + part
+
+    def _set(self, state: State, register: str | None, value: FNode, taint: frozenset[int]) -> None:
+        if register is not None:
+            state.registers = {**state.registers, register: (value, taint)}
+
+    def _effect(self, state: State, instruction: ast.Instruction) -> State:
+        match instruction:
+            case ast.Load():
+                self._load(state, instruction)
+            case ast.Store():
+                value, taint = self._value(state, instruction.value)
+                self._event(
+                    state,
+                    Kind.WRITE,
+                    position=self._here(),
+                    location=instruction.location,
+                    proxy=instruction.proxy,
+                    semantics=instruction.semantics,
+                    scope=instruction.scope,
+                    value=value,
+                    depends=state.control | taint,
+                )
+            case ast.Atomic():
+                self._atomic(state, instruction)
+            case ast.Fence():
+                self._event(
+                    state,
+                    Kind.FENCE,
+                    position=self._here(),
+                    semantics=instruction.semantics,
+                    scope=instruction.scope,
+                )
+            case ast.DescriptorCopy():
+                self._descriptor_copy(state, instruction)
+            case ast.ProxyFence():
+                self._event(
+                    state,
+                    Kind.PROXY_FENCE,
+                    position=self._here(),
+                    proxy=instruction.proxy,
+                    scope=instruction.scope,
+                    location=instruction.location,
+                )
+            case ast.AliasFence():
+                self._event(state, Kind.ALIAS_FENCE, position=self._here())
+            case ast.MbarrierInitFence():
+                self._event(state, Kind.INIT_FENCE, position=self._here())
+            case ast.Barrier():
+                return self._barrier(state, instruction)
+            case ast.ClusterBarrier():
+                return self._cluster(state, instruction)
+            case _:
+                return self._asynchronous(state, instruction)
+        return state
+
+    def _load(self, state: State, load: ast.Load) -> None:
+        event = self._event(
+            state,
+            Kind.READ,
+            position=self._here(),
+            location=load.location,
+            proxy=load.proxy,
+            semantics=load.semantics,
+            scope=load.scope,
+        )
+        event.value = Symbol(f"value_{event.index}", INT)
+        self._set(state, load.destination, event.value, frozenset({event.index}))
+
+    def _descriptor_copy(self, state: State, copy: ast.DescriptorCopy) -> None:
+        """A generic read and write, then the release half of the tensormap fence."""
+        read = self._event(state, Kind.READ, "read", position=self._here(), location=copy.source)
+        read.value = Symbol(f"value_{read.index}", INT)
+        self._event(
+            state,
+            Kind.WRITE,
+            "write",
+            position=self._here(1),
+            location=copy.destination,
+            value=read.value,
+            depends=state.control | {read.index},
+        )
+        self._event(
+            state,
+            Kind.PROXY_FENCE,
+            "fence",
+            position=self._here(2),
+            proxy=ast.Proxy.TENSORMAP,
+            scope=copy.scope,
+            instruction=ast.copy_fence(copy),
+        )
+
+    def _atomic(self, state: State, atomic: ast.Atomic) -> None:
+        acquires, releases = atomic.semantics.acquires, atomic.semantics.releases
+        reduction = atomic.destination is None
+        read = self._event(
+            state,
+            Kind.READ,
+            "read",
+            position=self._here(),
+            location=atomic.location,
+            semantics=Semantics.ACQUIRE if acquires and not reduction else Semantics.RELAXED,
+            scope=atomic.scope,
+            reduction=reduction,
+        )
+        read.value = Symbol(f"value_{read.index}", INT)
+        operands = [self._value(state, operand) for operand in atomic.operands]
+        taint = frozenset({read.index}).union(*(part for _, part in operands))
+        before = state.guard
+        if atomic.operation == "cas":
+            new = operands[1][0]
+            state.guard = both(before, compare(read.value, "==", operands[0][0]))
+        else:
+            new = arithmetic(atomic.operation, [read.value, operands[0][0]])
+        write = self._event(
+            state,
+            Kind.WRITE,
+            "write",
+            position=self._here(1),
+            location=atomic.location,
+            semantics=Semantics.RELEASE if releases else Semantics.RELAXED,
+            scope=atomic.scope,
+            value=new,
+            depends=state.control | taint,
+        )
+        state.guard = before
+        self.graph.rmw.append((read.index, write.index))
+        self._set(state, atomic.destination, read.value, frozenset({read.index}))
+
+    def _pass(self, state: State, event: Event) -> State:
+        """The state behind a blocking event; the executions that stay there are kept as ends."""
+        event.passes = Symbol(f"pass_{event.index}", BOOL)
+        event.blocking = True
+        stuck = State(both(state.guard, negation(event.passes)), state.registers, state.control)
+        self.blocked.append((stuck, self._assigned_later()))
+        control = state.control | {event.index}
+        return State(both(state.guard, event.passes), state.registers, control)
+
+    def _assigned_later(self) -> set[str]:
+        index = self.at[1]
+        starts = [
+            self.labels[b.target]
+            for n, b in enumerate(self.code)
+            if isinstance(b, ast.Branch) and self.labels[b.target] <= index < n
+        ]
+        rest = self.code[min([index + 1, *starts]) :]
+        return set(defined_registers(ast.Thread("", self.thread.placement, rest)))
+
+    def _barrier(self, state: State, barrier: ast.Barrier) -> State:
+        identifier, taint = self._value(state, barrier.identifier)
+        count = None
+        if barrier.count is not None:
+            count, more = self._value(state, barrier.count)
+            taint |= more
+        event = self._event(
+            state,
+            Kind.BARRIER,
+            position=self._here(),
+            identifier=identifier,
+            count=count,
+            depends=state.control | taint,
+        )
+        return self._pass(state, event) if barrier.waits else state
+
+    def _cluster(self, state: State, barrier: ast.ClusterBarrier) -> State:
+        kind = Kind.CLUSTER_WAIT if barrier.waits else Kind.CLUSTER_ARRIVE
+        event = self._event(
+            state,
+            kind,
+            position=self._here(),
+            semantics=barrier.semantics,
+            scope=Scope.CLUSTER,
+        )
+        return self._pass(state, event) if barrier.waits else state
+
+
+__all__ = ["MBARRIER_USE", "MEMORY", "Event", "EventGraph", "Kind", "build_events"]

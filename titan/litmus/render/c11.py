@@ -1,0 +1,292 @@
+"""Renders a litmus test as C11 with atomics and threads, for a run on a CPU.
+
+All memory of a CPU is coherent and one scope, so every scope becomes the whole machine, and weak
+accesses become relaxed atomics (a plain access that races has no meaning in C). Both order more
+than the test, never less: what the model forbids must not be seen. Proxies, aliases, asynchronous
+copies and mbarriers have no counterpart and are refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from titan.foundation.resources import template
+from titan.litmus import ast
+from titan.litmus.ast import FinalMemory, FinalRegister, LitmusTest, Operand, Proxy, Semantics
+from titan.litmus.condition import format_condition
+from titan.litmus.printing import format_instruction
+from titan.litmus.render.barriers import check_barriers, participants, with_numbers
+from titan.litmus.render.layout import lay_out_anywhere
+from titan.litmus.render.manifest import FORMAT
+from titan.litmus.render.outcomes import Outcomes, Verdict, outcomes_of
+from titan.litmus.render.places import Layout, Seat
+from titan.litmus.render.refusal import NotRenderable
+from titan.litmus.render.rendering import Rendering
+
+TARGET = "c11"
+TEMPLATE = "litmus.c.j2"
+DEFAULTS = {"instances": 4096, "rounds": 16, "patience": 8192, "seed": 1, "spread": 1000}
+COMPILE = ["cc", "-std=c11", "-O2", "-pthread"]
+
+_ORDERS = {
+    Semantics.WEAK: "relaxed",
+    Semantics.RELAXED: "relaxed",
+    Semantics.ACQUIRE: "acquire",
+    Semantics.RELEASE: "release",
+    Semantics.ACQ_REL: "acq_rel",
+    Semantics.SC: "seq_cst",
+}
+_FETCHES = {
+    "add": "atomic_fetch_add_explicit",
+    "sub": "atomic_fetch_sub_explicit",
+    "and": "atomic_fetch_and_explicit",
+    "or": "atomic_fetch_or_explicit",
+    "xor": "atomic_fetch_xor_explicit",
+    "exch": "atomic_exchange_explicit",
+    "min": "fetch_min",
+    "max": "fetch_max",
+}
+_ARITHMETIC = {
+    "add": "(int)((unsigned){0} + (unsigned){1})",
+    "sub": "(int)((unsigned){0} - (unsigned){1})",
+    "mul": "(int)((unsigned){0} * (unsigned){1})",
+    "and": "({0} & {1})",
+    "or": "({0} | {1})",
+    "xor": "({0} ^ {1})",
+    "min": "({0} < {1} ? {0} : {1})",
+    "max": "({0} > {1} ? {0} : {1})",
+    "mov": "{0}",
+}
+_RELATIONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
+
+
+def render_c11(test: LitmusTest, verdict: Verdict | None = None) -> Rendering:
+    """Source and manifest; raises `NotRenderable` with the reason."""
+    outcomes = outcomes_of(test, verdict)
+    _plain(test)
+    test = with_numbers(test)
+    layout = lay_out_anywhere(test)
+    check_barriers(test, layout)
+    writers = [_Writer(test, layout, seat) for seat in layout.seats]
+    threads = [_thread(writer, outcomes) for writer in writers]
+    numbers = {thread.name: number for number, thread in enumerate(test.threads)}
+    context = {
+        "outcomes": outcomes,
+        "threads": threads,
+        "locations": [location.initial for location in test.locations],
+        "barriers": _barriers(layout),
+        "defaults": list(DEFAULTS.values()),
+        "registers_seen": [
+            {"slot": slot, "thread": numbers[term.thread]}
+            for term, slot in outcomes.slots.items()
+            if isinstance(term, FinalRegister)
+        ],
+        "finals": [
+            {"slot": slot, "location": writers[0].locations[term.location]}
+            for term, slot in outcomes.slots.items()
+            if isinstance(term, FinalMemory)
+        ],
+        "digits": [
+            {"slot": slot, "values": outcomes.domains[term]}
+            for term, slot in outcomes.slots.items()
+        ],
+    }
+    return Rendering(_fill(context), _manifest(test, outcomes, verdict), ".c")
+
+
+def _fill(context: dict[str, Any]) -> str:
+    return str(template(TARGET, TEMPLATE).render(context))
+
+
+def _plain(test: LitmusTest) -> None:
+    for location in test.locations:
+        if location.alias_of is not None or location.is_mbarrier:
+            raise NotRenderable(
+                "no counterpart", "a cpu has no proxies, aliases or mbarriers", location.span
+            )
+        if not -(2**31) < location.initial < 2**31:
+            raise NotRenderable("size", "an initial value does not fit 32 bits", location.span)
+
+
+def _barriers(layout: Layout) -> dict[tuple[str, int, int], int]:
+    """Each barrier of a CTA or cluster -> its number."""
+    found: dict[tuple[str, int, int], int] = {}
+    for seat in layout.seats:
+        for step in seat.thread.instructions:
+            if isinstance(step, ast.Barrier):
+                assert isinstance(step.identifier, int)
+                found.setdefault(("cta", seat.cta, step.identifier), len(found))
+            elif isinstance(step, ast.ClusterBarrier):
+                found.setdefault(("cluster", layout.cluster(seat.cta), 0), len(found))
+    return found
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes one thread; registers and locations are numbers."""
+
+    test: LitmusTest
+    layout: Layout
+    seat: Seat
+    registers: dict[str, int] = field(default_factory=dict)
+    locations: dict[str, int] = field(init=False)
+    waits: int = 0
+    bounded: bool = False
+
+    def __post_init__(self) -> None:
+        self.locations = {place.name: n for n, place in enumerate(self.test.locations)}
+
+    def register(self, name: str) -> str:
+        return f"r{self.registers.setdefault(name, len(self.registers))}"
+
+    def value(self, operand: Operand, step: ast.Instruction) -> str:
+        if isinstance(operand, ast.Register):
+            return self.register(operand.name)
+        if not -(2**31) < operand < 2**31:
+            raise NotRenderable("size", f"{operand} does not fit 32 bits", step.span)
+        return f"({operand:d})"
+
+    def at(self, name: str) -> str:
+        return f"&mine->location[{self.locations[name]}].value"
+
+    def write(self, step: ast.Instruction, labels: dict[str, int], index: int) -> str:
+        match step:
+            case ast.Load(destination, location, proxy=Proxy.GENERIC):
+                order = _order(step.semantics)
+                load = f"atomic_load_explicit({self.at(location)}, {order})"
+                return f"{self.register(destination)} = {load};"
+            case ast.Store(location, value, proxy=Proxy.GENERIC):
+                order = _order(step.semantics)
+                operand = self.value(value, step)
+                return f"atomic_store_explicit({self.at(location)}, {operand}, {order});"
+            case ast.Atomic():
+                return self._atomic(step)
+            case ast.Fence(semantics):
+                return f"atomic_thread_fence({_order(semantics)});"
+            case ast.Barrier() | ast.ClusterBarrier():
+                return self._barrier(step)
+            case ast.Assign(destination, operation, operands) if operation in _ARITHMETIC:
+                values = [self.value(operand, step) for operand in operands]
+                return f"{self.register(destination)} = {_ARITHMETIC[operation].format(*values)};"
+            case ast.Label():
+                return f"L{index}:;"
+            case ast.Branch() if step.target in labels:
+                return self._branch(step, labels[step.target], index)
+        raise NotRenderable(
+            "no counterpart",
+            f"a cpu has no `{format_instruction(step).split()[0]}`",
+            step.span,
+        )
+
+    def _atomic(self, step: ast.Atomic) -> str:
+        order = _order(step.semantics)
+        values = [self.value(operand, step) for operand in step.operands]
+        if step.operation == "cas":
+            failure = "acquire" if step.semantics.acquires else "relaxed"
+            call = (
+                f"compare_exchange({self.at(step.location)}, {', '.join(values)}, {order}, "
+                f"memory_order_{failure})"
+            )
+        elif step.operation in _FETCHES:
+            call = f"{_FETCHES[step.operation]}({self.at(step.location)}, {values[0]}, {order})"
+        else:
+            raise NotRenderable("no such form", f"no atomic {step.operation}", step.span)
+        if step.destination is None:
+            return f"(void){call};"
+        return f"{self.register(step.destination)} = {call};"
+
+    def _barrier(self, step: ast.Barrier | ast.ClusterBarrier) -> str:
+        numbers = _barriers(self.layout)
+        if isinstance(step, ast.Barrier):
+            assert isinstance(step.identifier, int)
+            barrier = f"&mine->barrier[{numbers['cta', self.seat.cta, step.identifier]}].value"
+            count = participants(self.test, self.seat.thread, step)
+            if step.waits:
+                return f"sync({barrier}, {count});"
+            return f"arrive({barrier}, memory_order_release);"
+        cluster = self.layout.cluster(self.seat.cta)
+        barrier = f"&mine->barrier[{numbers['cluster', cluster, 0]}].value"
+        if not step.waits:
+            return f"arrive({barrier}, {_order(step.semantics)});"
+        self.waits += 1
+        peers = sum(self.layout.cluster(seat.cta) == cluster for seat in self.layout.seats)
+        return f"await({barrier}, {self.waits * peers});"
+
+    def _branch(self, step: ast.Branch, target: int, index: int) -> str:
+        jump = f"goto L{target};"
+        if target <= index:
+            self.bounded = True
+            jump = f"{{ if (left-- == 0u) goto give_up; goto L{target}; }}"
+        if step.relation is None:
+            return jump
+        if step.relation not in _RELATIONS:
+            raise NotRenderable("no such form", "no such comparison", step.span)
+        left, right = self.value(step.left, step), self.value(step.right, step)
+        return f"if ({left} {step.relation} {right}) {jump}"
+
+
+def _order(semantics: Semantics) -> str:
+    return f"memory_order_{_ORDERS[semantics]}"
+
+
+def _thread(writer: _Writer, outcomes: Outcomes) -> dict[str, Any]:
+    thread = writer.seat.thread
+    labels = {s.name: i for i, s in enumerate(thread.instructions) if isinstance(s, ast.Label)}
+    lines = [
+        f"{writer.write(step, labels, index)} /* titan {writer.seat.index} {index} */"
+        for index, step in enumerate(thread.instructions)
+    ]
+    stored = [
+        {"slot": slot, "register": writer.register(term.register)}
+        for term, slot in outcomes.slots.items()
+        if isinstance(term, FinalRegister) and term.thread == thread.name
+    ]
+    initial = dict(thread.registers)
+    return {
+        "lines": lines,
+        "stored": stored,
+        "bounded": writer.bounded,
+        "registers": [
+            {"name": f"r{number}", "value": initial.get(name, 0)}
+            for name, number in writer.registers.items()
+        ],
+    }
+
+
+def _manifest(test: LitmusTest, outcomes: Outcomes, verdict: Verdict | None) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "test": test.name,
+        "comment": test.comment,
+        "target": TARGET,
+        "language": "c11",
+        "compile": COMPILE,
+        "entry": "titan_litmus_run",
+        "parameters": [
+            *({"name": name, "type": "unsigned", "role": name} for name in DEFAULTS),
+            {"name": "histogram", "type": "unsigned long long*", "role": "histogram"},
+        ],
+        "buffers": [
+            {
+                "parameter": "histogram",
+                "bytes_per_instance": 0,
+                "bytes": 8 * (outcomes.buckets + 1),
+            }
+        ],
+        "launch": DEFAULTS,
+        "scopes": {"all_threads_share": "machine"},
+        "threads": [
+            {
+                "name": thread.name,
+                "instructions": [format_instruction(step) for step in thread.instructions],
+            }
+            for thread in test.threads
+        ],
+        "outcomes": outcomes.as_json(),
+        "quantifier": test.quantifier.value,
+        "condition": outcomes.condition(test.condition),
+        "condition_text": format_condition(test.condition),
+        "filter": outcomes.condition(test.filter) if test.filter is not None else None,
+        "verdict": verdict.as_json() if verdict is not None else None,
+    }

@@ -1,0 +1,73 @@
+"""Writes rendered tests as files: all of them, each one whole, or none.
+
+Names of files are made from those of the tests' files and their folders, with every character that
+is not plainly safe replaced; two tests that would get the same name are told apart by a number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from titan.litmus.render.c11 import render_c11
+from titan.litmus.render.kernel import render
+from titan.litmus.render.outcomes import verdict_of
+from titan.litmus.render.refusal import NotRenderable
+from titan.litmus.suite import read_test
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_+-]")
+_NAME_CHARACTERS_MAX = 100
+RENDERERS = {"cuda": render, "c11": render_c11}
+
+
+def render_all(
+    paths: Iterable[Path], language: str = "cuda"
+) -> tuple[dict[str, str], list[tuple[Path, NotRenderable]]]:
+    """Name of a file -> its text, for each test a source and a manifest; and who was refused.
+
+    `language` is `cuda` or `c11`.
+    """
+    renderer = RENDERERS[language]
+    texts: dict[str, str] = {}
+    refused: list[tuple[Path, NotRenderable]] = []
+    for path in paths:
+        try:
+            test = read_test(path)
+            renderer(test)  # refused before the solver is asked
+            rendering = renderer(test, verdict_of(test))
+        except NotRenderable as error:
+            refused.append((path, error))
+            continue
+        name = _free_name(path, texts)
+        source = name + rendering.suffix
+        manifest = {"source": source, **rendering.manifest}
+        texts[source] = rendering.source
+        texts[f"{name}.json"] = json.dumps(manifest, indent=2) + "\n"
+    return texts, refused
+
+
+def _free_name(path: Path, taken: Mapping[str, str]) -> str:
+    folder = _UNSAFE.sub("_", path.resolve().parent.name)
+    plain = f"{folder}-{_UNSAFE.sub('_', path.stem)}"[:_NAME_CHARACTERS_MAX].lstrip("-")
+    name, number = plain, 1
+    while f"{name}.json" in taken:
+        number += 1
+        name = f"{plain}-{number}"
+    return name
+
+
+def write_all(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write every file beside its place first, and move them only when all are whole.
+
+    Raises OSError; then no file has been put into place unless moving itself failed midway.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".titan-", dir=folder) as draft:
+        for name, text in texts.items():
+            (Path(draft) / name).write_text(text, encoding="utf-8")
+        for name in texts:
+            os.replace(Path(draft) / name, folder / name)

@@ -1,0 +1,99 @@
+"""The places of a rendered test as data: seats of threads, cells of locations, sizes in bytes.
+
+Global locations lie in one of three regions: `memory`, which the host allocates; `array`, the
+memory behind a surface; `constant`, the memory behind a `__constant__` variable. A virtual alias is
+the same offset in another view, which the host maps to the same memory. A location that tensor
+copies use as their descriptor holds a tensor map; its values are tiles that the map points at. One
+in shared memory is a draft that a descriptor copy brings to global memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from titan.litmus.ast import Location, Thread
+
+WARP_THREADS = 32
+WARPGROUP_WARPS = 4
+CTA_THREADS_MAX = 1024
+CLUSTER_CTAS_MAX = 8  # the portable limit
+SLOT_BYTES = 128  # alignment of every location: a tensor map's, which is the largest of all
+WGMMA_TILE_BYTES = 256  # 8 columns of 32 bytes
+SHARED_BYTES_MAX = 48 * 1024  # what a kernel has without asking for more
+TENSOR_TILE_BYTES = 16  # four words: the box of every tensor map
+
+
+class Region(StrEnum):
+    """Where the host gets the memory of a location from."""
+
+    MEMORY = "memory"
+    ARRAY = "array"
+    CONSTANT = "constant"
+    SHARED = "shared"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Where a location lies: `offset` in its region's part of the instance, seen through `view`.
+
+    In the array region the offset counts texels of the instance. `tiles` says for a tensor map
+    where the tile of each value lies in global memory, and `images` for one whose final value is
+    asked for where a descriptor of each value lies to compare it with: value, offset, the number of
+    the encoded map it is made of, offset of its tile.
+    """
+
+    index: int
+    location: Location
+    offset: int
+    size: int
+    cta: int | None  # of the instance; None is global memory
+    region: Region = Region.MEMORY
+    view: int = 0
+    tiles: tuple[tuple[int, int], ...] = ()
+    images: tuple[tuple[int, int, int, int], ...] = ()
+
+    @property
+    def shared(self) -> bool:
+        return self.cta is not None
+
+    @property
+    def is_map(self) -> bool:
+        return bool(self.tiles)
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where a litmus thread runs: the CTA of the instance, and its first warp in it."""
+
+    index: int
+    thread: Thread
+    cta: int
+    warp: int
+    warps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`cluster_ctas` CTAs a cluster, `clusters` clusters an instance; CTA = cluster, rank."""
+
+    cells: dict[str, Cell]
+    seats: tuple[Seat, ...]
+    clusters: int
+    cluster_ctas: int
+    cta_threads: int
+    global_bytes: int
+    shared_bytes: int
+    views: dict[Region, int]
+    texels: int
+    constant_bytes: int
+
+    def cluster(self, cta: int) -> int:
+        return cta // self.cluster_ctas
+
+    def rank(self, cta: int) -> int:
+        return cta % self.cluster_ctas
+
+    @property
+    def ctas(self) -> int:
+        return self.clusters * self.cluster_ctas

@@ -1,0 +1,14 @@
+"""Why a litmus test has no rendering: a message, a short kind to count by, and the place."""
+
+from __future__ import annotations
+
+from titan.foundation.source.span import Span
+from titan.litmus.condition import LitmusError
+
+
+class NotRenderable(LitmusError):
+    """A construct that one launch on the target cannot do exactly as the test says."""
+
+    def __init__(self, kind: str, message: str, span: Span | None = None) -> None:
+        super().__init__(message, span)
+        self.kind = kind

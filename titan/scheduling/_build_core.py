@@ -1,0 +1,50 @@
+"""Builds titan.scheduling._core, the C inner loops of Rau scheduling; called by hatch_build.py.
+
+By hand: `python titan/scheduling/_build_core.py` from the root of the repository.
+"""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from cffi import FFI
+
+HERE = Path(__file__).resolve().parent
+DECLARATIONS = """
+typedef struct {
+    int n, m, units, teams;
+    const int *source, *sink, *distance;
+    const int64_t *delay;
+    const int *use_begin;
+    const int *use_unit, *use_first, *use_cycles, *use_amount;
+    const int *capacity;
+    const int *team, *window, *waits;
+} problem;
+int64_t titan_recurrence(const problem *p, int *cycle, int *cycle_length);
+int titan_heights(const problem *p, int ii, int64_t *height);
+int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t *priority,
+                        int64_t *start);
+"""
+
+
+def builder() -> FFI:
+    """The configured cffi builder; sources are read when it is called."""
+    ffi = FFI()
+    ffi.cdef(DECLARATIONS)
+    source = (HERE / "iterative.c").read_text(encoding="utf-8")
+    ffi.set_source("titan.scheduling._core", source, extra_compile_args=["-O2"])
+    return ffi
+
+
+def build() -> Path:
+    """Compiles the module next to this file, and returns its path.
+
+    The work is done in a folder without a pyproject.toml, which setuptools would read.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(builder().compile(tmpdir=folder, verbose=False))
+        return Path(shutil.copy2(made, HERE / made.name))
+
+
+if __name__ == "__main__":
+    print(build().name)

@@ -1,0 +1,304 @@
+"""Placement arms of Rau scheduling at one candidate interval.
+
+Groups of operations (recurrences, else single operations) are placed one after the other, each by
+the first arm that manages:
+
+* permute: by predecessor priority, every operation at its earliest legal seat;
+* fuse: the group is merged with a compatible group placed before it, and both are placed anew;
+* retry: like permute, in the order of slack, skipping what an overlay has marked dead;
+* cost: every legal seat is ranked, and the least costly one is taken.
+
+If a group defeats all four, the overlay is cleared and retry and cost run once more; if that fails
+too, the last arm places the whole loop anew with eviction. Nothing is committed that was not
+probed, canonical state changes only when an arm has placed its whole group, and every order is
+total: priority, then position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from titan.scheduling.loop.recurrence import components
+from titan.scheduling.problem import Problem
+from titan.scheduling.table import Conflict, ReservationTable
+
+ARMS = ("permute", "fuse", "retry", "cost", "evict")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an operation found no seat: the six things to know about it."""
+
+    ii: int
+    operation: int
+    cycles: int
+    footprint: tuple[tuple[str, int, int, int], ...]
+    rows: tuple[tuple[str, int, int, int], ...]
+    window: tuple[int, int | None]
+    pool: str | None
+    group: tuple[int, ...]
+    order: int
+    stage: int
+
+
+@dataclass(slots=True)
+class Overlay:
+    """What attempts have learnt without touching the schedule: operations marked dead."""
+
+    dead: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Placement:
+    """Canonical state at one interval."""
+
+    problem: Problem
+    ii: int
+    priority: list[int]
+    pressure: Callable[[int, int, list[int]], int] | None = None
+    table: ReservationTable = field(init=False)
+    starts: list[int] = field(init=False)
+    into: list[list[tuple[int, int]]] = field(init=False)
+    out: list[list[tuple[int, int]]] = field(init=False)
+    arms_used: dict[str, int] = field(default_factory=dict)
+    failure: Failure | None = None
+
+    def __post_init__(self) -> None:
+        n = self.problem.n
+        self.table = ReservationTable(self.problem, self.ii)
+        self.starts = [-1] * n
+        self.into = [[] for _ in range(n)]
+        self.out = [[] for _ in range(n)]
+        for u, v, delay, distance in self.problem.arcs:
+            if u != v:
+                self.into[v].append((u, delay - self.ii * distance))
+                self.out[u].append((v, delay - self.ii * distance))
+
+    def window(self, v: int) -> tuple[int, int | None]:
+        """Earliest and latest cycle that the placed neighbours of v permit."""
+        low = max((self.starts[u] + w for u, w in self.into[v] if self.starts[u] >= 0), default=0)
+        ends = [self.starts[x] - w for x, w in self.out[v] if self.starts[x] >= 0]
+        return max(0, low), min(ends) if ends else None
+
+    def seats(self, v: int) -> range:
+        low, high = self.window(v)
+        last = low + self.ii - 1
+        return range(low, (min(last, high) if high is not None else last) + 1)
+
+    def earliest(self, v: int) -> int | None:
+        """The first legal seat; None records why there is none."""
+        seats = self.seats(v)
+        t, last = seats.start, None
+        while t < seats.stop:
+            found = self.table.probe(v, t)
+            if found is None:
+                return t
+            last = found
+            t += found.skip
+        self.record(v, seats, last)
+        return None
+
+    def record(self, v: int, seats: range, conflict: Conflict | None) -> None:
+        problem = self.problem
+        rows = tuple(
+            (
+                problem.units[unit],
+                (seats.start + first + k) % self.ii,
+                self.table.rows[unit][(seats.start + first + k) % self.ii],
+                problem.capacity[unit],
+            )
+            for unit, first, cycles, _ in problem.blocks[v]
+            for k in range(min(cycles, self.ii, 8))
+        )
+        footprint = tuple((problem.units[u], f, c, a) for u, f, c, a in problem.blocks[v])
+        pool = conflict.what if conflict is not None else None
+        self.failure = Failure(
+            self.ii,
+            v,
+            problem.cycles[v],
+            footprint,
+            rows,
+            self.window(v),
+            pool,
+            (v,),
+            sum(1 for s in self.starts if s >= 0),
+            seats.start // self.ii,
+        )
+
+    def seat(self, v: int, t: int) -> None:
+        self.table.commit(v, t)
+        self.starts[v] = t
+
+    def unseat(self, members: list[int]) -> None:
+        for v in members:
+            if self.starts[v] >= 0:
+                self.table.remove(v, self.starts[v])
+                self.starts[v] = -1
+
+    def place_in_order(
+        self, order: list[int], choose: Callable[[int], int | None], overlay: Overlay | None = None
+    ) -> bool:
+        """Seat all of `order`, or none of it; what fails is marked dead in the overlay."""
+        for i, v in enumerate(order):
+            t = choose(v)
+            if t is None:
+                if overlay is not None:
+                    overlay.dead.add(v)
+                self.unseat(order[:i])
+                return False
+            self.seat(v, t)
+        return True
+
+
+def groups(problem: Problem, priority: list[int]) -> list[list[int]]:
+    """Recurrences as groups, other operations alone; by the highest priority in the group."""
+    of: dict[int, int] = {}
+    for number, arcs in enumerate(components(problem.n, problem.arcs)):
+        members = {problem.arcs[a][0] for a in arcs}
+        if len(members) > 1:
+            of.update(dict.fromkeys(members, number))
+    found: dict[tuple[int, int], list[int]] = {}
+    for v in range(problem.n):
+        found.setdefault((0, of[v]) if v in of else (1, v), []).append(v)
+    ordered = [sorted(g, key=lambda v: (-priority[v], v)) for g in found.values()]
+    return sorted(ordered, key=lambda g: (-priority[g[0]], g[0]))
+
+
+def permute(state: Placement, group: list[int], order: list[int]) -> bool:
+    return state.place_in_order(order, state.earliest)
+
+
+def predecessor_order(state: Placement, group: list[int]) -> list[int]:
+    """Operations after their predecessors within the group, the highest first."""
+    inside, seen, found = set(group), set(), []
+    waiting = sorted(group, key=lambda v: (-state.priority[v], v))
+    while waiting:
+        for v in waiting:
+            open_inputs = [
+                u
+                for u, v2, _, distance in state.problem.arcs
+                if v2 == v and distance == 0 and u in inside and u not in seen and u != v
+            ]
+            if not open_inputs:
+                break
+        else:
+            v = waiting[0]
+        waiting.remove(v)
+        seen.add(v)
+        found.append(v)
+    return found
+
+
+def may_fuse(problem: Problem, a: list[int], b: list[int]) -> bool:
+    """No operation of one group is required to come before one of the other in an iteration."""
+    left, right = set(a), set(b)
+    out: dict[int, list[int]] = {}
+    for u, v, _, distance in problem.arcs:
+        if distance == 0:
+            out.setdefault(u, []).append(v)
+    for begin, end in ((left, right), (right, left)):
+        queue, seen = list(begin), set(begin)
+        while queue:
+            for w in out.get(queue.pop(), ()):
+                if w in end:
+                    return False
+                if w not in seen:
+                    seen.add(w)
+                    queue.append(w)
+    return True
+
+
+def fuse(state: Placement, group: list[int], placed: list[list[int]]) -> bool:
+    """Merge with the nearest compatible group placed before, or leave everything as it was."""
+    for other in reversed(placed[-4:]):
+        if not may_fuse(state.problem, group, other):
+            continue
+        before = {v: state.starts[v] for v in other}
+        state.unseat(other)
+        merged = sorted(
+            group + other, key=lambda v: (-widest(state.problem, v), -state.priority[v], v)
+        )
+        if state.place_in_order(merged, state.earliest):
+            return True
+        for v, t in before.items():
+            state.seat(v, t)
+    return False
+
+
+def widest(problem: Problem, v: int) -> int:
+    return max((cycles * amount for _, _, cycles, amount in problem.blocks[v]), default=0)
+
+
+def retry(state: Placement, group: list[int], overlay: Overlay) -> bool:
+    """By slack, least first; what the overlay holds dead goes to the end, to meet other seats."""
+
+    def slack(v: int) -> int:
+        low, high = state.window(v)
+        return state.ii if high is None else high - low
+
+    order = sorted(group, key=lambda v: (v in overlay.dead, slack(v), -state.priority[v], v))
+    return state.place_in_order(order, state.earliest, overlay)
+
+
+def cost(state: Placement, group: list[int], overlay: Overlay) -> bool:
+    """Rank the legal seats: rows crowded, then register pressure, then distance to neighbours."""
+
+    def best(v: int) -> int | None:
+        ranked = []
+        for t in state.seats(v):
+            if state.table.probe(v, t) is None:
+                ranked.append((*seat_cost(state, v, t), t))
+        if not ranked:
+            state.earliest(v)
+            return None
+        return min(ranked)[-1]
+
+    order = sorted(group, key=lambda v: (v in overlay.dead, -state.priority[v], v))
+    return state.place_in_order(order, best, overlay)
+
+
+def seat_cost(state: Placement, v: int, t: int) -> tuple[int, int, int]:
+    """Lexicographic: fullness of the rows taken, register pressure, cycles to the neighbours."""
+    ii, table = state.ii, state.table
+    crowded = sum(
+        table.rows[unit][(t + first + k) % ii]
+        for unit, first, cycles, _ in state.problem.blocks[v]
+        for k in range(min(cycles, ii))
+    )
+    pressure = state.pressure(v, t, state.starts) if state.pressure is not None else 0
+    near = sum(t - state.starts[u] for u, _ in state.into[v] if state.starts[u] >= 0)
+    near += sum(state.starts[w] - t for w, _ in state.out[v] if state.starts[w] >= 0)
+    return crowded, pressure, near
+
+
+def place_all(state: Placement, ordered: list[list[int]]) -> bool:
+    """Every group by its first arm that manages; False leaves the failure recorded."""
+    overlay = Overlay()
+    placed: list[list[int]] = []
+    for number, group in enumerate(ordered):
+        if permute(state, group, predecessor_order(state, group)):
+            arm = "permute"
+        elif fuse(state, group, placed):
+            arm = "fuse"
+        elif retry(state, group, overlay):
+            arm = "retry"
+        elif cost(state, group, overlay):
+            arm = "cost"
+        elif retry(state, group, Overlay()):
+            arm = "retry"
+        elif cost(state, group, Overlay()):
+            arm = "cost"
+        else:
+            _tell_group(state, group, number)
+            return False
+        state.arms_used[arm] = state.arms_used.get(arm, 0) + 1
+        placed.append(group)
+    return True
+
+
+def _tell_group(state: Placement, group: list[int], number: int) -> None:
+    from dataclasses import replace
+
+    if state.failure is not None:
+        state.failure = replace(state.failure, group=tuple(group), order=number)

@@ -1,0 +1,140 @@
+"""Results kept in an sqlite file, keyed by the loop, the machine, the request and solver versions.
+
+What comes out of the file is not trusted: a schedule is checked again, and evidence of kind `bound`
+is derived anew; anything that does not hold is a miss.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import TracebackType
+
+from titan.scheduling.check import check
+from titan.scheduling.loop.bounds import bounds
+from titan.scheduling.loop.model import Loop
+from titan.scheduling.model import Evidence, Schedule
+from titan.scheduling.native import recurrence
+from titan.scheduling.run import Request, Result, run
+from titan.scheduling.store import digest
+
+FORMAT = 2
+TABLE = """
+CREATE TABLE IF NOT EXISTS results (
+  key TEXT PRIMARY KEY, made REAL, seconds REAL, explored INTEGER, content TEXT
+)
+"""
+
+
+class Cache:
+    """A database file; use it as a context. `hits` and `misses` count this use of it."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.hits = self.misses = 0
+        self.database: sqlite3.Connection | None = None
+
+    def __enter__(self) -> Cache:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.database = sqlite3.connect(self.path, timeout=10)
+        self.database.execute(TABLE)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.database is not None:
+            self.database.commit()
+            self.database.close()
+
+    def run(self, loop: Loop, request: Request) -> Result:
+        """The stored result if it still holds, else a fresh one, stored."""
+        begin = time.monotonic()
+        key = cache_key(loop, request)
+        found = self._look_up(key, loop)
+        if found is not None:
+            self.hits += 1
+            schedule, evidence, produced_by, note = found
+            spent = time.monotonic() - begin
+            lower = bounds(loop, recurrence=recurrence)
+            return Result(
+                loop, schedule, evidence, lower, produced_by, spent, cached=True, notes=(note,)
+            )
+        self.misses += 1
+        result = run(loop, request)
+        self._keep(key, result)
+        return result
+
+    def _look_up(self, key: str, loop: Loop) -> tuple[Schedule, Evidence, str, str] | None:
+        assert self.database is not None
+        row = self.database.execute(
+            "SELECT content, seconds, explored FROM results WHERE key = ?", (key,)
+        ).fetchone()
+        if row is None:
+            return None
+        try:
+            content = json.loads(row[0])
+            schedule = Schedule(content["ii"], tuple(content["starts"]), tuple(content["teams"]))
+            evidence = Evidence(**content["evidence"])
+            produced_by = str(content["produced_by"])
+        except (ValueError, KeyError, TypeError):
+            return None
+        lower = bounds(loop, recurrence=recurrence)
+        claims_bound = evidence.kind == "bound"
+        if check(loop, schedule) or (claims_bound and schedule.ii != lower.ii):
+            return None
+        if evidence.kind == "proof":
+            return None  # kept in certificates, which are checked; not here
+        note = f"cache hit: the search had taken {row[1]:.3f} s and explored {row[2]} candidates"
+        return schedule, evidence, produced_by, note
+
+    def _keep(self, key: str, result: Result) -> None:
+        assert self.database is not None
+        if result.schedule is None or result.evidence.kind == "proof":
+            return
+        evidence = result.evidence
+        content = {
+            "ii": result.schedule.ii,
+            "starts": result.schedule.starts,
+            "teams": result.schedule.teams,
+            "produced_by": result.produced_by,
+            "evidence": {
+                "kind": evidence.kind,
+                "lower_bound": evidence.lower_bound,
+                "detail": evidence.detail,
+                "lengths_to": evidence.lengths_to,
+                "complete": evidence.complete,
+            },
+        }
+        self.database.execute(
+            "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?)",
+            (key, time.time(), result.seconds, explored(result), json.dumps(content)),
+        )
+
+
+def explored(result: Result) -> int:
+    """Candidates that the solvers looked at: intervals tried and solver calls."""
+    total = 0
+    for outcome in result.outcomes:
+        for name in ("intervals_tried", "solver_calls", "steps"):
+            value = outcome.statistics.get(name)
+            total += value if isinstance(value, int) else 0
+    return total
+
+
+def cache_key(loop: Loop, request: Request) -> str:
+    versions = []
+    for package in ("z3-solver", "python-sat", "torch"):
+        try:
+            versions.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            versions.append(f"{package} absent")
+    content = "\0".join([str(FORMAT), digest(loop), request.key(), *versions])
+    return hashlib.sha256(content.encode()).hexdigest()

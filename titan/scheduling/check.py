@@ -1,0 +1,306 @@
+"""Checks a modulo schedule against every constraint, by counting on the unrolled program.
+
+Trusted. Plain code: it imports the loop model and nothing of the schedulers, and no solver. It
+lays out enough successive iterations that one whole interval `[base, base + ii)` is in the steady
+state, counts what is in use in each of its cycles, and compares with the limits. All amounts are
+non-negative and prologue and epilogue run subsets of the steady state, so an interval that fits
+shows that the whole program fits. Lifetimes are counted for every copy that overlaps that
+interval, however long the value lives (an unrolling to the schedule's length alone misses values
+that outlive it). Data and order dependences are kept apart: order ends no lifetime and moves no
+data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from titan.scheduling.loop.model import DATA, Dependence, Loop, Operation
+from titan.scheduling.model import Schedule
+
+FAULTS_MAX = 100
+KINDS = (
+    "shape",
+    "start",
+    "completion",
+    "dependence",
+    "spill",
+    "capacity",
+    "pool",
+    "memory",
+    "ring",
+    "warps",
+    "variable-latency",
+    "registers",
+    "concurrency",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One violated constraint: its kind (of KINDS), what is said, and the operations concerned."""
+
+    kind: str
+    text: str
+    operations: tuple[str, ...] = ()
+
+
+def check(
+    loop: Loop, schedule: Schedule, length_max: int | None = None, faults_max: int = FAULTS_MAX
+) -> list[Fault]:
+    """Every violated constraint, at most `faults_max`; an empty list means that it holds.
+
+    `length_max` is the length that the schedule claims to respect, if it claims one.
+    """
+    shape = list(_shape(loop, schedule))
+    if shape:
+        return shape[:faults_max]
+    faults: list[Fault] = []
+    for part in (
+        _completion(loop, schedule, length_max),
+        _dependences(loop, schedule),
+        _teams(loop, schedule),
+        _capacity(loop, schedule),
+        _pools(loop, schedule),
+        _storage(loop, schedule),
+        _concurrency(loop, schedule),
+    ):
+        for fault in part:
+            faults.append(fault)
+            if len(faults) >= faults_max:
+                return faults
+    return faults
+
+
+def _shape(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
+    n = len(loop.operations)
+    if not isinstance(schedule.ii, int) or isinstance(schedule.ii, bool) or schedule.ii < 1:
+        yield Fault("shape", f"the initiation interval is {schedule.ii!r}, not a positive integer")
+    if len(schedule.starts) != n or len(schedule.teams) != n:
+        counts = f"{len(schedule.starts)} starts and {len(schedule.teams)} groups"
+        yield Fault("shape", f"the schedule has {counts} for {n} operations")
+        return
+    for operation, start, team in zip(
+        loop.operations, schedule.starts, schedule.teams, strict=True
+    ):
+        if not isinstance(start, int) or isinstance(start, bool) or start < 0:
+            text = f"`{operation.name}` starts at {start!r}, not at a cycle from 0"
+            yield Fault("start", text, (operation.name,))
+        if not isinstance(team, int) or not 0 <= team < len(loop.teams):
+            text = f"`{operation.name}` is on warp group {team!r} of {len(loop.teams)}"
+            yield Fault("warps", text, (operation.name,))
+
+
+def _completion(loop: Loop, schedule: Schedule, length_max: int | None) -> Iterator[Fault]:
+    if length_max is None:
+        return
+    for operation, start in zip(loop.operations, schedule.starts, strict=True):
+        if start + operation.cycles > length_max:
+            end = start + operation.cycles
+            text = f"`{operation.name}` ends at {end}, after the claimed length {length_max}"
+            yield Fault("completion", text, (operation.name,))
+
+
+def _dependences(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
+    for e in loop.dependences:
+        u, v = loop.operations[e.source], loop.operations[e.sink]
+        gap = schedule.starts[e.sink] + e.distance * schedule.ii - schedule.starts[e.source]
+        if gap < e.delay_cycles:
+            text = f"`{v.name}` follows `{u.name}` after {gap} cycles, needs {e.delay_cycles}"
+            yield Fault("dependence", text, (u.name, v.name))
+        elif _crosses(schedule, e) and gap < e.delay_cycles + u.spill_cycles:
+            text = (
+                f"`{v.name}` follows `{u.name}` of another warp group after {gap} cycles, "
+                f"needs {e.delay_cycles} and {u.spill_cycles} for the transfer"
+            )
+            yield Fault("spill", text, (u.name, v.name))
+
+
+def _crosses(schedule: Schedule, e: Dependence) -> bool:
+    return e.kind == DATA and schedule.teams[e.source] != schedule.teams[e.sink]
+
+
+def _teams(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
+    if not loop.groups:
+        return
+    producer = next((i for i, team in enumerate(loop.groups) if team.variable_latency), None)
+    for operation, team in zip(loop.operations, schedule.teams, strict=True):
+        group = loop.groups[team]
+        if group.warps < operation.warps:
+            text = f"`{operation.name}` needs {operation.warps} warps, "
+            text += f"`{group.name}` has {group.warps}"
+            yield Fault("warps", text, (operation.name,))
+        if producer is not None and operation.variable_latency != (team == producer):
+            what = "has" if operation.variable_latency else "has no"
+            text = f"`{operation.name}` {what} variable latency and is on warp group `{group.name}`"
+            yield Fault("variable-latency", text, (operation.name,))
+
+
+def _steady_rows(ii: int, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """How often copies of `[begin, end)`, one every `ii` cycles, cover the cycles of one interval.
+
+    Yields (first, last, count): rows first up to last of the interval are covered count more times.
+    """
+    whole, rest = divmod(end - begin, ii)
+    if whole:
+        yield 0, ii, whole
+    first = begin % ii
+    if rest:
+        last = first + rest
+        yield first, min(last, ii), 1
+        if last > ii:
+            yield 0, last - ii, 1
+
+
+class _Profile:
+    """A sum of blocks over the rows of one interval, with the names of who contributes."""
+
+    def __init__(self, ii: int) -> None:
+        self.ii = ii
+        self.change: dict[int, int] = {}
+        self.blocks: list[tuple[int, int, int, str]] = []
+
+    def add(self, begin: int, end: int, amount: int, name: str) -> None:
+        if amount == 0 or end <= begin:
+            return
+        for first, last, count in _steady_rows(self.ii, begin, end):
+            self.change[first] = self.change.get(first, 0) + amount * count
+            self.change[last] = self.change.get(last, 0) - amount * count
+            self.blocks.append((first, last, amount * count, name))
+
+    def peak(self) -> tuple[int, int]:
+        """The largest sum and the first row that has it."""
+        best, where, total = 0, 0, 0
+        for row in sorted(self.change):
+            total += self.change[row]
+            if total > best and row < self.ii:
+                best, where = total, row
+        return best, where
+
+    def rows(self) -> list[int]:
+        total, out = 0, []
+        for row in range(self.ii):
+            total += self.change.get(row, 0)
+            out.append(total)
+        return out
+
+    def at(self, row: int) -> tuple[str, ...]:
+        """Who contributes at `row`."""
+        return tuple(sorted({b[3] for b in self.blocks if b[0] <= row < b[1]}))
+
+
+def _capacity(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
+    profiles: dict[str, _Profile] = {}
+    for operation, start in zip(loop.operations, schedule.starts, strict=True):
+        for use in operation.uses:
+            profile = profiles.setdefault(use.unit, _Profile(schedule.ii))
+            begin = start + use.first_cycle
+            profile.add(begin, begin + use.cycles, use.amount, operation.name)
+    for unit, profile in sorted(profiles.items()):
+        peak, row = profile.peak()
+        if unit not in loop.units:
+            yield Fault("capacity", f"there is no unit {unit}", profile.at(row))
+        elif peak > loop.units[unit].capacity:
+            text = f"{unit} is taken {peak} times at cycle {row} of the steady state, "
+            names = profile.at(row)
+            yield Fault("capacity", f"{text}capacity {loop.units[unit].capacity}", names)
+
+
+def _pools(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
+    for pool in loop.pools:
+        weights = dict(pool.members)
+        profile = _Profile(schedule.ii)
+        for operation, start in zip(loop.operations, schedule.starts, strict=True):
+            for use in operation.uses:
+                begin = start + use.first_cycle
+                weight = weights.get(use.unit, 0)
+                profile.add(begin, begin + use.cycles, use.amount * weight, operation.name)
+        if not profile.blocks:
+            continue
+        rows = profile.rows()
+        whole, rest = divmod(pool.window_cycles, schedule.ii)
+        constant = whole * sum(rows)
+        window = sum(rows[i % schedule.ii] for i in range(rest))
+        for row in range(schedule.ii):
+            if constant + window > pool.amount:
+                text = f"pool {pool.name} is taken {constant + window} times in the "
+                text += f"{pool.window_cycles} cycles from {row}, amount {pool.amount}"
+                yield Fault("pool", text, profile.at(row))
+                break
+            if rest:
+                window += rows[(row + rest) % schedule.ii] - rows[row]
+
+
+def lifetimes(loop: Loop, schedule: Schedule) -> list[tuple[int, int]]:
+    """Begin and end (exclusive) of the value of each operation of iteration 0."""
+    ends = list(schedule.starts)
+    for e in loop.dependences:
+        if e.kind == DATA:
+            use = schedule.starts[e.sink] + e.distance * schedule.ii + e.hold_cycles
+            ends[e.source] = max(ends[e.source], use)
+    return list(zip(schedule.starts, ends, strict=True))
+
+
+def _storage(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
+    lives = lifetimes(loop, schedule)
+    memories: dict[str, _Profile] = {}
+    fixed: dict[str, int] = {}
+    registers = [_Profile(schedule.ii) for _ in loop.teams]
+    for v, (operation, (begin, end)) in enumerate(zip(loop.operations, lives, strict=True)):
+        if operation.registers:
+            registers[schedule.teams[v]].add(begin, end, operation.registers, operation.name)
+        if operation.slots is not None:
+            yield from _ring(operation, schedule.ii, begin, end)
+        for memory, amount in operation.footprints:
+            if operation.slots is not None:
+                fixed[memory] = fixed.get(memory, 0) + operation.slots * amount
+            else:
+                profile = memories.setdefault(memory, _Profile(schedule.ii))
+                profile.add(begin, end, amount, operation.name)
+    for memory in sorted({*memories, *fixed}):
+        profile = memories.get(memory, _Profile(schedule.ii))
+        peak, row = profile.peak()
+        total = peak + fixed.get(memory, 0)
+        if memory not in loop.limits:
+            yield Fault("memory", f"there is no memory {memory}", profile.at(row))
+        elif total > loop.limits[memory]:
+            text = f"{memory} holds {total} at cycle {row} of the steady state, "
+            yield Fault("memory", f"{text}capacity {loop.limits[memory]}", profile.at(row))
+    for team, profile in enumerate(registers):
+        limit = loop.team_words(team)
+        peak, row = profile.peak()
+        if limit is not None and peak > limit:
+            text = f"warp group `{loop.teams[team].name}` holds {peak} register words at cycle "
+            yield Fault(
+                "registers", f"{text}{row} of the steady state, limit {limit}", profile.at(row)
+            )
+
+
+def _ring(operation: Operation, ii: int, begin: int, end: int) -> Iterator[Fault]:
+    copies = -(-(end - begin) // ii)
+    if operation.slots is not None and copies > operation.slots:
+        text = f"`{operation.name}` has {copies} values alive at once and {operation.slots} slots"
+        yield Fault("ring", text, (operation.name,))
+
+
+def blocks(loop: Loop, schedule: Schedule, e: Dependence) -> bool:
+    """Does the sink of `e` wait with its warps: by the dependence, or for a transfer it needs?"""
+    return e.blocking or (_crosses(schedule, e) and loop.operations[e.source].spill_cycles > 0)
+
+
+def _concurrency(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
+    """No other operation of the group is being issued when a waiting operation starts."""
+    if not loop.groups:
+        return
+    waiting = sorted({e.sink for e in loop.dependences if blocks(loop, schedule, e)})
+    members: dict[int, list[int]] = {}
+    for v, team in enumerate(schedule.teams):
+        members.setdefault(team, []).append(v)
+    for v in waiting:
+        for o in members[schedule.teams[v]]:
+            since = (schedule.starts[v] - schedule.starts[o]) % schedule.ii
+            if o != v and since < loop.operations[o].issue_window:
+                a, b = loop.operations[v].name, loop.operations[o].name
+                group = loop.teams[schedule.teams[v]].name
+                text = f"`{a}` waits on warp group `{group}` while `{b}` is being issued there"
+                yield Fault("concurrency", text, (a, b))

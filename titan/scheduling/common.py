@@ -1,0 +1,32 @@
+"""The same loop without warp specialisation: one group of warps does everything.
+
+What an unspecialised kernel of the same tile is: the warps of the wide groups together, registers
+dealt out evenly (in steps of 8 a thread, as the hardware allots them), no group for variable
+latency, no transfers. Whoever waits then holds up all the others. Compared with the loop as it is,
+this tells what specialisation is worth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from titan.scheduling.loop.model import Loop
+from titan.target.model import WarpGroup
+
+REGISTER_STEP = 8
+
+
+def common_group(loop: Loop) -> Loop:
+    """`loop` on one group; itself where it has no groups."""
+    if not loop.groups:
+        return loop
+    machine = loop.machine
+    widest = max(group.warps for group in loop.groups)
+    warps = sum(group.warps for group in loop.groups if group.warps == widest)
+    registers = None
+    if any(group.registers_per_thread is not None for group in loop.groups):
+        even = machine.registers_total // (warps * machine.threads_per_warp)
+        even -= even % REGISTER_STEP
+        registers = min(even, machine.registers_per_thread_max)
+    operations = tuple(replace(op, variable_latency=False) for op in loop.operations)
+    return replace(loop, operations=operations, groups=(WarpGroup("all", warps, registers),))

@@ -1,0 +1,472 @@
+"""The fast joint formulation: one variable for "issued at or before t", warp groups, lazy storage.
+
+For a fixed interval and a horizon (the longest schedule considered) every constraint of the joint
+problem becomes clauses:
+
+* `M(v) <= t` for t in the window that the dependences leave; dependences are implications between
+  such variables, and rings of slots are dependences too;
+* rows of the modulo reservation table: an operation that holds a unit at a time holds its row, and
+  a row holds no more than the capacity; pools likewise;
+* one variable for "v runs on group g", with interchangeable groups used in order; transfers make a
+  dependence longer and its sink wait if the two ends are on different groups;
+* a waiting operation does not start in a row in which another of its group is being issued.
+
+Memory and register limits are not written down at first. Where a solution breaks one, the values
+that together pass the limit become a clause for every row and every group it applies to (a cover),
+so that refutations hold for the full problem and only what matters is encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from titan.scheduling.cnf import Cnf, Literal, negate
+from titan.scheduling.loop.model import DATA, Dependence, Loop
+
+
+class Infeasible(Exception):
+    """No schedule exists at this interval within this horizon; no solver is needed to see it."""
+
+
+class Encoding:
+    """The clauses of one (interval, horizon)."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        ii: int,
+        horizon: int,
+        span: tuple[Sequence[int], Sequence[int]] | None = None,
+    ) -> None:
+        """`span`: first and last issue cycles (perhaps negative), instead of the horizon's."""
+        self.loop = loop
+        self.ii = ii
+        self.horizon = horizon
+        self.cnf = Cnf()
+        self.arcs = precedence(loop, ii)
+        if span is None:
+            self.low, self.high = windows(loop, self.arcs, horizon)
+        else:
+            self.low, self.high = list(span[0]), list(span[1])
+        self._live: dict[tuple[int, int], Literal] = {}
+        self._copies: dict[tuple[int, int, int], Literal] = {}
+        self._pairs: set[tuple[int, int]] = set()
+        self._busy: dict[tuple[int, int, int, int], Literal] = {}
+        self._rows_at: dict[tuple[int, int], Literal] = {}
+        self._same: dict[tuple[int, int], Literal] = {}
+        self.order_variables()
+        self.group_variables()
+        self.dependences()
+        self.capacities()
+        self.pools()
+        self.waits()
+
+    # Variables
+
+    def order_variables(self) -> None:
+        cnf = self.cnf
+        self._first = []
+        for low, high in zip(self.low, self.high, strict=True):
+            self._first.append(cnf.variables + 1)
+            cnf.variables += high - low
+        for v, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
+            for t in range(low, high - 1):
+                cnf.add(negate(self.by(v, t)), self.by(v, t + 1))
+
+    def by(self, v: int, t: int) -> Literal:
+        """v is issued at cycle t or before."""
+        if t < self.low[v]:
+            return False
+        if t >= self.high[v]:
+            return True
+        return self._first[v] + t - self.low[v]
+
+    def group_variables(self) -> None:
+        loop, cnf = self.loop, self.cnf
+        self.on: list[list[Literal]] = []
+        for v in range(len(loop.operations)):
+            allowed = allowed_teams(loop, v)
+            if not allowed:
+                raise Infeasible(f"no warp group can run {loop.operations[v].name}")
+            row: list[Literal] = [False] * len(loop.teams)
+            for team in allowed:
+                row[team] = True if len(allowed) == 1 else cnf.variable()
+            self.on.append(row)
+            if len(allowed) > 1:
+                cnf.add(*row)
+                for i, a in enumerate(allowed):
+                    for b in allowed[:i]:
+                        cnf.add(negate(row[a]), negate(row[b]))
+        for first, second in interchangeable(loop):
+            earlier: list[Literal] = []
+            for row in self.on:
+                cnf.add(negate(row[second]), *earlier)
+                earlier.append(row[first])
+
+    def crosses(self, u: int, v: int) -> Literal:
+        """u and v are on different groups (implied true where they are)."""
+        key = (u, v) if u < v else (v, u)
+        if key not in self._same:
+            self._same[key] = self._new_same(*key)
+        return negate(self._same[key])
+
+    def _new_same(self, u: int, v: int) -> Literal:
+        pairs = [(a, b) for a, b in zip(self.on[u], self.on[v], strict=True)]
+        if all(a is False or b is False for a, b in pairs):
+            return False
+        if any(a is True and b is True for a, b in pairs):
+            return True
+        same = self.cnf.variable()
+        for a, b in pairs:
+            self.cnf.add(negate(a), negate(b), same)
+            self.cnf.add(negate(a), b, -same)
+            self.cnf.add(a, negate(b), -same)
+        return same
+
+    # Constraints
+
+    def dependences(self) -> None:
+        for u, v, weight in self.arcs:
+            self.after(u, v, weight)
+        self.waiting: dict[int, list[Literal]] = {}
+        for e in self.loop.dependences:
+            spill = self.loop.operations[e.source].spill_cycles
+            if e.blocking:
+                self.waiting.setdefault(e.sink, []).append(True)
+            if e.kind != DATA or not spill or e.source == e.sink or not self.loop.has_teams:
+                continue
+            crosses = self.crosses(e.source, e.sink)
+            if crosses is False:
+                continue
+            weight = e.delay_cycles + spill - e.distance * self.ii
+            self.after(e.source, e.sink, weight, negate(crosses))
+            self.waiting.setdefault(e.sink, []).append(crosses)
+
+    def after(self, u: int, v: int, weight: int, unless: Literal = False) -> None:
+        """M(v) >= M(u) + weight, unless the literal holds."""
+        if u == v:
+            if weight > 0:
+                self.cnf.add(unless)
+            return
+        for t in range(self.low[v], self.high[v] + 1):
+            before = self.by(u, t - weight)
+            if before is True:
+                break
+            self.cnf.add(unless, negate(self.by(v, t)), before)
+        self.cnf.add(unless, negate(self.by(v, self.low[u] + weight - 1)))
+
+    def busy(self, v: int, first: int, cycles: int, row: int) -> Literal:
+        """v holds `row` with what begins `first` cycles after its issue and lasts `cycles`."""
+        key = (v, first, cycles, row)
+        if key not in self._busy:
+            self._busy.update(self._new_busy(v, first, cycles))
+        return self._busy[key]
+
+    def _new_busy(
+        self, v: int, first: int, cycles: int
+    ) -> dict[tuple[int, int, int, int], Literal]:
+        """Rows of a block shorter than an interval."""
+        rows: dict[tuple[int, int, int, int], Literal] = {
+            (v, first, cycles, row): False for row in range(self.ii)
+        }
+        for t in range(self.low[v] + first, self.high[v] + first + cycles):
+            issued, done = self.by(v, t - first), self.by(v, t - first - cycles)
+            if issued is False or done is True:
+                continue
+            key = (v, first, cycles, t % self.ii)
+            if rows[key] is False:
+                rows[key] = self.cnf.variable()
+            self.cnf.add(negate(issued), done, rows[key])
+        return rows
+
+    def row_use(self, v: int, first: int, cycles: int, row: int) -> list[tuple[Literal, int]]:
+        """How often v holds `row`: certain full turns, and perhaps once more."""
+        whole, rest = divmod(cycles, self.ii)
+        found: list[tuple[Literal, int]] = [(True, whole)] if whole else []
+        if rest:
+            found.append((self.busy(v, first + whole * self.ii, rest, row), 1))
+        return found
+
+    def capacities(self) -> None:
+        users: dict[str, list[tuple[int, int, int, int]]] = {}
+        for v, operation in enumerate(self.loop.operations):
+            for use in operation.uses:
+                block = (v, use.first_cycle, use.cycles, use.amount)
+                users.setdefault(use.unit, []).append(block)
+        for unit, blocks in sorted(users.items()):
+            self.limit_rows(blocks, self.loop.units[unit].capacity, 1)
+
+    def limit_rows(self, blocks: list[tuple[int, int, int, int]], limit: int, window: int) -> None:
+        """At most `limit` in every run of `window` rows, over and over where it wraps."""
+        total = sum(cycles * amount for _, _, cycles, amount in blocks)
+        turns, rest = divmod(window, self.ii)
+        if turns * total > limit:
+            raise Infeasible("a pool takes more in its window than its amount")
+        if not rest:
+            return
+        for row in range(self.ii):
+            weighted = [
+                (literal, count * amount)
+                for k in range(rest)
+                for v, first, cycles, amount in blocks
+                for literal, count in self.row_use(v, first, cycles, (row + k) % self.ii)
+            ]
+            self.cnf.at_most(weighted, limit - turns * total)
+
+    def pools(self) -> None:
+        for pool in self.loop.pools:
+            weights = dict(pool.members)
+            blocks = [
+                (v, use.first_cycle, use.cycles, use.amount * weights[use.unit])
+                for v, operation in enumerate(self.loop.operations)
+                for use in operation.uses
+                if use.unit in weights
+            ]
+            if blocks:
+                self.limit_rows(blocks, pool.amount, pool.window_cycles)
+
+    # Waiting
+
+    def waits(self) -> None:
+        """Pairs whose waiting is certain are written down now, the others where they are broken."""
+        if not self.loop.has_teams:
+            return
+        for v, causes in sorted(self.waiting.items()):
+            if True in causes:
+                for o in range(len(self.loop.operations)):
+                    self.keep_apart(v, o)
+
+    def keep_apart(self, v: int, o: int) -> None:
+        """If v waits, it does not start while o of the same group is being issued."""
+        if v == o or (v, o) in self._pairs:
+            return
+        self._pairs.add((v, o))
+        same = negate(self.crosses(v, o))
+        if same is False:
+            return
+        window = self.loop.operations[o].issue_window
+        causes = self.waiting[v]
+        if True in causes:
+            waits: Literal = True
+        else:
+            waits = self.cnf.variable()
+            for cause in causes:
+                self.cnf.add(negate(cause), waits)
+        if window >= self.ii:
+            self.cnf.add(negate(same), negate(waits))
+            return
+        for row in range(self.ii):
+            starts = self.starts_in(v, row)
+            issuing = self.busy(o, 0, window, row)
+            self.cnf.add(negate(starts), negate(issuing), negate(same), negate(waits))
+
+    def starts_in(self, v: int, row: int) -> Literal:
+        """v is issued in `row`."""
+        return self.busy(v, 0, 1, row) if self.ii > 1 else True
+
+    # Storage
+
+    def live(self, u: int, t: int) -> Literal:
+        """The value of u of iteration 0 is alive at cycle t (implied where it is)."""
+        if (u, t) not in self._live:
+            self._live[(u, t)] = self._new_live(u, t)
+        return self._live[(u, t)]
+
+    def _new_live(self, u: int, t: int) -> Literal:
+        issued = self.by(u, t)
+        uses = [self.by(e.sink, t - self.shift(e)) for e in self.consumers(u)]
+        if issued is False or all(use is True for use in uses):
+            return False
+        alive = self.cnf.variable()
+        for use in uses:
+            self.cnf.add(negate(issued), use, alive)
+        return alive
+
+    def shift(self, e: Dependence) -> int:
+        return e.distance * self.ii + e.hold_cycles
+
+    def consumers(self, u: int) -> list[Dependence]:
+        return [e for e in self.loop.dependences if e.source == u and e.kind == DATA]
+
+    def copies(self, u: int, row: int, count: int) -> Literal:
+        """At least `count` values of u are alive in `row`."""
+        key = (u, row, count)
+        if key not in self._copies:
+            self._copies[key] = self._new_copies(u, row, count)
+        return self._copies[key]
+
+    def _new_copies(self, u: int, row: int, count: int) -> Literal:
+        end = max((self.high[e.sink] + self.shift(e) for e in self.consumers(u)), default=0)
+        begin = self.low[u] + (row - self.low[u]) % self.ii
+        found: Literal = False
+        for t in range(begin + (count - 1) * self.ii, end, self.ii):
+            first, last = self.live(u, t - (count - 1) * self.ii), self.live(u, t)
+            if first is False or last is False:
+                continue
+            if found is False:
+                found = self.cnf.variable()
+            self.cnf.add(negate(first), negate(last), found)
+        return found
+
+    def forbid(
+        self,
+        cover: Sequence[tuple[int, int]],
+        teams: Sequence[int] | None,
+        guard: Literal = True,
+    ) -> None:
+        """The values of `cover` (operation, copies) are never alive in one row together.
+
+        With `teams`: not while all are on one of these groups. Only where `guard` holds.
+        """
+        for row in range(self.ii):
+            clause = [negate(self.copies(u, row, count)) for u, count in cover]
+            clause.append(negate(guard))
+            if teams is None:
+                self.cnf.add(*clause)
+                continue
+            for team in teams:
+                self.cnf.add(*clause, *(negate(self.on[u][team]) for u, _ in cover))
+
+    def limit_registers(self, team: int, limit: int) -> None:
+        """The register limit of one group in every row, written out."""
+        loop = self.loop
+        holders = [v for v, op in enumerate(loop.operations) if op.registers]
+        for row in range(self.ii):
+            weighted = []
+            for v in holders:
+                if self.on[v][team] is False:
+                    continue
+                for copy in self.all_copies(v, row):
+                    held = copy
+                    if self.on[v][team] is not True:
+                        held = self.cnf.variable()
+                        self.cnf.add(negate(copy), negate(self.on[v][team]), held)
+                    weighted.append((held, loop.operations[v].registers))
+            self.cnf.at_most(weighted, limit)
+
+    def limit_memory(self, amounts: list[int], limit: int) -> None:
+        """A memory limit in every row, written out."""
+        for row in range(self.ii):
+            weighted = [
+                (copy, amount)
+                for v, amount in enumerate(amounts)
+                if amount
+                for copy in self.all_copies(v, row)
+            ]
+            self.cnf.at_most(weighted, limit)
+
+    def all_copies(self, u: int, row: int) -> list[Literal]:
+        """One literal for each value of u that can be alive in `row` at once."""
+        found: list[Literal] = []
+        while True:
+            literal = self.copies(u, row, len(found) + 1)
+            if literal is False:
+                return found
+            found.append(literal)
+
+    # Reading back
+
+    def decode(self, value: Callable[[int], bool]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Issue cycles and groups of a solution; the order variables of one are monotone."""
+
+        def holds(literal: Literal) -> bool:
+            return literal if isinstance(literal, bool) else value(literal)
+
+        starts = []
+        for v, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
+            first, last = low, high
+            while first < last:
+                middle = (first + last) // 2
+                if holds(self.by(v, middle)):
+                    last = middle
+                else:
+                    first = middle + 1
+            starts.append(first)
+        teams = [next(k for k, literal in enumerate(row) if holds(literal)) for row in self.on]
+        return tuple(starts), tuple(teams)
+
+    def ends_by(self, length: int) -> list[int] | None:
+        """Assumptions that the schedule is no longer than `length`; None when it cannot be."""
+        found = []
+        for v, operation in enumerate(self.loop.operations):
+            literal = self.by(v, length - operation.cycles)
+            if literal is False:
+                return None
+            if literal is not True:
+                found.append(literal)
+        return found
+
+
+def allowed_teams(loop: Loop, v: int) -> list[int]:
+    """Groups that may run v: enough warps, and variable latency where it belongs."""
+    operation, producer = loop.operations[v], loop.variable_latency_team
+    if not loop.has_teams:
+        return [0]
+    return [
+        team
+        for team, group in enumerate(loop.teams)
+        if group.warps >= operation.warps
+        and (producer is None or operation.variable_latency == (team == producer))
+    ]
+
+
+def interchangeable(loop: Loop) -> list[tuple[int, int]]:
+    """Successive groups that differ in nothing but their names."""
+    pairs = []
+    for second, b in enumerate(loop.teams):
+        for first in range(second - 1, -1, -1):
+            a = loop.teams[first]
+            alike = (a.warps, a.registers_per_thread) == (b.warps, b.registers_per_thread)
+            if alike and not a.variable_latency and not b.variable_latency:
+                pairs.append((first, second))
+                break
+    return pairs
+
+
+def precedence(loop: Loop, ii: int) -> list[tuple[int, int, int]]:
+    """M(v) >= M(u) + weight: dependences, and rings of slots (a value ends before it is reused)."""
+    best: dict[tuple[int, int], int] = {}
+
+    def arc(u: int, v: int, weight: int) -> None:
+        best[(u, v)] = max(weight, best.get((u, v), weight))
+
+    for e in loop.dependences:
+        arc(e.source, e.sink, e.delay_cycles - e.distance * ii)
+        slots = loop.operations[e.source].slots
+        if slots is not None and e.kind == DATA:
+            arc(e.sink, e.source, (e.distance - slots) * ii + e.hold_cycles)
+    return [(u, v, weight) for (u, v), weight in best.items()]
+
+
+def windows(
+    loop: Loop, arcs: list[tuple[int, int, int]], horizon: int
+) -> tuple[list[int], list[int]]:
+    """Earliest and latest issue cycles within the horizon. Raises Infeasible."""
+    n = len(loop.operations)
+    low = [0] * n
+    high = [horizon - operation.cycles for operation in loop.operations]
+    for turn in range(n + 1):
+        changed = False
+        for u, v, weight in arcs:
+            if low[u] + weight > low[v]:
+                low[v] = low[u] + weight
+                changed = True
+            if high[v] - weight < high[u]:
+                high[u] = high[v] - weight
+                changed = True
+        if not changed:
+            break
+        if turn == n:
+            raise Infeasible("a dependence cycle is longer than the interval allows")
+    if any(a > b for a, b in zip(low, high, strict=True)):
+        raise Infeasible("the dependences do not fit into the horizon")
+    return low, high
+
+
+def shortest(loop: Loop, ii: int) -> int:
+    """The least length that the dependences allow. Raises Infeasible."""
+    large = sum(op.cycles for op in loop.operations) + sum(
+        max(0, weight) for _, _, weight in precedence(loop, ii)
+    )
+    low, _ = windows(loop, precedence(loop, ii), large + 1)
+    return max(t + op.cycles for t, op in zip(low, loop.operations, strict=True))

@@ -1,0 +1,215 @@
+"""Why a schedule is what it is: what binds the interval, and the strategies it amounts to.
+
+Strategies are recognised from the schedule alone, by conditions stated with each; they are names
+for people, and nothing depends on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from titan.scheduling.loop.bounds import Bounds, ring_footprint
+from titan.scheduling.loop.model import DATA, Loop
+from titan.scheduling.model import Schedule
+from titan.scheduling.storage import peak, value_ends
+
+MATRIX_UNITS = ("TC", "MFMA")
+EXPONENTIAL_UNITS = ("SFU", "TRANS")
+
+
+@dataclass(frozen=True, slots=True)
+class Saturation:
+    """A resource and how full it is: `used` of `limit` (cycles of an interval, words, bytes)."""
+
+    name: str
+    used: int
+    limit: int
+
+    @property
+    def share(self) -> float:
+        return self.used / self.limit if self.limit else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """Slots a streaming operation needs to hide its latency, those it has, and those that fit."""
+
+    operation: str
+    needed: int
+    slots: int | None
+    fit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    binding: tuple[str, ...]
+    units: tuple[Saturation, ...]
+    storage: tuple[Saturation, ...]
+    strategies: tuple[str, ...]
+    rings: tuple[Ring, ...]
+
+
+def explain(loop: Loop, schedule: Schedule, bounds: Bounds) -> Explanation:
+    binding = tuple(
+        f"{bound.kind}: {bound.detail}" for bound in bounds.all if bound.ii == schedule.ii
+    )
+    if not binding:
+        near = bounds.best
+        binding = (
+            f"no bound reaches {schedule.ii}; the best is {near.kind} {near.ii}: {near.detail}",
+        )
+    storage = tuple(storage_use(loop, schedule))
+    tight = tuple(
+        f"{s.name} is nearly full: {s.used} of {s.limit}" for s in storage if s.share > 0.9
+    )
+    return Explanation(
+        binding + tight,
+        tuple(unit_use(loop, schedule)),
+        storage,
+        strategies(loop, schedule),
+        tuple(rings(loop, schedule)),
+    )
+
+
+def unit_use(loop: Loop, schedule: Schedule) -> list[Saturation]:
+    """Cycles of each unit an interval, the fullest first."""
+    used: dict[str, int] = {}
+    for operation in loop.operations:
+        for use in operation.uses:
+            used[use.unit] = used.get(use.unit, 0) + use.cycles * use.amount
+    found = [Saturation(u, n, schedule.ii * loop.units[u].capacity) for u, n in used.items()]
+    return sorted(found, key=lambda s: (-s.share, s.name))
+
+
+def storage_use(loop: Loop, schedule: Schedule) -> list[Saturation]:
+    """Peaks of registers a group and of each memory."""
+    ends = value_ends(loop, schedule.ii, schedule.starts)
+    spans = list(zip(schedule.starts, ends, strict=True))
+    found = []
+    for team, group in enumerate(loop.teams):
+        words = loop.team_words(team)
+        if words is None:
+            continue
+        mine = [
+            (b, e, op.registers)
+            for v, ((b, e), op) in enumerate(zip(spans, loop.operations, strict=True))
+            if schedule.teams[v] == team
+        ]
+        found.append(Saturation(f"registers of {group.name}", peak(schedule.ii, mine)[0], words))
+    for memory, limit in sorted(loop.limits.items()):
+        fixed = sum(ring_footprint(op, memory) for op in loop.operations)
+        moving = [
+            (b, e, dict(op.footprints).get(memory, 0))
+            for (b, e), op in zip(spans, loop.operations, strict=True)
+            if op.slots is None
+        ]
+        total = fixed + peak(schedule.ii, moving)[0]
+        if total:
+            found.append(Saturation(memory, total, limit))
+    return found
+
+
+def rings(loop: Loop, schedule: Schedule) -> list[Ring]:
+    """For each streaming operation: slots that hide its latency, and how many more fit."""
+    ends = value_ends(loop, schedule.ii, schedule.starts)
+    free = {s.name: s.limit - s.used for s in storage_use(loop, schedule)}
+    found = []
+    for operation, start, end in zip(loop.operations, schedule.starts, ends, strict=True):
+        if not operation.streaming:
+            continue
+        needed = max(1, -(-(end - start + operation.latency_cycles) // schedule.ii))
+        fit = None
+        for memory, amount in operation.footprints:
+            if amount and operation.slots is not None and memory in free:
+                room = operation.slots + free[memory] // amount
+                fit = room if fit is None else min(fit, room)
+        found.append(Ring(operation.name, needed, operation.slots, fit))
+    return found
+
+
+def strategies(loop: Loop, schedule: Schedule) -> tuple[str, ...]:
+    """Names of published strategies that this schedule is an instance of."""
+    found = []
+    if loads_on_producer(loop, schedule):
+        found.append("loads on a producer warp")
+    if first_gemm_in_prologue(loop, schedule):
+        found.append("first GEMM moved into the prologue")
+    if ping_pong(loop, schedule):
+        found.append("ping-pong: one group on the matrix unit while another is off it")
+    if three_groups(loop, schedule):
+        found.append("three kinds of groups: GEMM, softmax, and rescale")
+    return tuple(found)
+
+
+def users(loop: Loop, units: tuple[str, ...]) -> list[int]:
+    return [v for v, op in enumerate(loop.operations) if any(use.unit in units for use in op.uses)]
+
+
+def loads_on_producer(loop: Loop, schedule: Schedule) -> bool:
+    """All operations of variable latency are on a group that runs nothing else."""
+    special = {v for v, op in enumerate(loop.operations) if op.variable_latency}
+    teams = {schedule.teams[v] for v in special}
+    others = {schedule.teams[v] for v in range(len(loop.operations)) if v not in special}
+    return bool(special) and len(teams) == 1 and not teams & others
+
+
+def reachable(loop: Loop, v: int) -> set[int]:
+    """Operations that need v of the same iteration."""
+    out: dict[int, list[int]] = {}
+    for e in loop.dependences:
+        if e.distance == 0 and e.kind == DATA:
+            out.setdefault(e.source, []).append(e.sink)
+    seen, queue = set(), [v]
+    while queue:
+        for w in out.get(queue.pop(), ()):
+            if w not in seen:
+                seen.add(w)
+                queue.append(w)
+    return seen
+
+
+def first_gemm_in_prologue(loop: Loop, schedule: Schedule) -> bool:
+    """A GEMM that needs no other runs an iteration (a stage) ahead of every GEMM that needs it."""
+    gemms = users(loop, MATRIX_UNITS)
+    after = {v: reachable(loop, v) & set(gemms) for v in gemms}
+    first = [v for v in gemms if after[v] and not any(v in after[u] for u in gemms)]
+    exponentials = users(loop, EXPONENTIAL_UNITS)
+    return bool(first) and any(
+        all(schedule.stage(w) > schedule.stage(v) for w in after[v])
+        for v in first
+        if any(x in reachable(loop, v) for x in exponentials)
+    )
+
+
+def ping_pong(loop: Loop, schedule: Schedule) -> bool:
+    """Two groups share the matrix unit, and each runs exponentials while the other has the unit."""
+    spans: dict[int, tuple[set[int], set[int]]] = {}
+    for kind, units in ((0, MATRIX_UNITS), (1, EXPONENTIAL_UNITS)):
+        for v in users(loop, units):
+            rows = spans.setdefault(schedule.teams[v], (set(), set()))[kind]
+            for use in loop.operations[v].uses:
+                if use.unit in units:
+                    begin = schedule.starts[v] + use.first_cycle
+                    rows.update((begin + k) % schedule.ii for k in range(use.cycles))
+    both = [rows for _, rows in sorted(spans.items()) if rows[0] and rows[1]]
+    return any(a[0] & b[1] and b[0] & a[1] for i, a in enumerate(both) for b in both[:i])
+
+
+def three_groups(loop: Loop, schedule: Schedule) -> bool:
+    """GEMMs, exponentials and the rescaling of the accumulator are on disjoint sets of groups.
+
+    The rescaling is whatever lies on the way from a carried GEMM result back to a GEMM without
+    passing an exponential.
+    """
+    gemms, exponentials = users(loop, MATRIX_UNITS), users(loop, EXPONENTIAL_UNITS)
+    after_gemm = {
+        e.sink for e in loop.dependences if e.source in gemms and e.distance and e.kind == DATA
+    }
+    rescale = set()
+    for v in after_gemm - set(gemms):
+        way = {v} | {w for w in reachable(loop, v) if reachable(loop, w) & set(gemms)}
+        rescale |= way - set(gemms) - set(exponentials)
+    kinds = [{schedule.teams[v] for v in members} for members in (gemms, exponentials, rescale)]
+    if not all(kinds):
+        return False
+    return not (kinds[0] & kinds[1] or kinds[1] & kinds[2] or kinds[0] & kinds[2])

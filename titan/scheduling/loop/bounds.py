@@ -1,0 +1,235 @@
+"""Lower bounds on the initiation interval, each with a witness that plain arithmetic re-checks.
+
+Resource: demand of a unit over its capacity, or one operation overlapping itself. Fine density:
+demand of a pooled or fractional group over its rate. Recurrence: the maximum over dependence
+cycles of total delay over total distance, rounded up. Dependency: the longest dependence path must
+fit into the permitted number of stages. Storage: register-cycles (or byte-cycles) that the delays
+force over what the machine offers in one cycle.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from titan.scheduling.loop.model import DATA, Loop, Operation
+from titan.scheduling.loop.recurrence import Arc, PositiveCycle
+from titan.scheduling.loop.recurrence import recurrence as plain_recurrence
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """`ii` at least this, because of `witness` (a unit, pool, memory or operation names)."""
+
+    kind: str
+    ii: int
+    witness: tuple[str, ...]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    resource: Bound
+    recurrence: Bound
+    density: Bound
+    dependency: Bound
+    storage: Bound
+
+    @property
+    def all(self) -> tuple[Bound, ...]:
+        return (self.resource, self.recurrence, self.density, self.dependency, self.storage)
+
+    @property
+    def best(self) -> Bound:
+        """The largest; among equals the first in the order above."""
+        return max(self.all, key=lambda bound: bound.ii)
+
+    @property
+    def ii(self) -> int:
+        return self.best.ii
+
+
+class Unschedulable(Exception):
+    """No initiation interval exists; `witness` names the operations or the unit concerned."""
+
+    def __init__(self, message: str, witness: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.witness = witness
+
+
+Recurrence = Callable[[int, list[Arc]], tuple[int, tuple[int, ...]]]
+
+
+def bounds(
+    loop: Loop, stages_max: int | None = None, recurrence: Recurrence = plain_recurrence
+) -> Bounds:
+    """All five. Raises Unschedulable for a positive cycle of distance 0 or an impossible use."""
+    return Bounds(
+        resource_bound(loop),
+        recurrence_bound(loop, recurrence),
+        density_bound(loop),
+        dependency_bound(loop, stages_max),
+        storage_bound(loop),
+    )
+
+
+def recurrence_bound(loop: Loop, recurrence: Recurrence = plain_recurrence) -> Bound:
+    """Recurrence MII with the critical cycle, first operation first."""
+    arcs = [(e.source, e.sink, e.delay_cycles, e.distance) for e in loop.dependences]
+    try:
+        ii, cycle = recurrence(len(loop.operations), arcs)
+    except PositiveCycle as error:
+        names = tuple(loop.operations[arcs[a][0]].name for a in error.arcs)
+        raise Unschedulable("dependences of distance 0 form a cycle", names[:20]) from None
+    if not cycle:
+        return Bound("recurrence", ii, (), "no dependence cycle binds")
+    names = tuple(loop.operations[arcs[a][0]].name for a in cycle)
+    delay = sum(arcs[a][2] for a in cycle)
+    distance = sum(arcs[a][3] for a in cycle)
+    path = " -> ".join((*names, names[0])) if len(names) < 12 else f"{len(names)} operations"
+    text = f"delay {delay} over distance {distance} on {path}"
+    return Bound("recurrence", ii, names, text)
+
+
+def demand(operation: Operation, unit: str) -> int:
+    """Unit-cycles that one iteration's instance takes."""
+    return sum(use.cycles * use.amount for use in operation.uses if use.unit == unit)
+
+
+def resource_bound(loop: Loop) -> Bound:
+    """Resource MII with the unit that binds."""
+    totals: dict[str, int] = {}
+    best = Bound("resource", 1, (), "no unit is used")
+    alone: dict[tuple[str, int, int], str] = {}
+    for operation in loop.operations:
+        for use in operation.uses:
+            totals[use.unit] = totals.get(use.unit, 0) + use.cycles * use.amount
+            if use.amount > loop.units[use.unit].capacity:
+                raise Unschedulable(
+                    f"`{operation.name}` takes {use.amount} of {use.unit}, which has "
+                    f"{loop.units[use.unit].capacity}",
+                    (operation.name, use.unit),
+                )
+            alone.setdefault((use.unit, use.cycles, use.amount), operation.name)
+    for unit, total in sorted(totals.items()):
+        capacity = loop.units[unit].capacity
+        ii = -(-total // capacity)
+        if ii > best.ii or not best.witness:
+            text = f"{unit} takes {total} cycles an iteration at capacity {capacity}"
+            best = Bound("resource", max(ii, 1), (unit,), text)
+    for (unit, cycles, amount), name in sorted(alone.items()):
+        copies = loop.units[unit].capacity // amount
+        ii = -(-cycles // copies)
+        if ii > best.ii:
+            text = f"`{name}` overlaps itself on {unit}: {cycles} cycles, {copies} at a time"
+            best = Bound("resource", ii, (unit, name), text)
+    return best
+
+
+def density_bound(loop: Loop) -> Bound:
+    """Fine-density MII over the pools of the machine."""
+    best = Bound("density", 1, (), "no pool is used")
+    for pool in loop.pools:
+        weights = dict(pool.members)
+        total = sum(
+            weights[use.unit] * use.cycles * use.amount
+            for operation in loop.operations
+            for use in operation.uses
+            if use.unit in weights
+        )
+        ii = -(-total * pool.window_cycles // pool.amount)
+        if total and (ii > best.ii or not best.witness):
+            rate = f"{pool.amount} in {pool.window_cycles}"
+            text = f"pool {pool.name} takes {total} an iteration at a rate of {rate}"
+            best = Bound("density", max(1, ii), (pool.name,), text)
+    return best
+
+
+def longest_paths(loop: Loop) -> list[int]:
+    """Earliest issue cycles within one iteration (distance-0 dependences only)."""
+    n = len(loop.operations)
+    earliest = [0] * n
+    waiting = [0] * n
+    out: list[list[tuple[int, int]]] = [[] for _ in range(n)]
+    for e in loop.dependences:
+        if e.distance == 0:
+            out[e.source].append((e.sink, e.delay_cycles))
+            waiting[e.sink] += 1
+    ready = deque(v for v in range(n) if not waiting[v])
+    seen = 0
+    while ready:
+        u = ready.popleft()
+        seen += 1
+        begin = earliest[u]
+        for v, delay in out[u]:
+            if begin + delay > earliest[v]:  # noqa: PLR1730 - a call of max costs more
+                earliest[v] = begin + delay
+            waiting[v] -= 1
+            if not waiting[v]:
+                ready.append(v)
+    if seen < n:
+        names = tuple(loop.operations[v].name for v in range(n) if waiting[v])
+        raise Unschedulable("dependences of distance 0 form a cycle", names[:20])
+    return earliest
+
+
+def dependency_bound(loop: Loop, stages_max: int | None) -> Bound:
+    """Depth of one iteration over the permitted stages; 1 when stages are not limited."""
+    earliest = longest_paths(loop)
+    ends = [t + op.cycles for t, op in zip(earliest, loop.operations, strict=True)]
+    depth = max(ends, default=0)
+    last = ends.index(depth) if ends else 0
+    if stages_max is None or not loop.operations:
+        return Bound("dependency", 1, (), f"one iteration takes {depth} cycles; stages unlimited")
+    ii = max(1, -(-depth // stages_max))
+    text = f"one iteration takes {depth} cycles and at most {stages_max} stages may overlap"
+    return Bound("dependency", ii, (loop.operations[last].name,), text)
+
+
+def storage_bound(loop: Loop) -> Bound:
+    """Register or memory residence that the delays alone force, over the capacity."""
+    best = Bound("storage", 1, (), "no storage limit binds")
+    hold = [0] * len(loop.operations)
+    for e in loop.dependences:
+        if e.kind == DATA:
+            hold[e.source] = max(hold[e.source], e.delay_cycles + e.hold_cycles)
+    pairs = list(zip(loop.operations, hold, strict=True))
+    words = [loop.team_words(team) for team in range(len(loop.teams))]
+    if all(word is not None for word in words):
+        supply = sum(word for word in words if word is not None)
+        total = sum(operation.registers * cycles for operation, cycles in pairs)
+        if total:
+            ii = _ratio(total, supply, "registers")
+            if ii > best.ii:
+                text = f"values take {total} register-cycles an iteration of {supply} a cycle"
+                best = Bound("storage", ii, ("registers",), text)
+    for memory, capacity in sorted(loop.limits.items()):
+        fixed = sum(ring_footprint(operation, memory) for operation in loop.operations)
+        total = sum(
+            cycles * dict(operation.footprints).get(memory, 0)
+            for operation, cycles in pairs
+            if operation.slots is None
+        )
+        if fixed > capacity:
+            text = f"rings take {fixed} of {memory}, of which {capacity} are left for them"
+            raise Unschedulable(text, (memory,))
+        if total:
+            ii = _ratio(total, capacity - fixed, memory)
+            if ii > best.ii:
+                text = f"values take {total} {memory}-cycles an iteration of {capacity - fixed}"
+                best = Bound("storage", ii, (memory,), text)
+    return best
+
+
+def _ratio(total: int, supply: int, what: str) -> int:
+    if supply <= 0:
+        raise Unschedulable(f"values need {what} and none is left", (what,))
+    return -(-total // supply)
+
+
+def ring_footprint(operation: Operation, memory: str) -> int:
+    """What the ring of an operation with slots takes of `memory` for the whole loop."""
+    if operation.slots is None:
+        return 0
+    return operation.slots * dict(operation.footprints).get(memory, 0)

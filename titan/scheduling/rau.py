@@ -1,0 +1,342 @@
+"""Rau scheduling: bounds, candidate intervals, placement arms, register awareness, diagnostics.
+
+The warps are assigned first (`assign.py`, several styles), then operations are placed at the
+smallest interval from the best lower bound up. Small loops try the placement arms in their order
+and end with eviction; loops of more than `arms_max` operations go to eviction at once, which is
+the C inner loop. With register awareness a placement that passes a register or memory limit is
+first pushed together, and rejected where that does not help; `degrade` then also tries simpler
+warp assignments and fewer overlapping stages before a larger interval. What is handed back has
+passed the checker.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from titan.scheduling import assign
+from titan.scheduling.arms import Failure, Placement, groups, place_all
+from titan.scheduling.check import check
+from titan.scheduling.loop.bounds import Bounds, bounds
+from titan.scheduling.loop.model import Loop
+from titan.scheduling.model import Evidence, Outcome, Schedule
+from titan.scheduling.native import Placer, recurrence
+from titan.scheduling.problem import Problem, compile_problem
+from titan.scheduling.storage import excesses
+from titan.scheduling.swing import depths, pressure, swing
+
+SHAKES = 6
+SHAKEN_MAX = 5_000
+POLICIES = ("naive", "reject", "degrade")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`registers` naive ignores limits; `styles` fixes the warps.
+
+    `search` is linear, gallop (the same answer), or auto: gallop, and look below the answer only
+    where at most `below_max` intervals were jumped over.
+    """
+
+    search: str = "auto"
+    registers: str = "degrade"
+    styles: tuple[str, ...] = assign.STYLES
+    stages_max: int | None = None
+    budget_ratio: int = 8
+    arms_max: int = 400
+    ii_cap: int | None = None
+    seconds: float = 60.0
+    below_max: int = 64
+
+
+@dataclass(slots=True)
+class _Run:
+    loop: Loop
+    options: Options
+    deadline: float
+    probes: int = 0
+    placements: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    arms: dict[str, int] = field(default_factory=dict)
+    tried: dict[int, Schedule | None] = field(default_factory=dict)
+    styles: dict[str, tuple[tuple[int, ...], Problem, Placer]] = field(default_factory=dict)
+    monotone: bool = True
+    rejected: int = 0
+    skipped: int = 0
+    aware: bool = False
+    limited: bool = False
+
+
+def stage_count(loop: Loop, schedule: Schedule) -> int:
+    """Stages by the latest finish, latency included: what the prologue has to fill."""
+    finish = max(
+        s + max(op.latency_cycles, op.cycles)
+        for s, op in zip(schedule.starts, loop.operations, strict=True)
+    )
+    return -(-(finish + 1) // schedule.ii)
+
+
+def solve(loop: Loop, options: Options | None = None) -> Outcome:
+    """The best schedule found. Raises Unschedulable where a bound shows that there is none.
+
+    Cyclic garbage is not collected meanwhile: large loops make many objects that all stay, and
+    looking through them took a quarter of the time.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _solve(loop, options or Options())
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _solve(loop: Loop, options: Options) -> Outcome:
+    begin = time.monotonic()
+    lower = bounds(loop, options.stages_max, recurrence)
+    limited = any(loop.team_words(team) is not None for team in range(len(loop.teams)))
+    run = _Run(loop, options, begin + options.seconds)
+    run.aware = limited and options.registers != "naive"
+    held = any(op.footprints or op.slots is not None for op in loop.operations)
+    run.limited = limited or held
+    for style in options.styles:
+        teams = assign.assign(loop, style)
+        if teams is None or any(teams == other for other, _, _ in run.styles.values()):
+            continue
+        problem = compile_problem(loop, teams)
+        run.styles[style] = (teams, problem, Placer(problem))
+    cap = options.ii_cap or sequential_ii(loop)
+    probe = _probe(run)
+    search = linear if options.search == "linear" else gallop
+    ii = search(run, probe, lower.ii, cap)
+    schedule = run.tried.get(ii) if ii is not None else None
+    if schedule is None:
+        schedule = _in_sequence(run, lower.ii, cap)
+    statistics: dict[str, object] = {
+        "intervals_tried": run.probes,
+        "placements": run.placements,
+        "arms": dict(sorted(run.arms.items())),
+        "rejected_for_storage": run.rejected,
+        "monotone": run.monotone,
+        "intervals_skipped": run.skipped,
+    }
+    if schedule is not None:
+        statistics["stage_count"] = stage_count(loop, schedule)
+    evidence = _evidence(lower, schedule)
+    spent = time.monotonic() - begin
+    return Outcome("rau", schedule, evidence, spent, statistics, (), tuple(run.failures[-5:]))
+
+
+def _in_sequence(run: _Run, lower: int, cap: int) -> Schedule | None:
+    """The last resort of small loops when time has run out: no overlap but what refining adds."""
+    loop, options = run.loop, run.options
+    if len(loop.operations) > options.arms_max or options.stages_max is not None:
+        return None
+    from titan.scheduling.sequence import in_sequence
+
+    found = [in_sequence(loop, teams, lower) for teams, _, _ in run.styles.values()]
+    known = [schedule for schedule in found if schedule is not None and schedule.ii <= cap]
+    if not known:
+        return None
+    run.arms["in sequence"] = 1
+    return min(known, key=lambda schedule: schedule.ii)
+
+
+def sequential_ii(loop: Loop) -> int:
+    """An interval at which nothing overlaps, transfers included."""
+    delays = sum(max(0, e.delay_cycles) for e in loop.dependences if e.distance == 0)
+    spills = sum(op.spill_cycles + op.cycles for op in loop.operations)
+    carried = max((e.delay_cycles for e in loop.dependences), default=0)
+    return delays + spills + carried + 1
+
+
+def _evidence(lower: Bounds, schedule: Schedule | None) -> Evidence:
+    best = lower.best
+    text = f"{best.kind}: {best.detail}"
+    if schedule is not None and schedule.ii == lower.ii:
+        return Evidence("bound", lower.ii, text)
+    return Evidence("none", lower.ii, text)
+
+
+def _probe(run: _Run) -> Callable[[int], bool]:
+    def feasible(ii: int) -> bool:
+        if ii not in run.tried:
+            run.probes += 1
+            run.tried[ii] = attempt(run, ii)
+        return run.tried[ii] is not None
+
+    return feasible
+
+
+def linear(run: _Run, feasible: Callable[[int], bool], low: int, cap: int) -> int | None:
+    """The smallest interval that the probe accepts."""
+    for ii in range(low, cap + 1):
+        if feasible(ii):
+            return ii
+        if time.monotonic() > run.deadline:
+            return None
+    return None
+
+
+def gallop(run: _Run, feasible: Callable[[int], bool], low: int, cap: int) -> int | None:
+    """The same answer: gallop up, bisect down, then look at what was jumped over.
+
+    Feasibility of a heuristic is not monotone in the interval, so what bisection leaves untried
+    below its answer is tried too; `run.monotone` tells whether that changed anything.
+    """
+    step, ii, failed = 1, low, low - 1
+    while not feasible(ii):
+        failed = ii
+        if ii >= cap or time.monotonic() > run.deadline:
+            return linear(run, feasible, low, cap)
+        ii, step = min(ii + step, cap), step * 2
+    high = ii
+    while high - failed > 1:
+        middle = (failed + high) // 2
+        if feasible(middle):
+            high = middle
+        else:
+            failed = middle
+    untried = [smaller for smaller in range(low, high) if smaller not in run.tried]
+    if run.options.search == "auto" and len(untried) > run.options.below_max:
+        run.skipped = len(untried)
+        return high
+    for smaller in untried:
+        if feasible(smaller):
+            run.monotone = False
+            return smaller
+    return high
+
+
+def attempt(run: _Run, ii: int) -> Schedule | None:
+    """One interval: every warp assignment, every way of placing, the storage limits."""
+    for style, (teams, problem, placer) in run.styles.items():
+        for arm, starts in _placements(run, ii, problem, placer):
+            schedule = _settle(run, ii, starts, teams, problem)
+            if schedule is not None:
+                run.arms[arm] = run.arms.get(arm, 0) + 1
+                run.arms[f"style {style}"] = run.arms.get(f"style {style}", 0) + 1
+                return schedule
+        if run.options.registers == "reject":
+            break
+    return None
+
+
+def _placements(
+    run: _Run, ii: int, problem: Problem, placer: Placer
+) -> Iterator[tuple[str, list[int]]]:
+    """(arm, issue cycles) of every way of placing that manages, one after the other."""
+    heights = placer.heights(ii)
+    if heights is None:
+        return
+    if problem.n <= run.options.arms_max and run.aware:
+        starts = swing(problem, ii, heights, run.loop)
+        if starts is not None:
+            yield "swing", starts
+    if problem.n <= run.options.arms_max:
+        state = Placement(problem, ii, heights, pressure(run.loop))
+        if place_all(state, groups(problem, heights)):
+            for arm, count in state.arms_used.items():
+                run.arms[f"{arm} groups"] = run.arms.get(f"{arm} groups", 0) + count
+            yield "arms", list(state.starts)
+        elif state.failure is not None:
+            run.failures.append(state.failure)
+    orders: list[tuple[str, list[int]]] = []
+    for ratio in (2, run.options.budget_ratio):
+        for name, priority in _remember(_priorities(problem, ii, heights), orders):
+            starts, steps = placer.place(ii, max(ratio * problem.n, 400), priority)
+            run.placements += steps
+            if starts is not None:
+                yield f"evict by {name}", starts
+
+
+def _remember(
+    fresh: Iterator[tuple[str, list[int]]], known: list[tuple[str, list[int]]]
+) -> Iterator[tuple[str, list[int]]]:
+    """Orders are costly for large loops: made when they are needed, and once."""
+    if known:
+        yield from known
+        return
+    for order in fresh:
+        known.append(order)
+        yield order
+
+
+def _priorities(problem: Problem, ii: int, heights: list[int]) -> Iterator[tuple[str, list[int]]]:
+    """Orders for eviction: height; then widest reservation first; then least slack."""
+    yield "height", heights
+    scale = max(heights, default=0) + 1
+    wide = [max((c for _, _, c, _ in blocks), default=0) for blocks in problem.blocks]
+    yield "width", [w * scale + h for w, h in zip(wide, heights, strict=True)]
+    depth = depths(problem, ii)
+    if depth is not None:
+        path = max((h + d for h, d in zip(heights, depth, strict=True)), default=0)
+        slack = [path - h - d for h, d in zip(heights, depth, strict=True)]
+        yield "slack", [-s * scale + h for s, h in zip(slack, heights, strict=True)]
+    for turn in range(SHAKES if problem.n <= SHAKEN_MAX else 0):
+        yield f"shaken height {turn}", shaken(heights, turn)
+
+
+def shaken(heights: list[int], turn: int) -> list[int]:
+    """Heights with a fixed pseudo-random addition, larger with every turn (a plain congruential
+    generator, so that the order is the same everywhere)."""
+    state, found = turn + 1, []
+    for height in heights:
+        state = (state * 1103515245 + 12345) % (1 << 31)
+        found.append(height * 64 + (state >> 8) % (64 * (turn + 1)))
+    return found
+
+
+def _settle(
+    run: _Run, ii: int, starts: list[int], teams: tuple[int, ...], problem: Problem
+) -> Schedule | None:
+    """The placement if it keeps the limits, perhaps pushed together; else None."""
+    loop = run.loop
+    low = min(starts, default=0)
+    if not problem.fractional and low:
+        starts = [s - low for s in starts]
+    schedule = Schedule(ii, tuple(starts), teams)
+    if run.options.stages_max is not None and schedule.stages(loop) > run.options.stages_max:
+        return None
+    if run.options.registers != "naive" and run.limited and _over(loop, schedule):
+        pushed = push_together(problem, ii, list(starts))
+        schedule = Schedule(ii, tuple(pushed), teams)
+        if _over(loop, schedule):
+            run.rejected += 1
+            return None
+    faults = check(loop, schedule)
+    if run.options.registers == "naive":
+        faults = [f for f in faults if f.kind not in ("registers", "memory", "ring")]
+    return schedule if not faults else None
+
+
+def _over(loop: Loop, schedule: Schedule) -> bool:
+    if excesses(loop, schedule.ii, schedule.starts, schedule.teams):
+        return True
+    return any(f.kind == "ring" for f in check(loop, schedule) if f.kind == "ring")
+
+
+def push_together(problem: Problem, ii: int, starts: list[int]) -> list[int]:
+    """Move operations later, last first, up to their consumers: producers' values live shorter."""
+    state = Placement(problem, ii, [0] * problem.n)
+    for v, t in enumerate(starts):
+        state.seat(v, t)
+    for v in sorted(range(problem.n), key=lambda x: (-starts[x], x)):
+        _, high = state.window(v)
+        if high is None or high <= state.starts[v]:
+            continue
+        old = state.starts[v]
+        state.unseat([v])
+        for t in range(high, max(old, high - ii), -1):
+            if state.table.probe(v, t) is None:
+                break
+        else:
+            t = old
+        state.seat(v, t)
+    low = min(state.starts, default=0)
+    return [s - low for s in state.starts]
+
+
+__all__ = ["POLICIES", "Options", "solve", "stage_count"]

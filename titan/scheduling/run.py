@@ -1,0 +1,296 @@
+"""One call for a user: choose a solver, schedule a loop in its own cycles, and say what is proved.
+
+`rau` and `gauss` work on the loop as it is. `joint` works on the normalised loop and brings the
+order it finds back to real cycles (`refine.py`). `auto` takes Rau's schedule where a bound proves
+it, and asks the joint solver otherwise. Two claims are kept apart: the optimum of the normalised
+loop, and the interval of the real one against its own bounds. Normalisation rounds delays up, so a
+refutation of the normalised loop refutes nothing of the real one. Where the best real interval lies
+above the bound by few cycles, every smaller interval is therefore asked for in real cycles.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field, replace
+
+from titan.scheduling import joint, rau
+from titan.scheduling.check import check
+from titan.scheduling.loop.bounds import Bounds, bounds
+from titan.scheduling.loop.model import Loop
+from titan.scheduling.model import Evidence, Outcome, Schedule
+from titan.scheduling.native import recurrence
+from titan.scheduling.normalise import Normalised, TooSmall, normalise_loop
+from titan.scheduling.refine import refine, stretched
+from titan.scheduling.refutation import Refutation
+
+SOLVERS = ("auto", "rau", "joint", "gauss")
+REAL_INTERVALS_MAX = 32
+REAL_CYCLES_MAX = 8192
+REAL = "joint, real cycles"
+JOINT_OPERATIONS = 64
+RAU_SECONDS = 2.0
+ANYHOW_SECONDS = 5.0
+ANYHOW_TOTAL = 60
+ROUGHER_TOTAL = 60  # with fewer cycles to choose from, large loops are searched further
+FAR = 1.25
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asks for; `total_max` is U of the cost normalisation.
+
+    `proofs`: where solvers refute the smaller intervals, look for proofs that plain code checks,
+    as long again as the budget says.
+    """
+
+    solver: str = "auto"
+    objective: str = "length"
+    budget_seconds: float = 60.0
+    total_max: int = 300
+    registers: str = "degrade"
+    engine: str = "auto"
+    stages_max: int = 4
+    seed: int = 0
+    progress: bool = False
+    proofs: bool = False
+
+    def key(self) -> str:
+        """All that decides the result, as text, for the cache."""
+        return repr(replace(self, progress=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`schedule` is in the cycles of the loop and has passed the checker."""
+
+    loop: Loop
+    schedule: Schedule | None
+    evidence: Evidence
+    bounds: Bounds
+    produced_by: str
+    seconds: float
+    outcomes: tuple[Outcome, ...] = ()
+    normalised: Normalised | None = None
+    cached: bool = False
+    notes: tuple[str, ...] = field(default=())
+    refutations: tuple[Refutation, ...] = ()
+
+    @property
+    def proved(self) -> bool:
+        return self.schedule is not None and self.evidence.proves
+
+    @property
+    def gap(self) -> int | None:
+        """Cycles between the interval and the best bound that holds for schedules of any length."""
+        if self.schedule is None:
+            return None
+        known = self.evidence.lower_bound if self.evidence.complete else self.bounds.ii
+        return self.schedule.ii - known
+
+
+def run(loop: Loop, request: Request) -> Result:
+    """Raises Unschedulable where a bound shows that no schedule exists."""
+    begin = time.monotonic()
+    lower = bounds(loop, recurrence=recurrence)
+    outcomes: list[Outcome] = []
+    candidates: list[tuple[str, Schedule]] = []
+    normalised: Normalised | None = None
+    notes: list[str] = []
+    if request.solver in ("auto", "rau"):
+        seconds = request.budget_seconds
+        if request.solver == "auto" and len(loop.operations) <= JOINT_OPERATIONS:
+            seconds = min(seconds, RAU_SECONDS)  # the joint solver follows
+        options = rau.Options(registers=request.registers, seconds=seconds)
+        _keep(rau.solve(loop, options), outcomes, candidates)
+    if request.solver == "gauss":
+        _gauss(loop, request, outcomes, candidates, notes)
+    proved = any(schedule.ii == lower.ii for _, schedule in candidates)
+    if request.solver == "joint" or (request.solver == "auto" and not proved):
+        normalised = _joint(loop, request, lower, outcomes, candidates, notes)
+        if request.solver == "auto" and _is_far(candidates, lower):
+            rougher = replace(request, total_max=min(request.total_max, ROUGHER_TOTAL))
+            _joint(loop, rougher, lower, outcomes, candidates, notes)
+        if normalised is not None and normalised.normalisation.scale != 1 and candidates:
+            left = request.budget_seconds - (time.monotonic() - begin)
+            _real_cycles(loop, request, lower, left, outcomes, candidates)
+    result = _result(loop, lower, begin, outcomes, candidates, normalised, notes)
+    return _with_proofs(result, request, begin) if request.proofs else result
+
+
+def _is_far(candidates: list[tuple[str, Schedule]], lower: Bounds) -> bool:
+    """Whether the best interval is so long that a rougher search is worth as much time again."""
+    return min((one.ii for _, one in candidates), default=math.inf) > FAR * lower.ii
+
+
+def _with_proofs(result: Result, request: Request, begin: float) -> Result:
+    """The statements of solvers replaced by refutations that have been checked, if there are."""
+    found, evidence = result.schedule, result.evidence
+    if found is None or evidence.kind not in ("agreement", "refutation") or not evidence.complete:
+        return result
+    if evidence.lower_bound != found.ii:
+        return result
+    from titan.scheduling.prove import prove_below
+
+    least, loop = result.bounds.ii, result.loop
+    refutations = prove_below(loop, least, found.ii, request.budget_seconds)
+    if refutations is None:
+        note = "no proof that plain code can check was found for the refuted intervals"
+        return replace(result, notes=(*result.notes, note))
+    text = f"intervals {least} to {found.ii - 1} refuted for schedules of every length, "
+    text += "the proofs checked by plain code"
+    evidence = Evidence("proof", found.ii, text)
+    spent = time.monotonic() - begin
+    return replace(result, evidence=evidence, refutations=refutations, seconds=spent)
+
+
+def _keep(
+    outcome: Outcome, outcomes: list[Outcome], candidates: list[tuple[str, Schedule]]
+) -> None:
+    outcomes.append(outcome)
+    if outcome.schedule is not None:
+        candidates.append((outcome.solver, outcome.schedule))
+
+
+def _gauss(
+    loop: Loop,
+    request: Request,
+    outcomes: list[Outcome],
+    candidates: list[tuple[str, Schedule]],
+    notes: list[str],
+) -> None:
+    from titan.scheduling import gauss
+
+    options = gauss.Options(
+        seed=request.seed, seconds=request.budget_seconds, progress=request.progress
+    )
+    outcome = gauss.solve(loop, options)
+    _keep(outcome, outcomes, candidates)
+    notes.extend(outcome.notes)
+
+
+def _joint(
+    loop: Loop,
+    request: Request,
+    lower: Bounds,
+    outcomes: list[Outcome],
+    candidates: list[tuple[str, Schedule]],
+    notes: list[str],
+) -> Normalised | None:
+    try:
+        coarse = normalise_loop(loop, request.total_max)
+    except TooSmall as error:
+        notes.append(f"the joint solver was not asked: {error}")
+        return None
+    options = joint.Options(
+        engine=request.engine,
+        objective=request.objective,
+        budget_seconds=request.budget_seconds,
+        stages_max=request.stages_max,
+    )
+    outcome = joint.solve(coarse.loop, options)
+    outcomes.append(outcome)
+    if outcome.schedule is None:
+        notes.append(f"the joint solver found no schedule: {outcome.evidence.detail}")
+        if not candidates:
+            _anyhow(loop, options, lower, candidates)
+        return coarse
+    fine = outcome.schedule
+    if coarse.normalisation.scale != 1:
+        refined = refine(loop, coarse.loop, outcome.schedule, lower.ii)
+        if refined is None:
+            notes.append("the order of the normalised optimum cannot be kept in real cycles")
+            return coarse
+        fine = refined
+    candidates.append(("joint", fine))
+    return coarse
+
+
+def _anyhow(
+    loop: Loop,
+    options: joint.Options,
+    lower: Bounds,
+    candidates: list[tuple[str, Schedule]],
+) -> None:
+    """Nobody found anything: a larger interval, in coarse cycles, with some seconds more."""
+    try:
+        coarse = normalise_loop(loop, ANYHOW_TOTAL)
+    except TooSmall:
+        return
+    seconds = min(options.budget_seconds, ANYHOW_SECONDS)
+    rough = joint.anyhow(coarse.loop, replace(options, budget_seconds=seconds))
+    if rough is None:
+        return
+    found = refine(loop, coarse.loop, rough, lower.ii) or stretched(loop, coarse.loop, rough)
+    if found is not None:
+        tighter = refine(loop, loop, found, lower.ii) or found
+        candidates.append(("joint, larger interval", tighter))
+
+
+def _real_cycles(
+    loop: Loop,
+    request: Request,
+    lower: Bounds,
+    seconds: float,
+    outcomes: list[Outcome],
+    candidates: list[tuple[str, Schedule]],
+) -> None:
+    """Find or refute every interval between the bound and the best candidate, in real cycles."""
+    best = min(schedule.ii for _, schedule in candidates)
+    if not lower.ii < best <= lower.ii + REAL_INTERVALS_MAX or best > REAL_CYCLES_MAX:
+        return
+    options = joint.Options(
+        engine=request.engine,
+        objective="ii",
+        budget_seconds=seconds,
+        stages_max=request.stages_max,
+        ii_max=best - 1,
+    )
+    if seconds <= 0:
+        return
+    outcome = replace(joint.solve(loop, options), solver=REAL)
+    outcomes.append(outcome)
+    if outcome.schedule is not None:
+        candidates.append((REAL, outcome.schedule))
+
+
+def _result(
+    loop: Loop,
+    lower: Bounds,
+    begin: float,
+    outcomes: list[Outcome],
+    candidates: list[tuple[str, Schedule]],
+    normalised: Normalised | None,
+    notes: list[str],
+) -> Result:
+    """The best candidate, and the strongest evidence that fits it."""
+    text = f"{lower.best.kind}: {lower.best.detail}"
+    evidence = Evidence("none", lower.ii, text)
+    best = min(candidates, key=lambda c: (c[1].ii, c[1].length(loop)), default=None)
+    schedule = best[1] if best is not None else None
+    if schedule is not None:
+        faults = check(loop, schedule)
+        if faults:
+            raise joint.Disagreement(f"the checker refuses a schedule: {faults[0].text}")
+        if schedule.ii == lower.ii:
+            evidence = Evidence("bound", lower.ii, text)
+        elif normalised is not None and normalised.normalisation.scale == 1:
+            evidence = next(o.evidence for o in outcomes if o.solver == "joint")
+        elif real := [o.evidence for o in outcomes if o.solver == REAL]:
+            evidence = real[0]
+    return Result(
+        loop,
+        schedule,
+        evidence,
+        lower,
+        best[0] if best is not None else "none",
+        time.monotonic() - begin,
+        tuple(outcomes),
+        normalised,
+        False,
+        tuple(notes),
+    )
+
+
+def cached(result: Result) -> Result:
+    return replace(result, cached=True)

@@ -1,0 +1,1 @@
+"""What an emitted kernel is held against: its emulation, its machine code."""

@@ -1,0 +1,92 @@
+"""Which address is which barrier, and where the pieces of buffers lie: found while comparing.
+
+The emitter may put things where it likes, but every address must stand for one thing everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from titan.sync.program import SyncProgram
+from titan.validate.compare.expected import Piece, Place
+
+Range = tuple[int, int]  # first byte, and the first behind
+
+
+@dataclass(slots=True)
+class Bindings:
+    """One for all threads of a CTA, and for all launches: addresses do not depend on the launch."""
+
+    program: SyncProgram
+    barriers: dict[int, Place] = field(default_factory=dict)
+    addresses: dict[Place, int] = field(default_factory=dict)
+    ids: dict[int, Place] = field(default_factory=dict)
+    named: dict[Place, int] = field(default_factory=dict)
+    extents: dict[Piece, frozenset[Range]] = field(default_factory=dict)
+    accesses: set[tuple[int, tuple[Piece, ...], int]] = field(default_factory=set)
+
+    def barrier(self, address: int, place: Place) -> bool:
+        """Whether the address stands for this barrier; the first time it says so."""
+        return _bind(self.barriers, self.addresses, address, place)
+
+    def name(self, number: int, place: Place) -> bool:
+        return _bind(self.ids, self.named, number, place)
+
+    def extent(self, piece: Piece, ranges: frozenset[Range]) -> bool:
+        """Whether a transfer of the whole piece touches the same bytes as every other one."""
+        return self.extents.setdefault(piece, ranges) == ranges
+
+    def access(self, address: int, pieces: tuple[Piece, ...], line: int) -> None:
+        """An access that must lie within one of the pieces; checked in the end."""
+        self.accesses.add((address, pieces, line))
+
+    def faults(self) -> list[str]:
+        """Pieces that overlap though they are not the same, and accesses outside of theirs."""
+        return [*self._overlaps(), *self._outside()]
+
+    def _overlaps(self) -> list[str]:
+        spans = sorted(
+            (first, end, piece) for piece, ranges in self.extents.items() for first, end in ranges
+        )
+        found = []
+        for (_, end, piece), (first, _, other) in pairwise(spans):
+            if first < end and not self._may_overlap(piece, other):
+                found.append(f"{_text(piece)} and {_text(other)} overlap in shared memory")
+        return found
+
+    def _may_overlap(self, one: Piece, other: Piece) -> bool:
+        if one[:2] == other[:2] and (one[2] is None or other[2] is None or one == other):
+            return True
+        storages = {item.name: item.storage or item.name for item in self.program.buffers}
+        return one[0] != other[0] and storages.get(one[0]) == storages.get(other[0])
+
+    def _outside(self) -> list[str]:
+        found = []
+        for address, pieces, line in sorted(self.accesses, key=lambda item: item[2]):
+            ranges = [span for piece in pieces for span in self._ranges(piece)]
+            if ranges and not any(first <= address < end for first, end in ranges):
+                names = " or ".join(_text(piece) for piece in pieces)
+                found.append(f"line {line}: address {address} is not in {names}")
+        return found
+
+    def _ranges(self, piece: Piece) -> list[Range]:
+        """What is known of where a piece lies: itself, its parts, or the whole it is a part of."""
+        name, stage, part = piece
+        return [
+            span
+            for (other, at, number), ranges in self.extents.items()
+            if other == name and at == stage and (None in (part, number) or part == number)
+            for span in ranges
+        ]
+
+
+def _bind(forward: dict[int, Place], backward: dict[Place, int], key: int, place: Place) -> bool:
+    if key not in forward and place not in backward:
+        forward[key], backward[place] = place, key
+    return forward.get(key) == place and backward.get(place) == key
+
+
+def _text(piece: Piece) -> str:
+    name, stage, part = piece
+    return f"{name}[{stage}]" if part is None else f"{name}[{stage}, {part}]"

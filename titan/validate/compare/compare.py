@@ -1,0 +1,410 @@
+"""Compares what the compiler made of a kernel with its sync program, thread by thread.
+
+For a launch, two lanes of every warp of a CTA run through the PTX (`machine.py`), every agent goes
+through its role (`expected.py`), and the two sequences are put side by side: the same operations in
+the same order, on the same barriers, with the same parities, counts, bytes and pending groups, and
+none besides. Operations of all threads must be in both lanes of all warps of the agent, arrivals in
+one lane of each warp or of one, copies and their groups in one thread. The count that a barrier was
+initialised with is that of the program times the warps that arrive for one agent.
+
+A comparison covers the launches that are gone through, not all of them. Sizes of boxes are taken
+from the manifest. What the numbers in registers are is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from titan.isa.thread.machine import (
+    NOTED,
+    PARAMETER_BASE,
+    STRIDE,
+    Event,
+    Ran,
+    Thread,
+    Unsupported,
+    run,
+)
+from titan.isa.thread.ptx import PtxKernel
+from titan.sync import program as ir
+from titan.validate.compare.bindings import Bindings
+from titan.validate.compare.expected import Numbers, Occurrence, occurrences
+from titan.validate.compare.matching import (
+    ONE,
+    WARP,
+    Matcher,
+    Mismatch,
+    in_cluster,
+    kind_of,
+    multiplications,
+)
+from titan.validate.compare.tensor import fenced, tensor_side, unframed
+
+FAULTS_MAX = 20
+_CLUSTER = ir.Scope.CLUSTER
+LANES = (0, 1)
+WARP_THREADS = 32
+REGISTERS_OF_SM = 65_536  # shared by the threads of a kernel that has the SM for itself
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One CTA of one launch, or the cluster whose first CTA it is.
+
+    `sizes` by name; `numbers` are those of the program's parameters.
+    """
+
+    sizes: Mapping[str, int]
+    numbers: Numbers
+    block: int = 0
+    grid: int = 1
+
+
+@dataclass(slots=True)
+class Comparison:
+    """`faults` are empty where the text does what the program says, in all launches."""
+
+    faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    launches: int = 0
+    threads: int = 0
+    events: int = 0
+
+    def fault(self, text: str) -> None:
+        if text not in self.faults and len(self.faults) < FAULTS_MAX:
+            self.faults.append(text)
+
+
+def compare(
+    kernel: PtxKernel,
+    program: ir.SyncProgram,
+    manifest: Mapping[str, Any],
+    launches: list[Launch],
+) -> Comparison:
+    """Raises Unsupported for what cannot be compared, TooLong for launches that are too large."""
+    whole = _Whole(kernel, program, manifest)
+    for launch in launches:
+        whole.launch(launch)
+    whole.finish()
+    return whole.result
+
+
+class _Whole:
+    """All launches of one kernel; addresses and counts are the same in all."""
+
+    def __init__(
+        self, kernel: PtxKernel, program: ir.SyncProgram, manifest: Mapping[str, Any]
+    ) -> None:
+        self.kernel = kernel
+        self.program = program
+        self.manifest = manifest
+        self.bindings = Bindings(program)
+        self.result = Comparison()
+        self.seen: set[int] = set()
+        self.counts: dict[int, int] = {}  # address of a barrier -> count of its initialisation
+        self.ratios: dict[str, Counter[int]] = {}  # barrier -> arrivals for one of the program
+        self.places = {item["name"]: item for item in manifest["roles"]}
+        self.matrix = multiplications(program)
+        self.ctas = max((role.cta for role in program.roles), default=0) + 1
+        self.tensor = tensor_side(program, manifest)
+        self.slot = -1
+        self.takers: set[int] = set()  # threads that take tensor memory in a launch
+        self.cluster = {item.name for item in program.named_barriers if item.scope is _CLUSTER}
+
+    def launch(self, launch: Launch) -> None:
+        self.result.launches += 1
+        starts = Counter[int]()
+        self.takers.clear()
+        if self.tensor.buffers and self.slot < 0:
+            self._find_slot(launch)
+        for role in self.program.roles:
+            for agent in range(role.agents):
+                self._agent(role, agent, launch, starts)
+        for rank in range(self.ctas):
+            self._idle(rank, launch, starts)
+        warps = {thread // WARP_THREADS for thread in self.takers}
+        if self.tensor.buffers and (len(warps) != 1 or len(self.takers) != len(LANES)):
+            self.result.fault(f"tensor memory is taken by the threads {sorted(self.takers)}")
+        wrong = [address for address, count in starts.items() if count != 1]
+        if wrong:
+            self.result.fault(f"a barrier is initialised {starts[wrong[0]]} times")
+        wanted = sum(barrier.stages for barrier in self.program.barriers)
+        if len(starts) != wanted:
+            self.result.fault(f"{len(starts)} barriers are initialised, not {wanted}")
+
+    def _place(self, role: ir.Role) -> Mapping[str, Any]:
+        """Where the threads of a role are, the same in every CTA."""
+        place: Mapping[str, Any] = self.places[role.name.partition("@")[0]]
+        return place
+
+    def _find_slot(self, launch: Launch) -> None:
+        """Where the address of tensor memory is written."""
+        if self.ctas > 1:
+            raise Unsupported("tensor memory in a cluster")
+        for thread in range(0, self.manifest["launch"]["block"], WARP_THREADS):
+            for event in self._ran(thread, 0, launch).events:
+                if event.kind == "tensor_alloc" and event.values[0] is not None:
+                    self.slot = event.values[0]
+                    return
+        self.result.fault("nobody takes tensor memory")
+
+    def _idle(self, rank: int, launch: Launch, starts: Counter[int]) -> None:
+        """Warps without a role do nothing once all threads have met."""
+        taken = {
+            warp
+            for role in self.program.roles
+            for warp in range(
+                self._place(role)["first_thread"] // WARP_THREADS,
+                (self._place(role)["first_thread"] + role.agents * role.threads - 1) // WARP_THREADS
+                + 1,
+            )
+        }
+        for warp in range(self.manifest["launch"]["block"] // WARP_THREADS):
+            for lane in LANES if warp not in taken else ():
+                thread = warp * WARP_THREADS + lane
+                events = self._events(thread, rank, launch, starts, None)
+                if events:
+                    text = f"line {events[0].line}: {events[0].kind} in a warp without a role"
+                    self.result.fault(f"thread {thread}: {text}")
+
+    def _agent(self, role: ir.Role, agent: int, launch: Launch, starts: Counter[int]) -> None:
+        expected = self._expected(role, agent, launch)
+        place = self._place(role)
+        first = place["first_thread"] + agent * role.threads
+        warps = max(1, role.threads // WARP_THREADS)
+        performed: list[list[tuple[int, Event]]] = [[] for _ in expected]
+        away: set[int] = set()  # lanes that have left the role
+        for warp in range(warps):
+            for lane in LANES:
+                thread = first + warp * WARP_THREADS + lane
+                events = self._events(thread, role.cta, launch, starts, place)
+                self.result.threads += 1
+                self.result.events += len(events)
+                if not events and expected:
+                    away.add(warp * WARP_THREADS + lane)
+                    continue
+                where = f"{role.name}[{agent}], thread {thread}"
+                own = warp * WARP_THREADS + lane
+                at = thread // WARP_THREADS
+                self._match(where, role.cta, at, own, events, expected, performed)
+        lanes = {warp * WARP_THREADS + lane for warp in range(warps) for lane in LANES}
+        if away and away not in ({*lanes} - {0}, lanes):
+            self.result.fault(f"{role.name}[{agent}]: some threads of the agent take no part")
+        self._who(f"{role.name}[{agent}]", lanes - away, expected, performed)
+
+    def _expected(self, role: ir.Role, agent: int, launch: Launch) -> list[Occurrence]:
+        """What the agent does up to the barrier of the cluster, which all threads end with."""
+        expected = occurrences(role, agent, launch.numbers, self.program)
+        at = [i for i, item in enumerate(expected) if item.place[0] in self.cluster]
+        if not self.cluster:
+            return expected
+        if at != [len(expected) - 1]:
+            raise Unsupported("the cluster meets elsewhere than at the end of every role")
+        return expected[:-1]
+
+    def _events(
+        self,
+        thread: int,
+        rank: int,
+        launch: Launch,
+        starts: Counter[int],
+        place: Mapping[str, Any] | None,
+    ) -> list[Event]:
+        """What the thread does in its role; what stands before and behind is judged here."""
+        ran = self._ran(thread, rank, launch)
+        threads = self.manifest["launch"]["block"]
+        self.seen |= ran.seen
+        prologue, events = _split(ran.events, threads, self.ctas > 1)
+        if prologue is None:
+            self.result.fault(f"thread {thread}: its role begins before all threads have met")
+            return events
+        if self.tensor.buffers:
+            prologue, events = self._tensor(thread, prologue, events)
+        self._prologue(prologue, starts, rank)
+        if self.cluster:
+            kinds = [event.kind for event in events[-2:]]
+            if kinds == ["cluster_arrive", "cluster_wait"]:
+                events = events[:-2]
+            else:
+                self.result.fault(f"thread {thread}: it ends without the barrier of the cluster")
+        entry = min(255, REGISTERS_OF_SM // threads // 8 * 8)
+        had: int | None = entry
+        if events and events[0].kind in ("registers_up", "registers_down"):
+            had, events = events[0].values[0], events[1:]
+        if place is not None and had != place["registers"]:
+            self.result.fault(f"thread {thread}: {had} registers, not {place['registers']}")
+        return events
+
+    def _ran(self, thread: int, rank: int, launch: Launch) -> Ran:
+        arguments = {
+            number: launch.sizes[item["name"]]
+            for number, item in enumerate(self.manifest["arguments"])
+            if item["kind"] == "size"
+        }
+        threads, block = self.manifest["launch"]["block"], launch.block + rank
+        where = Thread(thread, threads, block, launch.grid, arguments, rank, self.slot)
+        return run(self.kernel, where)
+
+    def _tensor(
+        self, thread: int, prologue: list[Event], events: list[Event]
+    ) -> tuple[list[Event], list[Event]]:
+        """Without the frame and the fences of tensor memory, which are judged here."""
+        if any(event.kind == "tensor_alloc" for event in prologue):
+            self.takers.add(thread)
+        threads = self.manifest["launch"]["block"]
+        prologue, events, wrong = unframed(prologue, events, threads, self.tensor.columns)
+        events, more = fenced(events)
+        for text in wrong + more:
+            self.result.fault(f"thread {thread}: {text}")
+        return prologue, events
+
+    def _prologue(self, events: list[Event], starts: Counter[int], rank: int) -> None:
+        for event in events:
+            address, *rest = event.values or (None,)
+            if event.kind == "init" and address is not None and rest[0] is not None:
+                address = in_cluster(address, rank)
+                starts[address] += 1
+                self.counts[address] = rest[0]
+            elif event.kind not in ("fence_init", "fence_async"):
+                self.result.fault(f"line {event.line}: {event.kind} before the roles begin")
+        kinds = [event.kind for event in events]
+        if "init" in kinds and "fence_init" not in kinds[len(kinds) - kinds[::-1].index("init") :]:
+            self.result.fault("no fence follows the initialisation of the barriers")
+
+    def _match(
+        self,
+        where: str,
+        rank: int,
+        warp: int,
+        lane: int,
+        events: list[Event],
+        expected: list[Occurrence],
+        performed: list[list[tuple[int, Event]]],
+    ) -> None:
+        matcher = Matcher(self.bindings, self._boxes(), events, rank, self.tensor, warp)
+        for number, occurrence in enumerate(expected):
+            try:
+                taken = matcher.take(occurrence)
+            except Mismatch as mismatch:
+                self.result.fault(f"{where}: {mismatch}")
+                return
+            if taken is not None:
+                performed[number].append((lane, taken))
+        if (left := matcher.rest()) is not None:
+            text = f"line {left.line}: {left.kind} where the program has nothing left"
+            self.result.fault(f"{where}: {text}")
+
+    def _boxes(self) -> dict[int, tuple[str, int]]:
+        """Address of a tensor map -> the buffer of its copies and the bytes of its box."""
+        found = {}
+        for number, item in enumerate(self.manifest["arguments"]):
+            if item["kind"] == "tensor_map":
+                size = _BYTES[item["dtype"]]
+                for extent in item["box"]:
+                    size *= extent
+                found[PARAMETER_BASE + number * STRIDE] = (item["operation"], size)
+        return found
+
+    def _who(
+        self,
+        where: str,
+        lanes: set[int],
+        expected: list[Occurrence],
+        performed: list[list[tuple[int, Event]]],
+    ) -> None:
+        """Whether each operation was executed by the threads that it is for."""
+        elected = {lane for lane in lanes if lane % WARP_THREADS == 0}
+        issuers: dict[str, set[int]] = {}
+        for occurrence, done in zip(expected, performed, strict=True):
+            by = {lane for lane, _ in done}
+            kind = kind_of(occurrence.operation, self.matrix)
+            good = by == lanes
+            handed = {piece[0] for piece in occurrence.writes} & self.tensor.handed
+            if kind == ONE and isinstance(occurrence.operation, ir.Arrive):
+                expecting = [lane for lane, event in done if event.kind == "arrive_expect"]
+                good = len(expecting) == 1 and (len(by) == 1 or by == elected)
+                self._met(where, occurrence, done, lanes - elected)
+            elif kind == ONE:
+                good = len(by) == 1
+                queue = getattr(occurrence.operation, "queue", None)
+                if queue is not None:
+                    issuers.setdefault(queue, set()).update(by)
+            elif handed:
+                good = by == elected
+            elif kind == WARP:
+                good = bool(by) and (by == elected or len(by) == 1)
+                self._met(where, occurrence, done, lanes - elected)
+            if not good:
+                count = "nobody" if not by else f"lanes {sorted(by)} of {sorted(lanes)}"
+                self.result.fault(f"{where}: {occurrence.text} is executed by {count}")
+            if isinstance(occurrence.operation, ir.Arrive | ir.QueueArrive) and done:
+                self._arrivals(occurrence, [event for _, event in done])
+        for queue, by in issuers.items():
+            if len(by) > 1:
+                self.result.fault(
+                    f"{where}: queue {queue} is filled by one thread, waited by another"
+                )
+
+    def _met(
+        self, where: str, occurrence: Occurrence, done: list[tuple[int, Event]], others: set[int]
+    ) -> None:
+        """Who arrives for others has met them."""
+        if others and not all(event.warp_met for _, event in done):
+            text = f"{occurrence.text}: one thread arrives before its warp has met"
+            self.result.fault(f"{where}: {text}")
+
+    def _arrivals(self, occurrence: Occurrence, events: list[Event]) -> None:
+        """How many hardware arrivals stand for one of the program."""
+        total = sum(
+            1 if event.kind in ("arrive_expect", "tensor_commit") else event.values[1] or 0
+            for event in events
+        )
+        ratios = self.ratios.setdefault(occurrence.place[0], Counter())
+        if occurrence.number and total % occurrence.number == 0:
+            ratios[total // occurrence.number] += 1
+        else:
+            self.result.fault(f"{occurrence.text}: {total} arrivals for {occurrence.number}")
+
+    def finish(self) -> None:
+        """What needs all launches: counts of barriers, places in shared memory, lines not seen."""
+        declared = {barrier.name: barrier for barrier in self.program.barriers}
+        for (name, index), address in sorted(self.bindings.addresses.items()):
+            if name not in declared:
+                continue
+            count = self.counts.get(address)
+            ratios = sorted(self.ratios.get(name, Counter({1: 1})))
+            if len(ratios) > 1:
+                self.result.fault(f"{name}: agents arrive with {ratios} warps at one barrier")
+            elif count != declared[name].count * ratios[0]:
+                wanted = f"{declared[name].count} arrivals of {ratios[0]} warps"
+                self.result.fault(f"{name}[{index}] is initialised with {count}, not {wanted}")
+        for text in (*self.bindings.faults(), *self.tensor.faults()):
+            self.result.fault(text)
+        unseen = sorted(
+            here.line
+            for here in self.kernel.instructions
+            if here.opcode in NOTED and here.line not in self.seen and "warp" not in here.modifiers
+        )
+        if unseen:
+            shown = ", ".join(map(str, unseen[:8])) + (", ..." if len(unseen) > 8 else "")
+            text = f"{len(unseen)} synchronising instructions in no launch: lines {shown}"
+            self.result.notes.append(text)
+
+
+_BYTES = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1, "u8": 1, "i8": 1}
+
+
+def _split(
+    events: list[Event], threads: int, cluster: bool
+) -> tuple[list[Event] | None, list[Event]]:
+    """What stands before the meeting of all threads (of the cluster), and what behind it."""
+    for number, event in enumerate(events):
+        if not cluster and event.kind == "sync" and event.values == (0, threads):
+            return events[:number], events[number + 1 :]
+        following = [item.kind for item in events[number : number + 2]]
+        if cluster and following == ["cluster_arrive", "cluster_wait"]:
+            return events[:number], events[number + 2 :]
+    return None, events

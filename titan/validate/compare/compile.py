@@ -1,0 +1,73 @@
+"""Compiles an emitted kernel with the toolchain that is installed, and reads what it tells.
+
+NVIDIA: nvcc of `PATH` or of CUDA_HOME, to PTX and to a cubin with the remarks of ptxas. AMD: see
+`gcn_compile`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from titan.validate.compare.gcn_compile import compile_hip
+from titan.validate.compare.toolchain import Compiled, Figures, Missing, run
+
+_REMARK = re.compile(r"\(?(C75\d\d)\)?")
+
+
+def nvcc() -> Path | None:
+    """nvcc of `PATH`, else of CUDA_HOME or CUDA_PATH."""
+    found = shutil.which("nvcc")
+    if found is not None:
+        return Path(found)
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        candidate = Path(os.environ.get(name, "")) / "bin" / "nvcc"
+        if os.environ.get(name) and candidate.is_file():
+            return candidate
+    return None
+
+
+def compile_package(files: dict[str, str], target: str) -> Compiled:
+    """Compiles source and header. Raises Missing and CannotCompile."""
+    with tempfile.TemporaryDirectory(prefix="titan-") as folder:
+        for name, text in files.items():
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+        if target.startswith("sm_"):
+            return compile_cuda(Path(folder) / "kernel.cu", target)
+        return compile_hip(Path(folder) / "kernel.hip.cpp", target)
+
+
+def compile_cuda(source: Path, target: str, includes: tuple[Path, ...] = ()) -> Compiled:
+    """PTX and figures of a CUDA source. Raises Missing and CannotCompile."""
+    compiler = nvcc()
+    if compiler is None:
+        raise Missing("nvcc is not installed")
+    flags = [f"-arch={target}", "-std=c++17", *(f"-I{path}" for path in includes)]
+    with tempfile.TemporaryDirectory(prefix="titan-") as folder:
+        ptx, cubin = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+        log = run([str(compiler), *flags, "-ptx", str(source), "-o", str(ptx)])
+        text = ptx.read_text(encoding="utf-8", errors="replace")
+        # ptxas takes what nvcc would hand to it; the source is not compiled twice.
+        log += run([str(compiler), f"-arch={target}", "-cubin", "-Xptxas", "-v,-warn-spills",
+                    str(ptx), "-o", str(cubin)])  # fmt: skip
+    return Compiled(target, text, cuda_figures(log), log)
+
+
+def cuda_figures(log: str) -> Figures:
+    """What `ptxas -v` tells; of several kernels the largest numbers."""
+
+    def largest(pattern: str) -> int:
+        return max((int(number) for number in re.findall(pattern, log)), default=0)
+
+    stores, loads = largest(r"(\d+) bytes spill stores"), largest(r"(\d+) bytes spill loads")
+    return Figures(
+        registers=largest(r"Used (\d+) registers"),
+        spill_bytes=max(stores, loads),
+        stack_bytes=largest(r"(\d+) bytes stack frame"),
+        shared_bytes=largest(r"(\d+) bytes smem"),
+        barriers=largest(r"used (\d+) barriers"),
+        remarks=tuple(_REMARK.findall(log)),
+    )

@@ -1,0 +1,96 @@
+"""Launches that a comparison goes through: few, and different in what the control flow sees.
+
+From sizes that the manifest allows follow the work items, their coordinates and their trip counts;
+one launch is kept for each sequence of trip counts that a CTA can meet: none, fewer than the rings
+have stages, as many, more than two rounds, and different ones in turn.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from titan.codegen.tile.model import TileProgram
+from titan.sync import program as ir
+from titan.sync.expression import evaluate, parse_expression, substitute
+from titan.validate.compare.compare import Launch
+
+WORK, TRIPS = "work", "tiles"
+SIZES = (8, 64, 120, 136, 256, 264, 520, 640, 1032)
+TRIPS_MAX = 20
+COUNTS = (1, 2, 3, 5)  # clusters that run at a time, of persistent kernels
+ITEMS_MAX = 3  # of one CTA
+LAUNCHES_MAX = 9
+COMBINATIONS_MAX = 4000
+
+
+def launches(
+    tile: TileProgram, program: ir.SyncProgram, manifest: Mapping[str, Any]
+) -> list[Launch]:
+    """At most LAUNCHES_MAX, sorted by what one CTA does; the shortest and the longest are in."""
+    found: dict[tuple[int, ...], Launch] = {}
+    for sizes in _sizes(manifest):
+        for launch, trips in _ctas(tile, program, manifest, sizes):
+            found.setdefault(trips, launch)
+    ordered = [found[trips] for trips in sorted(found, key=lambda trips: (sum(trips), trips))]
+    if len(ordered) <= LAUNCHES_MAX:
+        return ordered
+    step = (len(ordered) - 1) / (LAUNCHES_MAX - 1)
+    return [ordered[round(i * step)] for i in range(LAUNCHES_MAX)]
+
+
+def _sizes(manifest: Mapping[str, Any]) -> Iterator[dict[str, int]]:
+    names = [item["name"] for item in manifest["parameters"]]
+    conditions = [parse_expression(text) for text in manifest["constraints"]]
+    values = (1, 2, *SIZES) if len(names) <= 3 else (1, 8, 136, 264)
+    combinations = itertools.product(values, repeat=len(names))
+    for combination in itertools.islice(combinations, COMBINATIONS_MAX):
+        sizes = dict(zip(names, combination, strict=True))
+        if all(evaluate(condition, sizes) for condition in conditions):
+            yield sizes
+
+
+def _ctas(
+    tile: TileProgram,
+    program: ir.SyncProgram,
+    manifest: Mapping[str, Any],
+    sizes: dict[str, int],
+) -> Iterator[tuple[Launch, tuple[int, ...]]]:
+    """CTAs of one launch with the trip counts of their work items."""
+    items = evaluate(parse_expression(manifest["work"]), sizes)
+    ctas = int(manifest["launch"]["cluster"])
+    persistent = any(parameter.name == WORK for parameter in program.parameters)
+    grids = [items]
+    if persistent:
+        grid = parse_expression(manifest["launch"]["grid"])
+        grids = [evaluate(grid, {**sizes, "processors": count * ctas}) for count in COUNTS]
+    minimum = next((p.minimum for p in program.parameters if p.name == TRIPS), 0)
+    for grid_size in dict.fromkeys(grids):
+        for block in dict.fromkeys((0, grid_size - ctas)):
+            mine = range(block, items, grid_size)
+            if len(mine) > ITEMS_MAX or grid_size < 1:
+                continue
+            trips = tuple(max(minimum, trip_count(tile, sizes, item)) for item in mine)
+            if sum(trips) > TRIPS_MAX:
+                continue
+            numbers: dict[str, int | tuple[int, ...]] = dict(sizes)
+            numbers[TRIPS] = trips if persistent else trips[0]
+            if persistent:
+                numbers[WORK] = len(mine)
+                if _shared(program):
+                    numbers[TRIPS] = trips[0]
+            yield Launch(sizes, numbers, block, grid_size), trips
+
+
+def _shared(program: ir.SyncProgram) -> bool:
+    """Whether all work items have one trip count."""
+    return all(item.per is None for item in program.parameters if item.name == TRIPS)
+
+
+def trip_count(tile: TileProgram, sizes: Mapping[str, int], item: int) -> int:
+    """Iterations of one work item; the last coordinate varies fastest."""
+    values = {**dict(tile.sizes), **sizes}
+    for dimension in reversed(tile.work):
+        item, values[dimension.name] = divmod(item, max(1, evaluate(dimension.count, values)))
+    return evaluate(substitute(tile.trip_count, {}), values)

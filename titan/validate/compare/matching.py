@@ -1,0 +1,441 @@
+"""Which instructions spell which operation, and whether a thread's next ones do.
+
+A table in code: `Wait` is one test of an mbarrier, an asynchronous multiplication is a fence and
+wgmma instructions on its operands, a bulk copy is one copy for each box, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+
+from titan.isa.thread.machine import CTA_SHIFT, TENSOR_BASE, Event
+from titan.sync import program as ir
+from titan.sync.expression import ZERO
+from titan.validate.compare.bindings import Bindings
+from titan.validate.compare.expected import Occurrence, Piece
+from titan.validate.compare.tensor import LANES_OF_WARP, ROWS, STEP_BYTES, TensorSide, shape_of
+
+EVERY = "every thread"
+WARP = "one thread of each warp"
+ONE = "one thread"
+NAMED_BARRIERS = 16
+_ROW_BYTES = 4
+_COLUMNS_OF_STEP = STEP_BYTES // 4  # of a left operand in tensor memory
+_DESCRIPTOR_MASK = 0x3FFF  # matrix descriptors hold bits 4 to 17 of an address
+Boxes = Mapping[int, tuple[str, int]]
+
+
+class Mismatch(Exception):
+    """The next instructions are not those of the operation; says what they are."""
+
+
+def multiplications(program: ir.SyncProgram) -> frozenset[str]:
+    """The queues of a warpgroup's multiplications: the data path itself keeps their order.
+
+    Those without groups are of one thread, which multiplies into tensor memory.
+    """
+    return frozenset(queue.name for queue in program.queues if queue.pipelined and queue.grouped)
+
+
+def kind_of(operation: ir.Operation, matrix: frozenset[str]) -> str:
+    """Which threads of an agent execute an operation; `matrix`: queues of multiplications."""
+    match operation:
+        case ir.Arrive():
+            return ONE if _expects(operation) else WARP
+        case ir.ExpectTransaction() | ir.QueueArrive():
+            return ONE
+        case ir.Asynchronous() | ir.Commit() | ir.QueueWait():
+            return EVERY if operation.queue in matrix else ONE
+    return EVERY
+
+
+def in_cluster(address: int, rank: int) -> int:
+    """An address of shared memory as one of the whole cluster; those of other CTAs already are."""
+    return address if address >> CTA_SHIFT else address | (rank + 1) << CTA_SHIFT
+
+
+def _strong(event: Event, occurrence: Occurrence) -> bool:
+    """Whether the order and scope of an instruction are at least those of the operation."""
+    wide = getattr(occurrence.operation, "scope", ir.Scope.CTA) is ir.Scope.CLUSTER
+    return "relaxed" not in event.modifiers and (not wide or "cluster" in event.modifiers)
+
+
+def _expects(operation: ir.Arrive) -> bool:
+    return operation.transaction != ZERO
+
+
+class Matcher:
+    """Goes along the events of one thread of the CTA with this rank in its cluster."""
+
+    def __init__(
+        self,
+        bindings: Bindings,
+        boxes: Boxes,
+        events: list[Event],
+        rank: int = 0,
+        tensor: TensorSide | None = None,
+        warp: int = 0,
+    ) -> None:
+        self.bindings = bindings
+        self.rank = rank
+        program = bindings.program
+        self.matrix = multiplications(program)
+        self.ctas = {barrier.name: barrier.cta for barrier in program.barriers}
+        self.ctas |= {buffer.name: buffer.cta for buffer in program.buffers}
+        self.boxes = boxes
+        self.events = events
+        self.position = 0
+        self.tensor = tensor if tensor is not None else TensorSide()
+        self.warp = warp
+        self.added: set[Piece] = set()  # accumulators with a product that is not handed on
+        self.early: list[Event] = []  # puts of what was fetched, before all of it was fetched
+
+    def rest(self) -> Event | None:
+        """The first event that stands for no operation, once all operations are taken."""
+        return next((e for e in self.events[self.position :] if e.kind != "mma_wait"), None)
+
+    def left(self) -> Event | None:
+        return self.events[self.position] if self.position < len(self.events) else None
+
+    def take(self, occurrence: Occurrence) -> Event | None:
+        """The first event of the operation; None where this thread need not execute it.
+
+        Raises Mismatch.
+        """
+        operation = occurrence.operation
+        rule = _RULES.get(type(operation))
+        if rule is None:
+            raise Mismatch(f"{occurrence.text} has no spelling that is known here")
+        first = self.position
+        if self.early and not any(piece[0] in self.tensor.buffers for piece in occurrence.writes):
+            raise Mismatch(f"line {self.early[0].line}: a put where none is expected")
+        while True:
+            start = self.position
+            event = self.left()
+            if event is not None and rule(self, occurrence):
+                return event
+            self.position = start
+            if event is None or event.kind != "mma_wait":
+                break
+            self.position += 1  # a drain more than the program has only waits longer
+        if kind_of(operation, self.matrix) != EVERY or self._one_of_four(occurrence):
+            self.position = first
+            return None
+        found = f"{event.kind} {event.values} in line {event.line}" if event else "nothing"
+        raise Mismatch(f"{occurrence.text} is expected, {found} is there")
+
+    def _next(self, *kinds: str) -> Event | None:
+        event = self.left()
+        if event is None or event.kind not in kinds:
+            return None
+        self.position += 1
+        return event
+
+    def _barrier(self, event: Event, occurrence: Occurrence) -> bool:
+        address = event.values[0]
+        if address is None:
+            return False
+        return self.bindings.barrier(in_cluster(address, self.rank), occurrence.place)
+
+    def wait(self, occurrence: Occurrence) -> bool:
+        event = self._next("wait")
+        if event is None or not _strong(event, occurrence) or event.values[1] is None:
+            return False
+        return event.values[1] % 2 == occurrence.number and self._barrier(event, occurrence)
+
+    def arrive(self, occurrence: Occurrence) -> bool:
+        """With bytes one instruction for both; a plain arrival may count for several.
+
+        Of an agent of several warps one expects the bytes, the others arrive (`_who` counts them).
+        """
+        assert isinstance(occurrence.operation, ir.Arrive)
+        plain = not _expects(occurrence.operation)
+        event = self._next("arrive") if plain else self._next("arrive_expect", "arrive")
+        if event is None or not _strong(event, occurrence):
+            return False
+        if not plain and event.values[1] != (1 if event.kind == "arrive" else occurrence.bytes):
+            return False
+        return self._barrier(event, occurrence)
+
+    def expect(self, occurrence: Occurrence) -> bool:
+        event = self._next("expect")
+        good = event is not None and event.values[1] == occurrence.bytes
+        return good and event is not None and self._barrier(event, occurrence)
+
+    def named(self, occurrence: Occurrence) -> bool:
+        sync = isinstance(occurrence.operation, ir.BarrierSync)
+        event = self._next("sync" if sync else "sync_arrive")
+        if event is None or event.values[0] is None or event.values[1] != occurrence.number:
+            return False
+        number = event.values[0] + self.rank * NAMED_BARRIERS  # every CTA has its own
+        return event.values[0] != 0 and self.bindings.name(number, occurrence.place)
+
+    def fence(self, occurrence: Occurrence) -> bool:
+        assert isinstance(occurrence.operation, ir.Fence)
+        kinds = {ir.FenceKind.ASYNC: "fence_async", ir.FenceKind.BARRIER_INIT: "fence_init"}
+        return self._next(kinds.get(occurrence.operation.kind, "-")) is not None
+
+    def commit(self, occurrence: Occurrence) -> bool:
+        assert isinstance(occurrence.operation, ir.Commit)
+        matrix = occurrence.operation.queue in self.matrix
+        return self._next("mma_commit" if matrix else "bulk_commit") is not None
+
+    def queue_wait(self, occurrence: Occurrence) -> bool:
+        assert isinstance(occurrence.operation, ir.QueueWait)
+        kind = "bulk_wait_read" if occurrence.operation.until is ir.Until.READ else "bulk_wait"
+        matrix = occurrence.operation.queue in self.matrix
+        event = self._next("mma_wait" if matrix else kind)
+        return event is not None and event.values[0] == occurrence.number
+
+    def access(self, occurrence: Occurrence) -> bool:
+        """All accesses of shared memory up to the next other event, within the pieces."""
+        if any(piece[0] in self.tensor.buffers for piece in occurrence.reads):
+            return self._fetch(occurrence)
+        if any(piece[0] in self.tensor.buffers for piece in occurrence.writes):
+            return self._put(occurrence)
+        if any(p[0] in self.tensor.handed for p in (*occurrence.reads, *occurrence.writes)):
+            return self._rows(occurrence)
+        pieces = {"read": occurrence.reads, "write": occurrence.writes}
+        if not occurrence.reads and not occurrence.writes:
+            return True
+        found = False
+        while (event := self._next("read", "write")) is not None:
+            if not pieces[event.kind]:
+                return False
+            found = True
+            if event.values[0] is not None:
+                address = in_cluster(event.values[0], self.rank)
+                self.bindings.access(address, pieces[event.kind], event.line)
+        return found
+
+    def asynchronous(self, occurrence: Occurrence) -> bool:
+        operation = occurrence.operation
+        assert isinstance(operation, ir.Asynchronous)
+        if operation.queue in self.matrix:
+            return self._multiplication(occurrence)
+        if operation.queue in self.tensor.queues:
+            return self._tensor_multiplication(occurrence)
+        if occurrence.writes:
+            return self._load(occurrence)
+        return self._store(occurrence)
+
+    def _multiplication(self, occurrence: Occurrence) -> bool:
+        """A fence, then at least one wgmma; their descriptors point into the operands."""
+        if self._next("mma_fence") is None:
+            return False
+        found = False
+        while (event := self._next("mma")) is not None:
+            found = True
+            left, right, in_registers, _ = event.values
+            pairs = [(right, occurrence.reads[-1:])]
+            if not in_registers:
+                pairs.append((left, occurrence.reads[:1]))
+            for value, pieces in pairs:
+                if value is None:
+                    raise Mismatch(f"line {event.line}: a matrix descriptor that is not known")
+                address = in_cluster((value & _DESCRIPTOR_MASK) << 4, self.rank)
+                self.bindings.access(address, pieces, event.line)
+        return found
+
+    def _tensor_multiplication(self, occurrence: Occurrence) -> bool:
+        """All steps along K of one product, upwards; the first of a work item does not add."""
+        (left, right), (into,) = (occurrence.reads[:1] + occurrence.reads[-1:]), occurrence.writes
+        steps = self._bytes(right) // (self.tensor.width(into) * STEP_BYTES)
+        several = left[0] not in self.tensor.buffers and (
+            self._bytes(left) > steps * ROWS * STEP_BYTES
+        )
+        seen: list[tuple[int, int]] = []
+        while len(seen) < steps and (event := self._next("tensor_mma")) is not None:
+            d, a, b, _, accumulate, in_tensor = event.values
+            if not self.tensor.column(into, d):
+                return False
+            if fault := self.tensor.instruction(event, left, right, into):
+                raise Mismatch(f"line {event.line}: {fault}")
+            if accumulate is None or bool(accumulate) != (into in self.added):
+                raise Mismatch(f"line {event.line}: whether the product is added or replaces")
+            self.added.add(into)
+            places = ((a or 0) & _DESCRIPTOR_MASK) << 4, ((b or 0) & _DESCRIPTOR_MASK) << 4
+            if in_tensor:
+                at = None if a is None else a - _COLUMNS_OF_STEP * len(seen)
+                if not self.tensor.column(left, at):
+                    raise Mismatch(f"line {event.line}: another column of the left operand")
+                places = len(seen), places[1]
+            elif several and not seen and not self.tensor.rows_begin(left[0], into, places[0]):
+                raise Mismatch(f"line {event.line}: the rows of another sub-tile")
+            if seen and not (places[0] > seen[-1][0] and places[1] > seen[-1][1]):
+                raise Mismatch(f"line {event.line}: not the next step along K")
+            seen.append(places)
+            for address, piece in zip(places, (left, right), strict=True):
+                if piece == right or not in_tensor:
+                    self.bindings.access(in_cluster(address, self.rank), (piece,), event.line)
+        return len(seen) == steps
+
+    def queue_arrive(self, occurrence: Occurrence) -> bool:
+        event = self._next("tensor_commit")
+        if event is None or occurrence.number != 1 or not self._barrier(event, occurrence):
+            return False
+        if occurrence.place[0] in self.tensor.publishing:
+            self.added = {piece for piece in self.added if piece[0] in self.tensor.kept}
+        return True
+
+    def _one_of_four(self, occurrence: Occurrence) -> bool:
+        """Of the four lanes that have the number of a row one puts it to shared memory."""
+        return any(piece[0] in self.tensor.handed for piece in occurrence.writes)
+
+    def _cells(self, event: Event, piece: Piece) -> set[tuple[int, int]]:
+        """First lanes of 16, and columns from that of the piece on, of a fetch or a put."""
+        rows, columns = shape_of(event)
+        address = event.values[0]
+        if address is None or not rows:
+            raise Mismatch(f"line {event.line}: a fetch or put that is not known")
+        lane, column = address >> 16, (address & 0xFFFF) - TENSOR_BASE
+        first = column - self.tensor.places.get(piece, column)
+        return {(lane + r, first + c) for r in range(0, rows, 16) for c in range(columns)}
+
+    def _all_cells(self, piece: Piece) -> set[tuple[int, int]]:
+        own = self.warp % 4 * LANES_OF_WARP
+        return {(own + half, c) for half in (0, 16) for c in range(self.tensor.width(piece))}
+
+    def _fetch(self, occurrence: Occurrence) -> bool:
+        """Fetches of all columns of an accumulator, of the 32 lanes of the warp.
+
+        What is fetched may be put back before the rest is fetched.
+        """
+        ((piece),) = occurrence.reads
+        wanted = self._all_cells(piece)
+        seen: set[tuple[int, int]] = set()
+        early: list[Event] = []
+        while seen != wanted and (event := self._next("tensor_load", "tensor_put")) is not None:
+            cells = self._cells(event, piece)
+            if event.kind == "tensor_load":
+                seen |= cells
+            elif cells <= seen:
+                early.append(event)
+            else:
+                return False
+        self.early = early
+        return seen == wanted and piece in self.tensor.places
+
+    def _put(self, occurrence: Occurrence) -> bool:
+        """Puts to all columns, of the 32 lanes of the warp."""
+        ((piece),) = occurrence.writes
+        wanted = self._all_cells(piece)
+        seen: set[tuple[int, int]] = set()
+        for early in self.early:
+            seen |= self._cells(early, piece)
+        while seen != wanted and (event := self._next("tensor_put")) is not None:
+            seen |= self._cells(event, piece)
+        self.early = []
+        return seen == wanted and piece in self.tensor.places
+
+    def _rows(self, occurrence: Occurrence) -> bool:
+        """The numbers of the warp's rows: those of a lane in the order of a fragment."""
+        ((piece),) = occurrence.reads or occurrence.writes
+        kind = "read" if occurrence.reads else "write"
+        found: list[int] = []
+        while (event := self._next(kind)) is not None:
+            if event.values[0] is None:
+                raise Mismatch(f"line {event.line}: a row that is not known")
+            found.append(event.values[0])
+        own = self.warp % 4 * LANES_OF_WARP
+        if not found:
+            return False
+        base = min(found) - _ROW_BYTES * own
+        wanted = [base + _ROW_BYTES * (own + row) for row in range(0, LANES_OF_WARP, 8)]
+        span = frozenset({(base, base + self._bytes(piece))})
+        return sorted(found) == wanted and self.bindings.extent(piece, span)
+
+    def _load(self, occurrence: Occurrence) -> bool:
+        """Boxes into one piece, completing its barrier, with the bytes of the model together.
+
+        A multicast writes to the same place of several CTAs and completes the barrier of each.
+        """
+        name = occurrence.writes[0][0].partition("@")[0]
+        ranges: set[tuple[int, int]] = set()
+        total = 0
+        while (event := self.left()) is not None and event.kind == "load":
+            buffer, size = self.boxes.get(event.values[1] or 0, ("", 0))
+            if buffer != name or total + size > occurrence.bytes:
+                break
+            place = event.values[0]
+            if place is None or not self._completes(event, occurrence):
+                return False
+            self.position += 1
+            total += size
+            ranges.add((place, place + size))
+        if total != occurrence.bytes:
+            return False
+        return all(
+            self._extent(piece, ranges, self.ctas[piece[0]] if self._several(occurrence) else None)
+            for piece in occurrence.writes
+        )
+
+    def _several(self, occurrence: Occurrence) -> bool:
+        return len(occurrence.completes) > 1
+
+    def _completes(self, event: Event, occurrence: Occurrence) -> bool:
+        """Whether a copy goes to the CTAs of the model and completes their barriers."""
+        address, mask = event.values[2], event.values[3]
+        if address is None or mask is None:
+            return False
+        if not self._several(occurrence):
+            place = occurrence.place
+            return not mask and self.bindings.barrier(in_cluster(address, self.rank), place)
+        targets = {self.ctas[place[0]]: place for place, _ in occurrence.completes}
+        if mask != sum(1 << cta for cta in targets):
+            return False
+        return all(
+            size == occurrence.bytes
+            and self.bindings.barrier(in_cluster(address, self.ctas[place[0]]), place)
+            for place, size in occurrence.completes
+        )
+
+    def _store(self, occurrence: Occurrence) -> bool:
+        """Boxes out of one piece, all of its bytes."""
+        (piece,) = occurrence.reads[:1]
+        wanted = self._bytes(piece)
+        ranges: set[tuple[int, int]] = set()
+        total = 0
+        while total < wanted and (event := self._next("store")) is not None:
+            place = event.values[0]
+            size = self.boxes.get(event.values[1] or 0, ("", 0))[1]
+            if place is None or not size:
+                return False
+            total += size
+            ranges.add((place, place + size))
+        return bool(ranges) and total == wanted and self._extent(piece, ranges)
+
+    def _bytes(self, piece: Piece) -> int:
+        """The size of a part, or of a stage where no part is named."""
+        buffers = self.bindings.program.buffers
+        buffer = next(item for item in buffers if item.name == piece[0])
+        return buffer.bytes_per_stage // (buffer.parts if piece[2] is not None else 1)
+
+    def _extent(self, piece: Piece, ranges: set[tuple[int, int]], rank: int | None = None) -> bool:
+        """Whether the piece lies there, in this CTA or in that of `rank`."""
+        cta = self.rank if rank is None else rank
+        spans = sorted((in_cluster(a, cta), in_cluster(b, cta)) for a, b in ranges)
+        apart = all(one[1] <= other[0] for one, other in pairwise(spans))
+        return apart and self.bindings.extent(piece, frozenset(spans))
+
+    def registers(self, occurrence: Occurrence) -> bool:
+        take = isinstance(occurrence.operation, ir.PoolTake)
+        return self._next("registers_up" if take else "registers_down") is not None
+
+
+_RULES: dict[type, Callable[[Matcher, Occurrence], bool]] = {
+    ir.Wait: Matcher.wait,
+    ir.Arrive: Matcher.arrive,
+    ir.ExpectTransaction: Matcher.expect,
+    ir.BarrierSync: Matcher.named,
+    ir.BarrierArrive: Matcher.named,
+    ir.Fence: Matcher.fence,
+    ir.Commit: Matcher.commit,
+    ir.QueueWait: Matcher.queue_wait,
+    ir.Access: Matcher.access,
+    ir.Asynchronous: Matcher.asynchronous,
+    ir.QueueArrive: Matcher.queue_arrive,
+    ir.PoolTake: Matcher.registers,
+    ir.PoolGive: Matcher.registers,
+}

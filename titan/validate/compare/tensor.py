@@ -1,0 +1,256 @@
+"""Tensor memory in a comparison: who takes it, its fences, multiplications, commits and fetches.
+
+`unframed` and `fenced` take away from a thread's events what the sync program does not speak of,
+and judge it: the allocation by one warp before all threads meet and its return behind their last
+meeting, a fence after every wait before tensor memory is touched, and behind fetches the wait for
+them and a fence before the thread synchronises. `TensorSide` knows the columns of the accumulators
+and what an instruction must say of them. Source: PTX ISA, tcgen05: memory consistency model,
+instruction and matrix descriptors, data movement shapes. Assumes one CTA in a cluster and 128 rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+from titan.isa.thread.integers import Bits
+from titan.isa.thread.machine import TENSOR_BASE, Event
+from titan.sync import program as ir
+from titan.validate.compare.expected import Piece
+
+ROWS = 128
+LANES_OF_WARP = 32
+STEP_BYTES = 32  # of K in one multiplication
+_SYNCHRONISING = ("arrive", "arrive_expect", "sync", "sync_arrive", "tensor_commit")
+_MODES = {32: 6, 64: 4, 128: 2}  # of the swizzle in a descriptor
+_KINDS = {"f16": ("kind::f16", 0), "bf16": ("kind::f16", 1),
+          "e4m3": ("kind::f8f6f4", 0), "e5m2": ("kind::f8f6f4", 1)}  # fmt: skip
+_TRANSPOSE_B = 1 << 16
+
+
+def unframed(
+    prologue: list[Event], events: list[Event], threads: int, columns: int
+) -> tuple[list[Event], list[Event], list[str]]:
+    """Both without allocation, return and the fences around them; and what is wrong with these."""
+    faults = []
+    taken = [event for event in prologue if event.kind in ("tensor_alloc", "tensor_relinquish")]
+    kinds = [event.kind for event in taken]
+    if kinds not in ([], ["tensor_alloc", "tensor_relinquish"]):
+        faults.append("tensor memory is not taken once, with the right to do so given up")
+    if taken and not taken[0].warp_met:
+        faults.append("tensor memory is taken before the warp has met")
+    if any(event.values[1:] not in ((), (columns,)) for event in taken):
+        faults.append(f"not {columns} columns of tensor memory are taken")
+    if not prologue or prologue[-1].kind != "tensor_before":
+        faults.append("no fence stands before the meeting behind the allocation")
+    if not events or events[0].kind != "tensor_after":
+        faults.append("no fence follows the meeting behind the allocation")
+    freed = bool(events) and events[-1].kind == "tensor_free"
+    body, free = (events[:-1], events[-1:]) if freed else (events, [])
+    if any(event.values != (TENSOR_BASE, columns) for event in free):
+        faults.append("what is given back is not the tensor memory that was taken")
+    tail = body[-3:]
+    meets = [event.kind for event in tail] == ["tensor_before", "sync", "tensor_after"]
+    if meets and tail[1].values == (0, threads):
+        body = body[:-3]
+    else:
+        faults.append("the threads do not meet, with fences around, before tensor memory is freed")
+    if bool(taken) != freed:
+        faults.append("tensor memory is given back by another thread than took it")
+    kept = [e for e in prologue if e.kind not in (*kinds, "tensor_before")]
+    return kept, body[1:] if body and body[0].kind == "tensor_after" else body, faults
+
+
+@dataclass(slots=True)
+class _Moves:
+    """Fetches or puts of a thread: the lines of the last one that is not waited for, not fenced."""
+
+    name: str
+    running: int = 0
+    unfenced: int = 0
+
+    def waited(self) -> None:
+        self.running = 0
+
+    def fence(self) -> None:
+        self.unfenced = self.unfenced if self.running else 0
+
+    def faults(self, line: int) -> list[str]:
+        """At a synchronisation, which hands on what was fetched or put before."""
+        if not self.unfenced:
+            return []
+        what = "it is not waited for" if self.running else "no fence is"
+        text = f"line {line}: {what} behind the {self.name} in line {self.unfenced}"
+        self.running = self.unfenced = 0
+        return [text]
+
+
+def fenced(events: list[Event]) -> tuple[list[Event], list[str]]:
+    """The events without the fences of tensor memory and the waits for fetches and puts; what is
+    wrong there."""
+    faults, kept = [], []
+    moves = {"tensor_load": _Moves("fetch"), "tensor_put": _Moves("put")}
+    fetches, puts = moves.values()
+    waited = 0  # line
+    for event in events:
+        if event.kind == "tensor_after":
+            waited = 0
+        elif event.kind == "tensor_before":
+            fetches.fence()
+            puts.fence()
+        elif event.kind == "tensor_wait":
+            fetches.waited()
+        elif event.kind == "tensor_put_wait":
+            puts.waited()
+        else:
+            kept.append(event)
+        if event.kind in ("tensor_mma", *moves) and waited:
+            faults.append(f"line {event.line}: no fence after the wait in line {waited}")
+        if event.kind in _SYNCHRONISING:
+            faults += fetches.faults(event.line) + puts.faults(event.line)
+        if event.kind == "tensor_put" and fetches.running:
+            faults.append(f"line {event.line}: a put before a fetch is waited for")
+            fetches.waited()
+        if event.kind in ("wait", "sync"):
+            waited = event.line
+        if event.kind in moves:
+            moves[event.kind].running = moves[event.kind].unfenced = event.line
+    for move in (fetches, puts):
+        if move.unfenced:
+            text = f"nothing waits for this {move.name}, or no fence is behind it"
+            faults.append(f"line {move.unfenced}: {text}")
+    return kept, faults
+
+
+@dataclass(slots=True)
+class TensorSide:
+    """What a program has in tensor memory. `places`: first column of each stage, found while
+    comparing; `rows`: first row of the left operand of each accumulator, as an address.
+
+    `publishing`: barriers whose commit hands an accumulator on, so that the next multiplication on
+    it overwrites; not so the `kept` ones, which threads put back to be added to. `formats`: swizzle
+    in bytes and element type of each buffer that is copied. `handed`: shared buffers that only
+    threads touch, one number for each row.
+    """
+
+    queues: frozenset[str] = frozenset()
+    buffers: dict[str, ir.Buffer] = field(default_factory=dict)
+    publishing: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
+    handed: frozenset[str] = frozenset()
+    formats: dict[str, tuple[int, str]] = field(default_factory=dict)
+    places: dict[Piece, int] = field(default_factory=dict)
+    rows: dict[tuple[str, Piece], int] = field(default_factory=dict)
+    columns: int = 0
+
+    def width(self, piece: Piece) -> int:
+        """Columns of one stage."""
+        return self.buffers[piece[0]].bytes_per_stage // (4 * ROWS)
+
+    def column(self, piece: Piece, address: Bits) -> bool:
+        """Whether the accumulator begins there; the first time it says so."""
+        if address is None:
+            return False
+        return self.places.setdefault(piece, address - TENSOR_BASE) == address - TENSOR_BASE
+
+    def rows_begin(self, left: str, into: Piece, address: int) -> bool:
+        """Whether a sub-tile begins at that address of an operand with the rows of several: each
+        accumulator has its own rows, in the order of their stages."""
+        if self.rows.setdefault((left, into), address) != address:
+            return False
+        others = [(piece[1], at) for (name, piece), at in self.rows.items()
+                  if name == left and piece[0] == into[0]]  # fmt: skip
+        ordered = [at for _, at in sorted(others)]
+        return ordered == sorted(set(ordered))
+
+    def instruction(self, event: Event, left: Piece, right: Piece, into: Piece) -> str:
+        """What is wrong with kind and descriptors of a multiplication; empty where nothing is."""
+        _, a, b, said, _, in_tensor = event.values
+        if bool(in_tensor) != (left[0] in self.buffers):
+            return "where the left operand is"
+        descriptors = {right[0]: b} if in_tensor else {left[0]: a, right[0]: b}
+        types = {self.formats[name][1] for name in descriptors}
+        kind, number = _KINDS.get(min(types), ("", 0))
+        wanted = 1 << 4 | number << 7 | number << 10 | self.width(into) >> 3 << 17 | ROWS >> 4 << 24
+        if len(types) != 1 or kind not in event.modifiers:
+            return "kind of a multiplication"
+        if said is None or said & ~_TRANSPOSE_B != wanted:
+            return "instruction descriptor"
+        for name, value in descriptors.items():
+            mode = _MODES.get(self.formats[name][0])
+            if value is None or value >> 46 & 7 != 1 or value >> 61 != mode:
+                return "version or swizzle of a matrix descriptor"
+        return ""
+
+    def faults(self) -> list[str]:
+        """Columns that overlap or reach beyond what is taken."""
+        spans = sorted((at, at + self.width(piece), piece) for piece, at in self.places.items())
+        found = [
+            f"{one[2][0]}[{one[2][1]}] and {other[2][0]}[{other[2][1]}] overlap in tensor memory"
+            for one, other in combinations(spans, 2)
+            if other[0] < one[1] and not self._shared(one[2], other[2])
+        ]
+        if spans and (spans[0][0] < 0 or max(end for _, end, _ in spans) > self.columns):
+            found.append(f"an accumulator is not within the {self.columns} columns that are taken")
+        return found
+
+    def _shared(self, one: Piece, other: Piece) -> bool:
+        """Whether the program says that the two lie in the same columns."""
+        storages = [self.buffers[piece[0]].storage or piece[0] for piece in (one, other)]
+        return storages[0] == storages[1] and one[1] == other[1]
+
+
+def tensor_side(program: ir.SyncProgram, manifest: Mapping[str, Any]) -> TensorSide:
+    """What is known beforehand; without buffers where the program has none in tensor memory."""
+    buffers = {b.name: b for b in program.buffers if b.space is ir.Space.TENSOR}
+    if not buffers:
+        return TensorSide()
+    queues, commits, handed = set[str](), set[str](), set[str]()
+    products, put, touched = set[str](), set[str](), set[str]()
+    for role in program.roles:
+        operations = list(ir.walk(role.body))
+        for operation in operations:
+            effects = getattr(operation, "effects", ())
+            queue = getattr(operation, "queue", None)
+            if queue and any(item.buffer in buffers and item.write for item in effects):
+                queues.add(queue)
+            written = {item.buffer for item in effects if item.write}
+            if isinstance(operation, ir.Asynchronous):
+                products |= written
+                touched |= {item.buffer for item in effects}
+            elif isinstance(operation, ir.Access):
+                put |= written
+            if isinstance(operation, ir.QueueArrive):
+                commits.add(operation.barrier.name)
+        if any(
+            item.buffer in buffers and not item.write
+            for operation in operations
+            if isinstance(operation, ir.Access)
+            for item in operation.effects
+        ):
+            handed |= {item.barrier.name for item in operations if isinstance(item, ir.Wait)}
+    mapped = [item for item in manifest["arguments"] if item["kind"] == "tensor_map"]
+    formats = {
+        item["operation"]: (int(str(item["swizzle"]).removesuffix("B")), item["dtype"])
+        for item in (*mapped, *manifest.get("filled", ()))
+        if str(item.get("swizzle", "none")).lower() != "none"
+    }
+    columns = int(manifest["resources"]["tensor_columns"])
+    shared = {b.name for b in program.buffers if b.space is ir.Space.SHARED}
+    return TensorSide(
+        frozenset(queues), buffers, frozenset(commits & handed),
+        kept=frozenset(products & put & set(buffers)), handed=frozenset(shared & put - touched),
+        formats=formats, columns=columns,
+    )  # fmt: skip
+
+
+def shape_of(event: Event) -> tuple[int, int]:
+    """Rows and columns of a fetch or put; no rows where the shape is not known here."""
+    times = next((int(w[1:]) for w in event.modifiers if w[:1] == "x" and w[1:].isdigit()), 0)
+    if "16x256b" in event.modifiers:
+        return 16, 8 * times
+    if "16x128b" in event.modifiers and event.kind == "tensor_put":
+        return 16, 4 * times
+    return (32, times) if "32x32b" in event.modifiers else (0, 0)

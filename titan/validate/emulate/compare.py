@@ -1,0 +1,136 @@
+"""Compares what an emitted kernel writes with what its tile program means.
+
+The meaning is `titan/codegen/tile/semantics.py`: every operation exact, rounded once. A kernel may
+differ by the order of its sums, by the approximations of the special functions, and where these
+turn a rounding of an intermediate value to a narrow type; the tolerance allows for that and for no
+more. Elements that the program does not write must stay untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from titan.codegen.tile.dtypes import FORMATS
+from titan.codegen.tile.model import TileProgram
+from titan.codegen.tile.semantics import run as run_tile
+from titan.codegen.tile.semantics import shape_of
+from titan.validate.emulate.run import emulate
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SUM_ERROR = 2.0**-16  # of f32 sums and special functions, relative to the largest output
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`error` is the largest ratio of a difference to its tolerance: above 1 the kernel is wrong.
+
+    `at` is where (tensor and index), `got` and `expected` the numbers there.
+    """
+
+    error: float
+    at: str
+    got: float
+    expected: float
+    decisions: int
+
+    @property
+    def same(self) -> bool:
+        return self.error <= 1.0
+
+    def told(self) -> str:
+        """One line for a person."""
+        return (
+            f"{self.at} is {self.got:g}, expected {self.expected:g}"
+            f" ({self.error:.3g} times the tolerance)"
+        )
+
+
+def sample_inputs(
+    tile: TileProgram, parameters: Mapping[str, int], seed: int
+) -> dict[str, NDArray[np.float64]]:
+    """Normal numbers for every input."""
+    import numpy as np
+
+    random = np.random.default_rng(seed)
+    sizes = dict(tile.sizes) | dict(parameters)
+    return {
+        tensor.name: random.standard_normal(shape_of(tensor, sizes))
+        for tensor in tile.tensors
+        if not tensor.output
+    }
+
+
+def compare(
+    tile: TileProgram,
+    files: Mapping[str, str] | str | Path,
+    manifest: Mapping[str, Any],
+    parameters: Mapping[str, int],
+    inputs: Mapping[str, NDArray[Any]] | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> Comparison:
+    """Run the kernel once (`options` as for `emulate`) and compare all of its outputs.
+
+    Raises what `emulate` raises.
+    """
+    given = sample_inputs(tile, parameters, seed) if inputs is None else inputs
+    result = emulate(files, manifest, given, parameters, seed=seed, **options)
+    expected = run_tile(tile, given, dict(tile.sizes) | dict(parameters))
+    worst: Comparison | None = None
+    for name, right in expected.items():
+        found = difference(tile, name, result.outputs[name], right, result.decisions)
+        if worst is None or not found.error <= worst.error:
+            worst = found
+    assert worst is not None, "a tile program has an output"
+    return worst
+
+
+def difference(
+    tile: TileProgram,
+    name: str,
+    got: NDArray[np.float32],
+    expected: NDArray[Any],
+    decisions: int = 0,
+) -> Comparison:
+    """The element of one output that is furthest from what it should be."""
+    import numpy as np
+
+    right = np.asarray(expected, np.float64)
+    written = got.astype(np.float64)
+    finite = np.isfinite(right)
+    scale = float(np.abs(right[finite]).max(initial=0.0))
+    dtype = next(tensor.dtype for tensor in tile.tensors if tensor.name == name)
+    unit = 2.0 ** -FORMATS[dtype].mantissa
+    tolerance = unit * np.abs(np.where(finite, right, 0.0)) + _inner_error(tile) * scale + 1e-30
+    with np.errstate(invalid="ignore"):
+        ratio = np.abs(written - right) / tolerance
+    alike = (written == right) | (np.isnan(written) & np.isnan(right))
+    ratio = np.where(alike, 0.0, np.where(np.isnan(ratio), np.inf, ratio))
+    place = tuple(int(i) for i in np.unravel_index(int(np.argmax(ratio)), ratio.shape))
+    text = f"{name}[{', '.join(map(str, place))}]"
+    return Comparison(
+        float(ratio[place]), text, float(written[place]), float(right[place]), decisions
+    )
+
+
+def _inner_error(tile: TileProgram) -> float:
+    """Relative to the largest output: of sums, and of narrow values on which an mma goes on."""
+    narrow = {
+        operation.name: operation.result.dtype
+        for operation in tile.operations
+        if operation.kind == "convert" and operation.result is not None
+    }
+    used = {
+        narrow[name]
+        for operation in tile.operations
+        if operation.kind == "mma"
+        for name in operation.operands
+        if name in narrow
+    }
+    return SUM_ERROR + max((2.0 ** -FORMATS[dtype].mantissa / 4 for dtype in used), default=0.0)

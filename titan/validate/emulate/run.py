@@ -1,0 +1,272 @@
+"""Runs the emitted kernel of a package on the CPU and gives what it has written.
+
+The manifest says how the kernel is launched; the launch is described to the compiled program in a
+text file, tensors travel as files of bytes. Everything that the program finds wrong (a race that
+showed, a hang, a divergence) is a KernelFault with the program's message. Assumes dense row-major
+tensors, as tile programs have them.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from titan.codegen.tile.dtypes import bytes_of, decode, encode
+from titan.sync.expression import evaluate, parse_expression
+from titan.validate.emulate.compile import EmulationError, build
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FAULT_EXIT = 3
+POLICIES = ("uniform", "priority", "round_robin", "latest", "uneven", "starve")
+DELAYS = ("mixed", "lazy", "eager")
+UNWRITTEN_BYTE = 0xFF  # every element of an output is NaN until it is written
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+
+
+class KernelFault(Exception):
+    """The kernel did what no kernel may do; the text names role, thread and primitive."""
+
+
+class LaunchRefused(EmulationError):
+    """The parameters, the inputs or the manifest do not make a launch; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`outputs`: the tensors that the kernel writes, as float32 numbers; elements never written
+    are NaN. `decisions`: how many times the scheduler chose a thread."""
+
+    outputs: dict[str, NDArray[np.float32]]
+    decisions: int
+
+
+def emulate(
+    files: Mapping[str, str] | str | Path,
+    manifest: Mapping[str, Any],
+    inputs: Mapping[str, NDArray[Any]],
+    parameters: Mapping[str, int],
+    seed: int = 0,
+    policy: str = "uniform",
+    processors: int = 2,
+    delay: str = "mixed",
+    read_fences: bool = True,
+    time_limit: float = 120.0,
+) -> Result:
+    """Run the kernel once under one interleaving.
+
+    `files`: name -> text, or the folder of a package. `inputs`: numbers of any type, rounded to the
+    tensor's. `policy`: `uniform`, `priority`, `round_robin`, `latest`, `starve:ROLE` (threads of
+    that role run only when no other can) or `uneven` (warps in a strict order
+    drawn once);
+    `delay`: when engines work: `mixed`, `lazy` (only when
+    nothing else can run), `eager`. `read_fences`: an ordinary read must be fenced before an engine
+    overwrites what was read. Raises KernelFault, LaunchRefused, EmulationError.
+    """
+    if isinstance(files, str | Path):
+        files = _folder(Path(files))
+    launch = _Launch(manifest, parameters, processors)
+    program = build(
+        files,
+        str(manifest["source"]),
+        str(manifest["entry"]),
+        len(manifest["arguments"]),
+        launch.block,
+        launch.cluster,
+    )
+    with tempfile.TemporaryDirectory(prefix="titan-emulation-") as name:
+        folder = Path(name)
+        lines = [
+            f"launch {launch.grid} {launch.block} {launch.cluster} {launch.shared_bytes}",
+            _policy_line(seed, policy, delay),
+            f"read_fences {int(read_fences)}",
+            *launch.roles(),
+            *_write_tensors(folder, launch, inputs),
+            *launch.arguments(),
+        ]
+        (folder / "launch.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        decisions = _run(program, folder, time_limit)
+        return Result(_read_outputs(folder, launch), decisions)
+
+
+def _folder(path: Path) -> dict[str, str]:
+    return {
+        file.name: file.read_text(encoding="utf-8")
+        for file in sorted(path.iterdir())
+        if file.suffix in {".cu", ".cuh", ".h"}
+    }
+
+
+def _policy_line(seed: int, policy: str, delay: str) -> str:
+    kind, _, role = policy.partition(":")
+    if kind not in POLICIES or (kind == "starve") != bool(role):
+        raise LaunchRefused(f"unknown policy {policy!r}; known are {', '.join(POLICIES)} (:ROLE)")
+    if delay not in DELAYS:
+        raise LaunchRefused(f"unknown delay {delay!r}; known are {', '.join(DELAYS)}")
+    return f"policy {int(seed)} {kind} {delay} {role or '-'}"
+
+
+def _swizzle_bytes(value: object) -> int:
+    text = str(value or "none").lower().removesuffix("b")
+    if text not in {"none", "0", "32", "64", "128"}:
+        raise LaunchRefused(f"unknown swizzle {value!r}")
+    return 0 if text == "none" else int(text)
+
+
+def _word(text: object) -> str:
+    if not isinstance(text, str) or not _WORD.fullmatch(text):
+        raise LaunchRefused(f"{text!r} of the manifest is not a name")
+    return text
+
+
+class _Launch:
+    """The manifest under given parameters."""
+
+    def __init__(
+        self, manifest: Mapping[str, Any], parameters: Mapping[str, int], processors: int
+    ) -> None:
+        self.manifest = manifest
+        self.values = dict(parameters)
+        for parameter in manifest["parameters"]:
+            name, least = parameter["name"], parameter.get("minimum", 1)
+            if name not in self.values:
+                raise LaunchRefused(f"no value for parameter {name}")
+            if self.values[name] < least:
+                raise LaunchRefused(f"{name} is {self.values[name]}, at least {least} is needed")
+        for text in manifest.get("constraints", ()):
+            if not self.number(text):
+                raise LaunchRefused(f"constraint `{text}` does not hold")
+        launch = manifest["launch"]
+        self.block = int(launch["block"])
+        self.cluster = int(launch.get("cluster", 1))
+        self.shared_bytes = int(launch["dynamic_shared_bytes"])
+        self.grid = self.number(launch["grid"], processors=processors)
+        if self.grid < 1:
+            raise LaunchRefused(f"a grid of {self.grid} CTAs")
+        self.tensors = list(manifest["tensors"])
+        self.places = {tensor["name"]: place for place, tensor in enumerate(self.tensors)}
+
+    def number(self, text: object, **more: int) -> int:
+        if isinstance(text, int):
+            return text
+        try:
+            return evaluate(parse_expression(str(text)), {**self.values, **more})
+        except (ValueError, KeyError, ZeroDivisionError) as error:
+            raise LaunchRefused(f"expression `{text}` has no value: {error!r}") from None
+
+    def shape(self, tensor: Mapping[str, Any]) -> tuple[int, ...]:
+        return tuple(self.number(extent) for extent in tensor["shape"])
+
+    def roles(self) -> list[str]:
+        return [
+            f"role {_word(role['name'])} {int(role['first_thread'])} {int(role['threads'])}"
+            for role in self.manifest.get("roles", ())
+        ]
+
+    def arguments(self) -> list[str]:
+        """Lines of the arguments in order, and of the tensor maps among them."""
+        lines: list[str] = []
+        maps = 0
+        for argument in self.manifest["arguments"]:
+            kind = argument["kind"]
+            if kind == "tensor_map":
+                lines.append(self.map_line(argument))
+                lines.append(f"argument tensor_map {maps}")
+                maps += 1
+            elif kind == "pointer":
+                lines.append(f"argument pointer {self.place(argument['tensor'])}")
+            elif kind == "size":
+                lines.append(f"argument size {self.number(argument['name'])}")
+            else:
+                raise LaunchRefused(f"unknown kind of argument {kind!r}")
+        return lines
+
+    def place(self, name: str) -> int:
+        if name not in self.places:
+            raise LaunchRefused(f"no tensor {name!r} in the manifest")
+        return self.places[name]
+
+    def map_line(self, argument: Mapping[str, Any]) -> str:
+        """Refuses what cuTensorMapEncodeTiled refuses (driver API, tensor map object)."""
+        place = self.place(argument["tensor"])
+        tensor = self.tensors[place]
+        each = bytes_of(tensor["dtype"])
+        name = argument["name"]
+        if argument.get("dtype", tensor["dtype"]) != tensor["dtype"]:
+            raise LaunchRefused(f"map {name} has another element type than its tensor")
+        sizes = list(reversed(self.shape(tensor)))
+        box = [self.number(extent) for extent in argument["box"]]
+        swizzle = _swizzle_bytes(argument.get("swizzle"))
+        if len(box) != len(sizes):
+            raise LaunchRefused(f"map {name}: {len(box)} box extents, {len(sizes)} dimensions")
+        strides = [each]
+        for extent in sizes[:-1]:
+            strides.append(strides[-1] * extent)
+        if any(stride % 16 for stride in strides[1:]):
+            raise LaunchRefused(f"map {name}: strides {strides[1:]} are not multiples of 16 bytes")
+        if any(not 1 <= extent <= 256 for extent in box) or box[0] * each % 16:
+            raise LaunchRefused(f"map {name}: box {box} is not allowed")
+        if swizzle and box[0] * each > swizzle:
+            raise LaunchRefused(f"map {name}: rows of {box[0] * each} bytes, swizzle {swizzle}")
+        numbers = [n for triple in zip(sizes, strides, box, strict=True) for n in triple]
+        return " ".join(["map", _word(name), *map(str, (place, len(box), each, swizzle, *numbers))])
+
+
+def _write_tensors(folder: Path, launch: _Launch, inputs: Mapping[str, NDArray[Any]]) -> list[str]:
+    import numpy as np
+
+    lines = []
+    for place, tensor in enumerate(launch.tensors):
+        name, dtype, shape = tensor["name"], tensor["dtype"], launch.shape(tensor)
+        output = bool(tensor.get("output"))
+        if name in inputs:
+            numbers = np.asarray(inputs[name])
+            if numbers.shape != shape:
+                raise LaunchRefused(f"{name} has shape {numbers.shape}, the launch takes {shape}")
+            content = np.ascontiguousarray(encode(numbers, dtype)).tobytes()
+        elif output:
+            content = bytes([UNWRITTEN_BYTE]) * (int(np.prod(shape)) * bytes_of(dtype))
+        else:
+            raise LaunchRefused(f"no input {name}")
+        (folder / f"tensor{place}").write_bytes(content)
+        lines.append(f"tensor {_word(name)} tensor{place} {len(content)} {int(output)}")
+    return lines
+
+
+def _read_outputs(folder: Path, launch: _Launch) -> dict[str, NDArray[np.float32]]:
+    import numpy as np
+
+    outputs = {}
+    for place, tensor in enumerate(launch.tensors):
+        if tensor.get("output"):
+            kind = {1: np.uint8, 2: np.uint16, 4: np.uint32}[bytes_of(tensor["dtype"])]
+            patterns = np.frombuffer((folder / f"tensor{place}").read_bytes(), kind)
+            outputs[tensor["name"]] = decode(patterns, tensor["dtype"]).reshape(
+                launch.shape(tensor)
+            )
+    return outputs
+
+
+def _run(program: Path, folder: Path, time_limit: float) -> int:
+    try:
+        done = subprocess.run(
+            [str(program), "launch.txt"],
+            cwd=folder, capture_output=True, text=True, errors="replace", timeout=time_limit,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise KernelFault(f"the kernel did not end within {time_limit:g} seconds") from None
+    if done.returncode == FAULT_EXIT:
+        raise KernelFault(done.stderr.strip())
+    if done.returncode < 0:
+        raise KernelFault(f"the program was ended by signal {-done.returncode}: {done.stderr}")
+    if done.returncode != 0:
+        raise EmulationError(f"the emulation failed: {done.stderr.strip()}")
+    return int(done.stdout.split()[-1])

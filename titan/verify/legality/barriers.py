@@ -1,0 +1,286 @@
+"""mbarriers and named barriers: places, counts, bytes, ids, threads.
+
+Source: PTX ISA, mbarrier ("Contents of the mbarrier object") and bar. ptxas takes any count for
+`mbarrier.init` and `expect_tx`, so nobody else tells.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+
+from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.diagnostics.wording import quoted
+from titan.sync.expression import Constant
+from titan.sync.program import (
+    Arrive,
+    Assign,
+    BarrierArrive,
+    BarrierSync,
+    BarrierWait,
+    Block,
+    Branch,
+    ExpectTransaction,
+    Init,
+    Invalidate,
+    Loop,
+    Operation,
+    PoolTake,
+    QueueArrive,
+    QueueWait,
+    Reference,
+    Scope,
+    Space,
+    TokenWait,
+    Wait,
+)
+from titan.verify.legality.case import Case, plain
+from titan.verify.legality.rule import rule
+
+# After these, bytes that were expected before may be complete, or be of another barrier.
+_INTERRUPTING = (
+    Wait, TokenWait, QueueWait, BarrierSync, BarrierWait, PoolTake, Loop, Branch, Assign,
+)  # fmt: skip
+
+
+@rule("TTN414", "barrier_alignment")
+def barrier_address(case: Case) -> Iterator[Diagnostic]:
+    """An mbarrier lies at a multiple of 8 bytes."""
+    asked = case.limits.number("barrier_alignment")
+    spans = {plain(item.name): item.span for item in case.program.barriers}
+    for name, base in case.kernel.placement.barrier_bases:
+        if asked and base % asked:
+            headline = f"the mbarrier {quoted(name)} lies at byte {base}, no multiple of {asked}"
+            yield case.fault("TTN414", headline, spans.get(name), source="barrier_alignment")
+    if asked and len(case.kernel.placement.barrier_bases) < len(spans):
+        case.assume(f"mbarriers lie at multiples of {asked} bytes")
+
+
+@rule("TTN404", "barrier_count_max")
+def barrier_counts(case: Case) -> Iterator[Diagnostic]:
+    """An mbarrier expects 1 to 2^20 - 1 arrivals."""
+    most = case.limits.number("barrier_count_max")
+    given = [(item.count, item.span) for item in case.program.barriers]
+    for _, operation in case.operations:
+        if isinstance(operation, Init) and isinstance(operation.count, Constant):
+            given.append((operation.count.value, operation.span))
+    for count, span in given if most else ():
+        if not 1 <= count <= (most or 0):
+            headline = f"an mbarrier is to expect {count} arrivals; 1 to {most} are taken"
+            yield case.fault("TTN404", headline, span, source="barrier_count_max")
+
+
+@rule("TTN404", "transaction_max")
+def transaction_bytes(case: Case) -> Iterator[Diagnostic]:
+    """No operation expects more than 2^20 - 1 bytes; of ring stages lowering tells the same."""
+    most = case.limits.number("transaction_max")
+    if most is None:
+        return
+    for _, operation in case.operations:
+        count = None
+        if isinstance(operation, Arrive):
+            count = operation.transaction
+        elif isinstance(operation, ExpectTransaction):
+            count = operation.bytes
+        if isinstance(count, Constant) and not 0 <= count.value <= most:
+            headline = f"a phase is to expect {count.value} bytes; up to {most} are counted"
+            yield case.fault("TTN404", headline, operation.span, source="transaction_max")
+
+
+@rule("TTN404", "transaction_max")
+def bytes_of_a_phase(case: Case) -> Iterator[Diagnostic]:
+    """All that is expected of one phase stays within 2^20 - 1 bytes, as far as the text tells.
+
+    Engines count what a run expects (`TTN207`); here the sums are told that every run has.
+    """
+    most = case.limits.number("transaction_max")
+    if most is None:
+        return
+    single = (item for _, item in case.operations if isinstance(item, Arrive | ExpectTransaction))
+    told = {plain(item.barrier.name) for item in single if _constant_bytes(item) > most}
+    for name, least, span in [*_least_of_arrivals(case), *_in_a_row(case)]:
+        if least > most and plain(name) not in told:
+            told.add(plain(name))
+            headline = f"a phase of {quoted(plain(name))} is to expect {least} bytes in all; up to "
+            headline += f"{most} are counted"
+            yield case.fault("TTN404", headline, span, source="transaction_max")
+
+
+def _least_of_arrivals(case: Case) -> Iterator[tuple[str, int, object]]:
+    """Of each barrier: the least that the arrivals of one phase expect together."""
+    counts = {item.name: item.count for item in case.program.barriers if item.initialised}
+    bytes_each: dict[str, list[tuple[Fraction, object]]] = {name: [] for name in counts}
+    for _, operation in case.operations:
+        if isinstance(operation, QueueArrive | Arrive) and operation.barrier.name in counts:
+            count, least = operation.count, Fraction(0)
+            if isinstance(operation, Arrive) and isinstance(count, Constant) and count.value > 0:
+                least = Fraction(_constant_bytes(operation), count.value)
+            bytes_each[operation.barrier.name].append((least, operation.span))
+    for name, found in bytes_each.items():
+        if found:
+            least, span = min(found, key=lambda item: item[0])
+            yield name, int(least * counts[name]), span
+
+
+def _in_a_row(case: Case) -> Iterator[tuple[str, int, object]]:
+    """What one agent expects of one barrier without waiting for anything in between."""
+    for block in _blocks(case):
+        sums: dict[Reference, int] = {}
+        for operation in block:
+            if isinstance(operation, _INTERRUPTING):
+                sums = {}
+                continue
+            if not isinstance(operation, Arrive | ExpectTransaction):
+                continue
+            total = sums.get(operation.barrier, 0) + _constant_bytes(operation)
+            sums[operation.barrier] = total
+            yield operation.barrier.name, total, operation.span
+            if isinstance(operation, Arrive):
+                sums.pop(operation.barrier, None)  # its phase may be complete
+
+
+def _constant_bytes(operation: Arrive | ExpectTransaction) -> int:
+    """The bytes that it expects, as far as they are a number of the text."""
+    bytes_of = operation.transaction if isinstance(operation, Arrive) else operation.bytes
+    return max(bytes_of.value, 0) if isinstance(bytes_of, Constant) else 0
+
+
+def _blocks(case: Case) -> Iterator[Block]:
+    """The blocks of all roles, but what is never reached."""
+    reached = {id(operation) for _, operation in case.operations}
+    found = [role.body for role in case.program.roles]
+    for _, operation in case.operations:
+        if isinstance(operation, Loop):
+            found.append(operation.body)
+        elif isinstance(operation, Branch):
+            found += [operation.then, operation.otherwise]
+    for block in found:
+        yield tuple(operation for operation in block if id(operation) in reached)
+
+
+@rule("TTN405", "named_barriers")
+def named_barrier_ids(case: Case) -> Iterator[Diagnostic]:
+    """A CTA has 16 named barriers, a work-group of CDNA one barrier."""
+    number = case.limits.number("named_barriers")
+    ids: Counter[str] = Counter()
+    first: dict[str, object] = {}
+    for barrier in case.program.named_barriers:
+        if barrier.scope is Scope.CTA:
+            home = barrier.name.partition("@")[2]
+            ids[home] += barrier.stages
+            if number is not None and ids[home] > number:
+                first.setdefault(home, barrier.span)
+    for home, span in list(first.items())[:1]:
+        has = f"{number}, with ids 0 to {(number or 0) - 1}" if number != 1 else "1"
+        headline = f"{ids[home]} named barriers in one CTA; {case.kernel.target} has {has}"
+        yield case.fault("TTN405", headline, span, source="named_barriers")
+
+
+@rule("TTN415", "named_barrier_multiple", "threads_max")
+def named_barrier_threads(case: Case) -> Iterator[Diagnostic]:
+    """Threads at a named barrier are whole warps, and no more than the CTA has.
+
+    An agent of less than a warp may stand for one, so its numbers are not those of the instruction.
+    """
+    multiple = case.limits.number("named_barrier_multiple")
+    if multiple is None:
+        return
+    scopes = {item.name: item.scope for item in case.program.named_barriers}
+    told = set()
+    for role, operation in case.operations:
+        if not isinstance(operation, BarrierSync | BarrierArrive):
+            continue
+        name, threads = operation.barrier.name, operation.threads
+        if scopes.get(name) is not Scope.CTA or not isinstance(threads, Constant):
+            continue
+        if role.threads % multiple:
+            continue
+        most = case.threads(role.cta)
+        if threads.value % multiple:
+            headline = f"{threads.value} threads meet at {quoted(plain(name))}, no multiple of "
+            headline += str(multiple)
+        elif threads.value > most:
+            headline = f"{threads.value} threads are to meet at {quoted(plain(name))}; the CTA has "
+            headline += str(most)
+        else:
+            continue
+        if headline not in told:
+            told.add(headline)
+            yield case.fault("TTN415", headline, operation.span, source="named_barrier_multiple")
+
+
+@rule("TTN415", "named_barriers", "threads_per_warp")
+def workgroup_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
+    """The one barrier of a work-group of CDNA has no count: it waits for every wave."""
+    if case.nvidia or case.limits.number("named_barriers") != 1:
+        return
+    scopes = {item.name: item.scope for item in case.program.named_barriers}
+    told = set()
+    for role, operation in case.operations:
+        if not isinstance(operation, BarrierSync | BarrierArrive):
+            continue
+        name, threads, most = operation.barrier.name, operation.threads, case.threads(role.cta)
+        if scopes.get(name) is not Scope.CTA or not isinstance(threads, Constant):
+            continue
+        if threads.value != most and name not in told:
+            told.add(name)
+            headline = f"{threads.value} threads are to meet at {quoted(plain(name))}; the barrier "
+            headline += f"waits for all {most} of the work-group"
+            yield case.fault("TTN415", headline, operation.span, source="named_barriers")
+
+
+def _acts_at_home(operation: Operation) -> str:
+    """What an operation does that only the barrier's own CTA can; empty for others."""
+    if isinstance(operation, Wait | TokenWait):
+        return "waits on"
+    if isinstance(operation, Init | Invalidate):
+        return "initialises" if isinstance(operation, Init) else "invalidates"
+    if isinstance(operation, Arrive) and operation.token:
+        return "keeps a token of"
+    return ""
+
+
+@rule("TTN425", "barrier_bytes")
+def remote_barrier(case: Case) -> Iterator[Diagnostic]:
+    """Another CTA's mbarrier takes arrivals and bytes; waits, tokens and its life stay at home."""
+    homes = {item.name: item.cta for item in case.program.barriers}
+    source = "PTX, mbarrier: support with shared memory; ptxas refuses each"
+    for role, operation in case.operations if case.nvidia else ():
+        does = _acts_at_home(operation)
+        if not does:
+            continue
+        assert isinstance(operation, Wait | TokenWait | Init | Invalidate | Arrive)
+        name = operation.barrier.name
+        if homes.get(name, role.cta) != role.cta:
+            headline = f"CTA {role.cta} {does} {quoted(plain(name))} of CTA {homes[name]}"
+            yield case.fault("TTN425", headline, operation.span, source=source)
+
+
+@rule("TTN425", "tensor_alignment")
+def barrier_is_with_its_data(case: Case) -> Iterator[Diagnostic]:
+    """A bulk copy completes on an mbarrier of the CTA that it writes to.
+
+    CTA pairs of tcgen05 may keep it with the peer, so targets that have them are not judged.
+    """
+    if any(row.cta_group > 1 for row in case.limits.matrix):
+        return
+    homes = {item.name: item.cta for item in case.program.barriers}
+    places = {item.name: item for item in case.program.buffers}
+    source = "PTX, cp.async.bulk: the mbarrier is in the CTA of the destination"
+    for item in case.bulk_copies():
+        written = {
+            places[effect.buffer].cta
+            for effect in item.effects
+            if effect.write
+            and effect.buffer in places
+            and places[effect.buffer].space is Space.SHARED
+        }
+        for completion in item.completes:
+            home = homes.get(completion.barrier.name)
+            if written and home is not None and home not in written:
+                headline = (
+                    f"a bulk copy into CTA {min(written)} completes on "
+                    f"{quoted(plain(completion.barrier.name))} of CTA {home}"
+                )
+                yield case.fault("TTN425", headline, item.span, source=source)

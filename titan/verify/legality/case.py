@@ -1,0 +1,221 @@
+"""What the rules look at: one kernel, its sync program, and the limits of its target.
+
+A kernel of several CTAs has each buffer once in each; the rules look at one of them, under the name
+in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.source.span import Span
+from titan.language.kernel.model import Kernel, Layout, RoleShape, TensorMap
+from titan.language.kernel.table import QUEUE_KINDS
+from titan.sync.expression import Constant
+from titan.sync.program import (
+    Access,
+    Asynchronous,
+    Block,
+    Branch,
+    Buffer,
+    Loop,
+    Operation,
+    Proxy,
+    Role,
+    Space,
+    SyncProgram,
+)
+from titan.verify.legality.limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A buffer with its layout: `stride` and `bytes_per_stage` in bytes, 0 where not known."""
+
+    buffer: Buffer
+    layout: Layout
+    name: str
+
+    @property
+    def bytes_per_stage(self) -> int:
+        return self.buffer.bytes_per_stage
+
+    @property
+    def stride(self) -> int:
+        return self.layout.stride or self.bytes_per_stage
+
+    @property
+    def extent(self) -> int:
+        """Bytes from the first stage's start to the last one's end."""
+        if not self.bytes_per_stage:
+            return 0
+        return (self.buffer.stages - 1) * self.stride + self.bytes_per_stage
+
+    @property
+    def span(self) -> Span | None:
+        return self.layout.span
+
+
+@dataclass
+class Case:
+    """One kernel under the rules; `notes` gathers what was assumed."""
+
+    kernel: Kernel
+    program: SyncProgram
+    limits: Limits
+    notes: list[str] = field(default_factory=list)
+
+    def fault(
+        self,
+        code: str,
+        headline: str,
+        span: object,
+        *,
+        source: str = "",
+        helps: tuple[str, ...] = (),
+        label: str = "",
+    ) -> Diagnostic:
+        """A finding that points at `span`, or at the kernel, and names its source."""
+        place = span if isinstance(span, Span) else self.kernel.span
+        told = self.limits.source(source) if source in self.limits.sources else source
+        notes = (f"source: {told}",) if told else ()
+        return diagnostic(code, headline, place, label, notes=notes, helps=helps)
+
+    def assume(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    @property
+    def nvidia(self) -> bool:
+        return self.kernel.target.startswith("sm_")
+
+    # Memory
+
+    @cached_property
+    def memories(self) -> dict[str, Memory]:
+        """Each buffer of the file once, by its name there."""
+        layouts = {item.name: item for item in self.kernel.placement.layouts}
+        found: dict[str, Memory] = {}
+        for buffer in self.program.buffers:
+            name = plain(buffer.name)
+            if name not in found:
+                span = buffer.span if isinstance(buffer.span, Span) else None
+                layout = layouts.get(name) or Layout(name, span=span)
+                found[name] = Memory(buffer, layout, name)
+        return found
+
+    def shared(self) -> Iterator[Memory]:
+        """The buffers in shared memory, LDS included."""
+        return (item for item in self.memories.values() if item.buffer.space is Space.SHARED)
+
+    @cached_property
+    def maps_of(self) -> dict[str, list[TensorMap]]:
+        """The tensor maps of each buffer."""
+        found: dict[str, list[TensorMap]] = {}
+        for item in self.kernel.placement.tensor_maps:
+            found.setdefault(item.buffer, []).append(item)
+        return found
+
+    def swizzle(self, memory: Memory) -> str:
+        """The swizzle of a buffer, which may stand with its tensor map."""
+        if memory.layout.swizzle != "none":
+            return memory.layout.swizzle
+        modes = (item.swizzle for item in self.maps_of.get(memory.name, ()))
+        return next((mode for mode in modes if mode != "none"), "none")
+
+    @cached_property
+    def by_threads(self) -> frozenset[str]:
+        """Buffers that the program touches by generic accesses only: their swizzle is software."""
+        proxies: dict[str, set[Proxy]] = {}
+        for _, item in self.operations:
+            for effect in item.effects if isinstance(item, Access | Asynchronous) else ():
+                proxies.setdefault(plain(effect.buffer), set()).add(effect.proxy)
+        found = {name for name, seen in proxies.items() if seen == {Proxy.GENERIC}}
+        return frozenset(found - set(self.maps_of))
+
+    def repeat(self, memory: Memory) -> int:
+        """Bytes after which the hardware's swizzle of a buffer repeats; 1 without one."""
+        if memory.name in self.by_threads:
+            return 1
+        return self.limits.table("swizzle_repeat").get(self.swizzle(memory), 1)
+
+    # Program
+
+    @cached_property
+    def operations(self) -> tuple[tuple[Role, Operation], ...]:
+        return tuple((role, item) for role in self.program.roles for item in live(role.body))
+
+    def queue_kind(self, queue: str | None) -> str:
+        """The kind of a queue; the queues that lowering makes are named for theirs."""
+        if queue is None:
+            return ""
+        known = dict(self.kernel.placement.kinds)
+        return known.get(queue) or (queue if queue in QUEUE_KINDS else "")
+
+    @cached_property
+    def asynchronous(self) -> tuple[tuple[Role, Asynchronous], ...]:
+        found = []
+        for role, item in self.operations:
+            if isinstance(item, Asynchronous):
+                found.append((role, item))
+        return tuple(found)
+
+    def bulk_copies(self) -> Iterator[Asynchronous]:
+        """Copies by the async proxy: neither matrix instructions nor copies of the threads."""
+        for _, item in self.asynchronous:
+            kind = self.queue_kind(item.queue)
+            if kind in ("", "bulk") and any(e.proxy is Proxy.ASYNC for e in item.effects):
+                yield item
+
+    @cached_property
+    def bulk(self) -> frozenset[str]:
+        """The buffers in shared memory that bulk copies fill or empty."""
+        copied = {
+            plain(effect.buffer)
+            for item in self.bulk_copies()
+            for effect in item.effects
+            if effect.proxy is Proxy.ASYNC
+        }
+        shared = {memory.name for memory in self.shared()}
+        return frozenset((copied | set(self.maps_of)) & shared)
+
+    # Threads
+
+    @cached_property
+    def shapes(self) -> dict[str, RoleShape]:
+        return {role.name: role for role in self.kernel.roles}
+
+    def threads(self, cta: int = 0) -> int:
+        """Threads of all roles of one CTA."""
+        return sum(role.agents * role.threads for role in self.program.roles if role.cta == cta)
+
+    @property
+    def ctas(self) -> range:
+        return range(self.kernel.ctas)
+
+
+def live(block: Block) -> Iterator[Operation]:
+    """Every operation that can be reached: arms whose condition is a number are decided."""
+    for item in block:
+        yield item
+        if isinstance(item, Loop):
+            if not (isinstance(item.start, Constant) and item.stop == item.start):
+                yield from live(item.body)
+        elif isinstance(item, Branch):
+            known = item.condition.value if isinstance(item.condition, Constant) else None
+            if known is None or known:
+                yield from live(item.then)
+            if not known:
+                yield from live(item.otherwise)
+
+
+def plain(name: str) -> str:
+    """The name in the file of a thing that exists in several CTAs."""
+    return name.partition("@")[0]
+
+
+def round_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple

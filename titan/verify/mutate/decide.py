@@ -1,0 +1,226 @@
+"""The verdict on one program by all engines that apply, with the scope in words.
+
+A program with open sizes is first run at one size, where most faults show, by the happens-before
+engine and by the explorer; then it is searched for every number where the explorer's quotient
+applies, or else for all sizes up to a bound. The happens-before engine runs besides at some sizes:
+only it sees relaxed synchronisation.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from titan.engines.explore.reference import Outcome, explore_reference
+from titan.sync import program as ir
+from titan.sync.control import LocalLoopError
+
+Values = dict[str, int | tuple[int, ...]]
+REFERENCE_STATES_MAX = 60_000
+SIZE_SETS_MAX = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """`states` for one search, `seconds` for all searches of one program together."""
+
+    states: int = 1_000_000
+    seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`rule` and `message` of the fault; `scope` what VERIFIED covers, or why it is undecided.
+
+    `ordered`: the sizes at which the happens-before engine has verified the program too, in words;
+    None where it did not at one of them.
+    """
+
+    outcome: Outcome
+    engines: tuple[str, ...]
+    scope: str = ""
+    rule: str = ""
+    message: str = ""
+    ordered: str | None = None
+
+
+DEFAULT_BUDGET = Budget()
+
+
+class Decider:
+    """Decides programs that differ little from one another.
+
+    The first of them tells whether a search for every number ends: if it fails there, as the
+    quotient does not apply or the budget is spent, only bounded searches are made of the others.
+    Where it ends for the first, each of the others is given half of its time for it.
+    """
+
+    def __init__(self, budget: Budget = DEFAULT_BUDGET) -> None:
+        self.budget = budget
+        self._any_number: bool | None = None  # not known before the first program
+
+    def __call__(self, program: ir.SyncProgram) -> Decision:
+        """Refuted as soon as one engine refutes; verified when nothing is left open."""
+        try:
+            return self._decide(program, time.monotonic() + self.budget.seconds)
+        except ZeroDivisionError:
+            return Decision(Outcome.UNDECIDED, (), "an expression divides by zero")
+        except LocalLoopError as error:
+            return Decision(Outcome.UNDECIDED, (), str(error))
+
+    def _decide(self, program: ir.SyncProgram, deadline: float) -> Decision:
+        typical = typical_sizes(program)
+        for engine in (_order, _explore):
+            decision = engine(program, typical, self._left(deadline))
+            if decision.outcome is Outcome.REFUTED:
+                return decision
+        whole = self._whole(program, deadline)
+        if whole.outcome is not Outcome.VERIFIED:
+            return whole
+        ordered = True
+        for sizes in _some_sizes(program):
+            decision = _order(program, sizes, self.budget)
+            if decision.outcome is Outcome.REFUTED:
+                return decision
+            ordered = ordered and decision.outcome is Outcome.VERIFIED
+        if not ordered:
+            return whole
+        engines = (*whole.engines, "happens-before")
+        return Decision(Outcome.VERIFIED, engines, whole.scope, ordered=_in_words(program))
+
+    def _left(self, deadline: float, share: float = 1.0) -> Budget:
+        """What is left of the budget; never nothing, so that a search can say what it lacks."""
+        return Budget(self.budget.states, max(share * (deadline - time.monotonic()), 0.01))
+
+    def _whole(self, program: ir.SyncProgram, deadline: float) -> Decision:
+        """All sizes, or as many as a bound allows."""
+        if all(parameter.value is not None for parameter in program.parameters):
+            return _explore(program, {}, self._left(deadline))
+        if self._any_number is not False:
+            decision = _every_number(program, self._left(deadline, 0.5))
+            decided = decision is not None and decision.outcome is not Outcome.UNDECIDED
+            if self._any_number is None:
+                self._any_number = decided
+            if decided:
+                assert decision is not None
+                return decision
+        return self._all_sizes(program, deadline)
+
+    def _all_sizes(self, program: ir.SyncProgram, deadline: float) -> Decision:
+        """All sizes up to a bound, the fewest first; the bound is in the scope."""
+        engines: tuple[str, ...] = ()
+        sets = list(_size_sets(program))
+        for sizes in sets:
+            decision = _explore(program, sizes, self._left(deadline))
+            if decision.outcome is not Outcome.VERIFIED:
+                return decision
+            engines = decision.engines
+        names = ", ".join(p.name for p in program.parameters if p.value is None)
+        last = max(value for sizes in sets for value in sizes.values() if isinstance(value, int))
+        return Decision(Outcome.VERIFIED, engines, f"{names} up to {last} (a bound)")
+
+
+def decide(program: ir.SyncProgram, budget: Budget = DEFAULT_BUDGET) -> Decision:
+    """The verdict on one program."""
+    return Decider(budget)(program)
+
+
+def depth_of(program: ir.SyncProgram) -> int:
+    """The most stages of any array."""
+    stages = [barrier.stages for barrier in program.barriers]
+    stages += [buffer.stages for buffer in program.buffers]
+    return max(stages, default=1)
+
+
+def typical_sizes(program: ir.SyncProgram) -> Values:
+    """Two turns of the deepest array, or what the program asks for."""
+    size = min(2 * depth_of(program) + 1, 12)
+    return {p.name: max(size, p.minimum) for p in program.parameters if p.value is None}
+
+
+def _some_sizes(program: ir.SyncProgram) -> list[Values]:
+    names = [p for p in program.parameters if p.value is None]
+    depth = depth_of(program)
+    wanted = (0, 1, depth, depth + 1, 3 * depth + 2) if names else (0,)
+    unique: list[Values] = []
+    for size in wanted:
+        values: Values = {p.name: max(size, p.minimum) for p in names}
+        if values not in unique:
+            unique.append(values)
+    return unique
+
+
+def _in_words(program: ir.SyncProgram) -> str:
+    """The values of `_some_sizes`: `tiles = 0, 1, 4`; nothing where no size is open."""
+    sets = _some_sizes(program)
+    return "; ".join(f"{n} = {', '.join(str(values[n]) for values in sets)}" for n in sets[0])
+
+
+def _explore(program: ir.SyncProgram, sizes: Values | None, budget: Budget) -> Decision:
+    """The explorer, or the reference search where the explorer was not built."""
+    from titan.engines.explore import search
+    from titan.engines.explore.flatten import TooLargeError
+
+    try:
+        limits = search.Budget(budget.states, budget.seconds)
+        result = search.explore(program, sizes, limits)
+    except search.CoreMissingError:
+        return _reference(program, sizes, budget)
+    except (search.ExplorationError, TooLargeError) as error:
+        return Decision(Outcome.UNDECIDED, ("explorer",), str(error))
+    if result.trace is not None:
+        fault = result.trace.fault
+        return Decision(result.outcome, ("explorer",), "", fault.kind.value, fault.message)
+    spent = f"not decided: {result.budget_spent}" if result.budget_spent else ""
+    return Decision(result.outcome, ("explorer",), spent or result.scope)
+
+
+def _reference(program: ir.SyncProgram, sizes: Values | None, budget: Budget) -> Decision:
+    if sizes is None:
+        raise ValueError("the reference search needs sizes")
+    result = explore_reference(program, sizes, min(budget.states, REFERENCE_STATES_MAX))
+    if result.trace is not None:
+        fault = result.trace.fault
+        return Decision(result.outcome, ("reference",), "", fault.kind.value, fault.message)
+    spent = "the budget of states is spent" if result.outcome is Outcome.UNDECIDED else ""
+    return Decision(result.outcome, ("reference",), spent)
+
+
+def _every_number(program: ir.SyncProgram, budget: Budget) -> Decision | None:
+    """The verdict for every size; None where the explorer has no such search for the program."""
+    try:
+        from titan.engines.explore.quotient import NotApplicableError
+        from titan.engines.explore.search import CoreMissingError, core
+
+        core()
+    except (ImportError, CoreMissingError):
+        return None
+    try:
+        return _explore(program, None, budget)
+    except NotApplicableError:
+        return None
+
+
+def _size_sets(program: ir.SyncProgram) -> Iterator[Values]:
+    names = [p for p in program.parameters if p.value is None]
+    last = 3 * depth_of(program) + 2
+    while last > 1 and (last + 1) ** len(names) > SIZE_SETS_MAX:
+        last -= 1
+    ranges = [range(p.minimum, max(last, p.minimum) + 1) for p in names]
+    for chosen in sorted(product(*ranges), key=sum):
+        yield {p.name: value for p, value in zip(names, chosen, strict=True)}
+
+
+def _order(program: ir.SyncProgram, sizes: Values, budget: Budget) -> Decision:
+    from titan.engines.happens_before import engine
+
+    result = engine.analyse(program, sizes)
+    if result.outcome is engine.Outcome.REFUTED and result.fault is not None:
+        fault = result.fault
+        name = ("happens-before",)
+        return Decision(Outcome.REFUTED, name, "", fault.kind.value, fault.message)
+    verified = result.outcome is engine.Outcome.VERIFIED
+    outcome = Outcome.VERIFIED if verified else Outcome.UNDECIDED
+    return Decision(outcome, ("happens-before",), result.reason)
