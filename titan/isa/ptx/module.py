@@ -190,9 +190,9 @@ class StateSpace(StrEnum):
 class Variable:
     """A variable of the module or of a function, or a parameter.
 
-    `size_bytes` 0 with `external`: dynamic shared memory. `initial` are its bytes, None if it has
-    no initialiser; `references` are (offset, bytes, symbol) of initial addresses. `offset` is the
-    place in the list of a function's parameters.
+    `size_bytes` 0 with `external`: dynamic shared memory. `initial` are its first bytes (zeros
+    follow), None if it has no initialiser; `references` are (offset, bytes, symbol) of initial
+    addresses. `offset` is the place in the list of a function's parameters.
     """
 
     name: str

@@ -1,0 +1,80 @@
+"""Names in a function: registers, labels and variables in nested `{}` scopes.
+
+A block of inline assembly opens a scope; its registers and labels are its own. Labels may be used
+before they stand, so they are resolved when the scope closes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from titan.isa.ptx.module import RegisterDeclaration
+
+_NUMBERED = re.compile(r"(.*?[^\d])(0|[1-9]\d*)$", re.S)
+
+
+@dataclass(slots=True)
+class Scope:
+    """`families` are declarations such as `%r<208>`: prefix -> (type, count)."""
+
+    registers: dict[str, int] = field(default_factory=dict)
+    families: dict[str, tuple[str, int]] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)
+    tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    variables: set[str] = field(default_factory=set)
+    # operands that name a label: (name, offset in the text, index of a hole to fill)
+    uses: list[tuple[str, int, int]] = field(default_factory=list)
+
+
+class Scopes:
+    """The scopes that are open in a function, the outermost first."""
+
+    def __init__(self) -> None:
+        self.stack: list[Scope] = [Scope()]
+        self.registers: list[RegisterDeclaration] = []
+
+    @property
+    def top(self) -> Scope:
+        return self.stack[-1]
+
+    def declare(self, name: str, type_: str) -> bool:
+        """Declare one register; False if the scope has it already."""
+        if name in self.top.registers:
+            return False
+        self.top.registers[name] = self._new(name, type_)
+        return True
+
+    def declare_family(self, prefix: str, type_: str, count: int) -> bool:
+        if prefix in self.top.families:
+            return False
+        self.top.families[prefix] = (type_, count)
+        return True
+
+    def _new(self, name: str, type_: str) -> int:
+        self.registers.append(RegisterDeclaration(name, type_))
+        return len(self.registers) - 1
+
+    def register(self, name: str) -> int | None:
+        """The number of a register by its name, from the innermost scope outwards."""
+        match = _NUMBERED.fullmatch(name)
+        for scope in reversed(self.stack):
+            number = scope.registers.get(name)
+            if number is not None:
+                return number
+            if match is not None:
+                family = scope.families.get(match.group(1))
+                if family is not None and int(match.group(2)) < family[1]:
+                    scope.registers[name] = number = self._new(name, family[0])
+                    return number
+        return None
+
+    def variable(self, name: str) -> bool:
+        return any(name in scope.variables for scope in self.stack)
+
+    def known_registers(self) -> set[str]:
+        """Names for a suggestion."""
+        names: set[str] = set()
+        for scope in self.stack:
+            names.update(list(scope.registers)[:200])
+        return names
