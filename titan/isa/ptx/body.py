@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from dataclasses import replace
 
-from titan.diagnostics.wording import quoted, suggestion
+from titan.foundation.diagnostics.wording import quoted, suggestion
 from titan.isa.ptx import declarations
 from titan.isa.ptx.module import (
     Address,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from titan.diagnostics.wording import quoted, suggestion
+from titan.foundation.diagnostics.wording import quoted, suggestion
 from titan.isa.ptx.declarations import floating, integer
 from titan.isa.ptx.module import (
     Address,

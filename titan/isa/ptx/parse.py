@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 
-from titan.diagnostics.model import Diagnostic
-from titan.diagnostics.wording import quoted
+from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.diagnostics.wording import quoted
 from titan.isa.ptx import declarations
 from titan.isa.ptx.body import BodyReader, symbols
 from titan.isa.ptx.module import Function, Instruction, Module, Symbol, Variable
 from titan.isa.ptx.places import Places
 from titan.isa.ptx.scanner import INVALID, TWICE, UNDECLARED, Scanner, Stop
-from titan.source.span import Source
+from titan.foundation.source.span import Source
 
 _WORD = re.compile(r"\.?[A-Za-z_]\w*")
 _FUNCTION = re.compile(

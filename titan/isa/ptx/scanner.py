@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from titan.diagnostics.model import Diagnostic, diagnostic
-from titan.source.span import Source
+from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.source.span import Source
 
 _COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/|/\*', re.S)
 _SPACE = re.compile(r"\s*")
