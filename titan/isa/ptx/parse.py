@@ -11,12 +11,12 @@ import re
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
+from titan.foundation.source.span import Source
 from titan.isa.ptx import declarations
 from titan.isa.ptx.body import BodyReader, symbols
 from titan.isa.ptx.module import Function, Instruction, Module, Symbol, Variable
 from titan.isa.ptx.places import Places
 from titan.isa.ptx.scanner import INVALID, TWICE, UNDECLARED, Scanner, Stop
-from titan.foundation.source.span import Source
 
 _WORD = re.compile(r"\.?[A-Za-z_]\w*")
 _FUNCTION = re.compile(
