@@ -75,7 +75,8 @@ class _ModuleReader:
     def _outside(self) -> str:
         """The text of the declarations of variables and functions, roughly."""
         lines = re.findall(
-            r"(?m)^\s*(?:\.\w+\s+)*\.(?:global|const|shared|extern|func|entry|visible|weak)\b[^\n{]*",
+            r"(?m)^\s*(?:\.\w+\s+)*"
+            r"\.(?:global|const|shared|extern|func|entry|visible|weak)\b[^\n{]*",
             self.scanner.text,
         )
         return "\n".join(lines)

@@ -10,7 +10,8 @@ from titan.isa.ptx.scanner import INVALID, Scanner
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"\n]*)"')
 _LOC = re.compile(
     r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)"
-    r"(?:\s*,\s*function_name\s+([\w$]+)(?:\s*\+\s*(\d+))?\s*,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?"
+    r"(?:\s*,\s*function_name\s+([\w$]+)(?:\s*\+\s*(\d+))?"
+    r"\s*,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?"
 )
 
 
