@@ -68,6 +68,7 @@ TTN014 cyclic-definition error
 TTN015 invalid-expression error
 TTN016 unsupported-version error
 TTN017 contradictory-declaration error
+TTN018 missing-launch-value error
 TTN101 produce-without-acquire error
 TTN102 double-produce error
 TTN103 read-before-wait error
@@ -97,6 +98,9 @@ TTN213 register-pool-misuse error
 TTN214 index-out-of-range error
 TTN215 vacuous-verdict warning
 TTN216 unobserved-phase error
+TTN217 register-in-flight error
+TTN218 memory-out-of-bounds error
+TTN219 malformed-access error
 TTN301 missing-proxy-fence error
 TTN302 missing-proxy-fence-war error
 TTN303 unpublished-barrier-init error

@@ -1,0 +1,149 @@
+"""Launch files: recorded, from Triton, by hand; faults with their places."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from titan.foundation.source.span import whole_file
+from titan.frontends.launch import completed, read_launch_text
+from titan.frontends.tensor_maps import element_bits, encoded, serial_of
+from titan.isa.ptx.module import Function, StateSpace, Variable
+
+
+def parameter(name: str, type_name: str, size: int) -> Variable:
+    return Variable(name, StateSpace.PARAMETER, type_name, size, size)
+
+
+def entry(*parameters: Variable, **directives: tuple[int, ...]) -> Function:
+    return Function("k", True, parameters, (), (), (), 0, 0, directives)
+
+
+GEMM = entry(
+    parameter("a", "b8", 128), parameter("k", "u32", 4), parameter("scale", "f32", 4),
+    parameter("out", "u64", 8), reqntid=(256,),
+)  # fmt: skip
+
+
+def read(text: str):
+    described, errors = read_launch_text(text, "k.yaml")
+    return described, [item.headline for item in errors]
+
+
+def test_a_launch_by_hand():
+    described, errors = read(
+        """
+        grid: [4, 2]
+        dynamic_shared: 65536
+        parameters:
+          - map: {dimensions: [256, 512], box: [64, 128], data_type: bf16, swizzle: 128B}
+          - 256
+          - 0.5
+          - pointer
+        """
+    )
+    assert errors == []
+    launch, problems, notes = completed(described, GEMM, whole_file("k.ptx"))
+    assert problems == [] and notes == []
+    assert launch is not None and launch.grid == (4, 2, 1) and launch.block == (256, 1, 1)
+    number = serial_of(launch.parameters[0].data)
+    assert number == 0
+    found = launch.tensor_maps[encoded(number)]
+    assert (found.dimensions, found.stride_bytes, found.swizzle) == ((256, 512), (512,), 3)
+    assert element_bits(found.data_type) == 16
+    assert launch.parameters[1].data == (256).to_bytes(4, "little")
+    assert launch.parameters[2].data == bytes.fromhex("0000003f")
+    assert int.from_bytes(launch.parameters[3].data, "little") % 256 == 0
+
+
+def test_parameters_by_name_and_what_is_left_open():
+    described, errors = read("{grid: 1, dynamic_shared: 0, parameters: {k: 7, 3: pointer}}")
+    assert errors == []
+    launch, problems, _ = completed(described, GEMM, whole_file("k.ptx"))
+    assert problems == [] and launch is not None
+    assert launch.parameters[0].known == bytes(128)
+    assert launch.parameters[1].known is None
+    assert launch.parameters[2].known == bytes(4)
+
+
+def test_a_recorded_launch_with_a_map_inside_of_a_structure():
+    inner = encoded(7)
+    recorded = {
+        "entry": "k", "call": "cuLaunchKernel", "grid": [1, 1, 1], "block": [128, 1, 1],
+        "cluster": [2, 1, 1], "dynamic_shared": 0,
+        "parameters": [{"size": 192, "bytes": (bytes(64) + inner).hex()}],
+        "tensor_maps": [{"serial": 7, "data_type": 6, "rank": 1, "base": 4096, "interleave": 0,
+                         "swizzle": 0, "promotion": 0, "fill": 0, "dimensions": [64],
+                         "stride_bytes": [], "box": [64], "element_strides": [1]}],
+        "allocations": [],
+    }  # fmt: skip
+    described, errors = read(json.dumps(recorded))
+    assert errors == []
+    function = entry(parameter("p", "b8", 192))
+    launch, problems, _ = completed(described, function, whole_file("k.ptx"))
+    assert launch is None
+    assert problems[0].code == "TTN017"  # one CTA is no multiple of a cluster of two
+    good, _ = read(json.dumps({**recorded, "grid": [2, 1, 1]}))
+    launch, problems, _ = completed(good, function, whole_file("k.ptx"))
+    assert problems == [] and launch is not None
+    assert launch.parameters[0].data[64:] == inner
+    assert launch.tensor_maps[inner].base == 4096
+
+
+def test_triton_metadata():
+    meta = {
+        "name": "k", "num_warps": 8, "shared": 1024, "cluster_dims": [1, 1, 1], "hash": "x",
+        "tensordesc_meta": [{"swizzle": 3, "elem_size": 2, "elem_type": 6,
+                             "block_size": [128, 64], "fp4_padded": False}],
+    }  # fmt: skip
+    described, errors = read(json.dumps(meta))
+    assert errors == []
+    launch, problems, notes = completed(described, GEMM, whole_file("k.ptx"))
+    assert problems == [] and launch is not None
+    assert launch.tensor_maps[launch.parameters[0].data].box == (64, 128)
+    assert any("grid" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{grids: [1]}", "a launch has no key `grids`"),
+        ("{grid: [0]}", "the grid must be at least 1, not 0"),
+        ("{parameters: [{bytes: xy}]}", "the bytes are not hexadecimal"),
+        ("{parameters: [{size: 4, bytes: '00'}]}", "a parameter of 4 bytes is given 1"),
+        ("{parameters: [maybe]}", "a parameter must be a number, `pointer`, `unknown`, bytes"),
+        ("{parameters: [{tensor_map: 3}]}", "no tensor map 3 is declared"),
+        ("{tensor_maps: [{box: [1]}]}", "a tensor map lacks the key `dimensions`"),
+        ("{tensor_maps: [{dimensions: [4, 4], box: [4]}]}", "a tensor map of rank 2 has 2 values"),
+    ],
+)
+def test_faults_of_a_launch_file(text, said):
+    described, errors = read(text)
+    assert described is None
+    assert any(error.startswith(said) for error in errors), errors
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{parameters: {j: 1}}", "no parameter `j` is declared"),
+        ("{parameters: [1]}", "parameter 0 (a) has 128 bytes of type b8"),
+        ("{parameters: {k: 5000000000}}", "parameter 1 (k) has 4 bytes of type u32"),
+        ("{parameters: {k: pointer}}", "parameter 1 (k) has 4 bytes, and a pointer has 8"),
+        ("{block: 128}", "k is compiled for a block of"),
+    ],
+)
+def test_faults_that_the_code_shows(text, said):
+    described, errors = read(text)
+    assert errors == []
+    launch, problems, _ = completed(described, GEMM, whole_file("k.ptx"))
+    assert launch is None
+    assert any(item.headline.startswith(said) for item in problems), problems
+
+
+def test_a_block_that_nothing_tells_is_asked_for():
+    launch, problems, _ = completed(None, entry(maxntid=(64, 2)), whole_file("k.ptx"))
+    assert launch is None
+    assert problems[0].code == "TTN018"
+    assert problems[0].headline == "the launch of k lacks its block, at most 128 threads"

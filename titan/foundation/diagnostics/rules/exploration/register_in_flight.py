@@ -1,0 +1,29 @@
+"""a register that is touched while an operation in flight owns it
+
+## What it means
+
+The accumulators of a wgmma are read, or registers that it reads are written, before its group is
+waited for; or registers that a tcgen05.ld loads are used before `tcgen05.wait::ld`.
+
+## Why it is a fault
+
+The operation reads and writes its registers at any time until the wait. What the program sees or
+leaves there is undefined, and no compiler behind PTX repairs it in general.
+
+## Example
+
+    tcgen05.ld.sync.aligned.32x32b.x8.b32 {%r1, ...}, [%r9];
+    add.f32 %r2, %r1, %r1;                  // before tcgen05.wait::ld
+
+## What to do
+
+Wait for the group (`wgmma.wait_group`) or the loads (`tcgen05.wait::ld`) first. The policy
+`register_ready=allow` leaves the rule out.
+
+## Source
+
+PTX ISA, wgmma.mma_async and wgmma.wait_group; tcgen05.wait.
+"""
+
+CODE = "TTN217"
+NAME = "register-in-flight"

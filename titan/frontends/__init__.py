@@ -1,0 +1,1 @@
+"""Real code: from PTX and a launch to a verdict."""

@@ -1,0 +1,436 @@
+"""A launch as it is written down: recorded, from Triton's metadata, or by hand (YAML or JSON).
+
+Reading collects all faults with their places. What the file leaves open is filled in by
+`completed` where it cannot matter or the code says it (block, cluster), and stays unknown
+otherwise: the machine asks for it when control or an address depends on it.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.source.reader import Reader
+from titan.foundation.source.span import Span
+from titan.foundation.source.tree import Mapping, Node, Scalar, as_integer
+from titan.foundation.source.yaml import parse_file, parse_text
+from titan.frontends.tensor_maps import encoded, read_map
+from titan.isa.ptx.module import Function, Variable
+from titan.isa.simt.launch import Allocation, Dimensions, Launch, Parameter, TensorMap
+
+GRID_MAX = 2**31 - 1
+BLOCK_MAX = 1024
+SHARED_MAX = 232_448  # bytes that a CTA may have on every target that is read (sm_90, sm_100)
+PARAMETERS_MAX = 4096
+HEX_LENGTH_MAX = 2 * 32_764  # PTX: bytes of parameters
+POINTERS_BASE = 0x7000_0000_0000
+POINTERS_APART = 1 << 36
+_KEYS = (
+    "launch", "entry", "call", "grid", "block", "cluster", "dynamic_shared", "shared",
+    "parameters", "tensor_maps", "allocations",
+)  # fmt: skip
+_TRITON_MARKS = ("num_warps", "shared", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value of a parameter: bytes, a number, a pointer that leads anywhere, or a tensor map.
+
+    `kind` is "bytes", "number", "pointer", "map" or "unknown"; `maps` are the places of maps in
+    bytes, by offset.
+    """
+
+    kind: str
+    span: Span
+    data: bytes = b""
+    number: int | float = 0
+    map_number: int = -1
+    maps: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a launch file says; None where it says nothing. Parameters by position or name."""
+
+    span: Span
+    entry: str | None = None
+    grid: Dimensions | None = None
+    block: Dimensions | None = None
+    cluster: Dimensions | None = None
+    shared_bytes: int | None = None
+    parameters: dict[int | str, Given] = field(default_factory=dict)
+    maps: dict[int, TensorMap] = field(default_factory=dict)
+    allocations: tuple[Allocation, ...] = ()
+    origin: str = "written"
+
+
+def beside(path: str) -> str | None:
+    """The launch file that stands beside a file of code under the same name, if there is one."""
+    for suffix in (".launch.yaml", ".launch.json", ".json"):
+        candidate = Path(path).with_suffix(suffix)
+        if candidate.is_file():
+            return str(candidate)
+    return None
+
+
+def read_launch(path: str) -> tuple[Described | None, list[Diagnostic]]:
+    """The launch that a file describes, or what is wrong with it."""
+    return _decoded(*parse_file(path))
+
+
+def read_launch_text(text: str, path: str) -> tuple[Described | None, list[Diagnostic]]:
+    """The same for a text under a name."""
+    return _decoded(*parse_text(text, path))
+
+
+def _decoded(
+    root: Node | None, errors: list[Diagnostic]
+) -> tuple[Described | None, list[Diagnostic]]:
+    if root is None:
+        return None, errors
+    reader = Reader(errors)
+    triton = isinstance(root, Mapping) and all(name in root.names for name in _TRITON_MARKS)
+    described = _triton(reader, root) if triton else _written(reader, root)
+    return (described if reader.ok else None), reader.errors
+
+
+def _written(reader: Reader, root: Node) -> Described | None:
+    fields = reader.mapping(root, optional=_KEYS, what="a launch")
+    if fields is None:
+        return None
+    entry = reader.string(fields["entry"], "the entry") if fields.has("entry") else None
+    shared = fields.get("dynamic_shared") or fields.get("shared")
+    maps: dict[int, TensorMap] = {}
+    for number, node in enumerate(_items(reader, fields.get("tensor_maps"), "the tensor maps")):
+        found = read_map(reader, node, number, _address(len(maps), True))
+        if found is not None:
+            maps[found[0]] = found[1]
+    described = Described(
+        fields.span,
+        entry,
+        _dimensions(reader, fields.get("grid"), "the grid", GRID_MAX),
+        _dimensions(reader, fields.get("block"), "the block", BLOCK_MAX),
+        _dimensions(reader, fields.get("cluster"), "the cluster", 16),
+        None
+        if shared is None
+        else reader.integer(shared, minimum=0, maximum=SHARED_MAX, what="the shared bytes"),
+        maps=maps,
+        allocations=tuple(_allocations(reader, fields.get("allocations"))),
+        origin="recorded" if fields.has("call") else "written",
+    )
+    if fields.has("parameters"):
+        _parameters(reader, fields["parameters"], described)
+    return described
+
+
+def _items(reader: Reader, node: Node | None, what: str) -> tuple[Node, ...]:
+    if node is None:
+        return ()
+    return reader.sequence(node, what=what, at_most=PARAMETERS_MAX) or ()
+
+
+def _dimensions(reader: Reader, node: Node | None, what: str, maximum: int) -> Dimensions | None:
+    if node is None:
+        return None
+    values = reader.list_of(
+        node,
+        lambda item: reader.integer(item, minimum=1, maximum=maximum, what=what),
+        what=what,
+        at_least=1,
+        at_most=3,
+        single=True,
+    )
+    if not values:
+        return None
+    x, y, z = (*values, 1, 1)[:3]
+    return x, y, z
+
+
+def _allocations(reader: Reader, node: Node | None) -> list[Allocation]:
+    found = []
+    for item in _items(reader, node, "the allocations"):
+        fields = reader.mapping(item, required=("start", "bytes"), what="an allocation")
+        if fields is not None and fields.has("start") and fields.has("bytes"):
+            start = reader.integer(fields["start"], minimum=0, what="the start")
+            size = reader.integer(fields["bytes"], minimum=0, what="the size")
+            if start is not None and size is not None:
+                found.append(Allocation(start, size))
+    return found
+
+
+# ------------------------------------------------------------------------------ parameters
+
+
+def _parameters(reader: Reader, node: Node, described: Described) -> None:
+    """A list by position, or a mapping by name or position."""
+    if isinstance(node, Mapping):
+        for entry in node:
+            position = as_integer(entry.key)
+            given = _given(reader, entry.value, described, len(described.parameters))
+            if given is not None:
+                key = entry.key.text if position is None else position
+                described.parameters[key] = given
+        return
+    for number, item in enumerate(_items(reader, node, "the parameters")):
+        given = _given(reader, item, described, number)
+        if given is not None:
+            described.parameters[number] = given
+
+
+def _given(reader: Reader, node: Node, described: Described, number: int) -> Given | None:
+    if isinstance(node, Scalar):
+        return _scalar(reader, node, number)
+    fields = reader.mapping(
+        node, optional=("size", "bytes", "tensor_map", "map", "maps"), what="a parameter"
+    )
+    if fields is None:
+        return None
+    if fields.has("map") or fields.has("tensor_map"):
+        chosen = _map_number(reader, fields.get("map") or fields["tensor_map"], described)
+        return None if chosen is None else Given("map", fields.span, map_number=chosen)
+    if not fields.has("bytes"):
+        return reader.error("TTN007", "a parameter lacks the key `bytes`", fields.span)
+    text = reader.string(fields["bytes"], "the bytes", HEX_LENGTH_MAX)
+    try:
+        data = bytes.fromhex(text or "")
+    except ValueError:
+        return reader.error("TTN008", "the bytes are not hexadecimal", fields["bytes"].span)
+    if fields.has("size"):
+        size = reader.integer(fields["size"], minimum=1, maximum=32_764, what="the size")
+        if size is not None and text is not None and size != len(data):
+            headline = f"a parameter of {size} bytes is given {len(data)}"
+            return reader.error("TTN009", headline, fields["bytes"].span)
+    places = []
+    if fields.has("maps") and isinstance(fields["maps"], Mapping):
+        for entry in fields["maps"]:
+            offset = as_integer(entry.key)
+            chosen = _map_number(reader, entry.value, described)
+            if offset is None or not 0 <= offset <= len(data) - 128:
+                reader.error("TTN009", "no tensor map fits at this offset", entry.key.span)
+            elif chosen is not None:
+                places.append((offset, chosen))
+    return Given("bytes", fields.span, data, maps=tuple(places))
+
+
+def _scalar(reader: Reader, node: Scalar, number: int) -> Given | None:
+    integer = as_integer(node)
+    if integer is not None:
+        return Given("number", node.span, number=integer)
+    if node.text in ("pointer", "unknown"):
+        return Given(node.text, node.span, number=_address(number, False))
+    try:
+        return Given("number", node.span, number=float(node.text))
+    except ValueError:
+        return reader.error(
+            "TTN008",
+            "a parameter must be a number, `pointer`, `unknown`, bytes or a tensor map",
+            node.span,
+        )
+
+
+def _map_number(reader: Reader, node: Node, described: Described) -> int | None:
+    """A map written in place, or the number of one of the list."""
+    number = as_integer(node)
+    if number is not None:
+        if number in described.maps:
+            return number
+        return reader.error("TTN011", f"no tensor map {number} is declared", node.span)
+    serial = max(described.maps, default=-1) + 1
+    found = read_map(reader, node, serial, _address(len(described.maps), True))
+    if found is None:
+        return None
+    described.maps[found[0]] = found[1]
+    return found[0]
+
+
+def _address(number: int, of_map: bool) -> int:
+    """An address that no other parameter is given."""
+    return POINTERS_BASE + (2 * number + int(of_map)) * POINTERS_APART
+
+
+# ------------------------------------------------------------------------- Triton metadata
+
+
+def _triton(reader: Reader, root: Node) -> Described | None:
+    """The metadata that Triton keeps of a compiled kernel.
+
+    Maps are those of `tensordesc_meta` in order; the sizes of their tensors are not known and taken
+    to be large, which no address in shared memory and no byte count depends on.
+    """
+    fields = reader.mapping(root, optional=None, what="Triton's metadata")
+    if fields is None:
+        return None
+    shared = reader.integer(fields["shared"], minimum=0, maximum=SHARED_MAX, what="shared")
+    entry = reader.string(fields["name"], "the name")
+    cluster = None
+    if fields.has("cluster_dims"):
+        cluster = _dimensions(reader, fields["cluster_dims"], "the cluster", 16)
+    described = Described(
+        fields.span, entry, None, None, cluster, shared, origin="Triton's metadata"
+    )
+    metas = fields.get("tensordesc_meta")
+    if metas is not None and not (isinstance(metas, Scalar) and metas.is_null):
+        for number, node in enumerate(_items(reader, metas, "tensordesc_meta")):
+            _triton_map(reader, node, number, described)
+    return described
+
+
+def _triton_map(reader: Reader, node: Node, number: int, described: Described) -> None:
+    if isinstance(node, Scalar) and node.is_null:
+        return
+    fields = reader.mapping(node, required=("block_size",), optional=None, what="a descriptor")
+    if fields is None or not fields.has("block_size"):
+        return
+    box = reader.list_of(
+        fields["block_size"],
+        lambda item: reader.integer(item, minimum=1, what="the block size"),
+        what="the block size",
+        at_least=1,
+        at_most=5,
+    )
+    box.reverse()
+    numbers = {}
+    for name, default in (("swizzle", 0), ("elem_size", 2), ("elem_type", 6)):
+        node_of = fields.get(name)
+        value = default if node_of is None else reader.integer(node_of, minimum=0, what=name)
+        numbers[name] = default if value is None else value
+    strides, size = [], numbers["elem_size"]
+    sizes = tuple(64 * extent for extent in box)
+    for extent in sizes[:-1]:
+        size *= extent
+        strides.append(size)
+    described.maps[number] = TensorMap(
+        numbers["elem_type"], _address(number, True), sizes, tuple(strides), tuple(box),
+        (1,) * len(box), 0, numbers["swizzle"],
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------ completion
+
+
+def completed(
+    described: Described | None, function: Function, place: Span
+) -> tuple[Launch | None, list[Diagnostic], list[str]]:
+    """The launch of a function, with what is wrong or missing, and notes on what was filled in."""
+    described = described or Described(place)
+    reader, notes = Reader(), list[str]()
+    directives = function.performance
+    block = described.block or _directive(directives, "reqntid")
+    if block is None:
+        limit = _directive(directives, "maxntid")
+        hint = "" if limit is None else f", at most {limit[0] * limit[1] * limit[2]} threads"
+        headline = f"the launch of {function.name} lacks its block{hint}"
+        reader.error("TTN018", headline, described.span)
+        block = (32, 1, 1)
+    elif block[0] * block[1] * block[2] > BLOCK_MAX:
+        reader.error("TTN009", f"a block has at most {BLOCK_MAX} threads", described.span)
+    required = _directive(directives, "reqntid")
+    if required is not None and required != block:
+        headline = f"{function.name} is compiled for a block of {required}, not {block}"
+        reader.error("TTN017", headline, described.span)
+    cluster = described.cluster or _directive(directives, "reqnctapercluster") or (1, 1, 1)
+    grid = described.grid
+    if grid is None:
+        grid = cluster
+        notes.append(f"no grid is given: {_times(grid)} is taken")
+    elif any(extent % size for extent, size in zip(grid, cluster, strict=True)):
+        headline = f"a grid of {_times(grid)} is no multiple of its cluster of {_times(cluster)}"
+        reader.error("TTN017", headline, described.span)
+    shared = described.shared_bytes
+    if shared is None:
+        static = sum(item.size_bytes for item in function.variables if item.space == "shared")
+        shared = max(0, SHARED_MAX - static)
+        notes.append(f"no shared bytes are given: {shared} are taken")
+    parameters = _bound(reader, described, function)
+    maps = {encoded(number): map_ for number, map_ in described.maps.items()}
+    if not reader.ok:
+        return None, reader.errors, notes
+    launch = Launch(
+        function.name, grid, block, cluster, shared, parameters, maps, {}, described.allocations
+    )
+    return launch, [], notes
+
+
+def _directive(directives: dict[str, tuple[int, ...]], name: str) -> Dimensions | None:
+    values = directives.get(name)
+    if not values:
+        return None
+    x, y, z = (*values, 1, 1)[:3]
+    return x, y, z
+
+
+def _times(extents: Dimensions) -> str:
+    return "x".join(map(str, extents))
+
+
+def _bound(reader: Reader, described: Described, function: Function) -> tuple[Parameter, ...]:
+    """The bytes of every parameter; what nobody gave is unknown."""
+    names = {variable.name: n for n, variable in enumerate(function.parameters)}
+    given: dict[int, Given] = {}
+    for key, value in described.parameters.items():
+        number = names.get(key) if isinstance(key, str) else key
+        if number is None or not 0 <= number < len(function.parameters):
+            reader.undeclared(str(key), value.span, names, "parameter")
+            continue
+        given[number] = value
+    free_maps = sorted(described.maps)
+    bound = []
+    for number, variable in enumerate(function.parameters):
+        chosen = given.get(number)
+        if chosen is None:
+            # Metadata tells of maps in their order, and not to which parameter they belong.
+            by_order = described.origin == "Triton's metadata" and variable.size_bytes == 128
+            if by_order and free_maps:
+                bound.append(Parameter(encoded(free_maps.pop(0))))
+            else:
+                bound.append(_unknown(variable, number))
+            continue
+        bound.append(_bytes_of(reader, chosen, variable, number))
+    return tuple(bound)
+
+
+def _unknown(variable: Variable, number: int) -> Parameter:
+    size = variable.size_bytes
+    return Parameter(bytes(size), bytes(size))
+
+
+def _bytes_of(reader: Reader, given: Given, variable: Variable, number: int) -> Parameter:
+    size = variable.size_bytes
+    told = f"parameter {number} ({variable.name}) has {size} bytes"
+    if given.kind == "unknown":
+        return _unknown(variable, number)
+    if given.kind == "map":
+        if size < 128:
+            reader.error("TTN009", f"{told}, and a tensor map has 128", given.span)
+        return Parameter(encoded(given.map_number).ljust(size, b"\0"))
+    if given.kind == "bytes":
+        data = bytearray(given.data)
+        if len(data) != size:
+            reader.error("TTN009", f"{told}, not {len(data)}", given.span)
+        for offset, number_of_map in given.maps:
+            data[offset : offset + 128] = encoded(number_of_map)
+        return Parameter(bytes(data))
+    if given.kind == "pointer" and size != 8:
+        reader.error("TTN009", f"{told}, and a pointer has 8", given.span)
+        return _unknown(variable, number)
+    try:
+        return Parameter(_number_bytes(given.number, variable.type, size))
+    except (OverflowError, struct.error, ValueError):
+        reader.error(
+            "TTN009", f"{told} of type {variable.type}: the value does not fit", given.span
+        )
+        return _unknown(variable, number)
+
+
+def _number_bytes(value: int | float, type_name: str, size: int) -> bytes:
+    if size not in (1, 2, 4, 8):
+        raise ValueError
+    if type_name in ("f32", "f64"):
+        return struct.pack("<f" if size == 4 else "<d", value)
+    if isinstance(value, float):
+        if size not in (4, 8) or not type_name.startswith("b"):
+            raise ValueError
+        return struct.pack("<f" if size == 4 else "<d", value)
+    return (value % (1 << 8 * size) if value < 0 else value).to_bytes(size, "little")

@@ -1,0 +1,157 @@
+"""The memory of a recording: which pieces a sync program has to speak of, and effects on them.
+
+A piece that nobody writes, or that one agent alone uses by synchronous accesses, cannot be in a
+conflict and is left out. Accesses that are atomic or have memory semantics of their own (relaxed
+and stronger) do not race with each other: a piece that has both such and plain accesses gets,
+beside its cell of plain accesses, one cell for each agent that makes strong ones; plain accesses
+touch all of them, strong ones only their agent's. So every pair of which one access is plain
+meets in a cell, and no pair of strong ones does.
+
+The eight bytes of an mbarrier get a second cell. It is written by initialisation and invalidation,
+and every access of data to those bytes touches it without regard to proxies, so that memory that is
+used in turn as a barrier and for data must be handed over in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from titan.frontends.pieces import Pieces, cut
+from titan.isa.simt.footprints import Footprint, Space
+from titan.sync import program as ir
+from titan.sync.expression import Constant
+
+SPACES = {
+    Space.SHARED: ir.Space.SHARED,
+    Space.GLOBAL: ir.Space.GLOBAL,
+    Space.TENSOR: ir.Space.TENSOR,
+}
+ZERO = Constant(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One access as memory sees it; `agent` numbers the agents of the recording."""
+
+    footprint: Footprint
+    agent: int
+    write: bool
+    proxy: ir.Proxy = ir.Proxy.GENERIC
+    asynchronous: bool = False
+    strong: bool = False
+
+
+@dataclass(slots=True)
+class _Users:
+    """Who uses a piece: plainly, strongly, as a barrier."""
+
+    plain: set[int] = field(default_factory=set)
+    strong: set[int] = field(default_factory=set)
+    written: bool = False
+    asynchronous: bool = False
+    barrier: bool = False
+
+
+class Memory:
+    """Hears all uses first (`note`), then is `settled`, then gives effects."""
+
+    def __init__(self, ranks: dict[int, int]) -> None:
+        self._ranks = ranks  # of CTAs in the cluster
+        self._uses: set[Use] = set()
+        self._barriers: set[Footprint] = set()
+        self.pieces = Pieces()
+        self.buffers: dict[str, ir.Buffer] = {}
+        self._cells: list[_Users] = []
+        self._effects: dict[Use, tuple[ir.Effect, ...]] = {}
+        self._held: dict[str, int] = {}
+
+    def note(self, use: Use) -> None:
+        """A use that the recording has."""
+        self._uses.add(use)
+
+    def note_barrier(self, footprint: Footprint) -> None:
+        """The bytes of an mbarrier object."""
+        self._barriers.add(footprint)
+
+    def settle(self) -> None:
+        """Cut the memory into pieces; all uses are known."""
+        footprints = sorted({use.footprint for use in self._uses} | self._barriers, key=_order)
+        self.pieces = cut(footprints)
+        self._cells = [_Users() for _ in self.pieces.pieces]
+        for use in self._uses:
+            for number in self.pieces.of[use.footprint]:
+                users = self._cells[number]
+                (users.strong if use.strong else users.plain).add(use.agent)
+                users.written = users.written or use.write
+                users.asynchronous = users.asynchronous or use.asynchronous
+        for footprint in self._barriers:
+            for number in self.pieces.of[footprint]:
+                self._cells[number].barrier = True
+
+    def effects(self, use: Use) -> tuple[ir.Effect, ...]:
+        """The effects of one use, on all cells that it concerns."""
+        known = self._effects.get(use)
+        if known is None:
+            known = tuple(self._effects_of(use))
+            self._effects[use] = known
+        return known
+
+    def barrier_effects(self, footprint: Footprint) -> tuple[ir.Effect, ...]:
+        """What initialisation and invalidation of a barrier write."""
+        return tuple(
+            self._effect(f"{self._name(number)} as barrier", number, True, ir.Proxy.GENERIC)
+            for number in self.pieces.of[footprint]
+            if self._cells[number].plain or self._cells[number].strong
+        )
+
+    def piece_of(self, buffer: str) -> int:
+        """The piece that a buffer of the program stands for."""
+        return self._held[buffer]
+
+    def _effects_of(self, use: Use) -> Iterable[ir.Effect]:
+        for number in self.pieces.of[use.footprint]:
+            users = self._cells[number]
+            name = self._name(number)
+            if users.barrier:
+                yield self._effect(f"{name} as barrier", number, use.write, ir.Proxy.GENERIC)
+            alone = len(users.plain | users.strong) < 2 and not users.asynchronous
+            if alone or not users.written:
+                continue
+            if use.strong:
+                if users.plain:
+                    cell = f"{name} of agent {use.agent}"
+                    yield self._effect(cell, number, use.write, use.proxy)
+                continue
+            yield self._effect(name, number, use.write, use.proxy)
+            for agent in sorted(users.strong):
+                yield self._effect(f"{name} of agent {agent}", number, use.write, use.proxy)
+
+    def _name(self, number: int) -> str:
+        piece = self.pieces.pieces[number]
+        rank = self._ranks.get(piece.memory[1], 0)
+        many = len(self._ranks) > 1 and piece.memory[0] is not Space.GLOBAL
+        return f"{piece.name}@{rank}" if many else piece.name
+
+    def _effect(self, name: str, number: int, write: bool, proxy: ir.Proxy) -> ir.Effect:
+        if name not in self.buffers:
+            space, cta = self.pieces.pieces[number].memory
+            rank = self._ranks.get(cta, 0)
+            self.buffers[name] = ir.Buffer(name, space=SPACES[space], cta=rank)
+            self._held[name] = number
+        return ir.Effect(name, ZERO, write, None, None, proxy)
+
+
+def _order(footprint: Footprint) -> tuple[int, int, tuple[int, int], int]:
+    return footprint.space, footprint.cta, footprint.bounds, hash(footprint)
+
+
+def united(effects: Iterable[ir.Effect]) -> tuple[ir.Effect, ...]:
+    """One effect a buffer and proxy; a write says more than a read."""
+    table: dict[tuple[str, ir.Proxy], ir.Effect] = {}
+    for effect in effects:
+        key = (effect.buffer, effect.proxy)
+        old = table.get(key)
+        if old is None or (effect.write and not old.write):
+            table[key] = effect
+    return tuple(table.values())

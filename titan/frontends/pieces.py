@@ -1,0 +1,105 @@
+"""The bytes of a run, cut into pieces that no footprint tells apart.
+
+Two bytes are of one piece if every footprint of the run holds both or neither. A piece need not be
+contiguous: what a warp stores with one instruction, spread over a swizzled tile, is one piece as
+long as nothing else touches a part of it. Operations that conflict in some byte conflict in a piece
+and the other way round, so races and fences decided on pieces are decided on bytes.
+
+Sets of footprints are compared by 128-bit random marks. Should two sets get the same mark, their
+bytes are taken for one piece; that can only add conflicts, never hide one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from random import Random
+
+from titan.isa.simt.footprints import Footprint, Space
+
+MARK_BITS = 128
+Memory = tuple[Space, int]  # the space and the CTA that owns it
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A set of bytes of one memory: `low` is its first byte, `size_bytes` counts them all."""
+
+    memory: Memory
+    number: int
+    low: int
+    size_bytes: int
+    whole: bool  # contiguous
+
+    @property
+    def name(self) -> str:
+        """`shared+1024..2047`; a piece with gaps by its first byte and its size."""
+        space, _ = self.memory
+        text = space.name.lower()
+        if self.whole:
+            return f"{text}+{self.low:#x}..{self.low + self.size_bytes - 1:#x}"
+        return f"{text}+{self.low:#x} and more, {self.size_bytes} bytes"
+
+
+@dataclass(slots=True)
+class Pieces:
+    """The pieces of all memories of a run, and those of each footprint."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    of: dict[Footprint, tuple[int, ...]] = field(default_factory=dict)
+
+
+def cut(footprints: Iterable[Footprint]) -> Pieces:
+    """The coarsest pieces for these footprints."""
+    result = Pieces()
+    by_memory: dict[Memory, list[Footprint]] = {}
+    for footprint in dict.fromkeys(footprints):
+        by_memory.setdefault((footprint.space, footprint.cta), []).append(footprint)
+    random = Random(2)
+    for memory, members in sorted(by_memory.items()):
+        _cut_memory(result, memory, members, random)
+    return result
+
+
+def _cut_memory(
+    result: Pieces, memory: Memory, footprints: list[Footprint], random: Random
+) -> None:
+    ranges = [footprint.ranges() for footprint in footprints]
+    marks: dict[int, int] = {}
+    for runs in ranges:
+        mark = random.getrandbits(MARK_BITS) | 1
+        for low, high in runs:
+            marks[low] = marks.get(low, 0) ^ mark
+            marks[high] = marks.get(high, 0) ^ mark
+    points = sorted(marks)
+    numbers: dict[int, int] = {}
+    places: list[int] = []  # for each interval its piece; -1 outside of all
+    sizes: list[list[int]] = []  # first byte, bytes, end of the last interval, contiguous
+    current = 0
+    for index, point in enumerate(points):
+        current ^= marks[point]
+        if current == 0 or index + 1 == len(points):
+            places.append(-1)
+            continue
+        high = points[index + 1]
+        number = numbers.setdefault(current, len(numbers))
+        places.append(number)
+        if number == len(sizes):
+            sizes.append([point, high - point, high, 1])
+        else:
+            entry = sizes[number]
+            entry[3] &= int(entry[2] == point)
+            entry[1] += high - point
+            entry[2] = high
+    first = len(result.pieces)
+    result.pieces += [
+        Piece(memory, first + number, low, size, bool(whole))
+        for number, (low, size, _, whole) in enumerate(sizes)
+    ]
+    for footprint, runs in zip(footprints, ranges, strict=True):
+        held: dict[int, None] = {}
+        for low, high in runs:
+            for place in places[bisect_left(points, low) : bisect_left(points, high)]:
+                held[place] = None
+        result.of[footprint] = tuple(first + number for number in held)

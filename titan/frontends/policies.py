@@ -1,0 +1,69 @@
+"""Where the hardware contract leaves a choice, real code relies on one: the choices as options.
+
+Each has a default under which shipped kernels are correct; what a verdict rests on is told in it
+(docs/reference/real_code.md lists all, with sources).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from titan.sync.program import Policies
+
+VALUES = {
+    "fence_rule": ("writer", "path"),
+    "war_fence": ("false", "true"),
+    "barrier_init": ("assumed", "fence"),
+    "exit_in_flight": ("refuse", "allow"),
+    "unobserved_phase": ("refuse", "allow"),
+    "elected_lane": ("lowest", "refuse"),
+    "whole_warp_bulk": ("one", "refuse"),
+    "parity": ("modulo", "refuse"),
+    "register_ready": ("refuse", "allow"),
+    "expect_at_exit": ("allow", "refuse"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CodePolicies:
+    """The choices for code that was read; the first five are those of a kernel file.
+
+    `elected_lane`: elect.sync takes the lowest lane ("lowest"), or a kernel that elects is not
+    decided ("refuse"). `whole_warp_bulk`: identical bulk operations of a whole warp are one.
+    `parity`: a parity outside of {0, 1} counts modulo 2. `register_ready`: a register that an
+    operation in flight owns may be touched ("allow"). `expect_at_exit`: bytes may be expected and
+    not arrive before the kernel ends.
+    """
+
+    fence_rule: str = "writer"
+    war_fence: str = "false"
+    barrier_init: str = "assumed"
+    exit_in_flight: str = "refuse"
+    unobserved_phase: str = "refuse"
+    elected_lane: str = "lowest"
+    whole_warp_bulk: str = "one"
+    parity: str = "modulo"
+    register_ready: str = "refuse"
+    expect_at_exit: str = "allow"
+
+    def of_program(self) -> Policies:
+        """The part that the sync program holds."""
+        return Policies(
+            self.fence_rule,
+            self.war_fence == "true",
+            self.barrier_init,
+            self.exit_in_flight,
+            self.unobserved_phase,
+        )
+
+    def as_text(self) -> tuple[tuple[str, str], ...]:
+        """All choices, in order."""
+        return tuple((item.name, getattr(self, item.name)) for item in fields(self))
+
+
+def chosen(texts: tuple[tuple[str, str], ...]) -> CodePolicies:
+    """The defaults with some changed. Raises ValueError for a name or value that is none."""
+    for name, value in texts:
+        if value not in VALUES.get(name, ()):
+            raise ValueError(f"{name}={value}")
+    return CodePolicies(**dict(texts))

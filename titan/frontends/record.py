@@ -1,0 +1,523 @@
+"""From the events of a run to a straight-line sync program, decided by the engines that exist.
+
+Each warp is an agent; each asynchronous operation goes into the queue, or completes the barriers,
+by which the code itself waits for it. The program has no control flow: it is what the warps did in
+this run. Whether that stands for all interleavings is decided elsewhere (`conditions`, and the
+happens-before engine, which checks that every barrier operation falls into its phase).
+
+Assumptions: lanes of a warp run in the order of the recording (each use of that is counted);
+memory of other CTAs than those that ran is not looked at; what `policies` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from titan.frontends.agents import Agent, Locate, Member
+from titan.frontends.memory import Memory, Use
+from titan.frontends.policies import CodePolicies
+from titan.frontends.resources import Resources
+from titan.isa.simt import events as ev
+from titan.isa.simt.footprints import Box, Footprint, Space
+from titan.isa.simt.outcome import Run, Waiter
+from titan.sync import program as ir
+from titan.sync.expression import Constant
+
+PROXIES = {
+    ev.Proxy.GENERIC: ir.Proxy.GENERIC,
+    ev.Proxy.ASYNC: ir.Proxy.ASYNC,
+    ev.Proxy.TENSORMAP: ir.Proxy.TENSORMAP,
+    ev.Proxy.CONSTANT: ir.Proxy.GENERIC,
+    ev.Proxy.TENSOR: ir.Proxy.GENERIC,
+}
+FENCES = {
+    ev.FenceKind.PROXY_ASYNC: ir.FenceKind.ASYNC,
+    ev.FenceKind.TENSORMAP_ACQUIRE: ir.FenceKind.TENSORMAP_ACQUIRE,
+    ev.FenceKind.TENSORMAP_RELEASE: ir.FenceKind.TENSORMAP_RELEASE,
+    ev.FenceKind.BARRIER_INIT: ir.FenceKind.BARRIER_INIT,
+    ev.FenceKind.ASYNC_ACQUIRE: ir.FenceKind.ASYNC_ACQUIRE,
+    ev.FenceKind.ASYNC_RELEASE: ir.FenceKind.ASYNC_RELEASE,
+    ev.FenceKind.PROXY_CONSTANT: ir.FenceKind.CONSTANT,
+}
+_SPACES = {
+    "": (),
+    "global": (ir.Space.GLOBAL,),
+    "shared::cta": (ir.Space.SHARED,),
+    "shared::cluster": (ir.Space.SHARED,),
+}
+_QUEUE_NAMES = {
+    ev.Queue.BULK: "bulk group",
+    ev.Queue.COPY: "cp.async",
+    ev.Queue.WGMMA: "wgmma",
+    ev.Queue.TENSOR_LOAD: "tcgen05.ld",
+    ev.Queue.TENSOR_STORE: "tcgen05.st",
+    ev.Queue.TENSOR_CORE: "tcgen05.mma",
+}
+_OF_A_THREAD = (ev.Queue.BULK, ev.Queue.TENSOR_CORE)
+_GROUPED = (ev.Queue.BULK, ev.Queue.COPY, ev.Queue.WGMMA)
+_PIPELINED = (ev.Queue.WGMMA, ev.Queue.TENSOR_CORE)
+_REDUCING = (ev.Operation.BULK_REDUCE, ev.Operation.TENSOR_REDUCE, ev.Operation.REDUCE)
+BARRIER_BYTES = 8
+
+
+@dataclass(slots=True)
+class Recording:
+    """The program of one run. `members`: what each operation was made of, by its identity.
+
+    `problems` are what the sync program cannot say of this run, with an instruction: no verdict
+    follows then. `remarks` are assumptions that were used: name, times, first instruction.
+    """
+
+    program: ir.SyncProgram
+    members: dict[int, list[Member]]
+    memory: Memory
+    problems: list[tuple[str, int]] = field(default_factory=list)
+    remarks: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def record(
+    run: Run,
+    name: str,
+    target: str,
+    locate: Locate,
+    policies: CodePolicies,
+    registers_per_thread: int | None = None,
+) -> Recording:
+    """The sync program of a run of one cluster (or CTA).
+
+    `registers_per_thread`: what the kernel is launched with (`.maxnreg`), if known.
+    """
+    return _Recorder(run, locate, policies, registers_per_thread).recording(name, target)
+
+
+class _Recorder:
+    def __init__(
+        self, run: Run, locate: Locate, policies: CodePolicies, registers: int | None
+    ) -> None:
+        self.run = run
+        self.locate = locate
+        self.policies = policies
+        ctas = sorted({event.cta for event in run.events})
+        members = run.launch.cluster_members(ctas[0]) if ctas else (0,)
+        self.ranks = {cta: rank for rank, cta in enumerate(members)}
+        self.memory = Memory(self.ranks)
+        self.agents: dict[tuple[int, int], Agent] = {}
+        for cta, rank in self.ranks.items():
+            for warp in range(run.launch.warps):
+                label = f"warp {warp}" + (f"@{rank}" if len(self.ranks) > 1 else "")
+                number = len(self.agents)
+                self.agents[(cta, warp)] = Agent(number, label, cta, rank, warp, locate)
+        self.barriers: dict[str, ir.Barrier] = {}
+        self.named: dict[str, ir.NamedBarrier] = {}
+        self.queues: dict[str, ir.Queue] = {}
+        self.problems: list[tuple[str, int]] = []
+        self.remarks: dict[str, tuple[int, int]] = {}
+        self.resources = Resources(self.ranks, registers, run.launch.warps)
+        self.met: set[tuple[int, int, int, int]] = set()
+        self.unfenced: dict[Agent, int] = {}
+        self.abreast: dict[Agent, int] = {}
+        self.synced_cluster: set[Agent] = set()
+        self.uses: dict[int, list[Use]] = {}
+
+    def recording(self, name: str, target: str) -> Recording:
+        for event in self.run.events:
+            self._note(event)
+        self.memory.settle()
+        for event in self.run.events:
+            handler = _HANDLERS.get(type(event))
+            if handler is not None:
+                agent = self.agents[(event.cta, event.warp)]
+                self._lanes(agent, event)
+                handler(self, agent, event)
+        for waiter in self.run.outcome.waiters:
+            self._waiting(self.agents[(waiter.cta, waiter.warp)], waiter)
+        members: dict[int, list[Member]] = {}
+        roles = []
+        for agent in self.agents.values():
+            agent.flush()
+            members |= agent.members
+            roles.append(ir.Role(agent.name, tuple(agent.operations), cta=agent.rank))
+        program = ir.SyncProgram(
+            name,
+            target,
+            tuple(roles),
+            (),
+            tuple(self.barriers.values()),
+            tuple(self.named.values()),
+            tuple(self.memory.buffers.values()),
+            tuple(self.queues.values()),
+            self.resources.pools(),
+            self.policies.of_program(),
+        )
+        return Recording(program, members, self.memory, self.problems, self.remarks)
+
+    # ----------------------------------------------------------------------- first pass
+
+    def _note(self, event: ev.Event) -> None:
+        """Tell memory of every use, so that it can be cut into pieces."""
+        uses = self._uses_of(event)
+        if uses:
+            self.uses[event.sequence] = uses
+            for use in uses:
+                self.memory.note(use)
+        if isinstance(event, ev.BarrierInit | ev.BarrierInvalidate):
+            self.memory.note_barrier(_object(event.barrier))
+
+    def _uses_of(self, event: ev.Event) -> list[Use]:
+        agent = self.agents[(event.cta, event.warp)].number
+        match event:
+            case ev.Access(footprint=footprint, mode=mode, semantics=semantics):
+                strong = mode is ev.Mode.ATOMIC or semantics is not ev.Semantics.WEAK
+                return [Use(footprint, agent, mode is not ev.Mode.READ, strong=strong)]
+            case ev.Asynchronous(effects=effects, kind=kind):
+                return [
+                    Use(
+                        effect.footprint,
+                        agent,
+                        effect.mode is not ev.Mode.READ,
+                        PROXIES[effect.proxy],
+                        True,
+                        effect.mode is ev.Mode.ATOMIC and kind in _REDUCING,
+                    )
+                    for effect in effects
+                ]
+            case ev.Skipped(writes=writes):
+                return [Use(footprint, agent, True) for footprint in writes]
+            case ev.TensorAllocate() | ev.TensorDeallocate():
+                return [Use(_columns(event), agent, True)]
+        return []
+
+    # ----------------------------------------------------------------------- assumptions
+
+    def remark(self, name: str, instruction: int) -> None:
+        """An assumption was used here."""
+        times, first = self.remarks.get(name, (0, instruction))
+        self.remarks[name] = (times + 1, first)
+
+    def _lanes(self, agent: Agent, event: ev.Event) -> None:
+        """Whether the event's lanes are known to be after the warp's events so far.
+
+        `abreast` are the lanes that took part in the last event, or have met since.
+        """
+        if isinstance(event, ev.Rendezvous) and event.meeting is ev.Meeting.WARP:
+            if event.side is not ev.Side.ARRIVE:
+                self.abreast[agent] = self.abreast.get(agent, 0) | event.lanes
+            return
+        known = self.abreast.get(agent, 0)
+        if known and event.lanes & ~known:
+            self.remark("lane-order", event.instruction)
+        self.abreast[agent] = event.lanes
+
+    # ------------------------------------------------------------------------- accesses
+
+    def effects(self, event: ev.Event) -> tuple[ir.Effect, ...]:
+        """The effects of all uses of an event."""
+        uses = self.uses.get(event.sequence, ())
+        return tuple(effect for use in uses for effect in self.memory.effects(use))
+
+    def access(self, agent: Agent, event: ev.Event) -> None:
+        """A synchronous access, or what counts as one."""
+        uses = self.uses.get(event.sequence, ())
+        if any(use.write or self.policies.war_fence == "true" for use in uses):
+            self.unfenced[agent] = self.unfenced.get(agent, 0) | event.lanes
+        agent.access(event, self.effects(event))
+
+    def asynchronous(self, agent: Agent, event: ev.Asynchronous) -> None:
+        """An asynchronous operation starts."""
+        if event.completes:
+            self._completing(agent, event)
+        elif event.queue is None:
+            # Nothing waits for it: it may end at any time, and is in flight until the end.
+            operation = ir.Asynchronous(self.effects(event), span=self.locate(event.instruction))
+            agent.add(operation, event, operation.effects)
+        else:
+            agent.issue(event, self.effects(event), self.queue(event.queue, event.lanes))
+
+    def _completing(self, agent: Agent, event: ev.Asynchronous) -> None:
+        """What a multicast does in each CTA is known there alone: one operation for each."""
+        uses = self.uses.get(event.sequence, [])
+        span = self.locate(event.instruction)
+        for index, completion in enumerate(event.completes):
+            if len(event.completes) == 1:
+                mine = uses
+            else:
+                home = completion.barrier.cta
+                mine = [use for use in uses if use.write and use.footprint.cta == home]
+                mine += [use for use in uses if not use.write and index == 0]
+            effects = tuple(effect for use in mine for effect in self.memory.effects(use))
+            done = ir.Completion(self.mbarrier(completion.barrier), Constant(completion.bytes))
+            agent.add(ir.Asynchronous(effects, None, (done,), span=span), event, effects)
+
+    # --------------------------------------------------------------------------- queues
+
+    def queue(self, queue: ev.Queue, lanes: int) -> str:
+        """The queue of a warp, or of the lowest of the lanes where each thread has its own."""
+        name = _QUEUE_NAMES[queue]
+        if queue in _OF_A_THREAD:
+            lane = (lanes & -lanes).bit_length() - 1
+            name = f"{name} of lane {lane}" if lane else name
+        if name not in self.queues:
+            self.queues[name] = ir.Queue(
+                name, grouped=queue in _GROUPED, pipelined=queue in _PIPELINED
+            )
+        return name
+
+    def _queues_of(self, agent: Agent, queue: ev.Queue, event: ev.Event) -> list[str]:
+        """The queues of the agent that an event of these lanes concerns.
+
+        Copies of a warp share a queue: an event of other lanes than those that issued says nothing
+        that is true for all of them, and is left out, which can only leave out order.
+        """
+        base = _QUEUE_NAMES[queue]
+        if queue not in _OF_A_THREAD:
+            issued = agent.queues.get(base, 0)
+            if queue is ev.Queue.COPY and issued & ~event.lanes:
+                self.remark("partial-group", event.instruction)
+                return []
+            return [base] if issued else []
+        return [
+            name
+            for name, lanes in agent.queues.items()
+            if name.startswith(base) and (lanes & -lanes) & event.lanes
+        ]
+
+    def commit(self, agent: Agent, event: ev.Commit) -> None:
+        """Close the open group."""
+        for name in self._queues_of(agent, event.queue, event):
+            agent.add(ir.Commit(name, span=self.locate(event.instruction)), event, ())
+
+    def queue_wait(self, agent: Agent, event: ev.QueueWait) -> None:
+        """Wait for all but the newest groups."""
+        until = ir.Until.READ if event.reads_only else ir.Until.DONE
+        for name in self._queues_of(agent, event.queue, event):
+            span = self.locate(event.instruction)
+            agent.add(ir.QueueWait(name, Constant(event.pending), until, span=span), event, ())
+
+    def tensor_commit(self, agent: Agent, event: ev.TensorCommit) -> None:
+        """tcgen05.commit: a marker behind the thread's work for each barrier."""
+        name = self.queue(ev.Queue.TENSOR_CORE, event.lanes)
+        for barrier in event.barriers:
+            reference, span = self.mbarrier(barrier), self.locate(event.instruction)
+            agent.add(ir.QueueArrive(name, reference, span=span), event, ())
+            agent.queues[name] = agent.queues.get(name, 0) | event.lanes
+
+    def copy_arrive(self, agent: Agent, event: ev.CopyArrive) -> None:
+        """cp.async.mbarrier.arrive of each lane."""
+        if not event.no_increment:
+            text = "an arrival that raises the pending count is not modelled"
+            self.problems.append((text, event.instruction))
+            return
+        name = self.queue(ev.Queue.COPY, event.lanes)
+        count = Constant(event.lanes.bit_count())
+        reference, span = self.mbarrier(event.barrier), self.locate(event.instruction)
+        agent.add(ir.QueueArrive(name, reference, count, span=span), event, ())
+        agent.queues[name] = agent.queues.get(name, 0) | event.lanes
+
+    # ------------------------------------------------------------------------ mbarriers
+
+    def mbarrier(self, barrier: ev.Barrier) -> ir.Reference:
+        """The barrier of the program that an object in shared memory is."""
+        rank = self.ranks.get(barrier.cta, 0)
+        name = f"mbarrier+{barrier.offset:#x}" + (f"@{rank}" if len(self.ranks) > 1 else "")
+        if name not in self.barriers:
+            self.barriers[name] = ir.Barrier(name, 0, initialised=False, cta=rank)
+        return ir.Reference(name)
+
+    def init(self, agent: Agent, event: ev.BarrierInit) -> None:
+        """Initialisation writes the eight bytes of the object."""
+        agent.access(event, self.memory.barrier_effects(_object(event.barrier)))
+        reference, span = self.mbarrier(event.barrier), self.locate(event.instruction)
+        agent.add(ir.Init(reference, Constant(event.count), span=span), event, ())
+
+    def invalidate(self, agent: Agent, event: ev.BarrierInvalidate) -> None:
+        """Invalidation ends the object; its bytes are memory again."""
+        reference, span = self.mbarrier(event.barrier), self.locate(event.instruction)
+        agent.add(ir.Invalidate(reference, span=span), event, ())
+        agent.access(event, self.memory.barrier_effects(_object(event.barrier)))
+
+    def arrive(self, agent: Agent, event: ev.Arrive) -> None:
+        """Arrivals of each lane, counted together."""
+        lanes = event.lanes.bit_count()
+        operation = ir.Arrive(
+            self.mbarrier(event.barrier),
+            Constant(event.count * lanes),
+            Constant(event.expect_bytes * lanes),
+            event.drop,
+            order=_order(event.semantics),
+            scope=_scope(event.scope),
+            span=self.locate(event.instruction),
+        )
+        agent.add(operation, event, ())
+
+    def expect(self, agent: Agent, event: ev.ExpectBytes) -> None:
+        """Bytes expected without an arrival."""
+        amount = Constant(event.bytes * event.lanes.bit_count())
+        reference, span = self.mbarrier(event.barrier), self.locate(event.instruction)
+        agent.add(ir.ExpectTransaction(reference, amount, span=span), event, ())
+
+    def wait(self, agent: Agent, event: ev.Wait) -> None:
+        """A wait that passed; the phase that it observed is the one that is meant."""
+        operation = ir.Wait(
+            self.mbarrier(event.barrier),
+            Constant(event.phase & 1),
+            Constant(event.phase),
+            _order(event.semantics),
+            _scope(event.scope),
+            span=self.locate(event.instruction),
+        )
+        agent.add(operation, event, ())
+
+    # ------------------------------------------------------------------- hardware barriers
+
+    def rendezvous(self, agent: Agent, event: ev.Rendezvous) -> None:
+        """A step at a named barrier or the cluster barrier."""
+        if event.meeting is ev.Meeting.CLUSTER:
+            self._cluster(agent, event)
+            return
+        if event.meeting is not ev.Meeting.NAMED or event.side is ev.Side.PASS:
+            return
+        key = (agent.number, event.number, event.generation, int(event.side))
+        if key in self.met:  # the rest of the warp's lanes come to the same barrier
+            self.remark("lane-order", event.instruction)
+            return
+        self.met.add(key)
+        reference = self.named_barrier(agent, event.number)
+        threads = Constant(event.threads or self.run.launch.warps * 32)
+        kind = ir.BarrierArrive if event.side is ev.Side.ARRIVE else ir.BarrierSync
+        agent.add(kind(reference, threads, span=self.locate(event.instruction)), event, ())
+
+    def named_barrier(self, agent: Agent, number: int) -> ir.Reference:
+        """The hardware barrier of the agent's CTA."""
+        name = f"bar {number}" + (f"@{agent.rank}" if len(self.ranks) > 1 else "")
+        self.named.setdefault(name, ir.NamedBarrier(name))
+        return ir.Reference(name)
+
+    def cluster_barrier(self) -> tuple[ir.Reference, Constant]:
+        """The barrier of all threads of the cluster."""
+        name = "cluster barrier"
+        self.named.setdefault(name, ir.NamedBarrier(name, scope=ir.Scope.CLUSTER))
+        return ir.Reference(name), Constant(len(self.agents) * 32)
+
+    def _cluster(self, agent: Agent, event: ev.Rendezvous) -> None:
+        reference, threads = self.cluster_barrier()
+        order, span = _order(event.semantics), self.locate(event.instruction)
+        key = (agent.number, -1, event.generation, int(event.side))
+        if key in self.met:
+            return
+        self.met.add(key)
+        if event.side is ev.Side.ARRIVE:
+            agent.add(ir.BarrierArrive(reference, threads, order, span=span), event, ())
+        elif event.side is ev.Side.SYNC:
+            agent.add(ir.BarrierSync(reference, threads, order, span=span), event, ())
+            self.synced_cluster.add(agent)
+        elif agent in self.synced_cluster:
+            self.synced_cluster.discard(agent)
+        else:
+            agent.add(ir.BarrierWait(reference, order, span=span), event, ())
+
+    # --------------------------------------------------------------------------- fences
+
+    def fence(self, agent: Agent, event: ev.Fence) -> None:
+        """Proxy fences; memory fences order nothing here that synchronisation does not.
+
+        A fence of some lanes fences their accesses only. Where other lanes of the warp have
+        accessed memory since the last fence of all of them, it is left out (under the writer rule).
+        """
+        kind = FENCES.get(event.kind)
+        if kind is None:
+            return
+        if kind is ir.FenceKind.ASYNC:
+            if self.unfenced.get(agent, 0) & ~event.lanes and self.policies.fence_rule == "writer":
+                self.remark("partial-fence", event.instruction)
+                return
+            if not event.space or event.space.startswith("shared"):
+                self.unfenced[agent] = 0
+        spaces = _SPACES.get(event.space, ()) if kind is ir.FenceKind.ASYNC else ()
+        agent.add(ir.Fence(kind, spaces, span=self.locate(event.instruction)), event, ())
+
+    # ------------------------------------------------------------------------ resources
+
+    def allocate(self, agent: Agent, event: ev.TensorAllocate) -> None:
+        """Tensor memory is taken, and is this warp's to hand out."""
+        pool = self.resources.tensor_pool(agent.rank)
+        span = self.locate(event.instruction)
+        agent.add(ir.PoolTake(pool, Constant(event.columns), span=span), event, ())
+        agent.access(event, self.effects(event))
+
+    def deallocate(self, agent: Agent, event: ev.TensorDeallocate) -> None:
+        """Whoever uses the columns must be done."""
+        agent.access(event, self.effects(event))
+        pool = self.resources.tensor_pool(agent.rank)
+        span = self.locate(event.instruction)
+        agent.add(ir.PoolGive(pool, Constant(event.columns), span=span), event, ())
+
+    def registers(self, agent: Agent, event: ev.RegisterCount) -> None:
+        """setmaxnreg moves registers between a warp and the pool of its CTA."""
+        made = self.resources.registers(agent.rank, agent.warp, event, self.locate)
+        if made is None:
+            self.remark("register-pool", event.instruction)
+        elif not isinstance(made, bool):
+            agent.add(made, event, ())
+
+    # ------------------------------------------------------------------------------ end
+
+    def _waiting(self, agent: Agent, waiter: Waiter) -> None:
+        """The run ended with these lanes waiting: they stand at this operation."""
+        span = self.locate(waiter.instruction)
+        event = ev.Event(-1, waiter.cta, waiter.warp, waiter.lanes, waiter.instruction)
+        operation: ir.Operation | None = None
+        if waiter.what == "mbarrier" and waiter.barrier is not None:
+            phase = Constant(waiter.phase)
+            reference = self.mbarrier(waiter.barrier)
+            operation = ir.Wait(reference, Constant(waiter.phase & 1), phase, span=span)
+        elif waiter.what == "cluster barrier":
+            if agent not in self.synced_cluster:
+                operation = ir.BarrierWait(self.cluster_barrier()[0], span=span)
+        elif waiter.what == "tensor memory":
+            pool = self.resources.tensor_pool(agent.rank)
+            operation = ir.PoolTake(pool, Constant(waiter.pending), span=span)
+        if operation is not None:
+            agent.add(operation, event, ())
+
+
+def _object(barrier: ev.Barrier) -> Footprint:
+    """The eight bytes of an mbarrier."""
+    return Footprint(Space.SHARED, barrier.cta, (Box(barrier.offset, BARRIER_BYTES),))
+
+
+def _columns(event: ev.TensorAllocate | ev.TensorDeallocate) -> Footprint:
+    """All lanes of the columns."""
+    from titan.isa.simt.footprints import tensor_box
+
+    return tensor_box(event.cta, 0, 128, event.column, event.columns)
+
+
+def _order(semantics: ev.Semantics) -> ir.Order:
+    relaxed = (ev.Semantics.RELAXED, ev.Semantics.VOLATILE)
+    return ir.Order.RELAXED if semantics in relaxed else ir.Order.SYNCHRONISING
+
+
+def _scope(scope: ev.Scope) -> ir.Scope:
+    return ir.Scope.CTA if scope <= ev.Scope.CTA else ir.Scope.CLUSTER
+
+
+_HANDLERS: dict[type, Callable[..., None]] = {
+    ev.Access: _Recorder.access,
+    ev.Skipped: _Recorder.access,
+    ev.Asynchronous: _Recorder.asynchronous,
+    ev.Commit: _Recorder.commit,
+    ev.QueueWait: _Recorder.queue_wait,
+    ev.TensorCommit: _Recorder.tensor_commit,
+    ev.CopyArrive: _Recorder.copy_arrive,
+    ev.BarrierInit: _Recorder.init,
+    ev.BarrierInvalidate: _Recorder.invalidate,
+    ev.Arrive: _Recorder.arrive,
+    ev.ExpectBytes: _Recorder.expect,
+    ev.Wait: _Recorder.wait,
+    ev.Rendezvous: _Recorder.rendezvous,
+    ev.Fence: _Recorder.fence,
+    ev.TensorAllocate: _Recorder.allocate,
+    ev.TensorDeallocate: _Recorder.deallocate,
+    ev.RegisterCount: _Recorder.registers,
+}
