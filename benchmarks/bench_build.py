@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from bench_library import BEGIN, END, machine  # noqa: E402
 
-from titan.codegen.pipeline.build import BuildRefused, Limits  # noqa: E402
+from titan.codegen.pipeline.build import BuildLimits, BuildRefused  # noqa: E402
 from titan.codegen.tile.load import load_tile, targets_of  # noqa: E402
 from titan.codegen.tile.model import TileProgram  # noqa: E402
 from titan.package.produce import Produced, produce  # noqa: E402
@@ -51,7 +51,7 @@ def measure(path: Path, tile: TileProgram, folder: Path, with_compiler: bool) ->
     seconds, searched = [], 0
     produced: Produced | None = None
     for run in ("empty cache", "full cache", "toolchain"):
-        limits = Limits(cache=str(folder / "schedules.sqlite"))
+        limits = BuildLimits(cache=str(folder / "schedules.sqlite"))
         asked = run == "toolchain"
         if asked and not with_compiler:
             break

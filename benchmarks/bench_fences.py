@@ -23,10 +23,10 @@ from titan.verify import fence_runs
 from titan.verify import fences as flow
 from titan.verify.fence_review import review
 from titan.verify.fence_text import without_fences
-from titan.verify.model import Options, Verdict
+from titan.verify.model import Verdict, VerifyOptions
 from titan.verify.pipeline import verify_kernel
 
-OPTIONS = Options(save_traces=None, states_max=2_000_000, seconds_max=20.0)
+OPTIONS = VerifyOptions(save_traces=None, states_max=2_000_000, seconds_max=20.0)
 MEMORY = (ir.Space.SHARED, ir.Space.GLOBAL)
 
 

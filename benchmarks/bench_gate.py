@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from titan.codegen.emit.write import emit
-from titan.codegen.pipeline.build import Limits, build
+from titan.codegen.pipeline.build import BuildLimits, build
 from titan.codegen.tile.load import parse_tile
 from titan.foundation.resources import root
 from titan.package.gate import find, gate
@@ -75,7 +75,7 @@ def main(count: int) -> None:
         made = {}
         for number, text in enumerate(texts(count)):
             if text not in made:
-                built = build(parse_tile(text, target="sm_90a"), text, Limits())
+                built = build(parse_tile(text, target="sm_90a"), text, BuildLimits())
                 made[text] = built, emit(built.tile, built.kernel, built.program)
             write_package(place / "packages" / f"{number:03}", *made[text])
         items = find((str(place / "packages"),))

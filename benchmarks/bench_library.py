@@ -28,12 +28,12 @@ from titan.language.kernel.decode import decode_text  # noqa: E402
 from titan.language.kernel.model import Kernel  # noqa: E402
 from titan.sync.control import agents_of  # noqa: E402
 from titan.verify.lowering import sync_program  # noqa: E402
-from titan.verify.model import Options, Verdict  # noqa: E402
+from titan.verify.model import Verdict, VerifyOptions  # noqa: E402
 from titan.verify.pipeline import verify_kernel  # noqa: E402
 
 LIBRARY = ROOT / "protocols"
 RESULTS = ROOT / "benchmarks" / "results" / "library.json"
-OPTIONS = Options(save_traces=None)
+OPTIONS = VerifyOptions(save_traces=None)
 BEGIN, END = "<!-- table -->\n", "<!-- end of table -->\n"
 Row = dict[str, Any]
 

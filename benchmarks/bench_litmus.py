@@ -16,17 +16,17 @@ from pathlib import Path
 from titan.cli.main import version_text
 from titan.foundation.resources import root
 from titan.litmus.ast import LitmusTest
-from titan.litmus.decide import Decision, decide
+from titan.litmus.decide import LitmusDecision, decide
 from titan.litmus.suite import find_tests, read_test
 
 
-def timed(test: LitmusTest, solver: str, repeat: int) -> Decision:
+def timed(test: LitmusTest, solver: str, repeat: int) -> LitmusDecision:
     runs = [decide(test, solver=solver, recheck=False) for _ in range(repeat)]
     assert len({run.verdict for run in runs}) == 1, test.name
     return min(runs, key=lambda run: run.seconds)
 
 
-def row(name: str, decisions: list[Decision], unexpected: int) -> str:
+def row(name: str, decisions: list[LitmusDecision], unexpected: int) -> str:
     seconds = sorted(decision.seconds for decision in decisions)
     p95 = seconds[min(len(seconds) - 1, int(0.95 * len(seconds)))]
     slowest = max(decisions, key=lambda decision: decision.seconds)
@@ -48,7 +48,7 @@ def main() -> None:
     print(f"{version_text()}, {solver}, Python {platform.python_version()}\n")
     print("| folder | tests | unexpected | total s | median ms | p95 ms | slowest ms |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
-    everything: list[Decision] = []
+    everything: list[LitmusDecision] = []
     wrong = 0
     for folder in folders:
         decisions = []

@@ -77,12 +77,12 @@ def proofs() -> None:
         for engine in cnf.available():
             spent = []
             for _ in range(REPEATS):
-                options = joint.Options(engine=engine, second_solver=False)
+                options = joint.JointOptions(engine=engine, second_solver=False)
                 begin = time.process_time()
                 joint.solve(coarse.loop, options)
                 spent.append(time.process_time() - begin)
             times[engine] = statistics.median(spent)
-        best = joint.solve(coarse.loop, joint.Options(engine="z3"))
+        best = joint.solve(coarse.loop, joint.JointOptions(engine="z3"))
         assert best.schedule is not None and not check(coarse.loop, best.schedule)
         real = run(loop, Request(solver="joint"))
         assert real.schedule is not None
@@ -133,7 +133,7 @@ def faithful_table(seconds: float) -> None:
                 continue
             coarse = normalise_loop(library(name), total).loop
             begin = time.process_time()
-            best = joint.solve(coarse, joint.Options(second_solver=False))
+            best = joint.solve(coarse, joint.JointOptions(second_solver=False))
             fast = time.process_time() - begin
             assert best.schedule is not None
             length = best.schedule.length(coarse)
@@ -163,7 +163,7 @@ def faithful_answer(
     return formulation, built - begin, answer, time.process_time() - built
 
 
-def scale(sizes: list[int], solve: Callable[[Loop], joint.Outcome], seeds: int) -> None:
+def scale(sizes: list[int], solve: Callable[[Loop], joint.SchedulerResult], seeds: int) -> None:
     heading(
         "operations", "loops", "mean ii over bound", "at the bound", "median s", "median CPU s",
         "Python heap, MiB",
@@ -205,7 +205,7 @@ def plot(points: list[tuple[int, float]]) -> None:
 
 def best(loop: Loop, seconds: float) -> Schedule | None:
     """The least (interval, length) of Rau and of the joint solver at three resolutions."""
-    found = [rau.solve(loop, rau.Options(seconds=seconds)).schedule]
+    found = [rau.solve(loop, rau.RauOptions(seconds=seconds)).schedule]
     for total in (60, 100, 300):
         try:
             request = Request(solver="joint", budget_seconds=seconds, total_max=total)
@@ -288,7 +288,7 @@ def registers_table(seconds: float) -> None:
     ):  # fmt: skip
         for count in counts:
             loop = tight(library(name), count)
-            naive = rau.solve(loop, rau.Options(registers="naive", seconds=seconds)).schedule
+            naive = rau.solve(loop, rau.RauOptions(registers="naive", seconds=seconds)).schedule
             aware = best(loop, seconds)
             broken = {f.kind for f in check(loop, naive)} if naive else {"-"}
             price = f"{aware.ii / naive.ii:.3f}" if naive and aware else "-"
@@ -303,7 +303,7 @@ def hopeless(loop: Loop) -> bool:
     """Is there no schedule of two stages at an interval of twice the work? In coarse cycles."""
     coarse = normalise_loop(loop, 30).loop
     ii = 2 * sum(op.cycles for op in coarse.operations)
-    search = joint.Search(coarse, joint.Options(objective="ii"), time.monotonic() + 60)
+    search = joint.Search(coarse, joint.JointOptions(objective="ii"), time.monotonic() + 60)
     search.engine = cnf.available()[0]
     try:
         return joint.Attempt(search, ii, 2 * ii).find(2 * ii) is None

@@ -18,8 +18,8 @@ from titan.scheduling import rau
 from titan.scheduling.loop.bounds import Unschedulable
 from titan.scheduling.loop.graphml import beside, load_instance
 from titan.scheduling.loop.model import Loop
-from titan.scheduling.model import Outcome
-from titan.target.load import Refused
+from titan.scheduling.model import SchedulerResult
+from titan.target.load import TargetRefused
 
 
 def pairs(folder: Path) -> list[tuple[Path, Path]]:
@@ -78,11 +78,11 @@ def by_gauss(folder: Path, count: int) -> None:
     for graph, model in found:
         try:
             loop = load_instance(graph, model)
-        except Refused:
+        except TargetRefused:
             continue
         if len(loop.operations) > 400 or len(ratios) == count:
             continue
-        outcome = gauss.solve(loop, gauss.Options(iterations=600, seconds=10))
+        outcome = gauss.solve(loop, gauss.GaussOptions(iterations=600, seconds=10))
         if outcome.schedule is not None:
             ratios.append(outcome.schedule.ii / outcome.evidence.lower_bound)
             names[outcome.solver] = names.get(outcome.solver, 0) + 1
@@ -102,7 +102,7 @@ def main() -> None:
     if options.gauss:
         by_gauss(options.folder, options.gauss)
         return
-    done: list[tuple[str, Outcome, int, bool]] = []
+    done: list[tuple[str, SchedulerResult, int, bool]] = []
     refused = infeasible = 0
     sizes, spent = [], 0.0
     for graph, model in pairs(options.folder)[: options.limit]:
@@ -111,7 +111,7 @@ def main() -> None:
             begin = time.perf_counter()
             outcome = rau.solve(loop)
             spent += time.perf_counter() - begin
-        except Refused as error:
+        except TargetRefused as error:
             refused += 1
             print(f"refused {graph}: {error}")
             continue

@@ -27,10 +27,10 @@ from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 from titan.sync.expression import evaluate
-from titan.verify.model import Options, Verdict
+from titan.verify.model import Verdict, VerifyOptions
 from titan.verify.pipeline import verify_kernel
 
-OPTIONS = Options(save_traces=None, require="any")
+OPTIONS = VerifyOptions(save_traces=None, require="any")
 TRIPS = 32
 REWRITES = ("transport", "group", "depth", "unspecialise")
 

@@ -36,12 +36,12 @@ def reference(program: SyncProgram) -> Answer:
 
 
 def _explorer(symmetry: bool, partial_order: bool) -> Callable[[SyncProgram], Answer]:
-    from titan.engines.explore.search import Budget, Reductions, explore
+    from titan.engines.explore.search import Reductions, SearchBudget, explore
 
     reductions = Reductions(symmetry, partial_order)
 
     def run(program: SyncProgram) -> Answer:
-        result = explore(program, None, Budget(OTHER_STATES_MAX, 30.0), reductions)
+        result = explore(program, None, SearchBudget(OTHER_STATES_MAX, 30.0), reductions)
         length = len(result.trace.steps) if result.trace else -1
         return Answer(result.outcome, result.trace, result.budget_spent or "", length)
 

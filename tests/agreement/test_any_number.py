@@ -23,9 +23,9 @@ from titan.sync.program import Parameter, SyncProgram
 pytest.importorskip("titan.engines.explore.quotient")
 
 from titan.engines.explore.quotient import NotApplicableError
-from titan.engines.explore.search import Budget, explore
+from titan.engines.explore.search import SearchBudget, explore
 
-BUDGET = Budget(60_000, 10.0)
+BUDGET = SearchBudget(60_000, 10.0)
 
 
 def open_ring(seed: int) -> SyncProgram:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from titan.language.kernel.decode import decode_text
-from titan.verify.model import Finding, Options, Verdict
+from titan.verify.model import Finding, Verdict, VerifyOptions
 from titan.verify.pipeline import verify_file, verify_kernel
 
-OPTIONS = Options(save_traces=None, states_max=2_000_000, seconds_max=20.0)
+OPTIONS = VerifyOptions(save_traces=None, states_max=2_000_000, seconds_max=20.0)
 
 
 def judge_file(path: Path) -> Finding:

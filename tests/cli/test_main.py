@@ -11,7 +11,7 @@ import pytest
 from titan import __version__
 from titan.cli import main as cli
 from titan.cli.exit_code import ExitCode
-from titan.cli.main import COMMANDS, Entry, run
+from titan.cli.main import COMMANDS, CommandEntry, run
 
 HEAVY = [
     "z3",
@@ -54,7 +54,7 @@ def command(monkeypatch):
         module.__spec__ = types.SimpleNamespace(name="titan_probe")  # type: ignore[assignment]
         module.probe = click.command()(function)  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "titan_probe", module)
-        monkeypatch.setitem(COMMANDS, "probe", Entry("titan_probe:probe", "A probe."))
+        monkeypatch.setitem(COMMANDS, "probe", CommandEntry("titan_probe:probe", "A probe."))
 
     return install
 
@@ -86,8 +86,8 @@ def test_every_listed_command_loads_and_has_help(capsys):
 
 
 def test_a_command_without_its_module_is_neither_listed_nor_run(monkeypatch, capsys):
-    monkeypatch.setitem(COMMANDS, "ghost", Entry("titan.cli.ghost:ghost", "Not there."))
-    needs = Entry("titan.cli.rules:rules", "Lacks something.", "titan.ghost.inner")
+    monkeypatch.setitem(COMMANDS, "ghost", CommandEntry("titan.cli.ghost:ghost", "Not there."))
+    needs = CommandEntry("titan.cli.rules:rules", "Lacks something.", "titan.ghost.inner")
     monkeypatch.setitem(COMMANDS, "needs", needs)
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out
@@ -161,7 +161,7 @@ def test_a_path_that_the_system_refuses_is_bad_input(named, capsys, monkeypatch,
 
     module.probe = probe  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "titan_probe", module)
-    monkeypatch.setitem(COMMANDS, "probe", Entry("titan_probe:probe", "A probe."))
+    monkeypatch.setitem(COMMANDS, "probe", CommandEntry("titan_probe:probe", "A probe."))
     assert run(["probe", named]) == ExitCode.BAD_INPUT
     assert capsys.readouterr().err == "Error: gone/.out.json.17: no such file or directory\n"
     assert run(["probe", "other/file.json"]) == ExitCode.INTERNAL

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from titan.cli.main import run as titan
-from titan.codegen.pipeline.build import Limits
+from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.tile.load import load_tile
 from titan.device import ablations, cycles, work
 from titan.device.bench import bench, counts, document, line
@@ -26,7 +26,9 @@ FACTS = {"name": "a GPU", "multiprocessors": 132, "clock_khz": 1_700_000}
 def package(tmp_path_factory):
     path = TILES / "gemm.yaml"
     folder = tmp_path_factory.mktemp("package")
-    return produce(load_tile(path), path.read_text(), folder, Limits(), with_toolchain=False).folder
+    return produce(
+        load_tile(path), path.read_text(), folder, BuildLimits(), with_toolchain=False
+    ).folder
 
 
 def fake(code):

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from titan.cli.main import run as titan
-from titan.codegen.pipeline.build import Limits
+from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.tile.load import load_tile
 from titan.device import findings, litmus
 from titan.device.__main__ import main
@@ -32,7 +32,9 @@ DEVICE = {"name": "a GPU"}
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     folder = tmp_path_factory.mktemp("package")
-    return produce(load_tile(TILE), TILE.read_text(), folder, Limits(), with_toolchain=False).folder
+    return produce(
+        load_tile(TILE), TILE.read_text(), folder, BuildLimits(), with_toolchain=False
+    ).folder
 
 
 def one(folder):

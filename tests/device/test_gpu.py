@@ -15,10 +15,10 @@ import types
 import pytest
 
 from tests.device import fake_gpu
-from titan.codegen.pipeline.build import Limits
+from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.tile.load import load_tile
 from titan.device import child, driver, gpu, hooks, peers, probes
-from titan.device.plan import Launch, Number, Pointer, TensorMap, TensorShape
+from titan.device.plan import LaunchPlan, Number, Pointer, TensorMapArguments, TensorShape
 from titan.foundation.resources import root
 from titan.litmus.render.files import render_all, write_all
 from titan.package.produce import produce
@@ -48,7 +48,9 @@ def device(library, monkeypatch):
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     folder = tmp_path_factory.mktemp("package")
-    return produce(load_tile(TILE), TILE.read_text(), folder, Limits(), with_toolchain=False).folder
+    return produce(
+        load_tile(TILE), TILE.read_text(), folder, BuildLimits(), with_toolchain=False
+    ).folder
 
 
 def log(library):
@@ -86,9 +88,9 @@ def test_a_launch_passes_what_was_planned(device, tmp_path):
     module = gpu.Module(source, "sm_90a", ("A=1",))
     told = f"-std=c++17\n--gpu-architecture=sm_90a\n-I{tmp_path}\n-DA=1"
     assert module.cubin == b"\x7fELF" + told.encode()
-    box = TensorMap("A", "bf16", (72, 300, 5), (144, 43200), (64, 128, 1), "128B")
+    box = TensorMapArguments("A", "bf16", (72, 300, 5), (144, 43200), (64, 128, 1), "128B")
     tensors = (TensorShape("A", "bf16", (5, 300, 72), False),)
-    planned = Launch("entry", 8, 384, 2, 230_000, tensors, (box, Pointer("A"), Number(-7)))
+    planned = LaunchPlan("entry", 8, 384, 2, 230_000, tensors, (box, Pointer("A"), Number(-7)))
     device.fake_kinds(b"mpn")
     pointer = 0x7F12_3456_7800
     function = module.function("entry", 230_000)

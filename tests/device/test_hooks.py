@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from titan.codegen.pipeline.build import Limits
+from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.tile.load import load_tile
 from titan.device import hooks
 from titan.device.stress import document, sizes_for, stress
@@ -35,7 +35,9 @@ CALLS = re.compile(
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     folder = tmp_path_factory.mktemp("package")
-    return produce(load_tile(TILE), TILE.read_text(), folder, Limits(), with_toolchain=False).folder
+    return produce(
+        load_tile(TILE), TILE.read_text(), folder, BuildLimits(), with_toolchain=False
+    ).folder
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from titan.codegen.pipeline.build import Limits
+from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.tile.load import load_tile
 from titan.device import hooks, probes
 from titan.device.gpu import compiler_options
@@ -73,7 +73,9 @@ def compile_there(text, folder, target="sm_90a", defines=()):
 def package(request, tmp_path_factory):
     path = TILES / f"{request.param}.yaml"
     folder = tmp_path_factory.mktemp("package")
-    return produce(load_tile(path), path.read_text(), folder, Limits(), with_toolchain=False).folder
+    return produce(
+        load_tile(path), path.read_text(), folder, BuildLimits(), with_toolchain=False
+    ).folder
 
 
 def test_packages_and_their_variants(package):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from titan.device.expressions import BadExpression, evaluate
-from titan.device.plan import Number, Pointer, TensorMap, Unlaunchable, plan
+from titan.device.plan import Number, Pointer, TensorMapArguments, Unlaunchable, plan
 from titan.sync.expression import evaluate as evaluate_kernel
 from titan.sync.expression import parse_expression
 
@@ -41,7 +41,7 @@ def test_a_launch():
     launch = plan(MANIFEST, SIZES, 132)
     assert (launch.grid, launch.block, launch.shared_bytes) == (6, 384, 100_000)
     first, second, third = launch.arguments
-    assert first == TensorMap("A", "bf16", (72, 300), (144,), (64, 128), "128B")
+    assert first == TensorMapArguments("A", "bf16", (72, 300), (144,), (64, 128), "128B")
     assert (second, third) == (Pointer("bias"), Number(72))
     assert launch.tensors[2].bytes == 300 * 200 * 2
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from titan.cli.main import run as titan
-from titan.codegen.pipeline.build import Limits
+from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.tile.load import load_tile
 from titan.device.stress import document, sizes_for, stress, trips_of
 from titan.device.variants import SAFE, VARIANTS, variants
@@ -26,7 +26,7 @@ TILE = root("protocols") / "tiles" / "gemm_small_tiles.yaml"
 def package(tmp_path_factory):
     tile = replace(load_tile(TILE), depth=2)
     folder = tmp_path_factory.mktemp("package")
-    return produce(tile, TILE.read_text(), folder, Limits(), with_toolchain=False).folder
+    return produce(tile, TILE.read_text(), folder, BuildLimits(), with_toolchain=False).folder
 
 
 def source(package):

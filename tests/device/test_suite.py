@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from titan.codegen.pipeline.build import Limits
+from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.tile.load import load_tile
 from titan.device import suite
 from titan.device.__main__ import main, write_whole
@@ -66,11 +66,11 @@ def prepared(tmp_path_factory):
         shutil.copy(root("litmus") / "probes" / name, folder / "probes")
     path = root("protocols") / "tiles" / "gemm_small_tiles.yaml"
     tile = load_tile(path)
-    produce(tile, path.read_text(), folder / "packages", Limits(), with_toolchain=False)
+    produce(tile, path.read_text(), folder / "packages", BuildLimits(), with_toolchain=False)
     wanted = (("product", "as built"), ("specialisation", "never"), ("depth", "2"))
     chosen = tuple(v for v in ablation.VARIANTS if (v.axis, v.setting) in wanted)
     ablation.prepare(
-        [(tile, path.read_text())], folder / "variants", Limits(), variants=chosen,
+        [(tile, path.read_text())], folder / "variants", BuildLimits(), variants=chosen,
         with_toolchain=False,
     )  # fmt: skip
     return folder

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.device import fake_gpu
-from titan.codegen.pipeline.build import Limits
+from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.tile.load import load_tile
 from titan.foundation.resources import root
 from titan.litmus.render.files import render_all, write_all
@@ -71,9 +71,9 @@ def prepared(tmp_path_factory):
     write_all(folder / "litmus", files)
     shutil.copytree(root("litmus") / "probes", folder / "probes")
     tile = load_tile(TILE)
-    produce(tile, TILE.read_text(), folder / "packages", Limits(), with_toolchain=False)
+    produce(tile, TILE.read_text(), folder / "packages", BuildLimits(), with_toolchain=False)
     ablation.prepare(
-        [(tile, TILE.read_text())], folder / "variants", Limits(),
+        [(tile, TILE.read_text())], folder / "variants", BuildLimits(),
         variants=ablation.VARIANTS[:1], with_toolchain=False,
     )  # fmt: skip
     return folder

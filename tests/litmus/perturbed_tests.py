@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from titan.foundation.resources import root
 from titan.litmus import ast
-from titan.litmus.ast import Direction, LitmusTest, Placement, Proxy, Scope, Semantics, Space
+from titan.litmus.ast import Direction, LitmusTest, Proxy, Scope, Semantics, Space, ThreadPlacement
 from titan.litmus.suite import find_tests, read_test
 
 FENCES = (
@@ -39,14 +39,14 @@ def perturbed_tests(draw) -> LitmusTest:
     test = draw(st.sampled_from(originals(draw(st.sampled_from(FOLDERS)))))
     for _ in range(draw(st.integers(1, 3))):
         number = draw(st.integers(0, len(test.threads) - 1))
-        places = [*(thread.placement for thread in test.threads), Placement(0, 1009, 9)]
+        places = [*(thread.placement for thread in test.threads), ThreadPlacement(0, 1009, 9)]
         thread = draw(edited(test.threads[number], places))
         test = replace(test, threads=(*test.threads[:number], thread, *test.threads[number + 1 :]))
     return test
 
 
 @st.composite
-def edited(draw, thread: ast.Thread, places: list[Placement]) -> ast.Thread:
+def edited(draw, thread: ast.LitmusThread, places: list[ThreadPlacement]) -> ast.LitmusThread:
     code = list(thread.instructions)
     edit = draw(st.sampled_from(["delete", "swap", "insert", "scope", "order", "move"]))
     if edit == "insert":
@@ -69,7 +69,7 @@ def edited(draw, thread: ast.Thread, places: list[Placement]) -> ast.Thread:
     return replace(thread, instructions=tuple(code))
 
 
-def weaker_or_stronger(draw, code: ast.Instruction) -> ast.Instruction:
+def weaker_or_stronger(draw, code: ast.LitmusInstruction) -> ast.LitmusInstruction:
     if isinstance(code, ast.Load | ast.Store) and code.proxy is Proxy.GENERIC:
         strong = Semantics.ACQUIRE if isinstance(code, ast.Load) else Semantics.RELEASE
         order = draw(st.sampled_from([Semantics.WEAK, Semantics.RELAXED, strong]))

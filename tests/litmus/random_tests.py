@@ -13,24 +13,24 @@ from titan.litmus.ast import (
     FinalRegister,
     GroupKind,
     LitmusTest,
+    LitmusThread,
     Location,
-    Placement,
     Proxy,
     Quantifier,
     Register,
     Scope,
     Semantics,
     Space,
-    Thread,
+    ThreadPlacement,
 )
 from titan.litmus.options import FenceRule, InitRule, ModelOptions, WarPolicy
 from titan.litmus.text import defined_registers
 
 PLACES = (
-    Placement(0, 1000, 0),
-    Placement(0, 1000, 1),
-    Placement(0, 1002, 2),
-    Placement(1, 1003, 3),
+    ThreadPlacement(0, 1000, 0),
+    ThreadPlacement(0, 1000, 1),
+    ThreadPlacement(0, 1002, 2),
+    ThreadPlacement(1, 1003, 3),
 )
 SCOPES = st.sampled_from(list(Scope))
 
@@ -59,7 +59,7 @@ TILES = st.sampled_from(["x", "a", "a", "c"])
 
 
 @st.composite
-def plain_instruction(draw, register: str) -> ast.Instruction:
+def plain_instruction(draw, register: str) -> ast.LitmusInstruction:
     """Loads, stores, atomics and fences of the classical model."""
     location = draw(PLAIN)
     kind = draw(st.sampled_from(["load", "load", "store", "store", "atomic", "fence", "sc"]))
@@ -89,7 +89,7 @@ def plain_instruction(draw, register: str) -> ast.Instruction:
 
 
 @st.composite
-def proxy_instruction(draw, register: str) -> ast.Instruction:
+def proxy_instruction(draw, register: str) -> ast.LitmusInstruction:
     """Accesses through constant, texture and surface views, and the fences between proxies."""
     kind = draw(st.sampled_from(["suld", "tld", "sust", "fence", "alias"]))
     if kind == "suld":
@@ -104,7 +104,7 @@ def proxy_instruction(draw, register: str) -> ast.Instruction:
 
 
 @st.composite
-def async_instructions(draw, register: str) -> list[ast.Instruction]:
+def async_instructions(draw, register: str) -> list[ast.LitmusInstruction]:
     """Bulk copies, matrix reads, non-bulk copies, and what completes or fences them."""
     kind = draw(
         st.sampled_from(
@@ -158,7 +158,7 @@ def async_instructions(draw, register: str) -> list[ast.Instruction]:
 
 
 @st.composite
-def rarer_instructions(draw, register: str) -> list[ast.Instruction]:
+def rarer_instructions(draw, register: str) -> list[ast.LitmusInstruction]:
     """Asynchronous stores, bulk reductions, restricted fences, the half for reads, descriptors."""
     kind = draw(st.sampled_from(["sent", "reduce", "reduce", "restricted", "read half", "edit"]))
     if kind == "sent":
@@ -189,7 +189,7 @@ def rarer_instructions(draw, register: str) -> list[ast.Instruction]:
 
 
 @st.composite
-def meeting_instruction(draw) -> ast.Instruction:
+def meeting_instruction(draw) -> ast.LitmusInstruction:
     """Barriers of all three kinds but the cluster barrier, which comes in matched pairs."""
     kind = draw(st.sampled_from(["sync", "sync", "arrive", "mbar", "expect", "wait", "test"]))
     scope = draw(st.sampled_from([Scope.CTA, Scope.CLUSTER]))
@@ -210,7 +210,7 @@ def litmus_tests(draw, family: str) -> LitmusTest:
     count = draw(st.integers(2, 3 if family in ("plain", "proxy") else 2))
     threads = []
     for number in range(count):
-        code: list[ast.Instruction] = []
+        code: list[ast.LitmusInstruction] = []
         for position in range(draw(st.integers(1, 4 if count == 2 and family != "async" else 3))):
             register = f"r{position}"
             code += _instructions(draw, family, register)
@@ -222,13 +222,13 @@ def litmus_tests(draw, family: str) -> LitmusTest:
                 ),
                 ast.ClusterBarrier(True, Semantics.ACQUIRE),
             ]
-        threads.append(Thread(f"P{number}", draw(st.sampled_from(PLACES)), tuple(code)))
+        threads.append(LitmusThread(f"P{number}", draw(st.sampled_from(PLACES)), tuple(code)))
     return LitmusTest(
         "random", LOCATIONS, tuple(threads), Quantifier.EXISTS, _condition(draw, threads)
     )
 
 
-def _instructions(draw, family: str, register: str) -> list[ast.Instruction]:
+def _instructions(draw, family: str, register: str) -> list[ast.LitmusInstruction]:
     if family == "plain":
         return [draw(plain_instruction(register))]
     if family == "proxy":
@@ -246,7 +246,7 @@ def _instructions(draw, family: str, register: str) -> list[ast.Instruction]:
     return [ast.Load(register, location)]
 
 
-def _condition(draw, threads: list[Thread]) -> ast.Condition:
+def _condition(draw, threads: list[LitmusThread]) -> ast.Condition:
     parts: list[ast.Condition] = []
     for thread in threads:
         for register in defined_registers(thread):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from titan.litmus.ast import Compare, FinalRegister, Placement, Proxy, Quantifier
+from titan.litmus.ast import Compare, FinalRegister, Proxy, Quantifier, ThreadPlacement
 from titan.litmus.condition import LitmusError, format_condition
 from titan.litmus.printing import format_litmus
 from titan.litmus.text import read_litmus
@@ -59,7 +59,7 @@ def test_scope_tree() -> None:
         .replace("filter", "scopes: (sys (gpu (cluster (cta P0) (cta P1))))\nfilter")
     )
     placements = [thread.placement for thread in read_litmus("mp.litmus", text).threads]
-    assert placements == [Placement(0, 0, 0), Placement(0, 0, 1)]
+    assert placements == [ThreadPlacement(0, 0, 0), ThreadPlacement(0, 0, 1)]
 
 
 def test_a_cta_is_in_one_cluster() -> None:

@@ -120,7 +120,9 @@ def check_instructions(test: LitmusTest, found: list[tuple[int, int, str]]) -> N
                 assert f"], {step.parity};" in ptx
 
 
-def special(test: LitmusTest, step: ast.Instruction, ptx: str, maps: dict[str, list[int]]) -> bool:
+def special(
+    test: LitmusTest, step: ast.LitmusInstruction, ptx: str, maps: dict[str, list[int]]
+) -> bool:
     """Instructions that PTX spells in another way than the test; whether this is one."""
     match step:
         case ast.Label():
@@ -278,7 +280,7 @@ def renamed(test: LitmusTest) -> LitmusTest:
             return type(value)(HOSTILE + name)
         if isinstance(value, tuple):
             return tuple(rename(part) for part in value)
-        if not dataclasses.is_dataclass(value) or isinstance(value, ast.Placement):
+        if not dataclasses.is_dataclass(value) or isinstance(value, ast.ThreadPlacement):
             return value
         names = {"name", "location", "destination", "source", "alias_of", "comment", "target"}
         names |= {"tensormap", "barrier"}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from titan.codegen.emit.write import Emitted, emit
-from titan.codegen.pipeline.build import Limits, build
+from titan.codegen.pipeline.build import BuildLimits, build
 from titan.codegen.pipeline.model import Built
 from titan.codegen.tile.load import parse_tile
 from titan.package import contents
@@ -41,7 +41,7 @@ after:
 
 @cache
 def built(text: str = GEMM) -> tuple[Built, Emitted]:
-    made = build(parse_tile(text), text, Limits())
+    made = build(parse_tile(text), text, BuildLimits())
     return made, emit(made.tile, made.kernel, made.program)
 
 

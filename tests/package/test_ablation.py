@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from titan.codegen.pipeline import build as builds
-from titan.codegen.pipeline.build import Limits, decoded, judged
+from titan.codegen.pipeline.build import BuildLimits, decoded, judged
 from titan.codegen.tile.load import load_tile
 from titan.foundation.resources import root
 from titan.package import ablation
@@ -24,7 +24,7 @@ def prepared(folder, name, keys, **more):
     path = TILES / f"{name}.yaml"
     chosen = tuple(NAMED[key] for key in keys)
     program = (load_tile(path), path.read_text())
-    made = prepare([program], folder, Limits(), variants=chosen, with_toolchain=False, **more)
+    made = prepare([program], folder, BuildLimits(), variants=chosen, with_toolchain=False, **more)
     return {(item.variant.axis, item.variant.setting): item for item in made}
 
 
@@ -145,16 +145,16 @@ program:
 def test_only_needed_fences_are_left(small):
     folder, made = small
     text = (folder / made["product", "as built"].folder / "pipeline.yaml").read_text()
-    assert without_redundant(text, Limits()) == text
+    assert without_redundant(text, BuildLimits()) == text
     bare = text.replace("    - fence: async\n", "")
     with pytest.raises(builds._Refused):
-        judged(decoded(bare)[0], Limits())
-    assert without_redundant(bare, Limits()) == text
+        judged(decoded(bare)[0], BuildLimits())
+    assert without_redundant(bare, BuildLimits()) == text
 
 
 def test_what_is_not_verified_is_not_emitted(tmp_path, monkeypatch):
     """An edit that takes a needed fence away gives no variant, but a reason."""
-    broken = ablation.Variant(
+    broken = ablation.AblationVariant(
         "fences", "none", "no fences", edit=lambda text, limits: text.replace("- fence: async", "")
     )
     monkeypatch.setitem(NAMED, ("fences", "none"), broken)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from titan.codegen.pipeline.build import BuildRefused, Limits
+from titan.codegen.pipeline.build import BuildLimits, BuildRefused
 from titan.codegen.tile.load import parse_tile
 from titan.foundation.resources import root
 from titan.package.produce import produce
@@ -16,7 +16,7 @@ from titan.validate.emulate.compare import compare
 
 pytest.importorskip("numpy")
 FOLDER = root("protocols") / "tiles"
-LIMITS = Limits(schedule_seconds=1, require_any=True)
+LIMITS = BuildLimits(schedule_seconds=1, require_any=True)
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 PLAIN = "attention_forward_64_sm_100a"
 CAUSAL = "attention_forward_causal_64_sm_100a"

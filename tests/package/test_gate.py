@@ -143,11 +143,11 @@ def test_a_broken_cache_is_no_cache(tmp_path, files, capsys):
 
 
 def test_only_what_was_verified_is_kept(tmp_path):
-    from titan.package.verdicts import Answer
+    from titan.package.verdicts import RecheckResult
 
     kept = Kept(tmp_path / "gate.sqlite")
-    kept.put(Answer("one", "the protocol is refuted"))
-    kept.put(Answer("two", "", (("tiles", None), ("work", (1, 2)))))
+    kept.put(RecheckResult("one", "the protocol is refuted"))
+    kept.put(RecheckResult("two", "", (("tiles", None), ("work", (1, 2)))))
     assert kept.get("one") is None
     found = kept.get("two")
     assert found is not None and found.sizes == (("tiles", None), ("work", (1, 2)))

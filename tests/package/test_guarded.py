@@ -16,7 +16,7 @@ from tests.package.trials import Made, NotVerified, disagreement, faults
 from titan.cli.main import run
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.write import emit
-from titan.codegen.pipeline.build import BuildRefused, Limits, decoded, judged
+from titan.codegen.pipeline.build import BuildLimits, BuildRefused, decoded, judged
 from titan.codegen.pipeline.candidates import shapes
 from titan.codegen.pipeline.forms import hopper as construct
 from titan.codegen.pipeline.guarded import Guarded
@@ -32,13 +32,13 @@ from titan.package.produce import produce
 from titan.package.told import as_text
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
-from titan.target.load import Refused
+from titan.target.load import TargetRefused
 from titan.validate.emulate.compare import compare
 from titan.validate.emulate.run import KernelFault, LaunchRefused
 
 pytest.importorskip("numpy")
 LIBRARY = Path(__file__).resolve().parents[2] / "protocols" / "tiles"
-LIMITS = Limits(schedule_seconds=2, verify_seconds=5)
+LIMITS = BuildLimits(schedule_seconds=2, verify_seconds=5)
 TENSOR = re.compile(r"(\{shape: \[.*\], dtype: \w+(, output: true)?)\}")
 # Nothing divides 16 bytes; below, at and beyond the depth of the rings.
 SIZES = {
@@ -371,7 +371,7 @@ def by_threads(seed: int) -> str:
         kernel, program = decoded(pipeline)
         judged(kernel, LIMITS)
         made = Made(tile, pipeline, program, emit(tile, kernel, program))
-    except (Refused, FormRefused, NotVerified, EmissionRefused) as refused:
+    except (TargetRefused, FormRefused, NotVerified, EmissionRefused) as refused:
         assert str(refused)
         return "refused"
     numbers = {name: size + random.randrange(8) for name, size in drawn_sizes(random).items()}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from titan.codegen.emit.model import EmissionRefused
-from titan.codegen.pipeline.build import BuildRefused, Limits
+from titan.codegen.pipeline.build import BuildLimits, BuildRefused
 from titan.codegen.tile.load import load_tile, targets_of
 from titan.package import produce as module
 from titan.package.produce import produce
@@ -20,7 +20,7 @@ from titan.validate.emulate.compare import compare
 pytest.importorskip("numpy")
 LIBRARY = Path(__file__).resolve().parents[2] / "protocols" / "tiles"
 QUICK = ("gemm-sm_90a", "attention_forward-sm_90a", "gemm_sm_100a-sm_100a")
-LIMITS = Limits(schedule_seconds=5, verify_seconds=5)
+LIMITS = BuildLimits(schedule_seconds=5, verify_seconds=5)
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 
 

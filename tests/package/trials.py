@@ -11,7 +11,7 @@ import numpy as np
 
 from titan.codegen.emit.model import EmissionRefused, Emitted
 from titan.codegen.emit.write import emit
-from titan.codegen.pipeline.build import BuildRefused, Limits, build, decoded, judged
+from titan.codegen.pipeline.build import BuildLimits, BuildRefused, build, decoded, judged
 from titan.codegen.pipeline.build import _Refused as NotVerified
 from titan.codegen.pipeline.forms import form_of
 from titan.codegen.pipeline.model import Built, FormRefused, Shape
@@ -21,12 +21,12 @@ from titan.codegen.tile.load import parse_tile
 from titan.codegen.tile.model import TileProgram
 from titan.codegen.tile.semantics import run, shape_of
 from titan.sync.program import SyncProgram
-from titan.target.load import Refused
+from titan.target.load import TargetRefused
 from titan.validate.emulate.compare import difference
 from titan.validate.emulate.hip import MODES, emulate_hip
 from titan.validate.emulate.run import LaunchRefused, emulate
 
-LIMITS = Limits(schedule_seconds=2, verify_seconds=5)
+LIMITS = BuildLimits(schedule_seconds=2, verify_seconds=5)
 POLICIES = ("uniform", "latest", "uneven", "priority", "starve:producer", "starve:consumer")
 DELAYS = ("mixed", "lazy", "eager")
 
@@ -43,7 +43,7 @@ def as_built(text: str) -> Made | str:
     """What `titan build` makes of a file, or its reason."""
     try:
         tile = parse_tile(text)
-    except Refused as refused:
+    except TargetRefused as refused:
         assert refused.diagnostics
         assert all(item.span is not None and item.headline for item in refused.diagnostics)
         return f"refused: {refused.diagnostics[0].code}"
@@ -68,7 +68,7 @@ def as_shaped(text: str, random: Random) -> Made | str:
     """A pipeline in a shape and with start cycles that no scheduler asked for."""
     try:
         tile = parse_tile(text)
-    except Refused as refused:
+    except TargetRefused as refused:
         return f"refused: {refused.diagnostics[0].code}"
     computed = [operation.name for operation in tile.body if operation.kind != "load"]
     late = random.randint(0, len(computed))

@@ -19,13 +19,13 @@ import pytest
 
 from tests.protocols.variants import VARIANTS, Broken
 from titan.engines.explore.reference import Outcome
-from titan.engines.explore.search import Budget, explore
+from titan.engines.explore.search import SearchBudget, explore
 from titan.engines.happens_before import engine as order
 from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
 from titan.sync.program import SyncProgram
 from titan.verify.lowering import sync_program
-from titan.verify.model import Finding, Options, Verdict
+from titan.verify.model import Finding, Verdict, VerifyOptions
 from titan.verify.pipeline import verify_kernel
 from titan.verify.sizes import Values, depth_of, size_sets
 
@@ -71,7 +71,7 @@ def library_kernels(name: str) -> tuple[Kernel, ...]:
 def verdict(kernel: Kernel, seconds: float = 8.0, require: str = "bounded") -> Finding:
     return verify_kernel(
         kernel,
-        Options(save_traces=None, states_max=2_000_000, seconds_max=seconds, require=require),
+        VerifyOptions(save_traces=None, states_max=2_000_000, seconds_max=seconds, require=require),
     )
 
 
@@ -97,7 +97,7 @@ def bounded_sizes(program: SyncProgram, turns: int = 3) -> Iterator[Values]:
         yield {size.name: value for size, value in zip(free, chosen, strict=True)}
 
 
-def agree(program: SyncProgram, sizes: Values, budget: Budget) -> None:
+def agree(program: SyncProgram, sizes: Values, budget: SearchBudget) -> None:
     explored = explore(program, sizes, budget)
     assert explored.outcome is Outcome.VERIFIED, (sizes, explored)
     ordered = order.analyse(program, sizes)
@@ -109,7 +109,7 @@ def test_bounded_engines_agree_up_to_three_turns(name: str) -> None:
     for kernel in library_kernels(name):
         program = sync_program(kernel).program
         for sizes in bounded_sizes(program):
-            agree(program, sizes, Budget(1_000_000, 10.0))
+            agree(program, sizes, SearchBudget(1_000_000, 10.0))
 
 
 @pytest.mark.heavy
@@ -120,7 +120,7 @@ def test_bounded_engines_agree_on_more_sizes(name: str) -> None:
     for kernel in library_kernels(name):
         program = sync_program(kernel).program
         for sizes in [*bounded_sizes(program, 6), *size_sets(program)]:
-            agree(program, sizes, Budget(20_000_000, 120.0))
+            agree(program, sizes, SearchBudget(20_000_000, 120.0))
 
 
 @pytest.mark.parametrize(("name", "broken"), CASES, ids=lambda case: getattr(case, "what", case))

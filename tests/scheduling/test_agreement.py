@@ -7,7 +7,7 @@ import pytest
 from tests.scheduling.simulate import brute_force
 from titan.scheduling import faithful
 from titan.scheduling.check import check
-from titan.scheduling.joint import Options, solve
+from titan.scheduling.joint import JointOptions, solve
 from titan.scheduling.loop.bounds import Unschedulable
 from titan.scheduling.loop.generate import small_loop
 
@@ -19,7 +19,7 @@ def agree(seed: int, length: int, engine: str, with_faithful: bool = True) -> bo
     loop = small_loop(seed)
     length = length if len(loop.operations) < 4 else length - 1
     brute = brute_force(loop, II_MAX, length)
-    options = Options(engine=engine, objective="edges", length_max=length, ii_max=II_MAX)
+    options = JointOptions(engine=engine, objective="edges", length_max=length, ii_max=II_MAX)
     try:
         outcome = solve(loop, options)
     except Unschedulable:

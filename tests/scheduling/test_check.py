@@ -11,9 +11,9 @@ import pytest
 from tests.scheduling.simulate import violations
 from titan.scheduling.check import KINDS, check
 from titan.scheduling.loop.generate import small_loop
-from titan.scheduling.loop.model import ORDER, Dependence, Loop, Operation, Use
+from titan.scheduling.loop.model import ORDER, Dependence, Loop, Operation, ReservationUse
 from titan.scheduling.model import Schedule
-from titan.target.model import Machine, Memory, Pool, Unit, WarpGroup
+from titan.target.model import Machine, Memory, ResourcePool, Unit, WarpGroup
 
 
 def test_agrees_with_the_played_program_on_random_schedules() -> None:
@@ -35,7 +35,7 @@ MACHINE = Machine(
     "m",
     "",
     {name: Unit(name, 1) for name in ("A", "B", "C")},
-    (Pool("P", (("B", 1), ("C", 1)), 1),),
+    (ResourcePool("P", (("B", 1), ("C", 1)), 1),),
     {"shared": Memory("shared", 10)},
     threads_per_warp=1,
 )
@@ -45,13 +45,21 @@ GROUPS = (WarpGroup("load", 1, None, True), WarpGroup("x", 2, 5), WarpGroup("y",
 def sound() -> tuple[Loop, Schedule]:
     """A loop in which every kind of constraint is at its limit, and a schedule that holds."""
     operations = (
-        Operation("ld", (Use("C", 1),), 1, footprints=(("shared", 3),), variable_latency=True,
-                  streaming=True, slots=2),
-        Operation("a", (Use("A", 2),), 2, registers=6, warps=2, spill_cycles=1),
-        Operation("b", (Use("B", 1),), 1, registers=4, warps=2,
-                  footprints=(("shared", 4),)),
-        Operation("c", (Use("A", 1),), 1, warps=2),
-    )  # fmt: skip
+        Operation(
+            "ld",
+            (ReservationUse("C", 1),),
+            1,
+            footprints=(("shared", 3),),
+            variable_latency=True,
+            streaming=True,
+            slots=2,
+        ),
+        Operation("a", (ReservationUse("A", 2),), 2, registers=6, warps=2, spill_cycles=1),
+        Operation(
+            "b", (ReservationUse("B", 1),), 1, registers=4, warps=2, footprints=(("shared", 4),)
+        ),
+        Operation("c", (ReservationUse("A", 1),), 1, warps=2),
+    )
     dependences = (
         Dependence(0, 1, 1, 0, blocking=True),
         Dependence(1, 2, 2),
@@ -116,10 +124,10 @@ def test_refuses_waiting_while_another_operation_is_issued() -> None:
     loop, schedule = sound()
     waits = replace(loop.dependences[2], blocking=True)
     again = replace(loop, dependences=(*loop.dependences[:2], waits, *loop.dependences[3:]))
-    busy = replace(loop.operations[2], issue_cycles=1, uses=(Use("B", 1),))
+    busy = replace(loop.operations[2], issue_cycles=1, uses=(ReservationUse("B", 1),))
     changed = replace(again, operations=(*loop.operations[:2], busy, loop.operations[3]))
     assert check(changed, schedule) == []
-    slow = replace(busy, uses=(Use("B", 1), Use("D", 4)), issue_cycles=None)
+    slow = replace(busy, uses=(ReservationUse("B", 1), ReservationUse("D", 4)), issue_cycles=None)
     machine = replace(MACHINE, units={**MACHINE.units, "D": Unit("D", 1)})
     broken = replace(
         changed, machine=machine, operations=(*loop.operations[:2], slow, loop.operations[3])
@@ -130,7 +138,7 @@ def test_refuses_waiting_while_another_operation_is_issued() -> None:
 def test_counts_values_that_outlive_the_schedule() -> None:
     """A loop-carried value lives past the unrolling to its length: three copies, not two."""
     machine = Machine("m", "", {"A": Unit("A", 1)}, threads_per_warp=1)
-    operations = (Operation("a", (Use("A", 1),), 1, registers=1), Operation("b", (), 1))
+    operations = (Operation("a", (ReservationUse("A", 1),), 1, registers=1), Operation("b", (), 1))
     carried = Dependence(0, 1, 1, 3)
     loop = Loop("long", machine, operations, (carried,), (WarpGroup("g", 1, 2),))
     schedule = Schedule(2, (0, 0), (0, 0))
@@ -141,7 +149,7 @@ def test_counts_values_that_outlive_the_schedule() -> None:
 
 def test_order_dependences_end_no_lifetime() -> None:
     machine = Machine("m", "", {"A": Unit("A", 1)}, threads_per_warp=1)
-    operations = (Operation("a", (Use("A", 1),), 1, registers=5),)
+    operations = (Operation("a", (ReservationUse("A", 1),), 1, registers=5),)
     order = Dependence(0, 0, 1, 4, ORDER)
     loop = Loop("order", machine, operations, (order,), (WarpGroup("g", 1, 1),))
     assert check(loop, Schedule(1, (0,), (0,))) == []

@@ -15,7 +15,7 @@ from titan.scheduling.loop.bounds import Unschedulable, bounds
 from titan.scheduling.loop.generate import small_loop
 from titan.scheduling.loop.load import load_loop
 from titan.scheduling.loop.model import Loop
-from titan.scheduling.model import Outcome
+from titan.scheduling.model import SchedulerResult
 from titan.scheduling.normalise import Normalised, TooSmall, normalise_loop
 from titan.scheduling.refine import stretched
 from titan.scheduling.run import Request, run
@@ -48,7 +48,7 @@ def test_operations_in_sequence_are_legal_on_random_loops() -> None:
 
 def test_rau_without_time_still_finds_a_schedule() -> None:
     loop = common_group(library("fa3_backward"))
-    outcome = rau.solve(loop, rau.Options(seconds=0.01))
+    outcome = rau.solve(loop, rau.RauOptions(seconds=0.01))
     assert outcome.schedule is not None and not check(loop, outcome.schedule)
     assert outcome.schedule.ii > outcome.evidence.lower_bound
     assert outcome.statistics["arms"]["in sequence"] == 1  # type: ignore[index]
@@ -70,7 +70,7 @@ def test_a_tight_register_limit_gives_a_larger_interval_not_nothing() -> None:
 def test_a_stretched_schedule_keeps_every_limit(name: str) -> None:
     loop = library(name)
     coarse = normalise_loop(loop, 60).loop
-    rough = joint.anyhow(coarse, joint.Options(budget_seconds=20))
+    rough = joint.anyhow(coarse, joint.JointOptions(budget_seconds=20))
     assert rough is not None and not check(coarse, rough)
     schedule = stretched(loop, coarse, rough)
     assert schedule is not None and not check(loop, schedule)
@@ -102,7 +102,7 @@ def test_where_the_interval_is_far_a_rougher_loop_is_searched_too(
         asked.append(total_max)
         raise TooSmall("not in this test")
 
-    def kept(given: Loop, options: rau.Options) -> Outcome:
+    def kept(given: Loop, options: rau.RauOptions) -> SchedulerResult:
         schedule = in_sequence(given, teams, lower)
         assert schedule is not None and schedule.ii > lower
         interval = schedule.ii if far else lower + 1

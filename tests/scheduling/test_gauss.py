@@ -15,14 +15,14 @@ from titan.scheduling.problem import compile_problem
 torch = pytest.importorskip("torch")
 
 
-def make_model(ii: int) -> gauss.Model:
+def make_model(ii: int) -> gauss.GaussModel:
     loop = large_loop(12, 3, units=2, back=0.3)
     teams = assign(loop)
     assert teams is not None
-    return gauss.Model(torch, loop, compile_problem(loop, teams), ii, gauss.Options())
+    return gauss.GaussModel(torch, loop, compile_problem(loop, teams), ii, gauss.GaussOptions())
 
 
-def sharpen(model: gauss.Model, starts: list[int]) -> None:
+def sharpen(model: gauss.GaussModel, starts: list[int]) -> None:
     with torch.no_grad():
         model.position.copy_(torch.tensor([s / model.horizon for s in starts]))
         model.log_sigma.fill_(-6.0)
@@ -72,20 +72,20 @@ def test_rows_of_wide_distributions_sum_to_the_demand() -> None:
 )
 def test_prebuilt_loops_are_feasible(name: str, ii: int) -> None:
     loop = load_loop(root("protocols") / "loops" / f"{name}.yaml")
-    outcome = gauss.solve(loop, gauss.Options(iterations=300))
+    outcome = gauss.solve(loop, gauss.GaussOptions(iterations=300))
     assert outcome.schedule is not None and outcome.schedule.ii == ii
     assert check(loop, outcome.schedule) == []
 
 
 def test_the_same_seed_gives_the_same_schedule() -> None:
     loop = large_loop(40, 5)
-    options = gauss.Options(iterations=200, device="cpu")
+    options = gauss.GaussOptions(iterations=200, device="cpu")
     assert gauss.solve(loop, options).schedule == gauss.solve(loop, options).schedule
 
 
 def test_a_hundred_operations() -> None:
     loop = large_loop(100, 1)
-    outcome = gauss.solve(loop, gauss.Options(iterations=400))
+    outcome = gauss.solve(loop, gauss.GaussOptions(iterations=400))
     assert outcome.schedule is not None
     assert check(loop, outcome.schedule) == []
     assert outcome.solver in ("gauss", "gauss refined by rau", "rau (gauss fell back)")

@@ -12,7 +12,7 @@ from titan.scheduling import cnf, faithful
 from titan.scheduling.check import check
 from titan.scheduling.encode import Encoding, Infeasible
 from titan.scheduling.explain import explain, strategies
-from titan.scheduling.joint import Options, complete_horizon, solve
+from titan.scheduling.joint import JointOptions, complete_horizon, solve
 from titan.scheduling.loop.bounds import bounds
 from titan.scheduling.loop.generate import small_loop
 from titan.scheduling.loop.load import load_loop
@@ -33,7 +33,7 @@ def library(name: str) -> Loop:
 )
 @pytest.mark.parametrize("engine", cnf.available())
 def test_toy_results_of_the_papers(name: str, ii: int, engine: str) -> None:
-    outcome = solve(library(name), Options(engine=engine))
+    outcome = solve(library(name), JointOptions(engine=engine))
     assert outcome.schedule is not None and outcome.proved
     assert outcome.schedule.ii == ii
 
@@ -63,7 +63,7 @@ def test_real_loops_are_proved_in_real_cycles(name: str, ii: int) -> None:
 
 def test_one_sub_tile_needs_more_than_its_bound_with_agreement() -> None:
     coarse = normalise_loop(library("fa3_forward_one"), 60)
-    outcome = solve(coarse.loop, Options(budget_seconds=60))
+    outcome = solve(coarse.loop, JointOptions(budget_seconds=60))
     assert outcome.schedule is not None
     assert outcome.schedule.ii > bounds(coarse.loop).ii
     assert outcome.evidence.complete and outcome.proved
@@ -87,7 +87,7 @@ def test_without_distances_a_refutation_reaches_to_its_horizon_only(
 ) -> None:
     monkeypatch.setattr("titan.scheduling.joint.reach", lambda loop, ii: None)
     coarse = normalise_loop(library("fa3_forward_one"), 60)
-    outcome = solve(coarse.loop, Options(budget_seconds=60))
+    outcome = solve(coarse.loop, JointOptions(budget_seconds=60))
     assert not outcome.evidence.complete and not outcome.proved, "four stages are not all lengths"
     assert outcome.evidence.lengths_to is not None
 
@@ -130,7 +130,7 @@ def test_explanation_names_what_binds() -> None:
 @pytest.mark.parametrize("name", ["fa_simplified", "toy_gemm", "toy_fa_hopper", "toy_fa_blackwell"])
 def test_faithful_and_fast_agree_on_the_toys(name: str) -> None:
     loop = library(name)
-    fast = solve(loop, Options(objective="length"))
+    fast = solve(loop, JointOptions(objective="length"))
     assert fast.schedule is not None
     length = fast.schedule.length(loop)
     slow = faithful.solve(loop, 1, fast.schedule.ii, length, 120)
@@ -141,8 +141,8 @@ def test_faithful_and_fast_agree_on_the_toys(name: str) -> None:
 def test_registers_then_edges_break_ties() -> None:
     for seed in range(40):
         loop = small_loop(seed)
-        length = solve(loop, Options(objective="length", ii_max=8))
-        full = solve(loop, Options(objective="edges", ii_max=8))
+        length = solve(loop, JointOptions(objective="length", ii_max=8))
+        full = solve(loop, JointOptions(objective="edges", ii_max=8))
         if length.schedule is None or full.schedule is None:
             assert length.schedule is full.schedule
             continue
@@ -169,7 +169,7 @@ def test_nothing_is_gained_beyond_the_complete_horizon() -> None:
 def feasible(loop: Loop, ii: int, horizon: int) -> bool:
     from titan.scheduling.joint import Attempt, Search
 
-    search = Search(loop, Options(objective="ii", second_solver=False), 1e18)
+    search = Search(loop, JointOptions(objective="ii", second_solver=False), 1e18)
     search.engine = cnf.available()[0]
     try:
         return Attempt(search, ii, horizon).best(0, final=False) is not None

@@ -8,14 +8,23 @@ import pytest
 
 from titan.foundation.resources import root
 from titan.scheduling import native, rau
-from titan.scheduling.arms import Overlay, Placement, cost, fuse, groups, may_fuse, place_all, retry
+from titan.scheduling.arms import (
+    ArmPlacement,
+    Overlay,
+    cost,
+    fuse,
+    groups,
+    may_fuse,
+    place_all,
+    retry,
+)
 from titan.scheduling.assign import assign
 from titan.scheduling.check import check
 from titan.scheduling.iterative import heights, iterative
 from titan.scheduling.loop.bounds import Unschedulable, bounds
 from titan.scheduling.loop.generate import large_loop, small_loop
 from titan.scheduling.loop.load import load_loop
-from titan.scheduling.loop.model import Dependence, Loop, Operation, Use
+from titan.scheduling.loop.model import Dependence, Loop, Operation, ReservationUse
 from titan.scheduling.loop.recurrence import recurrence as plain_recurrence
 from titan.scheduling.problem import compile_problem
 from titan.scheduling.swing import swing
@@ -76,7 +85,7 @@ def test_recurrence_bound_is_the_least_interval_without_a_positive_cycle() -> No
 @pytest.mark.parametrize("name", [name for name in LOOPS if name not in SLOW])
 def test_library_loops_are_scheduled_and_hold(name: str) -> None:
     loop = library(name)
-    outcome = rau.solve(loop, rau.Options(seconds=30))
+    outcome = rau.solve(loop, rau.RauOptions(seconds=30))
     assert outcome.schedule is not None
     assert check(loop, outcome.schedule) == []
     assert outcome.schedule.ii >= outcome.evidence.lower_bound
@@ -96,8 +105,8 @@ def test_linear_and_galloping_search_agree() -> None:
     for seed in range(40):
         loop = small_loop(seed)
         try:
-            linear = rau.solve(loop, rau.Options(search="linear", ii_cap=40))
-            gallop = rau.solve(loop, rau.Options(search="gallop", ii_cap=40))
+            linear = rau.solve(loop, rau.RauOptions(search="linear", ii_cap=40))
+            gallop = rau.solve(loop, rau.RauOptions(search="gallop", ii_cap=40))
         except Unschedulable:
             continue
         one = linear.schedule.ii if linear.schedule else None
@@ -119,7 +128,7 @@ def test_every_arm_places_only_what_holds() -> None:
         for ii in range(bounds(loop).ii, bounds(loop).ii + 3):
             height = heights(problem, ii)
             assert height is not None
-            state = Placement(problem, ii, height)
+            state = ArmPlacement(problem, ii, height)
             if place_all(state, groups(problem, height)):
                 used.update(state.arms_used)
                 faults = check(loop, rau.Schedule(ii, tuple(state.starts), (0,) * problem.n))
@@ -129,7 +138,7 @@ def test_every_arm_places_only_what_holds() -> None:
 
 def chain(delays: int = 1) -> Loop:
     machine = Machine("m", "", {"A": Unit("A", 1)})
-    operations = tuple(Operation(f"o{i}", (Use("A", 1),), 1) for i in range(3))
+    operations = tuple(Operation(f"o{i}", (ReservationUse("A", 1),), 1) for i in range(3))
     dependences = (Dependence(0, 1, delays), Dependence(1, 2, delays))
     return Loop("chain", machine, operations, dependences)
 
@@ -145,7 +154,7 @@ def test_fusion_is_refused_where_order_is_required() -> None:
 def test_retry_and_cost_leave_canonical_state_untouched_when_they_fail() -> None:
     loop = replace(chain(), dependences=(Dependence(0, 2, 1), Dependence(2, 0, 1, 1)))
     problem = compile_problem(loop)
-    state = Placement(problem, 2, [0, 0, 0])
+    state = ArmPlacement(problem, 2, [0, 0, 0])
     state.seat(1, 0)
     state.seat(2, 1)
     before = (list(state.starts), [list(rows) for rows in state.table.rows])
@@ -173,10 +182,10 @@ def test_probe_changes_nothing_and_agrees_with_counting() -> None:
 
 def test_a_failure_tells_all_six_things() -> None:
     loop = replace(chain(2), dependences=(*chain(2).dependences, Dependence(2, 0, 1, 1)))
-    outcome = rau.solve(replace(loop, dependences=loop.dependences), rau.Options(ii_cap=4))
+    outcome = rau.solve(replace(loop, dependences=loop.dependences), rau.RauOptions(ii_cap=4))
     assert outcome.schedule is None or outcome.schedule.ii >= 5
     problem = compile_problem(loop)
-    state = Placement(problem, 4, [0, 0, 0])
+    state = ArmPlacement(problem, 4, [0, 0, 0])
     assert not place_all(state, [[0, 1, 2]])
     failure = state.failure
     assert failure is not None
@@ -187,7 +196,7 @@ def test_a_failure_tells_all_six_things() -> None:
 def test_stages_bound_raises_the_interval() -> None:
     loop = chain(10)
     free = rau.solve(loop)
-    tight = rau.solve(loop, rau.Options(stages_max=2))
+    tight = rau.solve(loop, rau.RauOptions(stages_max=2))
     assert free.schedule is not None and tight.schedule is not None
     assert tight.evidence.lower_bound == 11 > free.evidence.lower_bound
     assert tight.schedule.stages(loop) <= 2
@@ -195,8 +204,8 @@ def test_stages_bound_raises_the_interval() -> None:
 
 def test_register_awareness_refuses_what_the_naive_scheduler_accepts() -> None:
     loop = library("gemm_epilogue")
-    naive = rau.solve(loop, rau.Options(registers="naive", seconds=20))
-    aware = rau.solve(loop, rau.Options(seconds=20))
+    naive = rau.solve(loop, rau.RauOptions(registers="naive", seconds=20))
+    aware = rau.solve(loop, rau.RauOptions(seconds=20))
     assert naive.schedule is not None and aware.schedule is not None
     assert naive.schedule.ii < aware.schedule.ii
     kinds = {fault.kind for fault in check(loop, naive.schedule)}

@@ -12,7 +12,7 @@ from titan.foundation.resources import root
 from titan.scheduling import cnf
 from titan.scheduling.check import check
 from titan.scheduling.encode import Infeasible, allowed_teams
-from titan.scheduling.joint import Attempt, Options, Search
+from titan.scheduling.joint import Attempt, JointOptions, Search
 from titan.scheduling.loop.generate import small_loop
 from titan.scheduling.loop.load import load_loop
 from titan.scheduling.loop.model import DATA, ORDER, Dependence, Loop, WarpGroup
@@ -101,7 +101,7 @@ def test_a_refutation_of_any_length_agrees_with_all_placements() -> None:
             found = windows(loop, ii)
             if not isinstance(found, Reach) or found.cycles > CYCLES:
                 continue
-            search = Search(loop, Options(second_solver=False), 1e18)
+            search = Search(loop, JointOptions(second_solver=False), 1e18)
             search.engine = cnf.available()[0]
             try:
                 schedule = Attempt(search, ii, found.cycles, found).find(None)

@@ -35,7 +35,7 @@ from titan.scheduling.refutation import (
 from titan.scheduling.run import Request, run
 from titan.scheduling.rup import Late, refutes
 from titan.scheduling.store import as_data, certify, read, write
-from titan.target.load import Refused
+from titan.target.load import TargetRefused
 
 pysat = pytest.importorskip("pysat.solvers")
 
@@ -241,7 +241,7 @@ def test_a_refutation_that_cannot_be_read_is_diagnosed(
     data = as_data(loop, schedule, evidence, refutations)
     spoil(data["claim"]["refutations"][-1])
     write(tmp_path / "c.json", data)
-    with pytest.raises(Refused):
+    with pytest.raises(TargetRefused):
         read(tmp_path / "c.json", loop)
 
 

@@ -14,14 +14,14 @@ from titan.language.kernel.decode import decode_text
 from titan.report.findings import diagnostics_of, render
 from titan.sync.fault import Fault, FaultKind, Trace
 from titan.verify import judge as judging
-from titan.verify.model import EngineReport, Finding, Options, Verdict, worst
+from titan.verify.model import EngineReport, Finding, Verdict, VerifyOptions, worst
 from titan.verify.pipeline import verify_file, verify_kernel
 from titan.verify.tracefile import TraceFileError, load
 
-QUICK = Options(save_traces=None, seconds_max=20.0)
+QUICK = VerifyOptions(save_traces=None, seconds_max=20.0)
 
 
-def finding_of(text: str, options: Options = QUICK, **overrides: tuple[int, ...]) -> Finding:
+def finding_of(text: str, options: VerifyOptions = QUICK, **overrides: tuple[int, ...]) -> Finding:
     family, errors = decode_text(text, "k.yaml", overrides)
     assert family is not None, errors
     return verify_kernel(family.kernels[0], options)

@@ -6,7 +6,7 @@ import pytest
 
 from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
-from titan.verify.model import Options, Verdict
+from titan.verify.model import Verdict, VerifyOptions
 from titan.verify.pipeline import verify_kernel
 from titan.verify.weak import may_be_weak
 
@@ -112,21 +112,21 @@ def kernel_of(text: str) -> Kernel:
 
 
 def test_a_relaxed_arrival_beyond_the_bound_is_not_said_to_be_covered() -> None:
-    options = Options(save_traces=None, seconds_max=10.0)
+    options = VerifyOptions(save_traces=None, seconds_max=10.0)
     finding = verify_kernel(kernel_of(LATE), options)
     assert finding.verdict is Verdict.VERIFIED
     ((name, values),) = finding.coverage.parameters
     assert name == "tiles" and values is not None and max(values) < 40
-    required = Options(save_traces=None, seconds_max=10.0, require="any")
+    required = VerifyOptions(save_traces=None, seconds_max=10.0, require="any")
     assert verify_kernel(kernel_of(LATE), required).verdict is Verdict.UNDECIDED
-    explored = Options(save_traces=None, seconds_max=10.0, engine="explore")
+    explored = VerifyOptions(save_traces=None, seconds_max=10.0, engine="explore")
     assert verify_kernel(kernel_of(LATE), explored).verdict is Verdict.UNDECIDED
     plain = verify_kernel(kernel_of(LATE.replace(", order: relaxed", "")), options)
     assert plain.verdict is Verdict.VERIFIED and plain.coverage.parameters == (("tiles", None),)
 
 
 def test_it_is_refuted_where_the_bound_reaches_it() -> None:
-    options = Options(save_traces=None, overrides=(("tiles", (41,)),), seconds_max=10.0)
+    options = VerifyOptions(save_traces=None, overrides=(("tiles", (41,)),), seconds_max=10.0)
     family, _ = decode_text(LATE.replace("tiles: any", "tiles: 41"), "kernel.yaml")
     assert family is not None
     finding = verify_kernel(family.kernels[0], options)
@@ -135,12 +135,12 @@ def test_it_is_refuted_where_the_bound_reaches_it() -> None:
 
 
 def test_a_store_behind_the_arrival_is_not_said_to_be_published_by_the_copy() -> None:
-    options = Options(save_traces=None, seconds_max=10.0)
+    options = VerifyOptions(save_traces=None, seconds_max=10.0)
     finding = verify_kernel(kernel_of(COPIES), options)
     assert finding.verdict is Verdict.VERIFIED
     ((name, values),) = finding.coverage.parameters
     assert name == "tiles" and values is not None and max(values) < 40
-    required = Options(save_traces=None, seconds_max=10.0, require="any")
+    required = VerifyOptions(save_traces=None, seconds_max=10.0, require="any")
     assert verify_kernel(kernel_of(COPIES), required).verdict is Verdict.UNDECIDED
     early = kernel_of(COPIES.replace("t == 40", "t == 0"))
     finding = verify_kernel(early, options)

@@ -142,11 +142,11 @@ def _write(data: dict[str, Any], result: Path | None, page: Path | None) -> None
 
 def _prepare(paths: tuple[Path, ...], folder: Path, with_toolchain: bool) -> int:
     """Build all variants of tile files. Exit code 1: of some kernel not even the product."""
-    from titan.codegen.pipeline.build import Limits
+    from titan.codegen.pipeline.build import BuildLimits
     from titan.codegen.tile.load import load_tile, targets_of
     from titan.package.ablation import prepare
     from titan.package.atomic import CannotWrite
-    from titan.target.load import Refused
+    from titan.target.load import TargetRefused
 
     files = [
         file
@@ -162,8 +162,8 @@ def _prepare(paths: tuple[Path, ...], folder: Path, with_toolchain: bool) -> int
             for target in targets_of(file)
             if target.startswith("sm_90")
         ]
-        made = prepare(programs, folder, Limits(), _tell, with_toolchain=with_toolchain)
-    except Refused as refused:
+        made = prepare(programs, folder, BuildLimits(), _tell, with_toolchain=with_toolchain)
+    except TargetRefused as refused:
         raise click.ClickException("; ".join(d.headline for d in refused.diagnostics)) from None
     except CannotWrite as error:
         raise click.ClickException(str(error)) from None

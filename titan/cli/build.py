@@ -12,7 +12,7 @@ from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, show, write
 
 if TYPE_CHECKING:
-    from titan.codegen.pipeline.build import Limits
+    from titan.codegen.pipeline.build import BuildLimits
     from titan.codegen.tile.model import TileProgram
     from titan.package.produce import Produced
 
@@ -93,14 +93,16 @@ def build(
     A package is written only when its pipeline is verified; where a step refuses, the next of a
     fixed list of shapes is tried, and what was not taken is told.
     """
-    from titan.codegen.pipeline.build import Limits
+    from titan.codegen.pipeline.build import BuildLimits
     from titan.package.atomic import CannotWrite, refuse_unwritable
 
     try:
         refuse_unwritable(output)
     except CannotWrite as error:
         raise click.BadParameter(str(error), param_hint="--output") from None
-    limits = Limits(schedule_budget, budget, require == "any", None if no_cache else cache, solver)
+    limits = BuildLimits(
+        schedule_budget, budget, require == "any", None if no_cache else cache, solver
+    )
     told: list[dict[str, Any]] = []
     codes: list[int] = []
     for path, tile, text in _programs(paths, target, colour, codes):
@@ -127,7 +129,7 @@ def _programs(
 ) -> list[tuple[str, TileProgram, str]]:
     """All tile programs of the files; nothing is built where one of them is faulty."""
     from titan.codegen.tile.load import load_tile, targets_of
-    from titan.target.load import Refused
+    from titan.target.load import TargetRefused
 
     found = []
     for path in _files(paths):
@@ -136,7 +138,7 @@ def _programs(
                 if target in (None, name):
                     text = Path(path).read_text(encoding="utf-8")
                     found.append((path, load_tile(path, target=name), text))
-        except Refused as refused:
+        except TargetRefused as refused:
             show(refused.diagnostics, "text", colour)
             codes.append(ExitCode.BAD_INPUT)
     if codes:
@@ -164,7 +166,7 @@ def _produced(
     tile: TileProgram,
     text: str,
     parent: Path,
-    limits: Limits,
+    limits: BuildLimits,
     with_toolchain: bool,
     codes: list[int],
 ) -> Produced | None:

@@ -9,7 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from titan.foundation.diagnostics.codes import Code
-    from titan.foundation.diagnostics.rules import Explanation
+    from titan.foundation.diagnostics.rules import RuleExplanation
 
 
 @click.command()
@@ -36,7 +36,7 @@ def explain(rules: tuple[str, ...], format_name: str) -> None:
             hint = "".join(f"; {text}" for text in suggestion(rule, names))
             raise click.UsageError(f"no rule {quoted(rule)}{hint}")
         entries.append(entry)
-    found: list[Explanation] = [explanation(entry) for entry in entries]
+    found: list[RuleExplanation] = [explanation(entry) for entry in entries]
     if format_name == "json":
         rows = [
             {"code": e.code, "name": e.name, "summary": e.summary, "sections": e.sections}
@@ -49,7 +49,7 @@ def explain(rules: tuple[str, ...], format_name: str) -> None:
         click.echo("\n\n".join(_text(item) for item in found))
 
 
-def _text(item: Explanation) -> str:
+def _text(item: RuleExplanation) -> str:
     rows = [f"{item.code} {item.name}: {item.summary}"]
     for heading, text in item.sections.items():
         rows += ["", click.style(heading, bold=True)]

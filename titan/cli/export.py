@@ -33,11 +33,11 @@ def export(
     from titan.engines.spin.names import ExportError
     from titan.engines.spin.promela import to_promela
     from titan.verify.lowering import Refusal, sync_program
-    from titan.verify.model import Options
+    from titan.verify.model import VerifyOptions
     from titan.verify.pipeline import read_family
 
     del target
-    family, errors, _ = read_family(path, Options(overrides(settings, depth, tiles)))
+    family, errors, _ = read_family(path, VerifyOptions(overrides(settings, depth, tiles)))
     if family is None:
         show(errors)
         return ExitCode.BAD_INPUT

@@ -12,7 +12,7 @@ from titan.cli.output import colour_option, show, write
 if TYPE_CHECKING:
     from titan.foundation.diagnostics.model import Diagnostic
     from titan.report.fences import FenceReport
-    from titan.verify.model import Options
+    from titan.verify.model import VerifyOptions
 
 
 @click.command()
@@ -58,13 +58,13 @@ def fences(
     from titan.foundation.diagnostics.render.colour import wanted
     from titan.report import fences as report
     from titan.verify.fences import BadInput
-    from titan.verify.model import Options
+    from titan.verify.model import VerifyOptions
 
     if output is not None and not fixing:
         raise click.UsageError("--output goes with --fix")
     if output is not None and len(files) > 1:
         raise click.UsageError("--output takes the kernel of one file")
-    options = Options(seconds_max=budget_seconds, save_traces=None)
+    options = VerifyOptions(seconds_max=budget_seconds, save_traces=None)
     done: list[FenceReport] = []
     codes: list[int] = []
     errors: list[Diagnostic] = []
@@ -88,7 +88,7 @@ def fences(
     return next(code for code in worst_first if code in codes)
 
 
-def _one(path: str, options: Options, fixing: bool, output: str | None) -> FenceReport:
+def _one(path: str, options: VerifyOptions, fixing: bool, output: str | None) -> FenceReport:
     """Review a file and find its cheapest fences. Raises BadInput."""
     from titan.engines.fences.synthesis import GaveUp, Unsatisfiable
     from titan.foundation.source.loading import load_file

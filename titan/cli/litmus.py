@@ -13,7 +13,7 @@ from titan.cli.litmus_run import run
 
 if TYPE_CHECKING:
     from titan.foundation.source.span import Span
-    from titan.litmus.decide import Decision
+    from titan.litmus.decide import LitmusDecision
     from titan.litmus.options import ModelOptions
     from titan.litmus.suite import SuiteEntry
 
@@ -196,7 +196,7 @@ def _entries(paths: tuple[Path, ...]) -> list[SuiteEntry]:
 
 def _decide(
     entry: SuiteEntry, options: ModelOptions, solver: str, unroll: int, timeout: int | None
-) -> Decision:
+) -> LitmusDecision:
     from titan.litmus.condition import LitmusError
     from titan.litmus.decide import decide
     from titan.litmus.suite import read_test
@@ -218,7 +218,7 @@ def _decide(
         raise click.ClickException(f"{entry.path}: {error}") from None
 
 
-def _compare(first: Decision, second: Decision) -> None:
+def _compare(first: LitmusDecision, second: LitmusDecision) -> None:
     """Two solvers must not contradict each other; one that gave up contradicts nothing."""
     from titan.litmus.decide import EnginesDisagree
 
@@ -241,7 +241,7 @@ def _located(error: Exception) -> str:
     return f"{error}\n  {excerpt}\n  {mark}"
 
 
-def _judge(decision: Decision, expected: str | None) -> ExitCode:
+def _judge(decision: LitmusDecision, expected: str | None) -> ExitCode:
     if decision.holds is None:
         return ExitCode.UNDECIDED
     if expected is not None:
@@ -250,7 +250,7 @@ def _judge(decision: Decision, expected: str | None) -> ExitCode:
 
 
 def _show(
-    decision: Decision,
+    decision: LitmusDecision,
     path: Path,
     expected: str | None,
     format_name: str,
@@ -282,7 +282,7 @@ def _shown(path: Path) -> str:
         return path.as_posix()
 
 
-def _draw(folder: Path, name: str, decision: Decision) -> None:
+def _draw(folder: Path, name: str, decision: LitmusDecision) -> None:
     from titan.litmus.graph import to_dot, to_svg
 
     assert decision.witness is not None

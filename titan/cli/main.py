@@ -27,7 +27,7 @@ EPILOG = (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommandEntry:
     """A command: where it is, what it does, and a module that it cannot work without."""
 
     target: str
@@ -40,31 +40,37 @@ class Entry:
         return all(_exists(name) for name in names if name)
 
 
-COMMANDS: dict[str, Entry] = {
-    "verify": Entry("titan.cli.verify:verify", "Verify the pipelines of kernels."),
-    "explain": Entry("titan.cli.explain:explain", "Explain a rule, by its code or name."),
-    "rules": Entry("titan.cli.rules:rules", "List all rules."),
-    "replay": Entry("titan.cli.replay:replay", "Step through a saved trace and confirm it."),
-    "schema": Entry(
+COMMANDS: dict[str, CommandEntry] = {
+    "verify": CommandEntry("titan.cli.verify:verify", "Verify the pipelines of kernels."),
+    "explain": CommandEntry("titan.cli.explain:explain", "Explain a rule, by its code or name."),
+    "rules": CommandEntry("titan.cli.rules:rules", "List all rules."),
+    "replay": CommandEntry("titan.cli.replay:replay", "Step through a saved trace and confirm it."),
+    "schema": CommandEntry(
         "titan.cli.schema:schema",
         "Print the JSON Schema of kernel.yaml.",
         "titan.language.kernel.schema",
     ),
-    "export": Entry("titan.cli.export:export", "Translate a sync program for another checker."),
-    "mutants": Entry("titan.cli.mutants:mutants", "Break a verified kernel on purpose, and check."),
-    "fences": Entry("titan.cli.fences:fences", "Justify proxy fences; find the fewest."),
-    "schedule": Entry("titan.cli.schedule:schedule", "Schedule the operations of a loop."),
-    "compare": Entry("titan.cli.compare:compare", "Compare the schedules of several methods."),
-    "gate": Entry("titan.cli.gate:gate", "Check packages, schedules and kernels in CI."),
-    "build": Entry(
+    "export": CommandEntry(
+        "titan.cli.export:export", "Translate a sync program for another checker."
+    ),
+    "mutants": CommandEntry(
+        "titan.cli.mutants:mutants", "Break a verified kernel on purpose, and check."
+    ),
+    "fences": CommandEntry("titan.cli.fences:fences", "Justify proxy fences; find the fewest."),
+    "schedule": CommandEntry("titan.cli.schedule:schedule", "Schedule the operations of a loop."),
+    "compare": CommandEntry(
+        "titan.cli.compare:compare", "Compare the schedules of several methods."
+    ),
+    "gate": CommandEntry("titan.cli.gate:gate", "Check packages, schedules and kernels in CI."),
+    "build": CommandEntry(
         "titan.cli.build:build",
         "Build verified CUDA and HIP from tile programs.",
         "titan.codegen.tile.load",
     ),
-    "litmus": Entry("titan.cli.litmus:litmus", "Run litmus tests of the memory model."),
-    "stress": Entry("titan.cli.stress:stress", "Run built kernels against an adversary."),
-    "bench": Entry("titan.cli.bench:bench", "Time built kernels on a GPU."),
-    "doctor": Entry("titan.cli.doctor:doctor", "Show what this installation can do."),
+    "litmus": CommandEntry("titan.cli.litmus:litmus", "Run litmus tests of the memory model."),
+    "stress": CommandEntry("titan.cli.stress:stress", "Run built kernels against an adversary."),
+    "bench": CommandEntry("titan.cli.bench:bench", "Time built kernels on a GPU."),
+    "doctor": CommandEntry("titan.cli.doctor:doctor", "Show what this installation can do."),
 }
 
 

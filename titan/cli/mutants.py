@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from titan.sync.program import SyncProgram
-    from titan.verify.model import Options
-    from titan.verify.mutate.decide import Budget
+    from titan.verify.model import VerifyOptions
+    from titan.verify.mutate.decide import MutationBudget
     from titan.verify.mutate.judge import Score
 
 
@@ -62,18 +62,18 @@ def mutants(
     when a mutant survives without an argument or a kernel is refuted itself, and 3 when something
     stays undecided.
     """
-    from titan.verify.model import Options
-    from titan.verify.mutate.decide import Budget
+    from titan.verify.model import VerifyOptions
+    from titan.verify.mutate.decide import MutationBudget
     from titan.verify.mutate.table import to_json, to_markdown, to_text, totals
 
-    kernels = _kernels(paths, Options(overrides(settings, depth, tiles)))
+    kernels = _kernels(paths, VerifyOptions(overrides(settings, depth, tiles)))
     if kernels is None:
         return ExitCode.BAD_INPUT
     each = f"{budget_states:,} states a search and {budget_seconds:g} s a mutant"
     click.echo(f"kernels: {len(kernels)}, budget: {each}", err=True)
     scores: list[Score] = []
     try:
-        for score in _scores(kernels, Budget(budget_states, budget_seconds)):
+        for score in _scores(kernels, MutationBudget(budget_states, budget_seconds)):
             scores.append(score)
             if format_name == "text":
                 write(to_text(score, everything))
@@ -88,7 +88,7 @@ def mutants(
     return _exit_code(scores)
 
 
-def _scores(kernels: list[tuple[str, SyncProgram]], budget: Budget) -> Iterator[Score]:
+def _scores(kernels: list[tuple[str, SyncProgram]], budget: MutationBudget) -> Iterator[Score]:
     """The judgement on each program, as soon as it is there; a terminal sees how far it is."""
     from dataclasses import replace
 
@@ -107,7 +107,9 @@ def _scores(kernels: list[tuple[str, SyncProgram]], budget: Budget) -> Iterator[
         yield replace(judge_all(program, Decider(budget), progress), name=name)
 
 
-def _kernels(paths: tuple[str, ...], options: Options) -> list[tuple[str, SyncProgram]] | None:
+def _kernels(
+    paths: tuple[str, ...], options: VerifyOptions
+) -> list[tuple[str, SyncProgram]] | None:
     """The programs of all kernels, named; None, after what is wrong was shown, if one is faulty."""
     from titan.verify.files import find_kernels
     from titan.verify.lowering import Refusal, sync_program

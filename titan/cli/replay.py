@@ -22,11 +22,11 @@ def replay(path: str, format_name: str, colour: str) -> int:
 
     from titan.foundation.diagnostics.render.colour import wanted
     from titan.report.findings import render
-    from titan.verify.reopen import Refused, reopen
+    from titan.verify.reopen import TraceRefused, reopen
 
     try:
         finding = reopen(path)
-    except Refused as refused:
+    except TraceRefused as refused:
         from titan.cli.output import show
 
         show(refused.diagnostics, format_name, colour)

@@ -13,7 +13,7 @@ from titan.cli.output import colour_option, write
 
 if TYPE_CHECKING:
     from titan.scheduling.loop.model import Loop
-    from titan.scheduling.run import Request, Result
+    from titan.scheduling.run import Request, ScheduleRun
 
 
 @click.command()
@@ -108,7 +108,7 @@ def schedule(
     LOOP is a loop-level file, or the GraphML of a public instance, its resource model beside it.
     """
     from titan.scheduling.common import common_group
-    from titan.scheduling.gauss import Missing
+    from titan.scheduling.gauss import TorchMissing
     from titan.scheduling.joint import Disagreement
     from titan.scheduling.loop.bounds import Unschedulable
     from titan.scheduling.run import Request
@@ -138,7 +138,7 @@ def schedule(
     except Unschedulable as error:
         click.echo(f"{path}: no initiation interval exists: {error}", err=True)
         return ExitCode.REFUTED
-    except Missing as error:
+    except TorchMissing as error:
         raise click.UsageError(str(error)) from None
     except Disagreement as error:
         click.echo(f"{path}: internal error: {error}", err=True)
@@ -161,11 +161,11 @@ def load(path: str, colour: str) -> Loop | None:
     from titan.foundation.diagnostics.render.text import render
     from titan.scheduling.loop.graphml import load_instance
     from titan.scheduling.loop.load import load_loop
-    from titan.target.load import Refused
+    from titan.target.load import TargetRefused
 
     try:
         return load_instance(path) if path.endswith(".graphml") else load_loop(path)
-    except Refused as refused:
+    except TargetRefused as refused:
         click.echo(render(refused.diagnostics, colour=wanted(sys.stderr, colour)), err=True)
         return None
 
@@ -194,11 +194,11 @@ def check_file(loop: Loop, path: str, colour: str) -> int:
     from titan.foundation.diagnostics.render.colour import wanted
     from titan.foundation.diagnostics.render.text import render
     from titan.scheduling.store import certify, read
-    from titan.target.load import Refused
+    from titan.target.load import TargetRefused
 
     try:
         found, claim = read(path, loop)
-    except Refused as refused:
+    except TargetRefused as refused:
         click.echo(render(refused.diagnostics, colour=wanted(sys.stderr, colour)), err=True)
         return ExitCode.BAD_INPUT
     faults = certify(loop, found, claim)
@@ -214,7 +214,7 @@ def check_file(loop: Loop, path: str, colour: str) -> int:
     return ExitCode.VERIFIED
 
 
-def faster(special: Result, common: Result, tiles: int) -> Result:
+def faster(special: ScheduleRun, common: ScheduleRun, tiles: int) -> ScheduleRun:
     """What takes fewer cycles for so many iterations; the warp groups of the loop where equal."""
     from dataclasses import replace
 
@@ -231,7 +231,7 @@ def faster(special: Result, common: Result, tiles: int) -> Result:
     return replace(chosen, notes=(*chosen.notes, note))
 
 
-def search(loop: Loop, request: Request, cache: str | None) -> Result:
+def search(loop: Loop, request: Request, cache: str | None) -> ScheduleRun:
     from titan.scheduling.cache import Cache
     from titan.scheduling.run import run
 
@@ -241,7 +241,7 @@ def search(loop: Loop, request: Request, cache: str | None) -> Result:
         return store.run(loop, request)
 
 
-def _show(result: Result, format_name: str) -> None:
+def _show(result: ScheduleRun, format_name: str) -> None:
     if format_name == "json":
         from titan.report.schedule_json import render as render_json
 
@@ -252,7 +252,7 @@ def _show(result: Result, format_name: str) -> None:
     write(render(result))
 
 
-def _write_files(result: Result, outputs: dict[str, str | None]) -> None:
+def _write_files(result: ScheduleRun, outputs: dict[str, str | None]) -> None:
     from titan.report.schedule_html import page, svg
     from titan.report.schedule_trace import trace
     from titan.scheduling import store

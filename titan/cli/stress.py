@@ -70,7 +70,7 @@ def stress(
     from titan.device.findings import Keep
     from titan.device.page import page as page_of
     from titan.device.spread import devices
-    from titan.device.stress import Run, document
+    from titan.device.stress import StressRun, document
     from titan.device.stress import stress as run_all
 
     try:
@@ -81,7 +81,7 @@ def stress(
 
     done: dict[str, int] = {}
 
-    def tell(run: Run) -> None:
+    def tell(run: StressRun) -> None:
         done[run.state] = done.get(run.state, 0) + 1
         if not verbose:
             if sys.stderr.isatty():
@@ -130,7 +130,7 @@ def _summarise(data: dict[str, Any]) -> None:
 @contextmanager
 def _packages(paths: tuple[Path, ...], depths: tuple[int, ...]) -> Iterator[list[Path]]:
     """The package folders; those of tile files are built in a folder that is removed again."""
-    from titan.codegen.pipeline.build import BuildRefused, Limits
+    from titan.codegen.pipeline.build import BuildLimits, BuildRefused
     from titan.codegen.tile.load import load_tile, targets_of
     from titan.package.produce import produce
 
@@ -145,7 +145,7 @@ def _packages(paths: tuple[Path, ...], depths: tuple[int, ...]) -> Iterator[list
                 tile = replace(load_tile(path, target=targets_of(path)[0]), depth=depth)
                 place = Path(parent) / f"depth-{depth}"
                 try:
-                    made = produce(tile, text, place, Limits(), with_toolchain=False)
+                    made = produce(tile, text, place, BuildLimits(), with_toolchain=False)
                 except BuildRefused as refused:
                     click.echo(f"{path}, depth {depth}: not built: {refused}", err=True)
                     continue

@@ -12,7 +12,7 @@ from titan.cli.settings import overrides, settings_options
 
 if TYPE_CHECKING:
     from titan.verify.files import Found
-    from titan.verify.model import Finding, Options
+    from titan.verify.model import Finding, VerifyOptions
 
 ENGINES = ("auto", "explore", "order", "reference")
 _POLICY_VALUES = {
@@ -109,9 +109,9 @@ def verify(
 ) -> int:
     """Verify kernels: files, and folders with all kernel files in them."""
     from titan.verify.files import find_kernels
-    from titan.verify.model import Options, worst
+    from titan.verify.model import VerifyOptions, worst
 
-    options = Options(
+    options = VerifyOptions(
         overrides(settings, depth, tiles),
         tuple(_policy(text) for text in policies),
         engine,
@@ -146,7 +146,7 @@ def _policy(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _check(found: Found, options: Options) -> None:
+def _check(found: Found, options: VerifyOptions) -> None:
     from titan.foundation.diagnostics.wording import quoted
     from titan.verify.pipeline import unknown_sizes
 
@@ -157,7 +157,7 @@ def _check(found: Found, options: Options) -> None:
         raise click.UsageError(f"no kernel has a size {quoted(unknown[0])}")
 
 
-def _run(paths: list[str], options: Options, jobs: int) -> Iterator[Finding]:
+def _run(paths: list[str], options: VerifyOptions, jobs: int) -> Iterator[Finding]:
     """The findings in the order of the files, each as soon as it is there."""
     from titan.verify.pipeline import count_kernels, verify_each, verify_file
 

@@ -96,7 +96,7 @@ def run_folder(
         print(f"no rendered tests in {folder}", file=sys.stderr)
         return 2
 
-    def tell(number: int, row: litmus.Row) -> None:
+    def tell(number: int, row: litmus.LitmusRow) -> None:
         print(line(number + 1, len(paths), row), flush=True)
 
     places = devices(facts)
@@ -163,7 +163,7 @@ def run_fit(folder: Path, facts: dict[str, Any], result: Path | None, rates: Pat
     """Cycles of the variants of a folder, and the machines that fit them."""
     from titan.device import ablations, cycles
 
-    def tell(row: cycles.Row) -> None:
+    def tell(row: cycles.CycleRow) -> None:
         print(cycles.line(row), flush=True)
 
     try:
@@ -202,7 +202,7 @@ def fitted_lines(machine: dict[str, Any]) -> str:
     return "\n".join(f"{machine['machine']}, {text}" for text in [*lines, *machine["told"]])
 
 
-def line(number: int, total: int, row: litmus.Row) -> str:
+def line(number: int, total: int, row: litmus.LitmusRow) -> str:
     """`3/160 MP+weak: seen, 65,536 instances, 400,000 a second`."""
     text = f"{number}/{total} {row.test}: {row.state}, {row.instances:,} instances"
     if row.seconds:

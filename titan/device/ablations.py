@@ -53,7 +53,7 @@ def run(
     """A row for each variant and size: `bench.Row` with axis, setting and the speed against the
     product. A folder that several variants share is timed once. Raises BadIndex.
     """
-    known: dict[str, list[bench.Row]] = {}
+    known: dict[str, list[bench.BenchRow]] = {}
     base: dict[tuple[str, str], float] = {}
     for variant in read(folder):
         for row in _rows(folder, variant, known, facts, sizes, launches, until, options):
@@ -67,13 +67,13 @@ def run(
 
 
 def _rows(
-    folder: Path, variant: Mapping[str, Any], known: dict[str, list[bench.Row]],
+    folder: Path, variant: Mapping[str, Any], known: dict[str, list[bench.BenchRow]],
     facts: dict[str, Any], sizes: Sequence[dict[str, int]], launches: int, until: float | None,
     options: Any,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     place = variant["folder"]
     if place is None:
-        row = bench.Row(
+        row = bench.BenchRow(
             str(variant["kernel"]), str(variant["target"]), {}, "not built",
             told=str(variant.get("reason", "")),
         )  # fmt: skip
@@ -122,16 +122,16 @@ def line(row: Mapping[str, Any]) -> str:
 def fitted(
     folder: Path,
     facts: Mapping[str, Any],
-    tell: Callable[[cycles.Row], None] = lambda row: None,
+    tell: Callable[[cycles.CycleRow], None] = lambda row: None,
     **options: Any,
-) -> tuple[list[cycles.Row], list[dict[str, Any]]]:
+) -> tuple[list[cycles.CycleRow], list[dict[str, Any]]]:
     """Cycles of all variants with terms, and a fitted machine for each target. Raises BadIndex."""
     by_target: dict[str, dict[Path, dict[str, Any]]] = {}
     for variant in read(folder):
         if variant["folder"] is not None and variant.get("terms"):
             places = by_target.setdefault(str(variant["target"]), {})
             places.setdefault(folder / variant["folder"], variant)
-    rows: list[cycles.Row] = []
+    rows: list[cycles.CycleRow] = []
     machines = []
     for target, places in sorted(by_target.items()):
         terms = {place: variant["terms"] for place, variant in places.items()}

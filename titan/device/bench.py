@@ -29,7 +29,7 @@ _BARRIERS = re.compile(r"titan::(?:named_|block_|cluster_)?(?:barrier_(?!init)\w
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BenchRow:
     """One package at one size; None where there is nothing to tell.
 
     `occupancy`: warps that a multiprocessor holds at once, of those that it could. `steady_cycles`,
@@ -74,13 +74,13 @@ def bench(
     facts: dict[str, Any],
     sizes: Sequence[dict[str, int]] = (),
     launches: int = 20,
-    tell: Callable[[Row], None] = lambda row: None,
+    tell: Callable[[BenchRow], None] = lambda row: None,
     peers: bool = True,
     until: float | None = None,
     terms: Mapping[Path, Mapping[str, float]] | None = None,
     cache: Path | None = None,
     **options: Any,
-) -> Iterator[Row]:
+) -> Iterator[BenchRow]:
     """The rows as they come; `options` go to the watchdog.
 
     `peers`: whether a library stands beside; `until`: when the time is over (`time.monotonic`),
@@ -118,13 +118,13 @@ class _Package:
 
     def rows(
         self, sizes: Sequence[dict[str, int]], peers: bool, terms: dict[str, float]
-    ) -> Iterator[Row]:
+    ) -> Iterator[BenchRow]:
         names = {str(item["name"]) for item in self.manifest["parameters"]}
         known = work.FAMILIES[work.family(self.tile)]
         chosen = list(sizes) or [size for size in known if set(size) == names]
         if not chosen:
             told = f"no sizes are known for {', '.join(sorted(names))}; give --size"
-            yield Row(**self.base, sizes={}, state="not run", told=told)
+            yield BenchRow(**self.base, sizes={}, state="not run", told=told)
             return
         bad = self.check()
         if bad is not None:
@@ -136,7 +136,7 @@ class _Package:
         own = self.times({"kind": "measure", **job})
         beside = self.manifest["program"]
         other = self.times({"kind": "peer", "program": beside, **job}) if peers else {}
-        steady = cycles.Row("", "", 1, "not run")
+        steady = cycles.CycleRow("", "", 1, "not run")
         if not self.over():
             (steady,) = cycles.measure(
                 [self.folder], {self.folder: terms}, seconds=self.limit(), **self.options
@@ -153,7 +153,7 @@ class _Package:
             return SECONDS
         return min(SECONDS, max(0.1, self.until - time.monotonic()))
 
-    def check(self) -> Row | None:
+    def check(self) -> BenchRow | None:
         """Why the package is not timed, or None."""
         depth = max((int(ring["depth"]) for ring in self.manifest["rings"]), default=1)
         small = {
@@ -162,7 +162,7 @@ class _Package:
         }  # fmt: skip
         if not small["sizes"]:
             told = "no small size to check it with"
-            return Row(**self.base, sizes={}, state="not run", told=told)
+            return BenchRow(**self.base, sizes={}, state="not run", told=told)
         if not self.over():
             wrong = [r for r in run_job(small, self.limit(), **self.options) if _is_wrong(r)]
             if not wrong:
@@ -171,10 +171,12 @@ class _Package:
                 why = wrong[0].get("told") or wrong[0].get("error") or wrong[0].get("state")
                 if reason(wrong[0]).startswith("OtherDevice"):
                     other = reason(wrong[0]).partition(": ")[2]
-                    return Row(**self.base, sizes={}, state="not run", told=other)
+                    return BenchRow(**self.base, sizes={}, state="not run", told=other)
                 found = wrong[0].get("sizes", {})
-                return Row(**self.base, sizes=found, state="wrong", told=str(why).strip()[-300:])
-        return Row(**self.base, sizes={}, state="not run", told=OVER)
+                return BenchRow(
+                    **self.base, sizes=found, state="wrong", told=str(why).strip()[-300:]
+                )
+        return BenchRow(**self.base, sizes={}, state="not run", told=OVER)
 
     def times(self, job: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """The records of a timing job by size; under `error` why there are no more."""
@@ -191,14 +193,14 @@ class _Package:
 
     def row(
         self, size: dict[str, int], own: Mapping[str, Any], peers: Mapping[str, Any],
-        steady: cycles.Row,
-    ) -> Row:  # fmt: skip
+        steady: cycles.CycleRow,
+    ) -> BenchRow:  # fmt: skip
         timed = own.get(_key(size))
         if timed is None:
             end = own.get("error", {})
             told = str(end.get("error") or end.get("state", "no time")).strip()[-300:]
             state = "not run" if told == OVER else "failed"
-            return Row(**self.base, sizes=size, state=state, told=told)
+            return BenchRow(**self.base, sizes=size, state=state, told=told)
         seconds = float(timed["median_seconds"])
         peer = peers.get(_key(size), {})
         peer_seconds = float(peer["median_seconds"]) if peer else None
@@ -206,7 +208,7 @@ class _Package:
         clock_hz = 1000 * int(self.facts.get("clock_khz", 0))
         processors = int(self.facts.get("multiprocessors", 1))
         turns = work.iterations_of_one(self.tile, size, processors)
-        return Row(
+        return BenchRow(
             **self.base,
             sizes=size,
             state="timed",
@@ -245,7 +247,7 @@ def _key(sizes: dict[str, int]) -> str:
     return json.dumps(sizes, sort_keys=True)
 
 
-def document(facts: dict[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
+def document(facts: dict[str, Any], rows: Sequence[BenchRow]) -> dict[str, Any]:
     return {
         "kind": "bench",
         "date": datetime.date.today().isoformat(),
@@ -254,7 +256,7 @@ def document(facts: dict[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def line(row: Row) -> str:
+def line(row: BenchRow) -> str:
     """One line for a person."""
     sizes = ", ".join(f"{name}={value}" for name, value in row.sizes.items())
     head = f"{row.package} ({row.target}) {sizes}: "

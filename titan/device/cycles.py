@@ -30,7 +30,7 @@ ELEMENTS_MAX = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CycleRow:
     """`terms`: what the machine model asks of one iteration (fit.py); empty where not known."""
 
     package: str
@@ -86,11 +86,11 @@ def _lengths(manifest: Mapping[str, Any], choices: Sequence[int]) -> list[dict[s
 def measure(
     folders: Sequence[Path],
     terms: Mapping[Path, Mapping[str, float]] | None = None,
-    tell: Callable[[Row], None] = lambda row: None,
+    tell: Callable[[CycleRow], None] = lambda row: None,
     seconds: float = SECONDS,
     until: float | None = None,
     **options: Any,
-) -> Iterator[Row]:
+) -> Iterator[CycleRow]:
     """A row for each package; `terms` of the machine model by folder; `options`: the watchdog's.
 
     `until`: when the time is over (`time.monotonic`); what is left is told as not run.
@@ -102,7 +102,7 @@ def measure(
         yield row
 
 
-def _one(folder: Path, terms: dict[str, float], seconds: float, options: Any) -> Row:
+def _one(folder: Path, terms: dict[str, float], seconds: float, options: Any) -> CycleRow:
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     depth = max((int(ring["depth"]) for ring in manifest["rings"]), default=1)
     base: dict[str, Any] = {
@@ -110,10 +110,10 @@ def _one(folder: Path, terms: dict[str, float], seconds: float, options: Any) ->
         "terms": tuple(sorted(terms.items())),
     }  # fmt: skip
     if seconds <= 0:
-        return Row(**base, state="not run", told="the time was over")
+        return CycleRow(**base, state="not run", told="the time was over")
     sizes = lengths_for(manifest)
     if not sizes:
-        return Row(**base, state="not run", told="the loop has no two lengths")
+        return CycleRow(**base, state="not run", told="the loop has no two lengths")
     job = {"kind": "cycles", "folder": str(folder), "sizes": sizes}
     spans: list[int] = []
     end: dict[str, Any] = {}
@@ -125,18 +125,18 @@ def _one(folder: Path, terms: dict[str, float], seconds: float, options: Any) ->
     trips = tuple(trips_of(manifest, item) for item in sizes)
     if len(spans) != len(sizes):
         told = str(end.get("error") or end.get("state", "no cycles")).strip()[-300:]
-        return Row(**base, state=str(end.get("state", "failed")), trips=trips, told=told)
+        return CycleRow(**base, state=str(end.get("state", "failed")), trips=trips, told=told)
     each = (spans[1] - spans[0]) / (trips[1] - trips[0])
     if each <= 0:
         told = f"{spans[0]} cycles for {trips[0]} iterations, {spans[1]} for {trips[1]}"
-        return Row(**base, state="failed", trips=trips, spans=tuple(spans), told=told)
-    return Row(
+        return CycleRow(**base, state="failed", trips=trips, spans=tuple(spans), told=told)
+    return CycleRow(
         **base, state="measured", trips=trips, spans=tuple(spans), cycles=each,
         tail_cycles=spans[0] - each * trips[0],
     )  # fmt: skip
 
 
-def tail_share(row: Row, trips: int) -> float | None:
+def tail_share(row: CycleRow, trips: int) -> float | None:
     """The part of a work item's cycles that is no iteration in the steady state."""
     if row.cycles is None or row.tail_cycles is None or trips < 1:
         return None
@@ -144,13 +144,13 @@ def tail_share(row: Row, trips: int) -> float | None:
     return tail / (tail + row.cycles * trips)
 
 
-def document(facts: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
+def document(facts: Mapping[str, Any], rows: Sequence[CycleRow]) -> dict[str, Any]:
     made = [{**asdict(row), "terms": dict(row.terms)} for row in rows]
     date = datetime.date.today().isoformat()
     return {"kind": "cycles", "date": date, "device": dict(facts), "rows": made}
 
 
-def line(row: Row) -> str:
+def line(row: CycleRow) -> str:
     """One line for a person."""
     head = f"{row.package} ({row.target}), depth {row.depth}: "
     if row.cycles is None:

@@ -34,7 +34,7 @@ from titan.device.driver import (
     NoDevice,
     call,
 )
-from titan.device.plan import Launch, Number, Pointer, TensorMap
+from titan.device.plan import LaunchPlan, Number, Pointer, TensorMapArguments
 
 WARP = 32
 CAPABILITIES = {"sm_90a": "9.0", "sm_100a": "10.0"}
@@ -150,11 +150,11 @@ class Module:
         self.handle = ctypes.c_void_p()
         call("cuModuleLoadData", ctypes.byref(self.handle), self.cubin, what=source.name)
 
-    def function(self, entry: str, shared_bytes: int) -> Function:
+    def function(self, entry: str, shared_bytes: int) -> GpuFunction:
         handle = ctypes.c_void_p()
         name = entry.encode()
         call("cuModuleGetFunction", ctypes.byref(handle), self.handle, name, what=entry)
-        return Function(handle, self, shared_bytes)
+        return GpuFunction(handle, self, shared_bytes)
 
     def address(self, symbol: str) -> int:
         """Where a `__device__` or `__constant__` variable lies."""
@@ -177,7 +177,7 @@ class Module:
         return data.raw
 
 
-class Function:
+class GpuFunction:
     """A kernel of a module that may use so many bytes of dynamic shared memory."""
 
     def __init__(self, handle: ctypes.c_void_p, module: Module, shared_bytes: int) -> None:
@@ -252,7 +252,7 @@ class SharedFile:
         self.memory[:] = bytes(len(self.memory))
 
 
-def encode(item: TensorMap, pointer: int) -> ctypes.Array[ctypes.c_char]:
+def encode(item: TensorMapArguments, pointer: int) -> ctypes.Array[ctypes.c_char]:
     """The 128 bytes of a tensor map, at an address that is a multiple of 64."""
     storage = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT)
     offset = -ctypes.addressof(storage) % MAP_ALIGNMENT
@@ -271,12 +271,14 @@ def encode(item: TensorMap, pointer: int) -> ctypes.Array[ctypes.c_char]:
 class Prepared:
     """A launch whose arguments are laid out; `run` puts it on a stream."""
 
-    def __init__(self, function: Function, launch: Launch, pointers: Mapping[str, int]) -> None:
+    def __init__(
+        self, function: GpuFunction, launch: LaunchPlan, pointers: Mapping[str, int]
+    ) -> None:
         self.function, self.planned = function, launch
         self.arguments: list[Any] = []
         for argument in launch.arguments:
             match argument:
-                case TensorMap(tensor=name):
+                case TensorMapArguments(tensor=name):
                     self.arguments.append(encode(argument, pointers[name]))
                 case Pointer(tensor=name):
                     self.arguments.append(ctypes.c_uint64(pointers[name]))

@@ -16,7 +16,7 @@ from typing import Any
 
 from titan.device import findings
 from titan.device.findings import Keep
-from titan.device.outcomes import BadManifest, Verdict, judge
+from titan.device.outcomes import BadManifest, ObservedVerdict, judge
 from titan.device.spread import spread
 from titan.device.watchdog import Log, reason, run_job
 
@@ -25,13 +25,13 @@ BATCHES_KEPT = 20  # of a finding
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LitmusRow:
     """One test: what was counted, or why it was not."""
 
     test: str
     manifest: str
     state: str
-    verdict: Verdict | None
+    verdict: ObservedVerdict | None
     instances: int
     seconds: float
     batches: int
@@ -55,12 +55,12 @@ def run_tests(
     seed: int = 1,
     scale: float = 1.0,
     log: Path | None = None,
-    tell: Callable[[int, Row], None] = lambda number, row: None,
+    tell: Callable[[int, LitmusRow], None] = lambda number, row: None,
     places: Sequence[str] = (),
     keep: Keep | None = None,
     together: int = 1,
     **options: Any,
-) -> Iterator[Row]:
+) -> Iterator[LitmusRow]:
     """The rows as they come; `places`: GPUs, where there are several; `options`: the watchdog's.
 
     `keep`: where tests that show what the model forbids are kept. `together`: tests in one process,
@@ -72,7 +72,7 @@ def run_tests(
         Log(log or Path(folder) / "log.jsonl") as kept,
     ):
 
-        def run_one(group: Sequence[Path], place: str | None) -> Iterator[Row]:
+        def run_one(group: Sequence[Path], place: str | None) -> Iterator[LitmusRow]:
             more = {**options, "device": place} if place else options
             if together > 1:
                 yield from _run_group(group, seconds, seed, scale, kept, keep=keep, **more)
@@ -87,7 +87,7 @@ def run_tests(
 def _run_group(
     paths: Sequence[Path], seconds: float, seed: int, scale: float, log: Log, most: int = 6,
     hang: float | None = None, keep: Keep | None = None, cache: Path | None = None, **options: Any,
-) -> Iterator[Row]:  # fmt: skip
+) -> Iterator[LitmusRow]:  # fmt: skip
     """Tests in one child; where it hangs, dies or has to stop, the rest follows in a new one."""
     hang = HANG_SECONDS if hang is None else hang
     job: dict[str, Any] = {"seconds": seconds, "seed": seed, "scale": scale, "most": most}
@@ -96,7 +96,7 @@ def _run_group(
     with findings.kept(keep is not None) as binaries:
         more = {} if binaries is None else {"keep": str(binaries)}
 
-        def told(batches: list[dict[str, Any]], end: dict[str, Any]) -> Row:
+        def told(batches: list[dict[str, Any]], end: dict[str, Any]) -> LitmusRow:
             path = left.pop(0)
             manifest = json.loads(path.read_text(encoding="utf-8"))
             row = _told(path, manifest, batches, end)
@@ -129,7 +129,7 @@ def _run_group(
 def run_test(
     path: Path, seconds: float, seed: int, scale: float, log: Log, most: int = 6,
     hang: float | None = None, keep: Keep | None = None, cache: Path | None = None, **options: Any,
-) -> Row:  # fmt: skip
+) -> LitmusRow:  # fmt: skip
     """One test in a child process, ended when it takes `hang` seconds more than it may run."""
     hang = HANG_SECONDS if hang is None else hang
     manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -155,7 +155,7 @@ def run_test(
 
 def _told(
     path: Path, manifest: dict[str, Any], batches: list[dict[str, Any]], end: dict[str, Any]
-) -> Row:
+) -> LitmusRow:
     """What the batches of a test and the end of its child come to."""
     error = str(end.get("error", "")) if end.get("state") != "done" else ""
     if end.get("state") == "hung":
@@ -172,7 +172,7 @@ def _told(
             state, error = "failed", str(bad)
         else:
             state = verdict.state if state == "done" or verdict.forbidden else state
-    return Row(
+    return LitmusRow(
         str(manifest["test"]), path.name, state, verdict, sum(histogram),
         sum(batch["seconds"] for batch in batches), len(batches),
         error.strip().splitlines()[-1] if error.strip() else "",
@@ -182,7 +182,7 @@ def _told(
 
 def _save(
     path: Path, manifest: dict[str, Any], job: dict[str, Any], batches: list[dict[str, Any]],
-    row: Row, keep: Keep, binaries: Path | None,
+    row: LitmusRow, keep: Keep, binaries: Path | None,
 ) -> None:  # fmt: skip
     """A forbidden outcome becomes a finding, with the batches that showed it."""
     shown = [batch for batch in batches if judge(manifest, batch["histogram"]).forbidden]
@@ -213,7 +213,7 @@ def machine(backend: str, **options: Any) -> dict[str, Any]:
     raise RuntimeError("no device")
 
 
-def document(facts: dict[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
+def document(facts: dict[str, Any], rows: Sequence[LitmusRow]) -> dict[str, Any]:
     """The result of a run as data."""
     return {
         "kind": "litmus",
@@ -225,7 +225,7 @@ def document(facts: dict[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: LitmusRow) -> dict[str, Any]:
     data: dict[str, Any] = {
         "test": row.test, "file": row.manifest, "state": row.state, "instances": row.instances,
         "seconds": round(row.seconds, 3), "per_second": round(row.rate), "batches": row.batches,

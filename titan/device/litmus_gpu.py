@@ -22,7 +22,7 @@ from titan.device.driver import (
     call,
 )
 from titan.device.gpu import Module, encode, library
-from titan.device.plan import TensorMap
+from titan.device.plan import TensorMapArguments
 
 SUPPORTED = ("encode tensor map", "constant symbol", "map again")
 DTYPES = {"int32": "i32", "uint32": "u32", "float32": "f32"}
@@ -165,7 +165,7 @@ class _Test:
             size *= extent
             strides.append(size)
         box = tuple(int(side) for side in step["box"])
-        item = TensorMap("map", dtype, extents, tuple(strides), box, str(step["swizzle"]))
+        item = TensorMapArguments("map", dtype, extents, tuple(strides), box, str(step["swizzle"]))
         place = step["address"]
         encoded = encode(item, self.pointers[place["parameter"]] + int(place["offset_bytes"]))
         target = self.pointers[step["parameter"]] + int(step["offset_bytes"])

@@ -21,7 +21,7 @@ class BadManifest(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ObservedOutcome:
     """`state`: allowed, decides (only the strict reading allows it), forbidden, open (the verdict
     is not complete)."""
 
@@ -32,16 +32,16 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ObservedVerdict:
     test: str
     names: tuple[str, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ObservedOutcome, ...]
     unseen: tuple[Values, ...]
     observations: int
     incomplete: int
 
     @property
-    def forbidden(self) -> tuple[Outcome, ...]:
+    def forbidden(self) -> tuple[ObservedOutcome, ...]:
         return tuple(item for item in self.outcomes if item.state == "forbidden")
 
     @property
@@ -56,7 +56,7 @@ class Verdict:
         return "seen" if any(item.asked for item in self.outcomes) else "not seen"
 
 
-def judge(manifest: Mapping[str, Any], histogram: Sequence[int]) -> Verdict:
+def judge(manifest: Mapping[str, Any], histogram: Sequence[int]) -> ObservedVerdict:
     """The outcomes that were counted. Raises BadManifest."""
     try:
         return _judge(manifest, histogram)
@@ -64,7 +64,7 @@ def judge(manifest: Mapping[str, Any], histogram: Sequence[int]) -> Verdict:
         raise BadManifest(f"{manifest.get('test', '?')}: {type(error).__name__} {error}") from None
 
 
-def _judge(manifest: Mapping[str, Any], histogram: Sequence[int]) -> Verdict:
+def _judge(manifest: Mapping[str, Any], histogram: Sequence[int]) -> ObservedVerdict:
     words = manifest["outcomes"]["words"][1:]
     buckets = int(manifest["outcomes"]["buckets"])
     incomplete = int(manifest["outcomes"]["incomplete_bucket"])
@@ -80,10 +80,10 @@ def _judge(manifest: Mapping[str, Any], histogram: Sequence[int]) -> Verdict:
                 continue
             state = _state(values, strict, generous, complete)
             asked = holds(manifest["condition"], values)
-            found.append(Outcome(values, int(histogram[key]), state, asked))
+            found.append(ObservedOutcome(values, int(histogram[key]), state, asked))
     seen = {outcome.values for outcome in found}
     unseen = tuple(v for v in strict or () if v not in seen and holds(manifest.get("filter"), v))
-    return Verdict(
+    return ObservedVerdict(
         str(manifest["test"]),
         tuple(str(word["means"]) for word in words),
         tuple(sorted(found, key=lambda outcome: -outcome.count)),

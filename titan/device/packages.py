@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from titan.device import hooks
-from titan.device.plan import Launch, plan
+from titan.device.plan import LaunchPlan, plan
 from titan.device.variants import SAFE, variants
 
 EMULATED = "emulated"  # the program of the CPU back end, among the binaries of a finding
@@ -50,7 +50,7 @@ def check(job: Mapping[str, Any]) -> Iterator[Record]:
     folder = Path(job["folder"])
     manifest, files = read(folder, job.get("variant", SAFE))
     cpu = job["backend"] == "cpu"
-    device = None if cpu else Compiled(manifest, files, job)
+    device = None if cpu else CompiledPackage(manifest, files, job)
     references = References(manifest)
     for case in job.get("cases") or [{"sizes": sizes} for sizes in job["sizes"]]:
         full = {**job, **case}
@@ -137,7 +137,7 @@ def _finite(number: float) -> float | str:
 # ------------------------------------------------------------------------------------ the GPU
 
 
-class Compiled:
+class CompiledPackage:
     """A package's source, compiled once for each set of definitions."""
 
     def __init__(
@@ -249,7 +249,7 @@ class OnGpu:
 
         self.cupy = library()
         device = facts()
-        self.launch: Launch = plan(manifest, sizes, int(device["multiprocessors"]))
+        self.launch: LaunchPlan = plan(manifest, sizes, int(device["multiprocessors"]))
         shared = self.launch.shared_bytes
         if alone:
             fixed = module.function(self.launch.entry, 0).attribute(STATIC_SHARED)
@@ -287,7 +287,7 @@ class OnGpu:
 
 
 def _on_gpu(
-    compiled: Compiled, references: References, sizes: dict[str, int], job: Mapping[str, Any]
+    compiled: CompiledPackage, references: References, sizes: dict[str, int], job: Mapping[str, Any]
 ) -> Record:
     from titan.validate.emulate.compare import difference
 

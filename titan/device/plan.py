@@ -43,7 +43,7 @@ class TensorShape:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorMap:
+class TensorMapArguments:
     """Arguments of cuTensorMapEncodeTiled; lists go from the innermost dimension outwards."""
 
     tensor: str
@@ -64,11 +64,11 @@ class Number:
     value: int
 
 
-Argument = TensorMap | Pointer | Number
+Argument = TensorMapArguments | Pointer | Number
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchPlan:
     entry: str
     grid: int
     block: int
@@ -78,7 +78,7 @@ class Launch:
     arguments: tuple[Argument, ...]
 
 
-def plan(manifest: Mapping[str, Any], sizes: Mapping[str, int], processors: int) -> Launch:
+def plan(manifest: Mapping[str, Any], sizes: Mapping[str, int], processors: int) -> LaunchPlan:
     """The launch for `sizes` on a device of so many multiprocessors. Raises Unlaunchable."""
     try:
         return _plan(manifest, sizes, processors)
@@ -88,7 +88,7 @@ def plan(manifest: Mapping[str, Any], sizes: Mapping[str, int], processors: int)
         raise Unlaunchable(f"the manifest lacks or misuses {error}") from None
 
 
-def _plan(manifest: Mapping[str, Any], sizes: Mapping[str, int], processors: int) -> Launch:
+def _plan(manifest: Mapping[str, Any], sizes: Mapping[str, int], processors: int) -> LaunchPlan:
     names = _parameters(manifest, sizes)
     for constraint in manifest.get("constraints", ()):
         if not evaluate(constraint, names):
@@ -103,7 +103,7 @@ def _plan(manifest: Mapping[str, Any], sizes: Mapping[str, int], processors: int
     if grid % cluster:
         raise Unlaunchable(f"a grid of {grid} CTAs is no multiple of the cluster's {cluster}")
     arguments = tuple(_argument(item, by_name, names) for item in manifest["arguments"])
-    return Launch(
+    return LaunchPlan(
         str(manifest["entry"]), grid, int(launch["block"]), cluster,
         int(launch["dynamic_shared_bytes"]), tensors, arguments,
     )  # fmt: skip
@@ -148,7 +148,7 @@ def _argument(
     raise Unlaunchable(f"an argument of kind {item['kind']!r}")
 
 
-def tensor_map(tensor: TensorShape, box: list[int], swizzle: str) -> TensorMap:
+def tensor_map(tensor: TensorShape, box: list[int], swizzle: str) -> TensorMapArguments:
     """A dense row-major tensor as a map. Raises Unlaunchable for what the driver refuses."""
     size = BYTES[tensor.dtype]
     extents = tuple(reversed(tensor.shape))
@@ -178,4 +178,6 @@ def tensor_map(tensor: TensorShape, box: list[int], swizzle: str) -> TensorMap:
         raise Unlaunchable(f"{tensor.name}: a box row of {row_bytes} bytes")
     if swizzle != "none" and row_bytes > int(swizzle[:-1]):
         raise Unlaunchable(f"{tensor.name}: a box row of {row_bytes} bytes under swizzle {swizzle}")
-    return TensorMap(tensor.name, tensor.dtype, extents, tuple(strides), tuple(box), swizzle)
+    return TensorMapArguments(
+        tensor.name, tensor.dtype, extents, tuple(strides), tuple(box), swizzle
+    )

@@ -26,7 +26,7 @@ class BadProbe(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeAnswer:
     """`state`: answered, no reading fits, hung, failed."""
 
     probe: str
@@ -76,10 +76,10 @@ def judge(manifest: Mapping[str, Any], counters: Mapping[str, int]) -> Mapping[s
 
 def run(
     paths: Sequence[Path],
-    tell: Callable[[Answer], None] = lambda answer: None,
+    tell: Callable[[ProbeAnswer], None] = lambda answer: None,
     seconds: float = SECONDS,
     **options: Any,
-) -> Iterator[Answer]:
+) -> Iterator[ProbeAnswer]:
     """The answers as they come; `seconds`: for one; `options`: the watchdog's. Raises BadProbe."""
     for path in paths:
         answer = _run(path, read(path), seconds, options)
@@ -87,7 +87,7 @@ def run(
         yield answer
 
 
-def _run(path: Path, manifest: dict[str, Any], seconds: float, options: Any) -> Answer:
+def _run(path: Path, manifest: dict[str, Any], seconds: float, options: Any) -> ProbeAnswer:
     base = (str(manifest["probe"]), tuple(manifest["facts"]), str(manifest["asks"]))
     counters: dict[str, int] = {}
     end: dict[str, Any] = {}
@@ -99,21 +99,21 @@ def _run(path: Path, manifest: dict[str, Any], seconds: float, options: Any) -> 
     told = str(end.get("error", "")).strip()[-300:]
     if end.get("state") != "done" or not counters:
         state = str(end.get("state", "failed"))
-        return Answer(*base, "failed" if state == "done" else state, told=told)
+        return ProbeAnswer(*base, "failed" if state == "done" else state, told=told)
     found = judge(manifest, counters)
     items = tuple(counters.items())
     if found is None:
-        return Answer(*base, "no reading fits", counters=items)
-    return Answer(*base, "answered", str(found["answer"]), str(found["means"]), items)
+        return ProbeAnswer(*base, "no reading fits", counters=items)
+    return ProbeAnswer(*base, "answered", str(found["answer"]), str(found["means"]), items)
 
 
-def document(facts: dict[str, Any], answers: Sequence[Answer]) -> dict[str, Any]:
+def document(facts: dict[str, Any], answers: Sequence[ProbeAnswer]) -> dict[str, Any]:
     rows = [{**asdict(answer), "counters": dict(answer.counters)} for answer in answers]
     date = datetime.date.today().isoformat()
     return {"kind": "probes", "date": date, "device": facts, "probes": rows}
 
 
-def line(answer: Answer) -> str:
+def line(answer: ProbeAnswer) -> str:
     """One line for a person."""
     facts = ", ".join(answer.facts)
     counts = ", ".join(f"{name} {value:,}" for name, value in answer.counters)

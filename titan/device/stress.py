@@ -38,7 +38,7 @@ LEAST_SECONDS = 6.0  # a child that has less does not come to its first run
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class StressRun:
     package: str
     variant: str
     sizes: tuple[tuple[str, int], ...]
@@ -100,7 +100,7 @@ def stress(
     folders: Sequence[Path],
     backend: str,
     seeds: Sequence[int],
-    tell: Callable[[Run], None] = lambda run: None,
+    tell: Callable[[StressRun], None] = lambda run: None,
     policies: Sequence[str] | None = None,
     unsafe: bool = True,
     seconds: float = RUN_SECONDS,
@@ -109,7 +109,7 @@ def stress(
     keep: Keep | None = None,
     cache: Path | None = None,
     **options: Any,
-) -> Iterator[Run]:
+) -> Iterator[StressRun]:
     """All runs, as they come; `seconds` is the limit of one, `options` go to the watchdog.
 
     One child for each variant goes through all seeds, policies and sizes. On a GPU the policies are
@@ -124,7 +124,7 @@ def stress(
             job.job["cache"] = str(cache)
     share = _Share(budget, len(jobs), max(1, len(places)))
 
-    def run_one(job: _Job, place: str | None) -> Iterator[Run]:
+    def run_one(job: _Job, place: str | None) -> Iterator[StressRun]:
         more = {**options, "device": place} if place else options
         return _runs(job, seconds, share.next(), keep, more)
 
@@ -187,7 +187,7 @@ class _Share:
 def again(
     folder: Path, backend: str, cases: list[dict[str, Any]], seconds: float, ready: dict[str, str],
     options: Any,
-) -> Iterator[Run]:  # fmt: skip
+) -> Iterator[StressRun]:  # fmt: skip
     """The safe kernel of a package with exactly these cases; `ready` is added to the job."""
     (job,) = _jobs(folder, backend, [], None, unsafe=False)
     whole = _Job({**job.job, **ready}, job.manifest, job.source, job.depth, cases)
@@ -196,7 +196,7 @@ def again(
 
 def _runs(
     job: _Job, seconds: float, until: float | None, keep: Keep | None, options: Any
-) -> Iterator[Run]:
+) -> Iterator[StressRun]:
     """The runs of one job; where the child hangs or dies, the others follow in a new one.
 
     At `until` the child is ended; the cases that are left are skipped.
@@ -250,9 +250,13 @@ def _runs(
 
 
 def _save(
-    job: _Job, case: Mapping[str, Any], run: Run, record: Mapping[str, Any], keep: Keep | None,
+    job: _Job,
+    case: Mapping[str, Any],
+    run: StressRun,
+    record: Mapping[str, Any],
+    keep: Keep | None,
     binaries: Path | None,
-) -> None:  # fmt: skip
+) -> None:
     """A safe kernel that failed becomes a finding."""
     assert keep is not None
     folder = Path(job.job["folder"])
@@ -276,18 +280,18 @@ def _why(end: Mapping[str, Any]) -> str:
     return place or (lines[-1] if lines else json.dumps(end.get("last", {}))[:200])
 
 
-def _run(job: _Job, case: Mapping[str, Any], record: Mapping[str, Any]) -> Run:
+def _run(job: _Job, case: Mapping[str, Any], record: Mapping[str, Any]) -> StressRun:
     sizes = case["sizes"]
     trips = trips_of(job.manifest, sizes)
     state = "failed" if record["state"] == "done" else str(record["state"])
-    return Run(
+    return StressRun(
         str(job.manifest["kernel"]), str(job.job["variant"]), tuple(sizes.items()), trips,
         job.depth, int(case["seed"]), str(case["policy"]), state, str(record["told"]),
         round(float(record.get("seconds", 0.0)), 4), tuple(record.get("waits", ())),
     )  # fmt: skip
 
 
-def document(facts: Mapping[str, Any], runs: Sequence[Run]) -> dict[str, Any]:
+def document(facts: Mapping[str, Any], runs: Sequence[StressRun]) -> dict[str, Any]:
     """The result as data: a row for each package and variant, and every run that went wrong."""
     rows: list[dict[str, Any]] = []
     keys = dict.fromkeys((run.package, run.depth, run.variant) for run in runs)
@@ -328,7 +332,7 @@ def document(facts: Mapping[str, Any], runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def skipped(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def skipped(runs: Sequence[StressRun]) -> list[dict[str, Any]]:
     """What the time did not reach: package, variant, policies, how many runs."""
     found: dict[tuple[str, int, str], dict[str, Any]] = {}
     for run in runs:
@@ -344,7 +348,7 @@ def skipped(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _by_policy(runs: Sequence[Run]) -> dict[str, dict[str, int]]:
+def _by_policy(runs: Sequence[StressRun]) -> dict[str, dict[str, int]]:
     """Of each policy: runs, and those that were seen to fail."""
     found: dict[str, dict[str, int]] = {}
     for run in runs:
@@ -356,7 +360,7 @@ def _by_policy(runs: Sequence[Run]) -> dict[str, dict[str, int]]:
     return found
 
 
-def stalls(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def stalls(runs: Sequence[StressRun]) -> list[dict[str, Any]]:
     """Cycles that each role waited at barriers, by policy, over the runs that were measured."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for run in runs:
@@ -405,7 +409,7 @@ def _point(amount: int, producer: Mapping[str, Any], other: Mapping[str, Any]) -
     }  # fmt: skip
 
 
-def _data(run: Run) -> dict[str, Any]:
+def _data(run: StressRun) -> dict[str, Any]:
     return {
         "package": run.package, "variant": run.variant, "sizes": dict(run.sizes),
         "depth": run.depth, "seed": run.seed, "policy": run.policy, "state": run.state,

@@ -176,8 +176,8 @@ class _Budget:
 
 def _litmus(
     paths: list[Path], until: float, log: Path, left: Any, tell: Any, options: Any
-) -> list[litmus.Row]:
-    rows: list[litmus.Row] = []
+) -> list[litmus.LitmusRow]:
+    rows: list[litmus.LitmusRow] = []
     found = litmus.run_tests(
         paths, 0.05, 1, 1.0, log, most=1, hang=HANG_SECONDS,
         together=TESTS_TOGETHER, **options,
@@ -194,10 +194,10 @@ def _litmus(
 
 def _stress(
     packages: list[Path], until: float, left: Any, tell: Any, options: Any
-) -> list[stress.Run]:
+) -> list[stress.StressRun]:
     """The safe kernels first; every package has the same part of what is left."""
 
-    def told(run: stress.Run) -> None:
+    def told(run: stress.StressRun) -> None:
         if run.variant == stress.SAFE and run.state in stress.BAD:
             tell(f"stress {run.package}, depth {run.depth}, {run.policy}: {run.state}; {run.told}")
 
@@ -217,8 +217,8 @@ def _stress(
 
 def _bench(
     packages: list[Path], facts: dict[str, Any], until: float, left: Any, tell: Any, options: Any
-) -> list[bench.Row]:
-    rows: list[bench.Row] = []
+) -> list[bench.BenchRow]:
+    rows: list[bench.BenchRow] = []
     for number, folder in enumerate(packages):
         now = time.monotonic()
         if now >= until:
@@ -234,7 +234,7 @@ def _bench(
 
 def _ablations(
     folder: Path, facts: dict[str, Any], until: float, left: Any, tell: Any, options: Any
-) -> tuple[list[dict[str, Any]], list[cycles.Row], list[dict[str, Any]]]:
+) -> tuple[list[dict[str, Any]], list[cycles.CycleRow], list[dict[str, Any]]]:
     """Variants side by side, then their cycles and the machine that fits them."""
     if not (folder / ablations.INDEX).is_file():
         return [], [], []

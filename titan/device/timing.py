@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from titan.device import hooks
-from titan.device.packages import Compiled, OnGpu, Record, read
+from titan.device.packages import CompiledPackage, OnGpu, Record, read
 from titan.device.variants import SAFE
 
 L2_FLUSH_BYTES = 256 << 20
@@ -25,7 +25,7 @@ REPEATS = 5
 def measure(job: Mapping[str, Any]) -> Iterator[Record]:
     """The median time of a launch with cold inputs, for each size."""
     manifest, files = read(Path(job["folder"]), SAFE)
-    module = Compiled(manifest, files, job).module()
+    module = CompiledPackage(manifest, files, job).module()
     for sizes in job["sizes"]:
         yield {"kind": "begin", "sizes": sizes}
         made = OnGpu(manifest, module, sizes, _Inputs())
@@ -56,7 +56,7 @@ def measure(job: Mapping[str, Any]) -> Iterator[Record]:
 def cycles(job: Mapping[str, Any]) -> Iterator[Record]:
     """For each size the cycles between the first and the last wait, the least of some launches."""
     manifest, files = read(Path(job["folder"]), SAFE)
-    compiled = Compiled(manifest, files, job)
+    compiled = CompiledPackage(manifest, files, job)
     level = hooks.Level("cycles", (hooks.MEASURE,))
     for sizes in job["sizes"]:
         yield {"kind": "begin", "sizes": sizes}

@@ -22,7 +22,7 @@ NEAR_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class EditedVariant:
     """`edit` gives the changed text, or the same where the kernel has nothing of the kind."""
 
     name: str
@@ -44,14 +44,14 @@ def _early(text: str) -> str:
 
 
 VARIANTS = (
-    Variant("non-blocking acquire", "the producer does not wait for a free stage",
+    EditedVariant("non-blocking acquire", "the producer does not wait for a free stage",
             lambda text: _EMPTY_WAIT.sub("", text)),
-    Variant("early release", "a stage is given back while it is still read", _early),
-    Variant("missing drain", "nobody waits for the tensor cores before results are used",
+    EditedVariant("early release", "a stage is given back while it is still read", _early),
+    EditedVariant("missing drain", "nobody waits for the tensor cores before results are used",
             lambda text: _DRAIN.sub("titan::wgmma_wait<7>();  // drain", text)),
-    Variant("missing fence", "bulk copies read what threads wrote without a proxy fence",
+    EditedVariant("missing fence", "bulk copies read what threads wrote without a proxy fence",
             lambda text: _FENCE.sub("", text)),
-    Variant("parity without epoch", "readers wait for the same parity in every round",
+    EditedVariant("parity without epoch", "readers wait for the same parity in every round",
             lambda text: _FULL_PARITY.sub(r"\g<1>0);", text)),
 )  # fmt: skip
 

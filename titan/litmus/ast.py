@@ -62,14 +62,14 @@ class Space(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Placement:
+class ThreadPlacement:
     """Where a thread runs; `cta` is unique within a `gpu`, CTAs of one `cluster` share an id."""
 
     gpu: int = 0
     cluster: int = 0
     cta: int = 0
 
-    def shares(self, scope: Scope, other: Placement) -> bool:
+    def shares(self, scope: Scope, other: ThreadPlacement) -> bool:
         """Whether both placements lie in the same instance of `scope`."""
         if scope is Scope.SYS:
             return True
@@ -95,7 +95,7 @@ class Location:
     space: Space = Space.GLOBAL
     proxy: Proxy = Proxy.GENERIC
     alias_of: str | None = None
-    home: Placement | None = None
+    home: ThreadPlacement | None = None
     count: int | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
@@ -116,14 +116,14 @@ Operand = int | Register
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class LitmusInstruction:
     """Base of all instructions; `span` is where the instruction was read, `text` its spelling."""
 
     span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Load(Instruction):
+class Load(LitmusInstruction):
     destination: str
     location: str
     semantics: Semantics = Semantics.WEAK
@@ -132,7 +132,7 @@ class Load(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class Store(Instruction):
+class Store(LitmusInstruction):
     location: str
     value: Operand
     semantics: Semantics = Semantics.WEAK
@@ -141,7 +141,7 @@ class Store(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class Atomic(Instruction):
+class Atomic(LitmusInstruction):
     """`atom` (with a destination) or `red` (without); `cas` takes compare and swap operands."""
 
     operation: str
@@ -153,14 +153,14 @@ class Atomic(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class Fence(Instruction):
+class Fence(LitmusInstruction):
     """`fence`; `space` is a `.sync_restrict`: it orders accesses of that shared memory only."""
 
     semantics: Semantics
     scope: Scope
     space: Space | None = None
 
-    def covers(self, place: Placement, location: Location) -> bool:
+    def covers(self, place: ThreadPlacement, location: Location) -> bool:
         """Whether the fence, executed at `place`, orders accesses of the location's memory."""
         if self.space is None:
             return True
@@ -172,12 +172,12 @@ class Fence(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class MbarrierInitFence(Instruction):
+class MbarrierInitFence(LitmusInstruction):
     """`fence.mbarrier_init.release.cluster`."""
 
 
 @dataclass(frozen=True, slots=True)
-class AliasFence(Instruction):
+class AliasFence(LitmusInstruction):
     """`fence.proxy.alias`."""
 
 
@@ -188,7 +188,7 @@ class Direction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ProxyFence(Instruction):
+class ProxyFence(LitmusInstruction):
     """`fence.proxy.*` between the generic proxy and `proxy`.
 
     `BOTH` is the bi-directional per-thread form. A `RELEASE` or `ACQUIRE` form is one half of
@@ -207,7 +207,7 @@ class ProxyFence(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class DescriptorCopy(Instruction):
+class DescriptorCopy(LitmusInstruction):
     """`tensormap.cp_fenceproxy`: a generic copy of a descriptor, then its release half."""
 
     destination: str
@@ -221,7 +221,7 @@ def copy_fence(copy: DescriptorCopy) -> ProxyFence:
 
 
 @dataclass(frozen=True, slots=True)
-class Barrier(Instruction):
+class Barrier(LitmusInstruction):
     """`bar.sync` or `bar.arrive`.
 
     `count` is how many litmus threads take part; None synchronises whoever of the CTA executes
@@ -235,7 +235,7 @@ class Barrier(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterBarrier(Instruction):
+class ClusterBarrier(LitmusInstruction):
     """`barrier.cluster.arrive` (`waits` false) or `.wait`; one phase per arrive in each thread."""
 
     waits: bool
@@ -243,13 +243,13 @@ class ClusterBarrier(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class MbarrierInit(Instruction):
+class MbarrierInit(LitmusInstruction):
     location: str
     count: int
 
 
 @dataclass(frozen=True, slots=True)
-class MbarrierArrive(Instruction):
+class MbarrierArrive(LitmusInstruction):
     """An arrive-on; `expect` bytes are added to the transaction count before it arrives."""
 
     location: str
@@ -260,13 +260,13 @@ class MbarrierArrive(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class MbarrierExpect(Instruction):
+class MbarrierExpect(LitmusInstruction):
     location: str
     expect: int
 
 
 @dataclass(frozen=True, slots=True)
-class MbarrierWait(Instruction):
+class MbarrierWait(LitmusInstruction):
     """A parity wait: with a destination one test (1 when the phase is complete), else the loop."""
 
     location: str
@@ -285,7 +285,7 @@ class GroupKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class BulkCopy(Instruction):
+class BulkCopy(LitmusInstruction):
     """`cp.async.bulk`: reads `source`, writes every destination, then completes.
 
     With `barriers` (one per destination) completion is complete_tx of `size` bytes, else it is
@@ -304,7 +304,7 @@ class BulkCopy(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncStore(Instruction):
+class AsyncStore(LitmusInstruction):
     """`st.async`: a weak, asynchronous store; completes `size` bytes on an mbarrier beside it.
 
     With a `reduction` it is `red.async`: an atomic operation, relaxed at cluster scope.
@@ -318,7 +318,7 @@ class AsyncStore(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncCopy(Instruction):
+class AsyncCopy(LitmusInstruction):
     """Non-bulk `cp.async`: a weak, asynchronous copy through the generic proxy."""
 
     destination: str
@@ -326,7 +326,7 @@ class AsyncCopy(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncCopyArrive(Instruction):
+class AsyncCopyArrive(LitmusInstruction):
     """`cp.async.mbarrier.arrive`: arrives when the thread's prior `cp.async` are done."""
 
     location: str
@@ -334,7 +334,7 @@ class AsyncCopyArrive(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixRead(Instruction):
+class MatrixRead(LitmusInstruction):
     """The shared-memory operand read of `wgmma.mma_async` or `tcgen05.mma`, observed in a register.
 
     The accumulator stands for the operand value, so the register shows what the matrix unit read.
@@ -346,19 +346,19 @@ class MatrixRead(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class TensorCommit(Instruction):
+class TensorCommit(LitmusInstruction):
     """`tcgen05.commit`: arrives on an mbarrier when the thread's prior `tcgen05.mma` are done."""
 
     location: str
 
 
 @dataclass(frozen=True, slots=True)
-class CommitGroup(Instruction):
+class CommitGroup(LitmusInstruction):
     kind: GroupKind
 
 
 @dataclass(frozen=True, slots=True)
-class WaitGroup(Instruction):
+class WaitGroup(LitmusInstruction):
     """Wait until at most `pending` groups are left; `read` waits for source reads only."""
 
     kind: GroupKind
@@ -367,14 +367,14 @@ class WaitGroup(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class NoEffect(Instruction):
+class NoEffect(LitmusInstruction):
     """An instruction that orders registers only (`wgmma.fence`, `tcgen05.fence`)."""
 
     spelling: str
 
 
 @dataclass(frozen=True, slots=True)
-class Assign(Instruction):
+class Assign(LitmusInstruction):
     """`mov` (one operand) or a two-operand arithmetic instruction."""
 
     destination: str
@@ -383,12 +383,12 @@ class Assign(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class Label(Instruction):
+class Label(LitmusInstruction):
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Branch(Instruction):
+class Branch(LitmusInstruction):
     """Jump to `target` if `left relation right` holds; relation None is an unconditional jump."""
 
     target: str
@@ -398,10 +398,10 @@ class Branch(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class Thread:
+class LitmusThread:
     name: str
-    placement: Placement
-    instructions: tuple[Instruction, ...]
+    placement: ThreadPlacement
+    instructions: tuple[LitmusInstruction, ...]
     registers: tuple[tuple[str, int], ...] = ()
 
 
@@ -472,7 +472,7 @@ class LitmusTest:
 
     name: str
     locations: tuple[Location, ...]
-    threads: tuple[Thread, ...]
+    threads: tuple[LitmusThread, ...]
     quantifier: Quantifier
     condition: Condition
     comment: str = ""

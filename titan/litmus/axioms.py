@@ -11,11 +11,11 @@ from itertools import combinations, permutations
 
 from pysmt.fnode import FNode
 
-from titan.litmus.model import Model
+from titan.litmus.model import AxiomaticModel
 from titan.litmus.terms import NO, all_of, any_of, both, compare, implied, negation
 
 
-def coherence(model: Model) -> Iterator[FNode]:
+def coherence(model: AxiomaticModel) -> Iterator[FNode]:
     """Writes in causality order are in coherence order."""
     for (a, b), before in model.co.items():
         first, second = model.events[a], model.events[b]
@@ -24,7 +24,7 @@ def coherence(model: Model) -> Iterator[FNode]:
             yield implied(all_of((cause, first.guard, second.guard)), before)
 
 
-def coherence_total(model: Model) -> Iterator[FNode]:
+def coherence_total(model: AxiomaticModel) -> Iterator[FNode]:
     """Morally strong writes are in coherence order one way or the other."""
     for first, second in combinations(model.writes, 2):
         if model.morally_strong(first, second) and (first.index, second.index) in model.co:
@@ -33,13 +33,13 @@ def coherence_total(model: Model) -> Iterator[FNode]:
             yield implied(both(first.guard, second.guard), any_of((forward, backward)))
 
 
-def fence_sc(model: Model) -> Iterator[FNode]:
+def fence_sc(model: AxiomaticModel) -> Iterator[FNode]:
     """Fence-SC order is acyclic and does not contradict base causality order."""
     for (a, b), before in model.sc.items():
         yield negation(both(before, model.base(model.events[b], model.events[a])))
 
 
-def atomicity(model: Model) -> Iterator[FNode]:
+def atomicity(model: AxiomaticModel) -> Iterator[FNode]:
     """No morally strong write comes between the read and the write of an atomic operation."""
     for r, w in model.graph.rmw:
         read, update = model.events[r], model.events[w]
@@ -50,7 +50,7 @@ def atomicity(model: Model) -> Iterator[FNode]:
                 yield negation(all_of((update.guard, model.fr(read, other), between)))
 
 
-def no_thin_air(model: Model) -> Iterator[FNode]:
+def no_thin_air(model: AxiomaticModel) -> Iterator[FNode]:
     """Values and dependencies do not go in circles."""
     time = model.rendezvous
     for (w, r), reads in model.rf.items():
@@ -61,7 +61,7 @@ def no_thin_air(model: Model) -> Iterator[FNode]:
             yield time.before(model.events[source], event)
 
 
-def causality(model: Model) -> Iterator[FNode]:
+def causality(model: AxiomaticModel) -> Iterator[FNode]:
     """Communication does not contradict causality order (reads-from and from-read)."""
     for (w, r), reads in model.rf.items():
         write, read = model.events[w], model.events[r]
@@ -72,7 +72,7 @@ def causality(model: Model) -> Iterator[FNode]:
                 yield negation(all_of((model.fr(read, write), cause, write.guard)))
 
 
-def mbarriers_follow_causality(model: Model) -> Iterator[FNode]:
+def mbarriers_follow_causality(model: AxiomaticModel) -> Iterator[FNode]:
     """Operations on one mbarrier take effect in base causality order, completions included."""
     phase, time = model.rendezvous.phase, model.rendezvous
     for a, b in permutations(phase, 2):
@@ -85,7 +85,7 @@ def mbarriers_follow_causality(model: Model) -> Iterator[FNode]:
             yield implied(both(executed, before), time.before(first, second))
 
 
-AXIOMS: dict[str, Callable[[Model], Iterator[FNode]]] = {
+AXIOMS: dict[str, Callable[[AxiomaticModel], Iterator[FNode]]] = {
     "coherence": coherence,
     "coherence_total": coherence_total,
     "fence_sc": fence_sc,
@@ -96,7 +96,7 @@ AXIOMS: dict[str, Callable[[Model], Iterator[FNode]]] = {
 }
 
 
-def well_formed(model: Model) -> Iterator[FNode]:
+def well_formed(model: AxiomaticModel) -> Iterator[FNode]:
     """What makes a candidate execution: sources, values, strict orders."""
     for read in model.reads:
         choices = [(model.events[w], f) for (w, r), f in model.rf.items() if r == read.index]
@@ -123,7 +123,7 @@ def well_formed(model: Model) -> Iterator[FNode]:
             yield implied(executed, any_of((before, model.sc[(b, a)])))
 
 
-def consistent(model: Model) -> list[FNode]:
+def consistent(model: AxiomaticModel) -> list[FNode]:
     """All constraints of a consistent execution under the model's reading."""
     found = [*well_formed(model)]
     for name, axiom in AXIOMS.items():

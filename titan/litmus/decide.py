@@ -14,10 +14,10 @@ from pysmt.shortcuts import Int, Solver
 
 from titan.litmus.ast import FinalMemory, FinalRegister, LitmusTest
 from titan.litmus.condition import observed_terms
-from titan.litmus.execution import Execution
+from titan.litmus.execution import CandidateExecution
 from titan.litmus.explicit import TooManyCandidates, admits
 from titan.litmus.options import ModelOptions
-from titan.litmus.question import Question
+from titan.litmus.question import LitmusQuestion
 from titan.litmus.terms import NO, any_of, compare, negation
 from titan.litmus.witness import extract
 
@@ -30,7 +30,7 @@ class EnginesDisagree(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class LitmusDecision:
     """The answer for one test.
 
     `allowed` is None when the solver gave up. `complete` is false when a loop was cut off, so that
@@ -42,7 +42,7 @@ class Decision:
     options: ModelOptions
     allowed: bool | None
     complete: bool
-    witness: Execution | None
+    witness: CandidateExecution | None
     seconds: float
     solver: str
     note: str = ""
@@ -73,7 +73,7 @@ def decide(
     solver: str = "z3",
     timeout_milliseconds: int | None = None,
     recheck: bool = True,
-) -> Decision:
+) -> LitmusDecision:
     """Whether the asked outcome is allowed.
 
     Raises `UnsupportedTest` for what is not decided, and `EnginesDisagree` when the second engine
@@ -81,7 +81,7 @@ def decide(
     """
     started = time.perf_counter()
     options = options or ModelOptions()
-    question = Question(test, options, unroll)
+    question = LitmusQuestion(test, options, unroll)
     settings = {"timeout": timeout_milliseconds} if timeout_milliseconds else {}
     allowed: bool | None
     witness = None
@@ -102,10 +102,14 @@ def decide(
     if witness is not None and recheck and not options.mutations:
         rechecked = _recheck(test, options, witness, unroll)
     complete = not question.graph.cut
-    return Decision(test, options, allowed, complete, witness, seconds, solver, note, rechecked)
+    return LitmusDecision(
+        test, options, allowed, complete, witness, seconds, solver, note, rechecked
+    )
 
 
-def _recheck(test: LitmusTest, options: ModelOptions, witness: Execution, unroll: int) -> bool:
+def _recheck(
+    test: LitmusTest, options: ModelOptions, witness: CandidateExecution, unroll: int
+) -> bool:
     """Evaluate the witness with the second engine; false when that is too large to finish."""
     try:
         if not admits(test, options, witness, rounds=unroll, budget=20_000):
@@ -123,7 +127,7 @@ def final_states(
     limit: int = STATES_MAX,
 ) -> list[dict[FinalRegister | FinalMemory, int]]:
     """Every reachable final state of what the condition mentions, sorted; at most `limit`."""
-    question = Question(test, options or ModelOptions(), unroll)
+    question = LitmusQuestion(test, options or ModelOptions(), unroll)
     terms = observed_terms(test.condition)
     values = {term: question.term(term) for term in terms}
     stuck = [

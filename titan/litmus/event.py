@@ -9,11 +9,11 @@ from typing import Any
 from pysmt.fnode import FNode
 
 from titan.litmus import ast
-from titan.litmus.ast import LitmusTest, Placement, Proxy, Scope, Semantics
+from titan.litmus.ast import LitmusTest, Proxy, Scope, Semantics, ThreadPlacement
 from titan.litmus.terms import YES
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     READ = "read"
     WRITE = "write"
     FENCE = "fence"
@@ -31,20 +31,20 @@ class Kind(StrEnum):
     WAIT = "mbarrier wait"
 
 
-MEMORY = (Kind.READ, Kind.WRITE)
-MBARRIER_USE = (Kind.ARRIVE, Kind.EXPECT, Kind.WAIT)
+MEMORY = (EventKind.READ, EventKind.WRITE)
+MBARRIER_USE = (EventKind.ARRIVE, EventKind.EXPECT, EventKind.WAIT)
 
 
 @dataclass(slots=True, eq=False)
-class Event:
+class LitmusEvent:
     """One event; `key` names it across engines: thread, instruction, loop copy, part."""
 
     index: int
-    kind: Kind
+    kind: EventKind
     thread: int
     key: tuple[str, int, int, str]
     guard: FNode
-    placement: Placement
+    placement: ThreadPlacement
     position: int | None = None
     location: str | None = None
     proxy: Proxy = Proxy.GENERIC
@@ -57,7 +57,7 @@ class Event:
     entry: int | None = None
     exits: list[int] = field(default_factory=list)
     implicit_fence: bool = False
-    instruction: ast.Instruction | None = None
+    instruction: ast.LitmusInstruction | None = None
     identifier: FNode | None = None
     count: FNode | None = None
     expect: int = 0
@@ -74,7 +74,7 @@ class Event:
 
 
 @dataclass(slots=True)
-class State:
+class SymbolicState:
     """One symbolic state of a thread: path condition, registers with taint, control taint."""
 
     guard: FNode
@@ -91,7 +91,7 @@ class EventGraph:
     """
 
     test: LitmusTest
-    events: list[Event] = field(default_factory=list)
+    events: list[LitmusEvent] = field(default_factory=list)
     rmw: list[tuple[int, int]] = field(default_factory=list)
     registers: dict[tuple[str, str], FNode] = field(default_factory=dict)
     undetermined: dict[tuple[str, str], FNode] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class EventGraph:
     cut: list[FNode] = field(default_factory=list)
     prefix: list[tuple[int, int]] = field(default_factory=list)
 
-    def po(self, first: Event, second: Event) -> bool:
+    def po(self, first: LitmusEvent, second: LitmusEvent) -> bool:
         """Program order; asynchronous parts are in none."""
         return (
             first.thread == second.thread
@@ -108,27 +108,27 @@ class EventGraph:
             and first.position < second.position
         )
 
-    def memory(self, event: Event) -> str:
+    def memory(self, event: LitmusEvent) -> str:
         assert event.location is not None
         return self.test.memory(event.location)
 
-    def address(self, event: Event) -> str:
+    def address(self, event: LitmusEvent) -> str:
         assert event.location is not None
         return self.test.address(event.location)
 
-    def of_kind(self, *kinds: Kind) -> list[Event]:
+    def of_kind(self, *kinds: EventKind) -> list[LitmusEvent]:
         return [event for event in self.events if event.kind in kinds]
 
 
 def add_event(
     graph: EventGraph,
-    kind: Kind,
+    kind: EventKind,
     thread: int,
     key: tuple[str, int, int, str],
     guard: FNode,
-    placement: Placement,
+    placement: ThreadPlacement,
     **rest: Any,
-) -> Event:
-    event = Event(len(graph.events), kind, thread, key, guard, placement, **rest)
+) -> LitmusEvent:
+    event = LitmusEvent(len(graph.events), kind, thread, key, guard, placement, **rest)
     graph.events.append(event)
     return event

@@ -14,14 +14,14 @@ from pysmt.fnode import FNode
 from pysmt.shortcuts import BOOL, INT, Int, Symbol
 
 from titan.litmus import ast
-from titan.litmus.ast import GroupKind, LitmusTest, Placement, Scope, Semantics
+from titan.litmus.ast import GroupKind, LitmusTest, Scope, Semantics, ThreadPlacement
 from titan.litmus.event import (
     MBARRIER_USE,
     MEMORY,
-    Event,
     EventGraph,
-    Kind,
-    State,
+    EventKind,
+    LitmusEvent,
+    SymbolicState,
     add_event,
 )
 from titan.litmus.events_async import AsynchronousSteps
@@ -45,11 +45,11 @@ def build_events(test: LitmusTest, unroll: int = 2) -> EventGraph:
         if location.alias_of is None and not location.is_mbarrier:
             add_event(
                 graph,
-                Kind.WRITE,
+                EventKind.WRITE,
                 -1,
                 ("init", 0, 0, location.name),
                 YES,
-                location.home or Placement(),
+                location.home or ThreadPlacement(),
                 location=location.name,
                 value=Int(location.initial),
             )
@@ -68,20 +68,20 @@ class _ThreadBuilder(AsynchronousSteps):
         self.code = self.thread.instructions
         self.labels = {i.name: n for n, i in enumerate(self.code) if isinstance(i, ast.Label)}
         self.unroll = unroll
-        self.pending: dict[tuple[int, int], list[State]] = {}
-        self.finished: list[State] = []
-        self.blocked: list[tuple[State, set[str]]] = []
-        self.groups: dict[GroupKind, list[list[Event]]] = {k: [[]] for k in GroupKind}
+        self.pending: dict[tuple[int, int], list[SymbolicState]] = {}
+        self.finished: list[SymbolicState] = []
+        self.blocked: list[tuple[SymbolicState, set[str]]] = []
+        self.groups: dict[GroupKind, list[list[LitmusEvent]]] = {k: [[]] for k in GroupKind}
         self.loose: set[GroupKind] = set()
-        self.matrix: list[Event] = []
-        self.copies: list[Event] = []
+        self.matrix: list[LitmusEvent] = []
+        self.copies: list[LitmusEvent] = []
         self.at = (0, 0)
 
     # Control ------------------------------------------------------------------------------
 
     def run(self) -> None:
         start = {n: (Int(v), frozenset[int]()) for n, v in self.thread.registers}
-        self.pending[(0, 0)] = [State(YES, start, frozenset())]
+        self.pending[(0, 0)] = [SymbolicState(YES, start, frozenset())]
         for copy in range(self.unroll + 1):
             for index in range(len(self.code)):
                 states = self.pending.pop((copy, index), [])
@@ -91,7 +91,7 @@ class _ThreadBuilder(AsynchronousSteps):
             self.finished += self.pending.pop((copy, len(self.code)), [])
         self._finish()
 
-    def _merge(self, states: list[State]) -> State:
+    def _merge(self, states: list[SymbolicState]) -> SymbolicState:
         if len(states) == 1:
             return states[0]
         guard = any_of(state.guard for state in states)
@@ -104,9 +104,9 @@ class _ThreadBuilder(AsynchronousSteps):
                 value, taint = choose(state.guard, other, value), taint | more
             registers[name] = (value, taint | frozenset().union(*(s.control for s in states)))
         control = frozenset[int]().union(*(state.control for state in states))
-        return State(guard, registers, control)
+        return SymbolicState(guard, registers, control)
 
-    def _go(self, state: State, target: int) -> None:
+    def _go(self, state: SymbolicState, target: int) -> None:
         copy, index = self.at
         if state.guard.is_false():
             return
@@ -141,7 +141,7 @@ class _ThreadBuilder(AsynchronousSteps):
     def _finish(self) -> None:
         ends = self.finished + [state for state, _ in self.blocked]
         if not ends:
-            ends = [State(NO, {}, frozenset())]
+            ends = [SymbolicState(NO, {}, frozenset())]
         final = self._merge(ends)
         for name in defined_registers(self.thread):
             key = (self.thread.name, name)
@@ -152,7 +152,7 @@ class _ThreadBuilder(AsynchronousSteps):
 
     # Steps --------------------------------------------------------------------------------
 
-    def _step(self, state: State, instruction: ast.Instruction) -> None:
+    def _step(self, state: SymbolicState, instruction: ast.LitmusInstruction) -> None:
         copy, index = self.at
         if isinstance(instruction, ast.Branch):
             self._branch(state, instruction)
@@ -166,7 +166,7 @@ class _ThreadBuilder(AsynchronousSteps):
             state = self._effect(state, instruction)
         self.pending.setdefault((copy, index + 1), []).append(state)
 
-    def _branch(self, state: State, branch: ast.Branch) -> None:
+    def _branch(self, state: SymbolicState, branch: ast.Branch) -> None:
         copy, index = self.at
         target = self.labels[branch.target]
         if branch.relation is None:
@@ -178,18 +178,20 @@ class _ThreadBuilder(AsynchronousSteps):
         )
         taken = compare(left, branch.relation, right)
         control = state.control | first | second
-        self._go(State(both(state.guard, taken), dict(state.registers), control), target)
+        self._go(SymbolicState(both(state.guard, taken), dict(state.registers), control), target)
         stays = both(state.guard, negation(taken))
         if not stays.is_false():
-            rest = State(stays, dict(state.registers), control)
+            rest = SymbolicState(stays, dict(state.registers), control)
             self.pending.setdefault((copy, index + 1), []).append(rest)
 
-    def _value(self, state: State, operand: ast.Operand) -> tuple[FNode, frozenset[int]]:
+    def _value(self, state: SymbolicState, operand: ast.Operand) -> tuple[FNode, frozenset[int]]:
         if isinstance(operand, int):
             return Int(operand), frozenset()
         return state.registers.get(operand.name, (Int(0), frozenset()))
 
-    def _event(self, state: State, kind: Kind, part: str = "", **rest: object) -> Event:
+    def _event(
+        self, state: SymbolicState, kind: EventKind, part: str = "", **rest: object
+    ) -> LitmusEvent:
         copy, index = self.at
         placement = rest.pop("placement", self.thread.placement)
         rest.setdefault("instruction", self.code[index])
@@ -209,11 +211,13 @@ class _ThreadBuilder(AsynchronousSteps):
         copy, index = self.at
         return (copy * len(self.code) + index) * 4 + part
 
-    def _set(self, state: State, register: str | None, value: FNode, taint: frozenset[int]) -> None:
+    def _set(
+        self, state: SymbolicState, register: str | None, value: FNode, taint: frozenset[int]
+    ) -> None:
         if register is not None:
             state.registers = {**state.registers, register: (value, taint)}
 
-    def _effect(self, state: State, instruction: ast.Instruction) -> State:
+    def _effect(self, state: SymbolicState, instruction: ast.LitmusInstruction) -> SymbolicState:
         match instruction:
             case ast.Load():
                 self._load(state, instruction)
@@ -221,7 +225,7 @@ class _ThreadBuilder(AsynchronousSteps):
                 value, taint = self._value(state, instruction.value)
                 self._event(
                     state,
-                    Kind.WRITE,
+                    EventKind.WRITE,
                     position=self._here(),
                     location=instruction.location,
                     proxy=instruction.proxy,
@@ -235,7 +239,7 @@ class _ThreadBuilder(AsynchronousSteps):
             case ast.Fence():
                 self._event(
                     state,
-                    Kind.FENCE,
+                    EventKind.FENCE,
                     position=self._here(),
                     semantics=instruction.semantics,
                     scope=instruction.scope,
@@ -245,16 +249,16 @@ class _ThreadBuilder(AsynchronousSteps):
             case ast.ProxyFence():
                 self._event(
                     state,
-                    Kind.PROXY_FENCE,
+                    EventKind.PROXY_FENCE,
                     position=self._here(),
                     proxy=instruction.proxy,
                     scope=instruction.scope,
                     location=instruction.location,
                 )
             case ast.AliasFence():
-                self._event(state, Kind.ALIAS_FENCE, position=self._here())
+                self._event(state, EventKind.ALIAS_FENCE, position=self._here())
             case ast.MbarrierInitFence():
-                self._event(state, Kind.INIT_FENCE, position=self._here())
+                self._event(state, EventKind.INIT_FENCE, position=self._here())
             case ast.Barrier():
                 return self._barrier(state, instruction)
             case ast.ClusterBarrier():
@@ -263,10 +267,10 @@ class _ThreadBuilder(AsynchronousSteps):
                 return self._asynchronous(state, instruction)
         return state
 
-    def _load(self, state: State, load: ast.Load) -> None:
+    def _load(self, state: SymbolicState, load: ast.Load) -> None:
         event = self._event(
             state,
-            Kind.READ,
+            EventKind.READ,
             position=self._here(),
             location=load.location,
             proxy=load.proxy,
@@ -276,13 +280,15 @@ class _ThreadBuilder(AsynchronousSteps):
         event.value = Symbol(f"value_{event.index}", INT)
         self._set(state, load.destination, event.value, frozenset({event.index}))
 
-    def _descriptor_copy(self, state: State, copy: ast.DescriptorCopy) -> None:
+    def _descriptor_copy(self, state: SymbolicState, copy: ast.DescriptorCopy) -> None:
         """A generic read and write, then the release half of the tensormap fence."""
-        read = self._event(state, Kind.READ, "read", position=self._here(), location=copy.source)
+        read = self._event(
+            state, EventKind.READ, "read", position=self._here(), location=copy.source
+        )
         read.value = Symbol(f"value_{read.index}", INT)
         self._event(
             state,
-            Kind.WRITE,
+            EventKind.WRITE,
             "write",
             position=self._here(1),
             location=copy.destination,
@@ -291,7 +297,7 @@ class _ThreadBuilder(AsynchronousSteps):
         )
         self._event(
             state,
-            Kind.PROXY_FENCE,
+            EventKind.PROXY_FENCE,
             "fence",
             position=self._here(2),
             proxy=ast.Proxy.TENSORMAP,
@@ -299,12 +305,12 @@ class _ThreadBuilder(AsynchronousSteps):
             instruction=ast.copy_fence(copy),
         )
 
-    def _atomic(self, state: State, atomic: ast.Atomic) -> None:
+    def _atomic(self, state: SymbolicState, atomic: ast.Atomic) -> None:
         acquires, releases = atomic.semantics.acquires, atomic.semantics.releases
         reduction = atomic.destination is None
         read = self._event(
             state,
-            Kind.READ,
+            EventKind.READ,
             "read",
             position=self._here(),
             location=atomic.location,
@@ -323,7 +329,7 @@ class _ThreadBuilder(AsynchronousSteps):
             new = arithmetic(atomic.operation, [read.value, operands[0][0]])
         write = self._event(
             state,
-            Kind.WRITE,
+            EventKind.WRITE,
             "write",
             position=self._here(1),
             location=atomic.location,
@@ -336,14 +342,16 @@ class _ThreadBuilder(AsynchronousSteps):
         self.graph.rmw.append((read.index, write.index))
         self._set(state, atomic.destination, read.value, frozenset({read.index}))
 
-    def _pass(self, state: State, event: Event) -> State:
+    def _pass(self, state: SymbolicState, event: LitmusEvent) -> SymbolicState:
         """The state behind a blocking event; the executions that stay there are kept as ends."""
         event.passes = Symbol(f"pass_{event.index}", BOOL)
         event.blocking = True
-        stuck = State(both(state.guard, negation(event.passes)), state.registers, state.control)
+        stuck = SymbolicState(
+            both(state.guard, negation(event.passes)), state.registers, state.control
+        )
         self.blocked.append((stuck, self._assigned_later()))
         control = state.control | {event.index}
-        return State(both(state.guard, event.passes), state.registers, control)
+        return SymbolicState(both(state.guard, event.passes), state.registers, control)
 
     def _assigned_later(self) -> set[str]:
         index = self.at[1]
@@ -353,9 +361,9 @@ class _ThreadBuilder(AsynchronousSteps):
             if isinstance(b, ast.Branch) and self.labels[b.target] <= index < n
         ]
         rest = self.code[min([index + 1, *starts]) :]
-        return set(defined_registers(ast.Thread("", self.thread.placement, rest)))
+        return set(defined_registers(ast.LitmusThread("", self.thread.placement, rest)))
 
-    def _barrier(self, state: State, barrier: ast.Barrier) -> State:
+    def _barrier(self, state: SymbolicState, barrier: ast.Barrier) -> SymbolicState:
         identifier, taint = self._value(state, barrier.identifier)
         count = None
         if barrier.count is not None:
@@ -363,7 +371,7 @@ class _ThreadBuilder(AsynchronousSteps):
             taint |= more
         event = self._event(
             state,
-            Kind.BARRIER,
+            EventKind.BARRIER,
             position=self._here(),
             identifier=identifier,
             count=count,
@@ -371,8 +379,8 @@ class _ThreadBuilder(AsynchronousSteps):
         )
         return self._pass(state, event) if barrier.waits else state
 
-    def _cluster(self, state: State, barrier: ast.ClusterBarrier) -> State:
-        kind = Kind.CLUSTER_WAIT if barrier.waits else Kind.CLUSTER_ARRIVE
+    def _cluster(self, state: SymbolicState, barrier: ast.ClusterBarrier) -> SymbolicState:
+        kind = EventKind.CLUSTER_WAIT if barrier.waits else EventKind.CLUSTER_ARRIVE
         event = self._event(
             state,
             kind,
@@ -383,4 +391,4 @@ class _ThreadBuilder(AsynchronousSteps):
         return self._pass(state, event) if barrier.waits else state
 
 
-__all__ = ["MBARRIER_USE", "MEMORY", "Event", "EventGraph", "Kind", "build_events"]
+__all__ = ["MBARRIER_USE", "MEMORY", "EventGraph", "EventKind", "LitmusEvent", "build_events"]

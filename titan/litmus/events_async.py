@@ -14,7 +14,7 @@ from pysmt.shortcuts import BOOL, INT, Int, Symbol
 
 from titan.litmus import ast
 from titan.litmus.ast import GroupKind, Proxy, Scope, Semantics
-from titan.litmus.event import Event, EventGraph, Kind, State
+from titan.litmus.event import EventGraph, EventKind, LitmusEvent, SymbolicState
 from titan.litmus.terms import UnsupportedTest, arithmetic, choose
 
 
@@ -22,18 +22,20 @@ class AsynchronousSteps:
     """The part of the thread builder that unfolds asynchronous instructions."""
 
     graph: EventGraph
-    thread: ast.Thread
-    code: tuple[ast.Instruction, ...]
+    thread: ast.LitmusThread
+    code: tuple[ast.LitmusInstruction, ...]
     at: tuple[int, int]
-    groups: dict[GroupKind, list[list[Event]]]
+    groups: dict[GroupKind, list[list[LitmusEvent]]]
     loose: set[GroupKind]
-    matrix: list[Event]
-    copies: list[Event]
+    matrix: list[LitmusEvent]
+    copies: list[LitmusEvent]
 
-    def _event(self, state: State, kind: Kind, part: str = "", **rest: Any) -> Event:
+    def _event(
+        self, state: SymbolicState, kind: EventKind, part: str = "", **rest: Any
+    ) -> LitmusEvent:
         raise NotImplementedError
 
-    def _value(self, state: State, operand: ast.Operand) -> tuple[FNode, frozenset[int]]:
+    def _value(self, state: SymbolicState, operand: ast.Operand) -> tuple[FNode, frozenset[int]]:
         raise NotImplementedError
 
     def _polls(self, start: int, end: int) -> bool:
@@ -42,18 +44,22 @@ class AsynchronousSteps:
     def _here(self, part: int = 0) -> int:
         raise NotImplementedError
 
-    def _set(self, state: State, register: str | None, value: FNode, taint: frozenset[int]) -> None:
+    def _set(
+        self, state: SymbolicState, register: str | None, value: FNode, taint: frozenset[int]
+    ) -> None:
         raise NotImplementedError
 
-    def _pass(self, state: State, event: Event) -> State:
+    def _pass(self, state: SymbolicState, event: LitmusEvent) -> SymbolicState:
         raise NotImplementedError
 
-    def _asynchronous(self, state: State, instruction: ast.Instruction) -> State:
+    def _asynchronous(
+        self, state: SymbolicState, instruction: ast.LitmusInstruction
+    ) -> SymbolicState:
         match instruction:
             case ast.MbarrierInit():
                 self._event(
                     state,
-                    Kind.MBARRIER_INIT,
+                    EventKind.MBARRIER_INIT,
                     position=self._here(),
                     location=instruction.location,
                     count=Int(instruction.count),
@@ -61,7 +67,7 @@ class AsynchronousSteps:
             case ast.MbarrierArrive():
                 self._event(
                     state,
-                    Kind.ARRIVE,
+                    EventKind.ARRIVE,
                     position=self._here(),
                     location=instruction.location,
                     semantics=instruction.semantics,
@@ -72,7 +78,7 @@ class AsynchronousSteps:
             case ast.MbarrierExpect():
                 self._event(
                     state,
-                    Kind.EXPECT,
+                    EventKind.EXPECT,
                     position=self._here(),
                     location=instruction.location,
                     count=Int(0),
@@ -104,10 +110,10 @@ class AsynchronousSteps:
                 raise UnsupportedTest(f"{type(instruction).__name__} is not decided")
         return state
 
-    def _wait(self, state: State, wait: ast.MbarrierWait) -> State:
+    def _wait(self, state: SymbolicState, wait: ast.MbarrierWait) -> SymbolicState:
         event = self._event(
             state,
-            Kind.WAIT,
+            EventKind.WAIT,
             position=self._here(),
             location=wait.location,
             semantics=wait.semantics,
@@ -120,12 +126,12 @@ class AsynchronousSteps:
         self._set(state, wait.destination, seen, frozenset({event.index}))
         return state
 
-    def _copy_arrive(self, state: State, arrive: ast.AsyncCopyArrive) -> None:
+    def _copy_arrive(self, state: SymbolicState, arrive: ast.AsyncCopyArrive) -> None:
         """Without `.noinc` one more arrival is awaited from the moment of issue (PTX)."""
         if not arrive.noinc:
             self._event(
                 state,
-                Kind.EXPECT,
+                EventKind.EXPECT,
                 "increment",
                 position=self._here(-1),
                 location=arrive.location,
@@ -153,7 +159,7 @@ class AsynchronousSteps:
                     return False
         return True
 
-    def _counted(self, instruction: ast.Instruction, kind: GroupKind) -> None:
+    def _counted(self, instruction: ast.LitmusInstruction, kind: GroupKind) -> None:
         """A group operation behind a jump is refused, not guessed."""
         if not self._straight() or kind in self.loose:
             name = type(instruction).__name__
@@ -161,15 +167,15 @@ class AsynchronousSteps:
 
     def _part(
         self,
-        state: State,
-        kind: Kind,
-        issue: Event,
+        state: SymbolicState,
+        kind: EventKind,
+        issue: LitmusEvent,
         name: str,
         location: str,
         proxy: Proxy,
         value: FNode | None,
         depends: frozenset[int],
-    ) -> Event:
+    ) -> LitmusEvent:
         spot = self.graph.test.location(location)
         event = self._event(
             state,
@@ -184,12 +190,14 @@ class AsynchronousSteps:
         event.value = value if value is not None else Symbol(f"value_{event.index}", INT)
         return event
 
-    def _completion(self, state: State, location: str, scope: Scope, name: str, size: int) -> Event:
+    def _completion(
+        self, state: SymbolicState, location: str, scope: Scope, name: str, size: int
+    ) -> LitmusEvent:
         """An asynchronous arrival; it is performed at the CTA that holds the mbarrier."""
         home = self.graph.test.location(location).home or self.thread.placement
         event = self._event(
             state,
-            Kind.ARRIVE,
+            EventKind.ARRIVE,
             name,
             location=location,
             semantics=Semantics.RELEASE,
@@ -202,17 +210,17 @@ class AsynchronousSteps:
         self.graph.prefix.append((issue.index, event.index))
         return event
 
-    def _issue(self, state: State, name: str = "issue") -> Event:
+    def _issue(self, state: SymbolicState, name: str = "issue") -> LitmusEvent:
         copy, index = self.at
         key = (self.thread.name, index, copy, "issue")
         for event in reversed(self.graph.events):
             if event.key == key:
                 return event
-        return self._event(state, Kind.ISSUE, "issue", position=self._here())
+        return self._event(state, EventKind.ISSUE, "issue", position=self._here())
 
-    def _bulk(self, state: State, bulk: ast.BulkCopy) -> None:
+    def _bulk(self, state: SymbolicState, bulk: ast.BulkCopy) -> None:
         issue = self._issue(state)
-        parts: list[Event] = []
+        parts: list[LitmusEvent] = []
         chain = frozenset[int]()
         value: FNode | None = None
         for name, location, proxy in (
@@ -220,7 +228,7 @@ class AsynchronousSteps:
             ("read", bulk.source, Proxy.ASYNC),
         ):
             if location is not None:
-                part = self._part(state, Kind.READ, issue, name, location, proxy, None, chain)
+                part = self._part(state, EventKind.READ, issue, name, location, proxy, None, chain)
                 chain = frozenset({part.index})
                 value = part.value
                 parts.append(part)
@@ -234,7 +242,7 @@ class AsynchronousSteps:
             parts.append(old)
         for number, location in enumerate(bulk.destinations):
             write = self._part(
-                state, Kind.WRITE, issue, f"write{number}", location, Proxy.ASYNC, value, chain
+                state, EventKind.WRITE, issue, f"write{number}", location, Proxy.ASYNC, value, chain
             )
             parts.append(write)
             if bulk.reduction is not None:
@@ -246,7 +254,7 @@ class AsynchronousSteps:
             self._counted(bulk, GroupKind.BULK)
             self.groups[GroupKind.BULK][-1] += parts
             return
-        reads = [part for part in parts if part.kind is Kind.READ]
+        reads = [part for part in parts if part.kind is EventKind.READ]
         for number, barrier in enumerate(bulk.barriers):
             name = f"complete{number}"
             done = self._completion(state, barrier, Scope.CLUSTER, name, bulk.size)
@@ -256,19 +264,19 @@ class AsynchronousSteps:
                 part.exits.append(done.index)
 
     def _reduced(
-        self, state: State, issue: Event, location: str, proxy: Proxy, scope: Scope
-    ) -> Event:
+        self, state: SymbolicState, issue: LitmusEvent, location: str, proxy: Proxy, scope: Scope
+    ) -> LitmusEvent:
         """The read of the destination's element: relaxed, as its write (PTX)."""
-        old = self._part(state, Kind.READ, issue, "old", location, proxy, None, frozenset())
+        old = self._part(state, EventKind.READ, issue, "old", location, proxy, None, frozenset())
         old.semantics, old.scope = Semantics.RELAXED, scope
         old.reduction = True
         return old
 
-    def _async_store(self, state: State, store: ast.AsyncStore) -> None:
+    def _async_store(self, state: SymbolicState, store: ast.AsyncStore) -> None:
         """A generic write or update that completes on the mbarrier (PTX st.async, red.async)."""
         issue = self._issue(state)
         value, taint = self._value(state, store.value)
-        parts: list[Event] = []
+        parts: list[LitmusEvent] = []
         if store.reduction is not None:
             old = self._reduced(state, issue, store.location, Proxy.GENERIC, Scope.CLUSTER)
             assert old.value is not None
@@ -276,7 +284,7 @@ class AsynchronousSteps:
             taint |= {old.index}
             parts.append(old)
         write = self._part(
-            state, Kind.WRITE, issue, "write0", store.location, Proxy.GENERIC, value, taint
+            state, EventKind.WRITE, issue, "write0", store.location, Proxy.GENERIC, value, taint
         )
         if parts:
             write.semantics, write.scope = Semantics.RELAXED, Scope.CLUSTER
@@ -286,13 +294,15 @@ class AsynchronousSteps:
             done.depends = done.depends | {part.index}
             part.exits.append(done.index)
 
-    def _copy(self, state: State, copy: ast.AsyncCopy) -> None:
+    def _copy(self, state: SymbolicState, copy: ast.AsyncCopy) -> None:
         issue = self._issue(state)
         generic = Proxy.GENERIC
-        read = self._part(state, Kind.READ, issue, "read", copy.source, generic, None, frozenset())
+        read = self._part(
+            state, EventKind.READ, issue, "read", copy.source, generic, None, frozenset()
+        )
         write = self._part(
             state,
-            Kind.WRITE,
+            EventKind.WRITE,
             issue,
             "write0",
             copy.destination,
@@ -306,10 +316,10 @@ class AsynchronousSteps:
         else:
             self.loose.add(GroupKind.COPY)
 
-    def _matrix(self, state: State, matrix: ast.MatrixRead) -> None:
+    def _matrix(self, state: SymbolicState, matrix: ast.MatrixRead) -> None:
         issue = self._issue(state)
         read = self._part(
-            state, Kind.READ, issue, "read", matrix.location, Proxy.ASYNC, None, frozenset()
+            state, EventKind.READ, issue, "read", matrix.location, Proxy.ASYNC, None, frozenset()
         )
         assert read.value is not None
         self._set(state, matrix.destination, read.value, frozenset({read.index}))
@@ -320,11 +330,11 @@ class AsynchronousSteps:
         self._counted(matrix, GroupKind.WGMMA)
         self.groups[GroupKind.WGMMA][-1].append(read)
 
-    def _group_wait(self, state: State, wait: ast.WaitGroup) -> None:
+    def _group_wait(self, state: SymbolicState, wait: ast.WaitGroup) -> None:
         self._counted(wait, wait.kind)
-        event = self._event(state, Kind.GROUP_WAIT, position=self._here())
+        event = self._event(state, EventKind.GROUP_WAIT, position=self._here())
         committed = self.groups[wait.kind][:-1]
         done = committed[: len(committed) - wait.pending] if wait.pending else committed
         for part in (part for group in done for part in group):
-            if part.kind is Kind.READ or not wait.read:
+            if part.kind is EventKind.READ or not wait.read:
                 part.exits.append(event.index)

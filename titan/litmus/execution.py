@@ -12,7 +12,7 @@ Key = tuple[str, int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ExecutionEvent:
     """One executed event; `label` is what a reader sees, such as `W x=1 release.gpu`."""
 
     key: Key
@@ -29,10 +29,10 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
+class CandidateExecution:
     """Executed events and the chosen relations between them, by event key."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[ExecutionEvent, ...]
     rf: tuple[tuple[Key, Key], ...]
     co: tuple[tuple[Key, Key], ...]
     sc: tuple[tuple[Key, Key], ...] = ()
@@ -41,7 +41,7 @@ class Execution:
     cause: tuple[tuple[Key, Key], ...] = ()
     registers: tuple[tuple[str, str, int], ...] = field(default=())
 
-    def node(self, key: Key) -> Node:
+    def node(self, key: Key) -> ExecutionEvent:
         return next(node for node in self.nodes if node.key == key)
 
     @property

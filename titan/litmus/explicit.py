@@ -21,15 +21,15 @@ from titan.litmus.ast import (
     FinalMemory,
     FinalRegister,
     LitmusTest,
-    Placement,
     Race,
     Term,
+    ThreadPlacement,
     Undefined,
 )
-from titan.litmus.execution import Execution
+from titan.litmus.execution import CandidateExecution
 from titan.litmus.explicit_order import Candidate, Causality, closure, cyclic
-from titan.litmus.explicit_schedule import Schedule, Scheduler
-from titan.litmus.explicit_trace import Act, Key, Run, ThreadRuns
+from titan.litmus.explicit_schedule import RendezvousSchedule, Scheduler
+from titan.litmus.explicit_trace import Act, Key, ThreadRun, ThreadRuns
 from titan.litmus.options import ModelOptions
 
 
@@ -38,7 +38,7 @@ class TooManyCandidates(RuntimeError):
 
 
 @dataclass(slots=True)
-class Outcome:
+class ExplicitOutcome:
     """One consistent execution: final registers, possible final memory, and the flags."""
 
     registers: dict[tuple[str, str], int]
@@ -126,7 +126,7 @@ class Enumeration:
         *,
         rounds: int = 2,
         budget: int = 2_000_000,
-        guide: Execution | None = None,
+        guide: CandidateExecution | None = None,
     ) -> None:
         self.test = test
         self.options = options or ModelOptions()
@@ -155,7 +155,7 @@ class Enumeration:
                 ("init", 0, 0, loc.name),
                 "W",
                 -1,
-                loc.home or Placement(),
+                loc.home or ThreadPlacement(),
                 spot=loc.name,
                 value=loc.initial,
             )
@@ -163,7 +163,7 @@ class Enumeration:
             if loc.alias_of is None and not loc.is_mbarrier
         ]
 
-    def _all_runs(self) -> list[list[Run]]:
+    def _all_runs(self) -> list[list[ThreadRun]]:
         guide: dict[Key, Any] | None = None
         if self.guide is not None:
             guide = {}
@@ -191,7 +191,7 @@ class Enumeration:
                 break
         return runs
 
-    def _some_runs(self, thread: int, values: dict[str, set[int]]) -> list[Run]:
+    def _some_runs(self, thread: int, values: dict[str, set[int]]) -> list[ThreadRun]:
         limit = min(self.budget, 2_000)
         runs = list(islice(ThreadRuns(self.test, thread, values, self.rounds).runs(), limit))
         if len(runs) == limit:
@@ -200,7 +200,7 @@ class Enumeration:
 
     # Candidates -----------------------------------------------------------------------------------
 
-    def outcomes(self) -> Iterator[Outcome]:
+    def outcomes(self) -> Iterator[ExplicitOutcome]:
         initial = self._initial()
         for runs in product(*self._all_runs()):
             self._spend()
@@ -220,7 +220,7 @@ class Enumeration:
             pairs = [pair for run in runs for pair in run.pairs]
             for candidate, source, causality, coherence in self._candidates(acts, pairs):
                 memory = self._final(candidate, coherence)
-                yield Outcome(registers, unfinished, memory, causality, source, coherence)
+                yield ExplicitOutcome(registers, unfinished, memory, causality, source, coherence)
 
     def _spend(self) -> None:
         self.budget -= 1
@@ -288,8 +288,8 @@ class Enumeration:
                         if self._consistent(candidate, source, causality, coherence):
                             yield candidate, source, causality, coherence
 
-    def _schedules(self, acts: list[Act]) -> Iterator[Schedule]:
-        found: set[Schedule] = set()
+    def _schedules(self, acts: list[Act]) -> Iterator[RendezvousSchedule]:
+        found: set[RendezvousSchedule] = set()
         meets = frozenset(self.guide.meets) if self.guide is not None else None
         for schedule in Scheduler(self.test, acts, self.counts, meets).schedules():
             self._spend()
@@ -440,7 +440,7 @@ def _joined(test: LitmusTest) -> Condition:
 def admits(
     test: LitmusTest,
     options: ModelOptions,
-    witness: Execution,
+    witness: CandidateExecution,
     *,
     rounds: int = 2,
     budget: int = 2_000_000,

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from itertools import product
 
 from titan.litmus.ast import Direction, Fence, LitmusTest, Proxy, ProxyFence, Space
-from titan.litmus.explicit_schedule import Schedule
+from titan.litmus.explicit_schedule import RendezvousSchedule
 from titan.litmus.explicit_trace import Act, Key
 from titan.litmus.options import FenceRule, InitRule, ModelOptions, WarPolicy
 
@@ -43,7 +43,7 @@ class Candidate:
         options: ModelOptions,
         acts: list[Act],
         pairs: list[tuple[Key, Key]],
-        schedule: Schedule,
+        schedule: RendezvousSchedule,
     ) -> None:
         self.test = test
         self.options = options

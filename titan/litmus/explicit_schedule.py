@@ -12,7 +12,7 @@ _STEPS = ("bar", "carr", "cwait", "arrive", "expect", "wait", "issue")
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class RendezvousSchedule:
     """Who met whom, in which mbarrier phase each use fell, and one order of all steps."""
 
     meets: frozenset[tuple[Key, Key]]
@@ -85,13 +85,13 @@ class Scheduler:
     def _resource(act: Act) -> tuple[object, ...]:
         return (act.place, act.code.instance, act.ident)  # type: ignore[union-attr]
 
-    def schedules(self) -> Iterator[Schedule]:
+    def schedules(self) -> Iterator[RendezvousSchedule]:
         if not any(a.what in _STEPS and a.what != "issue" for a in self.acts.values()):
-            yield Schedule(frozenset(), (), ())
+            yield RendezvousSchedule(frozenset(), (), ())
             return
         yield from self._extend(_Board())
 
-    def _extend(self, board: _Board) -> Iterator[Schedule]:
+    def _extend(self, board: _Board) -> Iterator[RendezvousSchedule]:
         moved = False
         for steps in self.program:
             for act in self._enabled(board, steps):
@@ -107,7 +107,7 @@ class Scheduler:
                 moved = True
                 yield from self._extend(after)
         if not moved and self._final(board):
-            yield Schedule(
+            yield RendezvousSchedule(
                 frozenset(board.meets), tuple(sorted(board.phases.items())), tuple(board.order)
             )
 

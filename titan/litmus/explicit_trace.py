@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titan.litmus import ast
-from titan.litmus.ast import LitmusTest, Placement, Proxy, Register
+from titan.litmus.ast import LitmusTest, Proxy, Register, ThreadPlacement
 
 Key = tuple[str, int, int, str]
 
@@ -24,7 +24,7 @@ class Act:
     key: Key
     what: str
     thread: int
-    place: Placement
+    place: ThreadPlacement
     step: int | None = None
     spot: str | None = None
     proxy: Proxy = Proxy.GENERIC
@@ -35,7 +35,7 @@ class Act:
     issue: Key | None = None
     exits: tuple[Key, ...] = ()
     implicit: bool = False
-    code: ast.Instruction | None = None
+    code: ast.LitmusInstruction | None = None
     ident: int = 0
     count: int = 0
     expect: int = 0
@@ -45,7 +45,7 @@ class Act:
 
 
 @dataclass(slots=True)
-class Run:
+class ThreadRun:
     """One complete (or blocked) run of a thread."""
 
     acts: tuple[Act, ...]
@@ -102,11 +102,11 @@ class ThreadRuns:
         self.guide = guide
         self.labels = {i.name: n for n, i in enumerate(self.code) if isinstance(i, ast.Label)}
 
-    def runs(self) -> Iterator[Run]:
+    def runs(self) -> Iterator[ThreadRun]:
         start = {name: (value, frozenset[Key]()) for name, value in self.thread.registers}
         yield from self._run(_Machine(registers=start))
 
-    def _run(self, machine: _Machine) -> Iterator[Run]:
+    def _run(self, machine: _Machine) -> Iterator[ThreadRun]:
         while machine.pc < len(self.code):
             code = self.code[machine.pc]
             if isinstance(code, ast.Branch):
@@ -138,12 +138,12 @@ class ThreadRuns:
             machine.pc += 1
         yield self._end(machine, frozenset())
 
-    def _end(self, machine: _Machine, unfinished: frozenset[str]) -> Run:
+    def _end(self, machine: _Machine, unfinished: frozenset[str]) -> ThreadRun:
         acts = tuple(
             replace(act, exits=tuple(machine.exits.get(act.key, ()))) for act in machine.acts
         )
         registers = {name: value for name, (value, _) in machine.registers.items()}
-        return Run(acts, registers, unfinished, tuple(machine.pairs))
+        return ThreadRun(acts, registers, unfinished, tuple(machine.pairs))
 
     def _later(self, pc: int) -> frozenset[str]:
         first = min(
@@ -173,7 +173,7 @@ class ThreadRuns:
     def _key(self, machine: _Machine, part: str = "") -> Key:
         return (self.thread.name, machine.pc, machine.round, part)
 
-    def _choices(self, machine: _Machine, code: ast.Instruction) -> list[Any] | None:
+    def _choices(self, machine: _Machine, code: ast.LitmusInstruction) -> list[Any] | None:
         """The guesses to try at an instruction that reads or waits; None elsewhere."""
         if isinstance(code, ast.Load | ast.AsyncCopy | ast.MatrixRead):
             part = "" if isinstance(code, ast.Load) else "read"
@@ -206,7 +206,7 @@ class ThreadRuns:
             return [self.guide[key]] if key in self.guide else []
         return sorted(self.values[self.test.memory(spot)])
 
-    def _choose(self, machine: _Machine, code: ast.Instruction, choice: Any) -> bool:
+    def _choose(self, machine: _Machine, code: ast.LitmusInstruction, choice: Any) -> bool:
         """Apply a guess; false when the thread stays blocked there."""
         match code:
             case ast.Load():
@@ -276,7 +276,7 @@ class ThreadRuns:
         machine.acts.append(act)
         return act
 
-    def _plain(self, machine: _Machine, code: ast.Instruction) -> None:
+    def _plain(self, machine: _Machine, code: ast.LitmusInstruction) -> None:
         match code:
             case ast.Store():
                 value, taint = self._get(machine, code.value)

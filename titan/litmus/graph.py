@@ -9,7 +9,7 @@ from __future__ import annotations
 from html import escape
 from itertools import pairwise
 
-from titan.litmus.execution import Execution, Key, Node
+from titan.litmus.execution import CandidateExecution, ExecutionEvent, Key
 from titan.litmus.report import _reduced
 
 COLOURS = {
@@ -23,7 +23,7 @@ COLOURS = {
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 230, 30, 70, 34, 40
 
 
-def edges(execution: Execution) -> list[tuple[str, str, str]]:
+def edges(execution: CandidateExecution) -> list[tuple[str, str, str]]:
     """(relation, from, to) by event name."""
     names = {node.key: node.name for node in execution.nodes}
     found: list[tuple[str, str, str]] = []
@@ -37,14 +37,14 @@ def edges(execution: Execution) -> list[tuple[str, str, str]]:
     return found
 
 
-def _columns(execution: Execution) -> dict[str, list[Node]]:
-    columns: dict[str, list[Node]] = {}
+def _columns(execution: CandidateExecution) -> dict[str, list[ExecutionEvent]]:
+    columns: dict[str, list[ExecutionEvent]] = {}
     for node in sorted(execution.nodes, key=lambda n: n.order):
         columns.setdefault(node.thread, []).append(node)
     return dict(sorted(columns.items(), key=lambda item: (item[0] != "", item[0])))
 
 
-def to_dot(execution: Execution, title: str) -> str:
+def to_dot(execution: CandidateExecution, title: str) -> str:
     """A Graphviz digraph with one cluster a thread."""
     lines = [f"digraph {_quote(title)} {{", "  node [shape=box, fontname=monospace];"]
     for number, (thread, nodes) in enumerate(_columns(execution).items()):
@@ -66,7 +66,7 @@ def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def to_svg(execution: Execution, title: str) -> str:
+def to_svg(execution: CandidateExecution, title: str) -> str:
     """A self-contained picture; needs no Graphviz."""
     columns = _columns(execution)
     place: dict[str, tuple[int, int]] = {}

@@ -28,8 +28,8 @@ from titan.litmus.ast import (
     Direction,
     Fence,
     GroupKind,
-    Instruction,
     Label,
+    LitmusInstruction,
     Load,
     MatrixRead,
     MbarrierArrive,
@@ -159,7 +159,7 @@ def _access_order(line: _Line, allowed: tuple[str, ...]) -> tuple[Semantics, Sco
     return semantics, line.scope()
 
 
-def _load(line: _Line) -> Instruction:
+def _load(line: _Line) -> LitmusInstruction:
     destination, location = line.take(2)
     if re.match(r"-?\d", location):  # the public tests spell a move of a constant this way
         return Assign(_name(destination), "mov", (_number(location),))
@@ -168,7 +168,7 @@ def _load(line: _Line) -> Instruction:
     return Load(_name(destination), _name(location), semantics, scope, proxy)
 
 
-def _store(line: _Line) -> Instruction:
+def _store(line: _Line) -> LitmusInstruction:
     if line.has("async", "mbarrier", "mbarrier::complete_tx::bytes"):
         return _async_store(line)
     location, value = line.take(2)
@@ -176,7 +176,7 @@ def _store(line: _Line) -> Instruction:
     return Store(_name(location), _operand(value), semantics, scope, _VIEWS[line.qualifiers[0]])
 
 
-def _async_store(line: _Line) -> Instruction:
+def _async_store(line: _Line) -> LitmusInstruction:
     if not line.has("async") or line.qualifiers[0] != "st":
         raise InstructionError("only st.async completes on an mbarrier")
     if line.semantics(("weak",), "weak") is not Semantics.WEAK or line.has(*SCOPES, "volatile"):
@@ -186,7 +186,7 @@ def _async_store(line: _Line) -> Instruction:
     return AsyncStore(_name(location), _operand(value), _name(barrier), 8 if wide else 4)
 
 
-def _async_reduction(line: _Line) -> Instruction:
+def _async_reduction(line: _Line) -> LitmusInstruction:
     found = [q for q in line.qualifiers if q in BULK_REDUCTIONS]
     relaxed = line.semantics(("relaxed",), "relaxed") is Semantics.RELAXED
     if not line.has("async") or len(found) != 1 or not relaxed:
@@ -199,7 +199,7 @@ def _async_reduction(line: _Line) -> Instruction:
     return AsyncStore(_name(location), _operand(value), _name(barrier), size, found[0])
 
 
-def _descriptor_copy(line: _Line) -> Instruction:
+def _descriptor_copy(line: _Line) -> LitmusInstruction:
     if not line.has("cp_fenceproxy"):
         raise InstructionError(f"`{line.head}` is not modelled")
     line.semantics(("release",), "release")
@@ -209,7 +209,7 @@ def _descriptor_copy(line: _Line) -> Instruction:
     return DescriptorCopy(_name(destination), _name(source), line.scope())
 
 
-def _atomic(line: _Line) -> Instruction:
+def _atomic(line: _Line) -> LitmusInstruction:
     if line.has("async", "mbarrier", "mbarrier::complete_tx::bytes"):
         return _async_reduction(line)
     found = [q for q in line.qualifiers if q in ATOMIC_OPERATIONS]
@@ -232,7 +232,7 @@ def _atomic(line: _Line) -> Instruction:
     )
 
 
-def _fence(line: _Line) -> Instruction:
+def _fence(line: _Line) -> LitmusInstruction:
     line.take(0, 2)
     if line.has("proxy"):
         return _proxy_fence(line)
@@ -258,7 +258,7 @@ def _restriction(line: _Line, semantics: Semantics) -> Space | None:
     return spaces[semantics, found[0]]
 
 
-def _membar(line: _Line) -> Instruction:
+def _membar(line: _Line) -> LitmusInstruction:
     levels = {"cta": Scope.CTA, "gl": Scope.GPU, "sys": Scope.SYS}
     found = [levels[q] for q in line.qualifiers[1:] if q in levels]
     if len(found) != 1:
@@ -266,7 +266,7 @@ def _membar(line: _Line) -> Instruction:
     return Fence(Semantics.SC, found[0])
 
 
-def _proxy_fence(line: _Line) -> Instruction:
+def _proxy_fence(line: _Line) -> LitmusInstruction:
     kind = line.qualifiers[line.qualifiers.index("proxy") + 1 : line.qualifiers.index("proxy") + 2]
     name, _, source = kind[0].partition("::") if kind else ("", "", "")
     if name == "alias":
@@ -305,7 +305,7 @@ def _fence_space(line: _Line) -> Space | None:
     return Space.SHARED if line.has("shared::cluster") else None
 
 
-def _barrier(line: _Line) -> Instruction:
+def _barrier(line: _Line) -> LitmusInstruction:
     if line.has("cluster"):
         line.take(0)
         if line.has("arrive"):
@@ -325,7 +325,7 @@ def _barrier(line: _Line) -> Instruction:
     return Barrier(operands[0], line.has("sync"), operands[1] if operands[1:] else None)
 
 
-def _mbarrier(line: _Line) -> Instruction:
+def _mbarrier(line: _Line) -> LitmusInstruction:
     if line.has("init"):
         location, count = line.take(2)
         return MbarrierInit(_name(location), _number(count))
@@ -357,7 +357,7 @@ def _mbarrier(line: _Line) -> Instruction:
     raise InstructionError(f"unknown mbarrier operation `{line.head}`")
 
 
-def _copy_async(line: _Line) -> Instruction:
+def _copy_async(line: _Line) -> LitmusInstruction:
     if line.has("bulk"):
         return _bulk(line)
     if line.has("mbarrier") and line.has("arrive"):
@@ -374,7 +374,7 @@ def _copy_async(line: _Line) -> Instruction:
     return AsyncCopy(_name(destination), _name(source))
 
 
-def _bulk(line: _Line) -> Instruction:
+def _bulk(line: _Line) -> LitmusInstruction:
     if line.has("commit_group"):
         line.take(0)
         return CommitGroup(GroupKind.BULK)
@@ -412,7 +412,7 @@ def _reduction(line: _Line, destinations: tuple[str, ...]) -> str | None:
     return found[0]
 
 
-def _wgmma(line: _Line) -> Instruction:
+def _wgmma(line: _Line) -> LitmusInstruction:
     if line.has("fence"):
         return NoEffect(line.head)
     if line.has("commit_group"):
@@ -424,7 +424,7 @@ def _wgmma(line: _Line) -> Instruction:
     return MatrixRead(_name(destination), _name(location))
 
 
-def _tcgen05(line: _Line) -> Instruction:
+def _tcgen05(line: _Line) -> LitmusInstruction:
     if line.qualifiers[1].startswith("fence"):
         return NoEffect(line.head)
     if line.has("commit"):
@@ -435,26 +435,26 @@ def _tcgen05(line: _Line) -> Instruction:
     return MatrixRead(_name(destination), _name(location), tensor_memory=True)
 
 
-def _move(line: _Line) -> Instruction:
+def _move(line: _Line) -> LitmusInstruction:
     destination, value = line.take(2)
     return Assign(_name(destination), "mov", (_operand(value),))
 
 
-def _arithmetic(line: _Line) -> Instruction:
+def _arithmetic(line: _Line) -> LitmusInstruction:
     destination, left, right = line.take(3)
     return Assign(_name(destination), line.qualifiers[0], (_operand(left), _operand(right)))
 
 
-def _branch(line: _Line) -> Instruction:
+def _branch(line: _Line) -> LitmusInstruction:
     left, right, target = line.take(3)
     return Branch(_name(target), RELATIONS[line.qualifiers[0][1:]], _operand(left), _operand(right))
 
 
-def _goto(line: _Line) -> Instruction:
+def _goto(line: _Line) -> LitmusInstruction:
     return Branch(_name(line.take(1)[0]))
 
 
-_READERS: dict[str, Callable[[_Line], Instruction]] = {
+_READERS: dict[str, Callable[[_Line], LitmusInstruction]] = {
     **dict.fromkeys(("ld", "suld", "tld", "cold"), _load),
     **dict.fromkeys(("st", "sust"), _store),
     **dict.fromkeys(("atom", "red"), _atomic),
@@ -474,7 +474,7 @@ _READERS: dict[str, Callable[[_Line], Instruction]] = {
 }
 
 
-def read_instruction(text: str) -> Instruction:
+def read_instruction(text: str) -> LitmusInstruction:
     """The instruction that `text` spells; raises `InstructionError` with the reason."""
     text = text.strip()
     if text.endswith(":"):

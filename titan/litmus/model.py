@@ -19,7 +19,7 @@ from pysmt.fnode import FNode
 from pysmt.shortcuts import BOOL, Symbol
 
 from titan.litmus.ast import Fence, MatrixRead, Proxy, Scope, Semantics
-from titan.litmus.events import MBARRIER_USE, MEMORY, Event, EventGraph, Kind
+from titan.litmus.events import MBARRIER_USE, MEMORY, EventGraph, EventKind, LitmusEvent
 from titan.litmus.mutants import MUTANTS
 from titan.litmus.options import InitRule, ModelOptions
 from titan.litmus.proxies import ProxyRules
@@ -27,7 +27,7 @@ from titan.litmus.rendezvous import Rendezvous
 from titan.litmus.terms import NO, YES, all_of, any_of, both, implied, negation
 
 
-class Model:
+class AxiomaticModel:
     """One test under one reading: relations as formulas, and the constraints that define them."""
 
     def __init__(self, graph: EventGraph, options: ModelOptions) -> None:
@@ -39,12 +39,12 @@ class Model:
         self.events = graph.events
         self.constraints: list[FNode] = []
         self.rendezvous = Rendezvous(graph, options.mutations)
-        self.reads = graph.of_kind(Kind.READ)
-        self.writes = graph.of_kind(Kind.WRITE)
+        self.reads = graph.of_kind(EventKind.READ)
+        self.writes = graph.of_kind(EventKind.WRITE)
         self._observed: dict[tuple[int, int], FNode] | None = None
         self._base: dict[tuple[int, int, frozenset[int]], FNode] = {}
         self._reached: dict[frozenset[int], dict[tuple[int, int], FNode]] = {}
-        self._restricted = [e for e in graph.of_kind(Kind.FENCE) if self._is_restricted(e)]
+        self._restricted = [e for e in graph.of_kind(EventKind.FENCE) if self._is_restricted(e)]
         self._in_force: frozenset[int] = frozenset()
         self._cause: dict[tuple[int, int], FNode] = {}
         self.rf = {
@@ -69,17 +69,17 @@ class Model:
         return name in self.options.mutations
 
     @staticmethod
-    def _var(name: str, first: Event, second: Event) -> FNode:
+    def _var(name: str, first: LitmusEvent, second: LitmusEvent) -> FNode:
         return Symbol(f"{name}_{first.index}_{second.index}", BOOL)
 
-    def same_memory(self, first: Event, second: Event) -> bool:
+    def same_memory(self, first: LitmusEvent, second: LitmusEvent) -> bool:
         return self.graph.memory(first) == self.graph.memory(second)
 
-    def same_address(self, first: Event, second: Event) -> bool:
+    def same_address(self, first: LitmusEvent, second: LitmusEvent) -> bool:
         return self.graph.address(first) == self.graph.address(second)
 
-    def _sc_fences(self) -> list[Event]:
-        return [e for e in self.graph.of_kind(Kind.FENCE) if e.semantics is Semantics.SC]
+    def _sc_fences(self) -> list[LitmusEvent]:
+        return [e for e in self.graph.of_kind(EventKind.FENCE) if e.semantics is Semantics.SC]
 
     def _coherence_variables(self) -> dict[tuple[int, int], FNode]:
         found = {}
@@ -91,7 +91,7 @@ class Model:
                 )
         return found
 
-    def fr(self, read: Event, write: Event) -> FNode:
+    def fr(self, read: LitmusEvent, write: LitmusEvent) -> FNode:
         """From-read: the read's source is earlier in coherence order than `write`."""
         return any_of(
             both(self.rf[(w.index, read.index)], self.co.get((w.index, write.index), NO))
@@ -101,7 +101,7 @@ class Model:
 
     # Morally strong (PTX, Morally strong operations) ------------------------------------------
 
-    def morally_strong(self, first: Event, second: Event) -> bool:
+    def morally_strong(self, first: LitmusEvent, second: LitmusEvent) -> bool:
         if first is second or first.proxy is not second.proxy:
             return False
         if first.kind in MEMORY and second.kind in MEMORY and not self.same_address(first, second):
@@ -112,7 +112,7 @@ class Model:
             return False
         return first.strong and second.strong and self._scopes_include(first, second)
 
-    def _scopes_include(self, first: Event, second: Event) -> bool:
+    def _scopes_include(self, first: LitmusEvent, second: LitmusEvent) -> bool:
         if self.weakened("scopes_always_include"):
             return True
         assert first.scope is not None and second.scope is not None
@@ -172,22 +172,22 @@ class Model:
 
     # Release and acquire patterns -------------------------------------------------------------
 
-    def _generic_strong(self, kind: Kind) -> list[Event]:
+    def _generic_strong(self, kind: EventKind) -> list[LitmusEvent]:
         return [e for e in self.graph.of_kind(kind) if e.strong and e.proxy is Proxy.GENERIC]
 
-    def release_patterns(self) -> Iterator[tuple[Event, Event]]:
+    def release_patterns(self) -> Iterator[tuple[LitmusEvent, LitmusEvent]]:
         """Pairs (first operation, strong write) of the three release patterns."""
-        for write in self._generic_strong(Kind.WRITE):
+        for write in self._generic_strong(EventKind.WRITE):
             if write.semantics.releases and self.on("release_operation"):
                 yield write, write
             for first in self.events:
                 if not self.graph.po(first, write):
                     continue
-                if first.kind is Kind.FENCE and first.semantics.releases:
+                if first.kind is EventKind.FENCE and first.semantics.releases:
                     if self.on("release_fence_pattern"):
                         yield first, write
                 elif (
-                    first.kind is Kind.WRITE
+                    first.kind is EventKind.WRITE
                     and first.strong
                     and first.semantics.releases
                     and self.same_address(first, write)
@@ -195,9 +195,9 @@ class Model:
                 ):
                     yield first, write
 
-    def acquire_patterns(self) -> Iterator[tuple[Event, Event]]:
+    def acquire_patterns(self) -> Iterator[tuple[LitmusEvent, LitmusEvent]]:
         """Pairs (strong read, last operation); a reduction's read forms none."""
-        for read in self._generic_strong(Kind.READ):
+        for read in self._generic_strong(EventKind.READ):
             if read.reduction and not self.weakened("reductions_acquire"):
                 continue
             if read.semantics.acquires and self.on("acquire_operation"):
@@ -205,11 +205,11 @@ class Model:
             for last in self.events:
                 if not self.graph.po(read, last):
                     continue
-                if last.kind is Kind.FENCE and last.semantics.acquires:
+                if last.kind is EventKind.FENCE and last.semantics.acquires:
                     if self.on("acquire_fence_pattern"):
                         yield read, last
                 elif (
-                    last.kind is Kind.READ
+                    last.kind is EventKind.READ
                     and last.strong
                     and last.semantics.acquires
                     and self.same_address(read, last)
@@ -219,7 +219,7 @@ class Model:
 
     # Synchronizes-with ------------------------------------------------------------------------
 
-    def sync_patterns(self) -> Iterator[tuple[Event, Event, FNode]]:
+    def sync_patterns(self) -> Iterator[tuple[LitmusEvent, LitmusEvent, FNode]]:
         """A release pattern synchronizes with an acquire pattern that observes its write."""
         acquires = list(self.acquire_patterns())
         for first, write in self.release_patterns():
@@ -229,58 +229,61 @@ class Model:
                 if across and self.morally_strong(first, last):
                     yield first, last, all_of((seen, first.guard, last.guard))
 
-    def sync_fence_sc(self) -> Iterator[tuple[Event, Event, FNode]]:
+    def sync_fence_sc(self) -> Iterator[tuple[LitmusEvent, LitmusEvent, FNode]]:
         """Morally strong `fence.sc` operations synchronize in Fence-SC order."""
         for (a, b), before in self.sc.items():
             first, second = self.events[a], self.events[b]
             yield first, second, all_of((before, first.guard, second.guard))
 
-    def sync_barriers(self) -> Iterator[tuple[Event, Event, FNode]]:
+    def sync_barriers(self) -> Iterator[tuple[LitmusEvent, LitmusEvent, FNode]]:
         """`bar.sync` and `bar.arrive` synchronize with `bar.sync` on the same barrier."""
         for (a, b), meets in self.rendezvous.meets.items():
-            if self.events[b].kind is Kind.BARRIER:
+            if self.events[b].kind is EventKind.BARRIER:
                 yield self.events[a], self.events[b], meets
 
-    def sync_cluster_barriers(self) -> Iterator[tuple[Event, Event, FNode]]:
+    def sync_cluster_barriers(self) -> Iterator[tuple[LitmusEvent, LitmusEvent, FNode]]:
         """A releasing `barrier.cluster.arrive`, or a fence before it, synchronizes with a wait."""
         for (a, b), meets in self.rendezvous.meets.items():
-            if self.events[b].kind is Kind.CLUSTER_WAIT:
+            if self.events[b].kind is EventKind.CLUSTER_WAIT:
                 for first in self._releasers(self.events[a]):
                     if self.morally_strong(first, self.events[b]):
                         yield first, self.events[b], both(meets, first.guard)
 
-    def sync_mbarriers(self) -> Iterator[tuple[Event, Event, FNode]]:
+    def sync_mbarriers(self) -> Iterator[tuple[LitmusEvent, LitmusEvent, FNode]]:
         """Every releasing arrival of a completed phase synchronizes with an acquiring wait."""
         for (a, b), meets in self.rendezvous.meets.items():
-            if self.events[b].kind is not Kind.WAIT or self.events[a].kind is not Kind.ARRIVE:
+            if (
+                self.events[b].kind is not EventKind.WAIT
+                or self.events[a].kind is not EventKind.ARRIVE
+            ):
                 continue
             for first in self._releasers(self.events[a]):
                 for last in self._acquirers(self.events[b]):
                     if self._reaches(first, last):
                         yield first, last, all_of((meets, first.guard, last.guard))
 
-    def _reaches(self, first: Event, last: Event) -> bool:
+    def _reaches(self, first: LitmusEvent, last: LitmusEvent) -> bool:
         return first.strong and last.strong and self._scopes_include(first, last)
 
-    def _releasers(self, arrive: Event) -> Iterator[Event]:
+    def _releasers(self, arrive: LitmusEvent) -> Iterator[LitmusEvent]:
         if arrive.semantics.releases:
             yield arrive
-        for fence in self.graph.of_kind(Kind.FENCE):
+        for fence in self.graph.of_kind(EventKind.FENCE):
             earlier = fence.semantics.releases and self.graph.po(fence, arrive)
             if earlier and self.on("release_fence_before_arrival"):
                 yield fence
         if self.weakened("init_fence_covers_data"):
             yield from (f for f in self._init_fences() if self.graph.po(f, arrive))
 
-    def _init_fences(self) -> Iterator[Event]:
+    def _init_fences(self) -> Iterator[LitmusEvent]:
         """Initialisation fences made to look like releases, for the mutant of that name."""
-        for fence in self.graph.of_kind(Kind.INIT_FENCE):
+        for fence in self.graph.of_kind(EventKind.INIT_FENCE):
             yield replace(fence, semantics=Semantics.RELEASE, scope=Scope.CLUSTER)
 
-    def _acquirers(self, wait: Event) -> Iterator[Event]:
+    def _acquirers(self, wait: LitmusEvent) -> Iterator[LitmusEvent]:
         if wait.semantics.acquires:
             yield wait
-        for fence in self.graph.of_kind(Kind.FENCE):
+        for fence in self.graph.of_kind(EventKind.FENCE):
             later = fence.semantics.acquires and self.graph.po(wait, fence)
             if later and self.on("acquire_fence_after_wait"):
                 yield fence
@@ -288,7 +291,7 @@ class Model:
     # Base causality order ---------------------------------------------------------------------
 
     @staticmethod
-    def _is_restricted(event: Event) -> bool:
+    def _is_restricted(event: LitmusEvent) -> bool:
         return isinstance(event.instruction, Fence) and event.instruction.space is not None
 
     @contextmanager
@@ -358,7 +361,7 @@ class Model:
     def _po_or_same(self, first: int, second: int) -> bool:
         return first == second or self.graph.po(self.events[first], self.events[second])
 
-    def base(self, first: Event, second: Event) -> FNode:
+    def base(self, first: LitmusEvent, second: LitmusEvent) -> FNode:
         """Base causality order between events that are no parts of asynchronous operations."""
         key = (first.index, second.index, self._in_force)
         if key not in self._base:
@@ -372,48 +375,50 @@ class Model:
                 )
         return self._base[key]
 
-    def base_or_same(self, first: Event, second: Event) -> FNode:
+    def base_or_same(self, first: LitmusEvent, second: LitmusEvent) -> FNode:
         return YES if first is second else self.base(first, second)
 
-    def after(self, event: Event, point: Event) -> FNode:
+    def after(self, event: LitmusEvent, point: LitmusEvent) -> FNode:
         """`event` precedes the plain event `point`; an asynchronous part only by completing."""
         if not event.asynchronous:
             return self.base(event, point)
         return any_of(both(e.guard, self.base_or_same(e, point)) for e in self._completions(event))
 
-    def _completions(self, event: Event) -> list[Event]:
+    def _completions(self, event: LitmusEvent) -> list[LitmusEvent]:
         """Where an asynchronous access is complete."""
         found = [self.events[number] for number in event.exits]
         if self.weakened("read_wait_covers_writes"):
-            found += [e for e in self.graph.of_kind(Kind.GROUP_WAIT) if e.thread == event.thread]
+            found += [
+                e for e in self.graph.of_kind(EventKind.GROUP_WAIT) if e.thread == event.thread
+            ]
         matrix = isinstance(event.instruction, MatrixRead)
         if self.weakened("wgmma_waits_for_nothing") and matrix and event.entry is not None:
             found.append(self.events[event.entry])
         return found
 
-    def until(self, point: Event, event: Event) -> FNode:
+    def until(self, point: LitmusEvent, event: LitmusEvent) -> FNode:
         """The plain event `point` precedes `event`; an asynchronous part starts at its issue."""
         if event.entry is None:
             return self.base(point, event)
         return self.base_or_same(point, self.events[event.entry])
 
-    def ordered(self, first: Event, second: Event) -> FNode:
+    def ordered(self, first: LitmusEvent, second: LitmusEvent) -> FNode:
         """Base causality order between any two events."""
         if second.entry is None:
             return self.after(first, second)
         if first.entry == second.entry and first.asynchronous:
-            return YES if first.index < second.index and first.kind is Kind.READ else NO
+            return YES if first.index < second.index and first.kind is EventKind.READ else NO
         issue = self.events[second.entry]
         return self.after(first, issue)
 
     # Causality order --------------------------------------------------------------------------
 
-    def preserved(self, first: Event, second: Event) -> FNode:
+    def preserved(self, first: LitmusEvent, second: LitmusEvent) -> FNode:
         """Proxy-preserved base causality order between two accesses of the same memory."""
         with self._about(self.graph.memory(first)):
             return self.proxies.preserved(first, second)
 
-    def cause(self, first: Event, second: Event) -> FNode:
+    def cause(self, first: LitmusEvent, second: LitmusEvent) -> FNode:
         key = (first.index, second.index)
         if key not in self._cause:
             parts = [self.preserved(first, second)] if self.same_memory(first, second) else []
@@ -428,18 +433,18 @@ class Model:
 
     # Reports that are no axioms ---------------------------------------------------------------
 
-    def initialised(self, first: Event, use: Event) -> FNode:
+    def initialised(self, first: LitmusEvent, use: LitmusEvent) -> FNode:
         """An mbarrier use sees the initialisation `first`."""
         with self._about(self.graph.memory(first)):
             return self._initialised(first, use)
 
-    def _initialised(self, first: Event, use: Event) -> FNode:
+    def _initialised(self, first: LitmusEvent, use: LitmusEvent) -> FNode:
         issue = next((i for i, a in self.graph.prefix if a == use.index), None)
         point = use if issue is None else self.events[issue]
         parts = [self.base(first, point)]
         remote = issue is not None or use.placement != first.placement
         if self.options.init is InitRule.FENCE and remote:
-            fences = self.graph.of_kind(Kind.INIT_FENCE, Kind.PROXY_FENCE)
+            fences = self.graph.of_kind(EventKind.INIT_FENCE, EventKind.PROXY_FENCE)
             parts = [
                 self.base(f, point)
                 for f in fences
@@ -449,13 +454,13 @@ class Model:
             parts += list(self._init_fence_paths(first, point))
         return both(first.guard, any_of(parts))
 
-    def _init_fence_paths(self, first: Event, point: Event) -> Iterator[FNode]:
+    def _init_fence_paths(self, first: LitmusEvent, point: LitmusEvent) -> Iterator[FNode]:
         """`fence.mbarrier_init` makes even a relaxed cluster arrive publish initialisations."""
         for (a, b), meets in self.rendezvous.meets.items():
             arrive, wait = self.events[a], self.events[b]
-            if wait.kind is Kind.CLUSTER_WAIT and any(
+            if wait.kind is EventKind.CLUSTER_WAIT and any(
                 self.graph.po(first, f) and self.graph.po(f, arrive)
-                for f in self.graph.of_kind(Kind.INIT_FENCE)
+                for f in self.graph.of_kind(EventKind.INIT_FENCE)
             ):
                 yield both(meets, self.base_or_same(wait, point))
 
@@ -464,7 +469,9 @@ class Model:
         name = self.graph.test.memory(location)
         if self.graph.test.location(name).count:
             return NO
-        inits = [e for e in self.graph.of_kind(Kind.MBARRIER_INIT) if self.graph.memory(e) == name]
+        inits = [
+            e for e in self.graph.of_kind(EventKind.MBARRIER_INIT) if self.graph.memory(e) == name
+        ]
         return any_of(
             both(use.guard, negation(any_of(self.initialised(i, use) for i in inits)))
             for use in self.graph.of_kind(*MBARRIER_USE)
@@ -487,16 +494,18 @@ class Model:
                 )
             )
             for first, second in combinations(mine, 2)
-            if Kind.WRITE in (first.kind, second.kind)
+            if EventKind.WRITE in (first.kind, second.kind)
             and not self.morally_strong(first, second)
             and (first.entry is None or first.entry != second.entry)
         )
 
 
-SYNCHRONISATIONS: dict[str, Callable[[Model], Iterator[tuple[Event, Event, FNode]]]] = {
-    "sync_patterns": Model.sync_patterns,
-    "sync_fence_sc": Model.sync_fence_sc,
-    "sync_barriers": Model.sync_barriers,
-    "sync_cluster_barriers": Model.sync_cluster_barriers,
-    "sync_mbarriers": Model.sync_mbarriers,
+SYNCHRONISATIONS: dict[
+    str, Callable[[AxiomaticModel], Iterator[tuple[LitmusEvent, LitmusEvent, FNode]]]
+] = {
+    "sync_patterns": AxiomaticModel.sync_patterns,
+    "sync_fence_sc": AxiomaticModel.sync_fence_sc,
+    "sync_barriers": AxiomaticModel.sync_barriers,
+    "sync_cluster_barriers": AxiomaticModel.sync_cluster_barriers,
+    "sync_mbarriers": AxiomaticModel.sync_mbarriers,
 }

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from titan.litmus import ast
-from titan.litmus.ast import Direction, LitmusTest, Location, Placement, Proxy, Semantics, Space
+from titan.litmus.ast import (
+    Direction,
+    LitmusTest,
+    Location,
+    Proxy,
+    Semantics,
+    Space,
+    ThreadPlacement,
+)
 from titan.litmus.condition import format_condition
 from titan.litmus.mnemonics import RELATIONS
 
@@ -48,7 +56,7 @@ def _program(test: LitmusTest) -> list[str]:
     ]
 
 
-def _place(place: Placement) -> str:
+def _place(place: ThreadPlacement) -> str:
     cluster = f"cluster {place.cluster}," if place.cluster != 1000 + place.cta else ""
     return f"cta {place.cta},{cluster}gpu {place.gpu}"
 
@@ -63,7 +71,7 @@ def _location(location: Location) -> str:
     return f"{kind}{location.name} = {location.initial}{home}"
 
 
-def format_instruction(instruction: ast.Instruction) -> str:
+def format_instruction(instruction: ast.LitmusInstruction) -> str:
     """One instruction as the text format spells it."""
     match instruction:
         case ast.Load(destination, location, semantics, scope, proxy):
@@ -134,7 +142,7 @@ def _proxy_fence(fence: ast.ProxyFence) -> str:
     return f"fence.proxy.tensormap::generic.{fence.direction}.{fence.scope}{named}"
 
 
-def _asynchronous(instruction: ast.Instruction) -> str:
+def _asynchronous(instruction: ast.LitmusInstruction) -> str:
     match instruction:
         case ast.MbarrierInit(location, count):
             return f"mbarrier.init {location}, {count}"

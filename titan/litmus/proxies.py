@@ -17,7 +17,7 @@ from typing import Protocol
 from pysmt.fnode import FNode
 
 from titan.litmus.ast import Direction, Proxy, ProxyFence, Space
-from titan.litmus.event import Event, EventGraph, Kind
+from titan.litmus.event import EventGraph, EventKind, LitmusEvent
 from titan.litmus.options import FenceRule, ModelOptions, WarPolicy
 from titan.litmus.rendezvous import Rendezvous
 from titan.litmus.terms import NO, all_of, any_of, both
@@ -28,7 +28,7 @@ class Causal(Protocol):
 
     graph: EventGraph
     options: ModelOptions
-    events: list[Event]
+    events: list[LitmusEvent]
     rendezvous: Rendezvous
 
     @property
@@ -36,12 +36,12 @@ class Causal(Protocol):
 
     def on(self, rule: str) -> bool: ...
     def weakened(self, name: str) -> bool: ...
-    def same_address(self, first: Event, second: Event) -> bool: ...
-    def base(self, first: Event, second: Event) -> FNode: ...
-    def base_or_same(self, first: Event, second: Event) -> FNode: ...
-    def after(self, event: Event, point: Event) -> FNode: ...
-    def until(self, point: Event, event: Event) -> FNode: ...
-    def ordered(self, first: Event, second: Event) -> FNode: ...
+    def same_address(self, first: LitmusEvent, second: LitmusEvent) -> bool: ...
+    def base(self, first: LitmusEvent, second: LitmusEvent) -> FNode: ...
+    def base_or_same(self, first: LitmusEvent, second: LitmusEvent) -> FNode: ...
+    def after(self, event: LitmusEvent, point: LitmusEvent) -> FNode: ...
+    def until(self, point: LitmusEvent, event: LitmusEvent) -> FNode: ...
+    def ordered(self, first: LitmusEvent, second: LitmusEvent) -> FNode: ...
 
 
 class ProxyRules:
@@ -50,17 +50,17 @@ class ProxyRules:
     def __init__(self, model: Causal) -> None:
         self.model = model
         self.graph = model.graph
-        self.fences = self.graph.of_kind(Kind.PROXY_FENCE)
-        self.alias_fences = self.graph.of_kind(Kind.ALIAS_FENCE)
+        self.fences = self.graph.of_kind(EventKind.PROXY_FENCE)
+        self.alias_fences = self.graph.of_kind(EventKind.ALIAS_FENCE)
         self._known: dict[tuple[int, int], FNode] = {}
 
-    def preserved(self, first: Event, second: Event) -> FNode:
+    def preserved(self, first: LitmusEvent, second: LitmusEvent) -> FNode:
         key = (first.index, second.index)
         if key not in self._known:
             self._known[key] = any_of(self._rules(first, second))
         return self._known[key]
 
-    def _rules(self, first: Event, second: Event) -> list[FNode]:
+    def _rules(self, first: LitmusEvent, second: LitmusEvent) -> list[FNode]:
         model = self.model
         if first.thread < 0 or second.thread < 0:
             return []
@@ -76,27 +76,27 @@ class ProxyRules:
             found.append(self._staged(first, second, same_address))
         return found
 
-    def _generic(self, first: Event, second: Event) -> bool:
+    def _generic(self, first: LitmusEvent, second: LitmusEvent) -> bool:
         if self.model.weakened("proxies_are_generic"):
             return True
         return first.proxy is second.proxy is Proxy.GENERIC
 
-    def _same_proxy(self, first: Event, second: Event) -> bool:
+    def _same_proxy(self, first: LitmusEvent, second: LitmusEvent) -> bool:
         """Same proxy in the same CTA; a shared location is accessed in the CTA that owns it."""
         same_cta = first.placement == second.placement or self.model.weakened("proxy_spans_ctas")
         return first.proxy is second.proxy and same_cta
 
-    def _dependency_suffices(self, first: Event, second: Event) -> bool:
+    def _dependency_suffices(self, first: LitmusEvent, second: LitmusEvent) -> bool:
         """The war policy: generic read, then asynchronous write."""
         return (
             self.model.options.war is WarPolicy.SYNC
             and (first.proxy, second.proxy) == (Proxy.GENERIC, Proxy.ASYNC)
-            and (first.kind, second.kind) == (Kind.READ, Kind.WRITE)
+            and (first.kind, second.kind) == (EventKind.READ, EventKind.WRITE)
         )
 
     # The three stages -----------------------------------------------------------------------
 
-    def _staged(self, first: Event, second: Event, same_address: bool) -> FNode:
+    def _staged(self, first: LitmusEvent, second: LitmusEvent, same_address: bool) -> FNode:
         model = self.model
         if second.proxy is Proxy.GENERIC:
             issue = second if second.entry is None else model.events[second.entry]
@@ -117,7 +117,7 @@ class ProxyRules:
             for fence in self._fences(second.proxy, second)
         )
 
-    def _fences(self, proxy: Proxy, access: Event) -> list[Event]:
+    def _fences(self, proxy: Proxy, access: LitmusEvent) -> list[LitmusEvent]:
         """Bi-directional fences of a proxy that act on an access: same CTA, covered space."""
         anywhere = self.model.weakened("fence_in_any_cta")
         return [
@@ -130,11 +130,11 @@ class ProxyRules:
         ]
 
     @staticmethod
-    def _form(fence: Event) -> ProxyFence:
+    def _form(fence: LitmusEvent) -> ProxyFence:
         assert isinstance(fence.instruction, ProxyFence)
         return fence.instruction
 
-    def _covers(self, fence: Event, access: Event) -> bool:
+    def _covers(self, fence: LitmusEvent, access: LitmusEvent) -> bool:
         """The fence's state space contains the location of the access."""
         assert access.location is not None
         limit = self._form(fence).space
@@ -145,7 +145,7 @@ class ProxyRules:
             return location.home == fence.placement
         return location.space is limit
 
-    def _left(self, first: Event, point: Event) -> FNode:
+    def _left(self, first: LitmusEvent, point: LitmusEvent) -> FNode:
         """`first` has left its proxy and precedes `point`."""
         model = self.model
         if first.proxy is Proxy.GENERIC:
@@ -159,7 +159,7 @@ class ProxyRules:
             for fence in self._fences(first.proxy, first)
         )
 
-    def _aliased(self, first: Event, point: Event, same_address: bool) -> FNode:
+    def _aliased(self, first: LitmusEvent, point: LitmusEvent, same_address: bool) -> FNode:
         """`first` has left its proxy, passed an alias fence if it needs one, before `point`."""
         model = self.model
         if same_address:
@@ -176,7 +176,7 @@ class ProxyRules:
 
     # Async and tensormap --------------------------------------------------------------------
 
-    def _enter_async(self, first: Event, second: Event, same_address: bool) -> FNode:
+    def _enter_async(self, first: LitmusEvent, second: LitmusEvent, same_address: bool) -> FNode:
         model = self.model
         if not model.on("enter_async"):
             return NO
@@ -192,7 +192,7 @@ class ProxyRules:
             found.append(all_of((self._aliased(first, fence, same_address), fence.guard, reaches)))
         return any_of(found)
 
-    def _async_fences(self, first: Event, second: Event) -> list[Event]:
+    def _async_fences(self, first: LitmusEvent, second: LitmusEvent) -> list[LitmusEvent]:
         return [
             fence
             for fence in self.fences
@@ -201,7 +201,7 @@ class ProxyRules:
             and self._covers(fence, second)
         ]
 
-    def _in_cta(self, fence: Event, access: Event) -> bool:
+    def _in_cta(self, fence: LitmusEvent, access: LitmusEvent) -> bool:
         """In the CTA of the access or of the thread that issued it."""
         assert access.entry is not None
         issuer = self.model.events[access.entry].placement
@@ -209,11 +209,11 @@ class ProxyRules:
             "fence_in_any_cta"
         )
 
-    def _fenced_by_writer(self, first: Event) -> bool:
+    def _fenced_by_writer(self, first: LitmusEvent) -> bool:
         writer = self.model.options.fence_rule is not FenceRule.PATH
         return writer and first.proxy is Proxy.GENERIC
 
-    def _reaches_cta(self, fence: Event, second: Event) -> FNode:
+    def _reaches_cta(self, fence: LitmusEvent, second: LitmusEvent) -> FNode:
         """A writer's fence in another CTA needs a second one where the access happens."""
         model = self.model
         alone = model.options.fence_rule is FenceRule.WRITER_ALONE
@@ -225,7 +225,7 @@ class ProxyRules:
             if self._in_cta(other, second)
         )
 
-    def _enter_halves(self, first: Event, second: Event, same_address: bool) -> FNode:
+    def _enter_halves(self, first: LitmusEvent, second: LitmusEvent, same_address: bool) -> FNode:
         """A release half by the accessing thread and an acquire half where the access happens."""
         model = self.model
         rule = "enter_async_halves" if second.proxy is Proxy.ASYNC else "enter_tensormap"
@@ -250,10 +250,12 @@ class ProxyRules:
                     )
         return any_of(found)
 
-    def _halves(self, proxy: Proxy, direction: Direction) -> list[Event]:
+    def _halves(self, proxy: Proxy, direction: Direction) -> list[LitmusEvent]:
         return [f for f in self.fences if f.proxy is proxy and self._form(f).direction is direction]
 
-    def _paired(self, first: Event, release: Event, acquire: Event, second: Event) -> bool:
+    def _paired(
+        self, first: LitmusEvent, release: LitmusEvent, acquire: LitmusEvent, second: LitmusEvent
+    ) -> bool:
         """Scopes include each other, spaces are covered, threads and CTAs are the right ones."""
         model = self.model
         assert second.entry is not None
@@ -270,16 +272,16 @@ class ProxyRules:
         in_cta = acquire.placement == model.events[second.entry].placement
         return same_map and (in_cta or model.weakened("fence_in_any_cta"))
 
-    def _halved(self, first: Event, release: Event) -> bool:
+    def _halved(self, first: LitmusEvent, release: LitmusEvent) -> bool:
         """The `::read` form covers reads of its own thread before it, and nothing else."""
         if not self._form(release).reads_only:
             return True
         model = self.model
-        read = first.kind is Kind.READ or model.weakened("read_half_covers_writes")
+        read = first.kind is EventKind.READ or model.weakened("read_half_covers_writes")
         own = self.graph.po(first, release) or model.weakened("read_half_is_cumulative")
         return read and own
 
-    def _scopes(self, release: Event, acquire: Event) -> bool:
+    def _scopes(self, release: LitmusEvent, acquire: LitmusEvent) -> bool:
         if self.model.weakened("scopes_always_include"):
             return True
         assert release.scope is not None and acquire.scope is not None
@@ -287,7 +289,7 @@ class ProxyRules:
             release.scope, acquire.placement
         ) and acquire.placement.shares(acquire.scope, release.placement)
 
-    def _joined(self, release: Event, acquire: Event) -> FNode:
+    def _joined(self, release: LitmusEvent, acquire: LitmusEvent) -> FNode:
         """The halves form patterns of their own around a strong write, even a relaxed one."""
         model = self.model
         if not model.on("halves_form_patterns"):
@@ -299,7 +301,7 @@ class ProxyRules:
                 found.append(both(seen, write.guard))
         for (a, b), meets in model.rendezvous.meets.items():
             arrive, wait = model.events[a], model.events[b]
-            waits = wait.kind in (Kind.WAIT, Kind.CLUSTER_WAIT)
+            waits = wait.kind in (EventKind.WAIT, EventKind.CLUSTER_WAIT)
             if waits and self.graph.po(release, arrive) and self.graph.po(wait, acquire):
                 found.append(meets)
         return any_of(found)

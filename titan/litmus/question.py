@@ -24,26 +24,26 @@ from titan.litmus.ast import (
 from titan.litmus.axioms import consistent
 from titan.litmus.condition import observed_terms
 from titan.litmus.events import EventGraph, build_events
-from titan.litmus.model import Model
+from titan.litmus.model import AxiomaticModel
 from titan.litmus.options import ModelOptions
 from titan.litmus.terms import NO, all_of, any_of, both, choose, compare, negation
 
 
 @dataclass(slots=True)
-class Question:
+class LitmusQuestion:
     """One test under one reading, as formulas: everything a solver needs."""
 
     test: LitmusTest
     options: ModelOptions
     unroll: int = 2
     graph: EventGraph = field(init=False)
-    model: Model = field(init=False)
+    model: AxiomaticModel = field(init=False)
     constraints: list[FNode] = field(init=False)
     _final: dict[str, FNode] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.graph = build_events(self.test, self.unroll)
-        self.model = Model(self.graph, self.options)
+        self.model = AxiomaticModel(self.graph, self.options)
         self.constraints = consistent(self.model)
 
     def outcome(self, condition: Condition) -> FNode:

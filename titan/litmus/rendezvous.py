@@ -17,7 +17,7 @@ from pysmt.fnode import FNode
 from pysmt.shortcuts import INT, Int, Plus, Symbol
 
 from titan.litmus.ast import Barrier, MbarrierWait
-from titan.litmus.events import Event, EventGraph, Kind
+from titan.litmus.events import EventGraph, EventKind, LitmusEvent
 from titan.litmus.terms import (
     NO,
     YES,
@@ -48,12 +48,12 @@ class Rendezvous:
         self._mbarriers()
         self._completion_times()
 
-    def time(self, event: Event) -> FNode:
+    def time(self, event: LitmusEvent) -> FNode:
         if event.index not in self._times:
             self._times[event.index] = Symbol(f"time_{event.index}", INT)
         return self._times[event.index]
 
-    def before(self, first: Event, second: Event) -> FNode:
+    def before(self, first: LitmusEvent, second: LitmusEvent) -> FNode:
         return compare(self.time(first), "<", self.time(second))
 
     def _say(self, *parts: FNode) -> None:
@@ -66,8 +66,8 @@ class Rendezvous:
     # Barriers of a CTA --------------------------------------------------------------------
 
     def _bars(self) -> None:
-        groups: dict[object, list[Event]] = defaultdict(list)
-        for event in self.graph.of_kind(Kind.BARRIER):
+        groups: dict[object, list[LitmusEvent]] = defaultdict(list)
+        for event in self.graph.of_kind(EventKind.BARRIER):
             assert isinstance(event.instruction, Barrier)
             groups[(event.placement, event.instruction.instance)].append(event)
         for members in groups.values():
@@ -79,13 +79,13 @@ class Rendezvous:
             else:
                 self._uncounted(members)
 
-    def _same(self, first: Event, second: Event) -> FNode:
+    def _same(self, first: LitmusEvent, second: LitmusEvent) -> FNode:
         assert first.identifier is not None and second.identifier is not None
         executed = both(first.guard, second.guard)
         return both(executed, compare(first.identifier, "==", second.identifier))
 
-    def _uncounted(self, members: list[Event]) -> None:
-        def ordinal(event: Event) -> FNode:
+    def _uncounted(self, members: list[LitmusEvent]) -> None:
+        def ordinal(event: LitmusEvent) -> FNode:
             earlier = [e for e in members if self.graph.po(e, event)]
             parts = [choose(self._same(e, event), Int(1), Int(0)) for e in earlier]
             return _sum(parts)
@@ -102,7 +102,7 @@ class Rendezvous:
                 elif self.graph.po(first, second):
                     self._say(implied(self._same(first, second), self.before(first, second)))
 
-    def _meet(self, first: Event, second: Event, meets: FNode) -> None:
+    def _meet(self, first: LitmusEvent, second: LitmusEvent, meets: FNode) -> None:
         if second.blocking and not meets.is_false():
             self.meets[(first.index, second.index)] = both(meets, second.passes)
             relation = "==" if first.blocking else "<="
@@ -110,7 +110,7 @@ class Rendezvous:
             order = compare(self.time(first), relation, self.time(second))
             self._say(implied(both(meets, passed), order))
 
-    def _counted(self, members: list[Event]) -> None:
+    def _counted(self, members: list[LitmusEvent]) -> None:
         for event in members:
             phase = Symbol(f"phase_{event.index}", INT)
             self.bar_phase[event.index] = phase
@@ -147,21 +147,21 @@ class Rendezvous:
                     grouped = both(self._grouped(first, second), full[second.index])
                     self._meet(first, second, grouped)
 
-    def _grouped(self, first: Event, second: Event) -> FNode:
+    def _grouped(self, first: LitmusEvent, second: LitmusEvent) -> FNode:
         equal = compare(self.bar_phase[first.index], "==", self.bar_phase[second.index])
         return both(self._same(first, second), equal)
 
     # Cluster barriers ---------------------------------------------------------------------
 
     def _clusters(self) -> None:
-        arrivals: dict[tuple[int, int], list[list[Event]]] = defaultdict(list)
+        arrivals: dict[tuple[int, int], list[list[LitmusEvent]]] = defaultdict(list)
         for thread in range(len(self.graph.test.threads)):
-            mine = [e for e in self.graph.of_kind(Kind.CLUSTER_ARRIVE) if e.thread == thread]
+            mine = [e for e in self.graph.of_kind(EventKind.CLUSTER_ARRIVE) if e.thread == thread]
             if mine:
                 place = mine[0].placement
                 arrivals[(place.gpu, place.cluster)].append(mine)
         seen: dict[int, int] = defaultdict(int)
-        for wait in self.graph.of_kind(Kind.CLUSTER_WAIT):
+        for wait in self.graph.of_kind(EventKind.CLUSTER_WAIT):
             number = seen[wait.thread]
             seen[wait.thread] += 1
             rounds = arrivals[(wait.placement.gpu, wait.placement.cluster)]
@@ -180,8 +180,8 @@ class Rendezvous:
     # Mbarriers ----------------------------------------------------------------------------
 
     def _mbarriers(self) -> None:
-        uses: dict[str, list[Event]] = defaultdict(list)
-        for event in self.graph.of_kind(Kind.ARRIVE, Kind.EXPECT, Kind.WAIT):
+        uses: dict[str, list[LitmusEvent]] = defaultdict(list)
+        for event in self.graph.of_kind(EventKind.ARRIVE, EventKind.EXPECT, EventKind.WAIT):
             uses[self.graph.memory(event)].append(event)
         for name, events in uses.items():
             self._mbarrier(name, self._arrival_count(name), events)
@@ -189,7 +189,7 @@ class Rendezvous:
     def _arrival_count(self, name: str) -> int:
         counts = [
             e.count.constant_value()
-            for e in self.graph.of_kind(Kind.MBARRIER_INIT)
+            for e in self.graph.of_kind(EventKind.MBARRIER_INIT)
             if self.graph.memory(e) == name and e.count is not None
         ]
         declared = self.graph.test.location(name).count
@@ -198,8 +198,8 @@ class Rendezvous:
             raise UnsupportedTest(f"mbarrier `{name}` needs one positive arrival count")
         return int(counts[0])
 
-    def _mbarrier(self, name: str, count: int, events: list[Event]) -> None:
-        arrivals = [e for e in events if e.kind is not Kind.WAIT]
+    def _mbarrier(self, name: str, count: int, events: list[LitmusEvent]) -> None:
+        arrivals = [e for e in events if e.kind is not EventKind.WAIT]
         total = sum(e.count.constant_value() for e in arrivals if e.count is not None)
         most = total // count
         final = Symbol(f"completed_{name}", INT)
@@ -221,7 +221,7 @@ class Rendezvous:
             self._say(implied(compare(final, ">", Int(number)), complete))
             self._say(implied(compare(final, "==", Int(number)), negation(complete)))
         for event in events:
-            if event.kind is Kind.WAIT:
+            if event.kind is EventKind.WAIT:
                 self._wait(event, arrivals, final, most)
         for first in arrivals:
             if "phase_ends_at_once" not in self.mutations:
@@ -230,7 +230,7 @@ class Rendezvous:
                 if first is not second:
                     self._phase_order(first, second)
 
-    def _completes_last(self, event: Event, arrivals: list[Event], count: int) -> None:
+    def _completes_last(self, event: LitmusEvent, arrivals: list[LitmusEvent], count: int) -> None:
         """A phase ends at the first moment when no arrival and no byte is missing."""
         peers = []
         for other in arrivals:
@@ -259,7 +259,9 @@ class Rendezvous:
             implied(both(event.guard, complete), negation(any_of(later for _, _, later in peers)))
         )
 
-    def _wait(self, wait: Event, arrivals: list[Event], final: FNode, most: int) -> None:
+    def _wait(
+        self, wait: LitmusEvent, arrivals: list[LitmusEvent], final: FNode, most: int
+    ) -> None:
         phase = self.phase[wait.index]
         open_phase = any_of(
             all_of((a.guard, compare(self.phase[a.index], "==", phase), self.before(wait, a)))
@@ -275,10 +277,10 @@ class Rendezvous:
         if wait.blocking:
             self._say(implied(stuck, compare(phase, "==", final)))
 
-    def _phase_order(self, first: Event, second: Event) -> None:
+    def _phase_order(self, first: LitmusEvent, second: LitmusEvent) -> None:
         earlier = compare(self.phase[first.index], "<", self.phase[second.index])
         happened = both(first.guard, second.guard)
-        if second.kind is Kind.WAIT and not second.passes.is_true():
+        if second.kind is EventKind.WAIT and not second.passes.is_true():
             seen = all_of((happened, second.passes, earlier))
             self.meets[(first.index, second.index)] = seen
         self._say(implied(both(happened, earlier), self.before(first, second)))

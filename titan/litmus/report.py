@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from titan.litmus.ast import FinalMemory, FinalRegister
 from titan.litmus.condition import format_condition
-from titan.litmus.decide import STATES_MAX, Decision
-from titan.litmus.execution import Execution
+from titan.litmus.decide import STATES_MAX, LitmusDecision
+from titan.litmus.execution import CandidateExecution
 
 State = dict[FinalRegister | FinalMemory, int]
 _RELATIONS = ("rf", "co", "fr", "sync", "cause")
@@ -19,7 +19,7 @@ def format_state(state: State) -> str:
 
 
 def format_decision(
-    decision: Decision, states: list[State] | None = None, expected: str | None = None
+    decision: LitmusDecision, states: list[State] | None = None, expected: str | None = None
 ) -> str:
     """The report of one test."""
     test = decision.test
@@ -44,7 +44,7 @@ def format_decision(
     return "\n".join(lines) + "\n"
 
 
-def _witnesses(decision: Decision, states: list[State]) -> list[str]:
+def _witnesses(decision: LitmusDecision, states: list[State]) -> list[str]:
     """How many of the listed states satisfy the condition; only comparisons are counted."""
     from titan.litmus.ast import Compare, Condition, Connective
 
@@ -79,7 +79,7 @@ def _witnesses(decision: Decision, states: list[State]) -> list[str]:
     ]
 
 
-def format_execution(execution: Execution) -> str:
+def format_execution(execution: CandidateExecution) -> str:
     """The witness as text: events by thread, then the relations between them by name."""
     lines = ["Execution"]
     threads = dict.fromkeys(node.thread for node in execution.nodes)
@@ -112,7 +112,7 @@ def _reduced(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def as_json(
-    decision: Decision,
+    decision: LitmusDecision,
     path: str,
     states: list[State] | None = None,
     expected: str | None = None,
@@ -144,7 +144,7 @@ def as_json(
     return result
 
 
-def _execution_json(execution: Execution) -> dict[str, object]:
+def _execution_json(execution: CandidateExecution) -> dict[str, object]:
     names = {node.key: node.name for node in execution.nodes}
     found: dict[str, object] = {
         "events": [

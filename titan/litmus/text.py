@@ -29,9 +29,10 @@ from titan.litmus.ast import (
     Branch,
     BulkCopy,
     Condition,
-    Instruction,
     Label,
+    LitmusInstruction,
     LitmusTest,
+    LitmusThread,
     Load,
     Location,
     MatrixRead,
@@ -39,13 +40,12 @@ from titan.litmus.ast import (
     MbarrierExpect,
     MbarrierInit,
     MbarrierWait,
-    Placement,
     Proxy,
     Quantifier,
     Space,
     Store,
     TensorCommit,
-    Thread,
+    ThreadPlacement,
 )
 from titan.litmus.condition import ConditionReader, LitmusError
 from titan.litmus.mnemonics import InstructionError, read_instruction
@@ -110,7 +110,7 @@ class _Reader:
         self,
         header: re.Match[str],
         comment: str,
-        threads: list[Thread],
+        threads: list[LitmusThread],
         tails: list[re.Match[str]],
     ) -> LitmusTest:
         self._declare_implied(threads)
@@ -178,7 +178,7 @@ class _Reader:
             raise LitmusError(f"location `{name}` is declared twice", span)
         home = None
         if kind in ("shared", "mbarrier"):
-            home = _placement(place) if place else Placement(-1, -1, -1)
+            home = _placement(place) if place else ThreadPlacement(-1, -1, -1)
         elif place:
             raise LitmusError("only a shared location or an mbarrier has a place", span)
         number = int(value or 0)
@@ -193,7 +193,7 @@ class _Reader:
             span=span,
         )
 
-    def _declare_implied(self, threads: list[Thread]) -> None:
+    def _declare_implied(self, threads: list[LitmusThread]) -> None:
         """Public tests leave out locations that start with 0, as herd lets them.
 
         A name that stands in one instruction only is a slip more often than a location.
@@ -208,7 +208,7 @@ class _Reader:
             if name not in self.locations and count > 1:
                 self.locations[name] = Location(name, 0, Space.GLOBAL)
 
-    def _homed(self, threads: list[Thread]) -> list[Location]:
+    def _homed(self, threads: list[LitmusThread]) -> list[Location]:
         """Shared locations without a place belong to the CTA of the first thread.
 
         A place that names only a CTA takes the cluster and the device of a thread that runs there.
@@ -257,12 +257,12 @@ class _Reader:
                 return cells
             begin = stop + 1
 
-    def _program(self, start: int, end: int) -> list[Thread]:
+    def _program(self, start: int, end: int) -> list[LitmusThread]:
         rows = self._pieces(start, end, ";")
         if not rows:
             raise self.fail("the test has no threads", start, end)
         heads = self._cells(*rows[0])
-        columns: list[list[Instruction]] = [[] for _ in heads]
+        columns: list[list[LitmusInstruction]] = [[] for _ in heads]
         for begin, stop in rows[1:]:
             cells = self._cells(begin, stop)
             if len(cells) > len(heads):
@@ -282,16 +282,18 @@ class _Reader:
             raise self.fail("two threads have the same name", *rows[0])
         return threads
 
-    def _thread(self, left: int, right: int, instructions: tuple[Instruction, ...]) -> Thread:
+    def _thread(
+        self, left: int, right: int, instructions: tuple[LitmusInstruction, ...]
+    ) -> LitmusThread:
         match = _HEAD.match(self.text[left:right])
         if match is None:
             raise self.fail("expected the name of a thread", left, right)
         name, place = match.groups()
         placement = _placement(place or "")
         registers = tuple(self.registers.get(name, ()))
-        return Thread(name, placement, instructions, registers)
+        return LitmusThread(name, placement, instructions, registers)
 
-    def _instruction(self, left: int, right: int) -> Instruction:
+    def _instruction(self, left: int, right: int) -> LitmusInstruction:
         span = self.source.span(left, right)
         try:
             return replace(read_instruction(self.text[left:right]), span=span)
@@ -300,11 +302,11 @@ class _Reader:
 
     # Scope tree and conditions ------------------------------------------------------------
 
-    def _scopes(self, threads: list[Thread], start: int, end: int) -> list[Thread]:
+    def _scopes(self, threads: list[LitmusThread], start: int, end: int) -> list[LitmusThread]:
         names = {thread.name: number for number, thread in enumerate(threads)}
         counters = {"gpu": -1, "cluster": -1, "cta": -1}
         stack: list[dict[str, int]] = []
-        placed: dict[str, Placement] = {}
+        placed: dict[str, ThreadPlacement] = {}
         for match in re.finditer(r"\(|\)|[A-Za-z0-9_.]+", self.text[start:end]):
             word = match.group()
             where = (start + match.start(), start + match.end())
@@ -324,7 +326,7 @@ class _Reader:
                 if "cta" not in levels:
                     raise self.fail(f"thread `{word}` is outside of every cta", *where)
                 cluster = levels.get("cluster", 1000 + levels["cta"])
-                placed[word] = Placement(levels.get("gpu", 0), cluster, levels["cta"])
+                placed[word] = ThreadPlacement(levels.get("gpu", 0), cluster, levels["cta"])
             else:
                 raise self.fail(f"`{word}` is no scope and no thread", *where)
         missing = [name for name in names if name not in placed]
@@ -332,11 +334,11 @@ class _Reader:
             raise self.fail(f"thread `{missing[0]}` is not in the scope tree", start, end)
         return [replace(thread, placement=placed[thread.name]) for thread in threads]
 
-    def _condition(self, threads: list[Thread], start: int, end: int) -> Condition:
+    def _condition(self, threads: list[LitmusThread], start: int, end: int) -> Condition:
         registers = {thread.name: defined_registers(thread) for thread in threads}
         return ConditionReader(self.source, start, end, registers, self.locations).read()
 
-    def _check_clusters(self, threads: list[Thread]) -> None:
+    def _check_clusters(self, threads: list[LitmusThread]) -> None:
         """A CTA is in one cluster, whoever names it."""
         clusters: dict[tuple[int, int], int] = {}
         places = [(t.placement, None) for t in threads]
@@ -351,7 +353,7 @@ class _Reader:
         near = nearest(name, self.locations)
         return f"unknown location `{name}`" + (f"; did you mean `{near}`?" if near else "")
 
-    def _check_declared(self, threads: list[Thread]) -> None:
+    def _check_declared(self, threads: list[LitmusThread]) -> None:
         for thread in threads:
             labels = {i.name for i in thread.instructions if isinstance(i, Label)}
             for instruction in thread.instructions:
@@ -369,13 +371,13 @@ class _Reader:
                     raise LitmusError(f"unknown label `{instruction.target}`", instruction.span)
 
 
-def _placement(text: str) -> Placement:
+def _placement(text: str) -> ThreadPlacement:
     levels = {level: int(number) for level, number in _PLACE.findall(text)}
     cta = levels.get("cta", 0)
-    return Placement(levels.get("gpu", 0), levels.get("cluster", 1000 + cta), cta)
+    return ThreadPlacement(levels.get("gpu", 0), levels.get("cluster", 1000 + cta), cta)
 
 
-def named_locations(instruction: Instruction) -> list[str]:
+def named_locations(instruction: LitmusInstruction) -> list[str]:
     """Every location that an instruction names, mbarriers included."""
     names: list[str | None] = []
     if isinstance(instruction, BulkCopy):
@@ -389,7 +391,7 @@ def named_locations(instruction: Instruction) -> list[str]:
     return [name for name in names if name is not None] + named_mbarriers(instruction)
 
 
-def named_mbarriers(instruction: Instruction) -> list[str]:
+def named_mbarriers(instruction: LitmusInstruction) -> list[str]:
     """The locations that an instruction uses as mbarriers."""
     if isinstance(instruction, BulkCopy):
         return list(instruction.barriers)
@@ -408,7 +410,7 @@ def named_mbarriers(instruction: Instruction) -> list[str]:
     return []
 
 
-def defined_registers(thread: Thread) -> list[str]:
+def defined_registers(thread: LitmusThread) -> list[str]:
     """Registers that a thread starts with or assigns."""
     names = [name for name, _ in thread.registers]
     for instruction in thread.instructions:

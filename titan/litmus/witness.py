@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from titan.litmus.execution import Execution, Key, Node
+from titan.litmus.execution import CandidateExecution, ExecutionEvent, Key
 from titan.litmus.model import SYNCHRONISATIONS
-from titan.litmus.question import Question
+from titan.litmus.question import LitmusQuestion
 
 
-def extract(question: Question, model: Any) -> Execution:
+def extract(question: LitmusQuestion, model: Any) -> CandidateExecution:
     """The execution of a solver model, its synchronisation and causality evaluated in it."""
     graph, rules = question.graph, question.model
 
@@ -27,7 +27,7 @@ def extract(question: Question, model: Any) -> Execution:
         if event.index in executed:
             value = number(event.value) if event.value is not None else None
             nodes.append(
-                Node(
+                ExecutionEvent(
                     event.key,
                     names[event.index],
                     graph.test.threads[event.thread].name if event.thread >= 0 else "",
@@ -65,7 +65,7 @@ def extract(question: Question, model: Any) -> Execution:
     registers = tuple(
         (thread, register, number(value)) for (thread, register), value in graph.registers.items()
     )
-    return Execution(
+    return CandidateExecution(
         tuple(nodes),
         pairs(rules.rf),
         pairs(rules.co),

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from titan.codegen.emit.write import EmissionRefused, Emitted, emit
-from titan.codegen.pipeline.build import BuildRefused, Limits, build, decoded, judged
+from titan.codegen.pipeline.build import BuildLimits, BuildRefused, build, decoded, judged
 from titan.codegen.pipeline.model import Built, Shape
 from titan.codegen.tile.model import TileProgram
 from titan.package import contents
@@ -39,16 +39,16 @@ _FENCE_LINE = re.compile(r" *- fence: async\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class AblationVariant:
     """One setting of one axis. `about` says what it decides otherwise than the product."""
 
     axis: str
     setting: str
     about: str
     tile: Callable[[TileProgram], TileProgram] = lambda tile: tile
-    limits: Callable[[Limits], Limits] = lambda limits: limits
+    limits: Callable[[BuildLimits], BuildLimits] = lambda limits: limits
     only: Callable[[Shape], bool] = lambda shape: True
-    edit: Callable[[str, Limits], str] = lambda text, limits: text
+    edit: Callable[[str, BuildLimits], str] = lambda text, limits: text
     spills: bool = False  # whether code that spills registers is taken
 
 
@@ -57,7 +57,7 @@ class Made:
     """A variant of a kernel; without `folder`, `reason` says why it was not built."""
 
     tile: TileProgram
-    variant: Variant
+    variant: AblationVariant
     folder: str = ""
     reason: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
@@ -104,7 +104,7 @@ def _fence(indent: str, statement: list[str]) -> str:
     return f"{indent}- {FENCE}\n{guard}"
 
 
-def without_redundant(text: str, limits: Limits) -> str:
+def without_redundant(text: str, limits: BuildLimits) -> str:
     """`conservative`, and then each fence taken away, from the end, that the rest verifies without.
 
     Raises nothing for a text that is not verified: it is left as it is, and the build refuses it.
@@ -119,7 +119,7 @@ def without_redundant(text: str, limits: Limits) -> str:
     return whole
 
 
-def _verified(text: str, limits: Limits) -> bool:
+def _verified(text: str, limits: BuildLimits) -> bool:
     from titan.codegen.pipeline import build as builds
 
     try:
@@ -130,7 +130,7 @@ def _verified(text: str, limits: Limits) -> bool:
     return True
 
 
-def _naive(limits: Limits) -> Limits:
+def _naive(limits: BuildLimits) -> BuildLimits:
     return replace(limits, naive=True)
 
 
@@ -139,18 +139,18 @@ def _deep(stages: int) -> Callable[[TileProgram], TileProgram]:
 
 
 VARIANTS = (
-    Variant("product", "as built", "what titan build makes"),
-    Variant("specialisation", "always", "a warp of its own loads, whatever comes of it",
+    AblationVariant("product", "as built", "what titan build makes"),
+    AblationVariant("specialisation", "always", "a warp of its own loads, whatever comes of it",
             only=lambda shape: shape.specialised),
-    Variant("specialisation", "never", "the computing warps load themselves",
+    AblationVariant("specialisation", "never", "the computing warps load themselves",
             only=lambda shape: not shape.specialised),
-    Variant("registers", "naive", "schedules ignore registers, code may spill",
+    AblationVariant("registers", "naive", "schedules ignore registers, code may spill",
             limits=_naive, spills=True),
-    Variant("fences", "conservative", "a fence wherever a stage or tile changes hands",
+    AblationVariant("fences", "conservative", "a fence wherever a stage or tile changes hands",
             edit=lambda text, limits: conservative(text)),
-    Variant("fences", "no redundant", "the conservative ones that verification needs",
+    AblationVariant("fences", "no redundant", "the conservative ones that verification needs",
             edit=without_redundant),
-    *(Variant("depth", str(stages), f"rings of {stages} stages", tile=_deep(stages))
+    *(AblationVariant("depth", str(stages), f"rings of {stages} stages", tile=_deep(stages))
       for stages in DEPTHS),
 )  # fmt: skip
 
@@ -158,9 +158,9 @@ VARIANTS = (
 def prepare(
     programs: list[tuple[TileProgram, str]],
     parent: Path,
-    limits: Limits,
+    limits: BuildLimits,
     tell: Callable[[Made], None] = lambda made: None,
-    variants: tuple[Variant, ...] = VARIANTS,
+    variants: tuple[AblationVariant, ...] = VARIANTS,
     with_toolchain: bool = True,
 ) -> list[Made]:
     """All variants of the tile programs, in folders below `parent`, and the index of them.
@@ -181,9 +181,13 @@ def prepare(
 
 
 def _variants(
-    tile: TileProgram, text: str, parent: Path, limits: Limits, variants: tuple[Variant, ...],
+    tile: TileProgram,
+    text: str,
+    parent: Path,
+    limits: BuildLimits,
+    variants: tuple[AblationVariant, ...],
     with_toolchain: bool,
-) -> Iterator[Made]:  # fmt: skip
+) -> Iterator[Made]:
     known: dict[str, str] = {}
     for variant in variants:
         try:
@@ -213,11 +217,15 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _built(
-    tile: TileProgram, text: str, variant: Variant, limits: Limits, with_toolchain: bool
+    tile: TileProgram,
+    text: str,
+    variant: AblationVariant,
+    limits: BuildLimits,
+    with_toolchain: bool,
 ) -> tuple[Built, Emitted, Figures | None]:
     """The first shape that is verified and can be written. Raises BuildRefused."""
     from titan.validate.compare.compile import compile_package
-    from titan.validate.compare.toolchain import CannotCompile, Missing
+    from titan.validate.compare.toolchain import CannotCompile, ToolchainMissing
 
     last: list[tuple[Emitted, Figures | None]] = []
 
@@ -232,7 +240,7 @@ def _built(
             return str(refused)
         except CannotCompile as error:
             return f"the toolchain refuses it: {error}"
-        except Missing:
+        except ToolchainMissing:
             return None
         last[-1] = emitted, figures
         return "; ".join(figures.faults(variant.spills)) or None

@@ -4,7 +4,8 @@ From the tile program comes the loop, from loop and schedule the pipeline, from 
 sync program, from tile program and sync program the source and the manifest. Each is compared with
 what the package holds, byte for byte, and the certificate with all of them. The schedule is judged
 by the schedule checker, its bound by plain arithmetic, the program by the rules of the target. What
-is left is whether the protocol is verified for the stated scope: a `Question` for `verdicts.py`.
+is left is whether the protocol is verified for the stated scope: a `RecheckQuestion` for
+`verdicts.py`.
 
 Imports no solver. Evidence other than a bound is a statement of a solver and is told as one.
 """
@@ -28,7 +29,7 @@ from titan.package.certificate import (
 )
 from titan.package.contents import Broken
 from titan.package.difference import difference
-from titan.package.verdicts import Question
+from titan.package.verdicts import RecheckQuestion
 from titan.scheduling.check import check as schedule_faults
 from titan.scheduling.loop.bounds import Unschedulable, bounds
 from titan.scheduling.model import Evidence, Schedule
@@ -59,7 +60,7 @@ class Checked:
     target: str = ""
     fault: str = ""
     stated: tuple[str, ...] = ()
-    question: Question | None = None
+    question: RecheckQuestion | None = None
 
 
 def check_package(folder: str | Path) -> Checked:
@@ -111,7 +112,7 @@ class _Package:
         except UnicodeDecodeError:
             raise Broken(f"{name} is not UTF-8") from None
 
-    def check(self) -> tuple[tuple[str, ...], Question]:
+    def check(self) -> tuple[tuple[str, ...], RecheckQuestion]:
         tile = self._tile()
         loop = self._loop(tile)
         schedule, evidence = self._schedule(loop)
@@ -126,7 +127,7 @@ class _Package:
     def _tile(self) -> TileProgram:
         from titan.codegen.tile.load import read_tile
         from titan.foundation.source.loading import load_bytes
-        from titan.target.load import Refused
+        from titan.target.load import TargetRefused
 
         source, errors = load_bytes(self.files[contents.TILE], contents.TILE)
         if source is None:
@@ -134,7 +135,7 @@ class _Package:
         target = self.data["target"]
         try:
             tile = read_tile(source, target if isinstance(target, str) else None)
-        except Refused as refused:
+        except TargetRefused as refused:
             raise Broken(f"tile.yaml: {_told(list(refused.diagnostics))}") from None
         except ValueError as error:
             raise Broken(f"tile.yaml: {contents.printable(str(error))}") from None
@@ -184,11 +185,11 @@ class _Package:
 
     def _refutations(self, loop: Loop) -> dict[str, Any]:
         """The claim as schedule files are read otherwise: refutations have a form of their own."""
-        from titan.target.load import Refused
+        from titan.target.load import TargetRefused
 
         try:
             return read_text(self.text(contents.SCHEDULE), contents.SCHEDULE, loop)[1]
-        except Refused as refused:
+        except TargetRefused as refused:
             raise Broken(f"schedule.json: {_told(list(refused.diagnostics))}") from None
 
     def _timeline(self, loop: Loop, schedule: Schedule) -> None:
@@ -292,14 +293,14 @@ class _Package:
         if manifest != self.files[contents.MANIFEST]:
             raise Broken("manifest.json is not written as titan writes it")
 
-    def _question(self, kernel: Kernel, program: SyncProgram) -> Question:
+    def _question(self, kernel: Kernel, program: SyncProgram) -> RecheckQuestion:
         section = self.data["verification"]
         keys = ("verdict", "engine", "scope", "policies")
         if not isinstance(section, dict) or tuple(section) != keys:
             raise Broken("the certificate's `verification` lacks a field or has an unknown one")
         if section["verdict"] != "verified":
             raise Broken("the certificate does not say that the pipeline is verified")
-        return Question.of(self.text(contents.PIPELINE), kernel, program, section)
+        return RecheckQuestion.of(self.text(contents.PIPELINE), kernel, program, section)
 
     def _statements(self, evidence: Evidence) -> tuple[str, ...]:
         """What the package claims and this check does not derive."""

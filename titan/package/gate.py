@@ -15,7 +15,7 @@ from typing import Any
 
 from titan.package import contents
 from titan.package.check import Checked, check_package
-from titan.package.verdicts import Answer, Kept, answer, fault_of
+from titan.package.verdicts import Kept, RecheckResult, answer, fault_of
 
 PACKAGE, SCHEDULE, KERNEL = "package", "schedule", "kernel"
 RECOMPUTED, SHARED, KEPT = "recomputed", "shared", "kept"
@@ -28,7 +28,7 @@ class NothingThere(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class GateItem:
     kind: str
     path: str
 
@@ -41,7 +41,7 @@ class Judged:
     with an equal program of this run, or kept from an earlier run of the same code.
     """
 
-    item: Item
+    item: GateItem
     ok: bool
     name: str
     why: str = ""
@@ -49,23 +49,23 @@ class Judged:
     verdict: str = ""
 
 
-def find(paths: tuple[str, ...]) -> list[Item]:
+def find(paths: tuple[str, ...]) -> list[GateItem]:
     """What the paths name, in order; folders are searched for packages. Raises NothingThere."""
-    items: list[Item] = []
+    items: list[GateItem] = []
     for path in paths:
         if os.path.isdir(path):
             found = [path] if contents.is_package(path) else list(_packages(path))
             if not found:
                 raise NothingThere(f"there is no package in {contents.printable(path)}")
-            items += [Item(PACKAGE, folder) for folder in found]
+            items += [GateItem(PACKAGE, folder) for folder in found]
         elif not os.path.isfile(path):
             raise NothingThere(f"there is no file or folder {contents.printable(path)}")
         elif path.endswith(".json"):
             certificate = os.path.basename(path) == contents.CERTIFICATE
             parent = os.path.dirname(path) or "."
-            items.append(Item(PACKAGE, parent) if certificate else Item(SCHEDULE, path))
+            items.append(GateItem(PACKAGE, parent) if certificate else GateItem(SCHEDULE, path))
         else:
-            items.append(Item(KERNEL, path))
+            items.append(GateItem(KERNEL, path))
     return list(dict.fromkeys(items))
 
 
@@ -83,7 +83,7 @@ def _packages(folder: str) -> Iterator[str]:
 
 
 def gate(
-    items: list[Item],
+    items: list[GateItem],
     jobs: int = 2,
     seconds: float = 60.0,
     cache: str | None = None,
@@ -113,12 +113,12 @@ class _Run:
         self.kept = kept
         self.seconds = seconds
         self.loop = loop
-        self.answers: dict[str, Future[Answer] | Answer] = {}
+        self.answers: dict[str, Future[RecheckResult] | RecheckResult] = {}
 
-    def judge(self, items: list[Item], tell: Callable[[int, int], None]) -> Iterator[Judged]:
+    def judge(self, items: list[GateItem], tell: Callable[[int, int], None]) -> Iterator[Judged]:
         ahead = 64  # packages whose check is under way before the first verdict is waited for
-        waiting: list[tuple[Item, Future[Any]]] = []
-        asked: list[tuple[Item, Any, str]] = []
+        waiting: list[tuple[GateItem, Future[Any]]] = []
+        asked: list[tuple[GateItem, Any, str]] = []
         queue = iter(items)
         done = 0
         while True:
@@ -134,7 +134,7 @@ class _Run:
             tell(done, len(items))
             yield judged
 
-    def _submit(self, item: Item) -> Future[Any]:
+    def _submit(self, item: GateItem) -> Future[Any]:
         if item.kind == PACKAGE:
             return self.pool.submit(check_package, item.path)
         if item.kind == SCHEDULE:
@@ -147,7 +147,7 @@ class _Run:
             return found, ""
         key = found.question.key
         if key in self.answers:
-            return found, KEPT if isinstance(self.answers[key], Answer) else SHARED
+            return found, KEPT if isinstance(self.answers[key], RecheckResult) else SHARED
         earlier = self.kept.get(key)
         if earlier is not None:
             self.answers[key] = earlier
@@ -155,14 +155,14 @@ class _Run:
         self.answers[key] = self.pool.submit(answer, found.question, self.seconds)
         return found, RECOMPUTED
 
-    def _judged(self, item: Item, found: Checked | Judged, source: str) -> Judged:
+    def _judged(self, item: GateItem, found: Checked | Judged, source: str) -> Judged:
         if isinstance(found, Judged):
             return found
         name = found.name or contents.printable(os.path.basename(os.path.abspath(item.path)))
         if found.question is None:
             return Judged(item, False, name, found.fault)
         given = self.answers[found.question.key]
-        if not isinstance(given, Answer):
+        if not isinstance(given, RecheckResult):
             given = given.result()
         if source == RECOMPUTED:
             self.kept.put(given)
@@ -170,12 +170,12 @@ class _Run:
         return Judged(item, not why, name, why, found.stated, source)
 
 
-def judge_schedule(item: Item, loop_path: str | None) -> Judged:
+def judge_schedule(item: GateItem, loop_path: str | None) -> Judged:
     """A schedule or certificate file of `titan schedule`, for its loop."""
     from titan.scheduling.loop.graphml import load_instance
     from titan.scheduling.loop.load import load_loop
     from titan.scheduling.store import certify, read
-    from titan.target.load import Refused
+    from titan.target.load import TargetRefused
 
     name = contents.printable(os.path.basename(item.path))
     beside = loop_path or _beside(item.path)
@@ -185,7 +185,7 @@ def judge_schedule(item: Item, loop_path: str | None) -> Judged:
     try:
         loop = load_instance(beside) if beside.endswith(".graphml") else load_loop(beside)
         schedule, claim = read(item.path, loop)
-    except Refused as refused:
+    except TargetRefused as refused:
         told = refused.diagnostics[0].headline if refused.diagnostics else "it cannot be read"
         return Judged(item, False, name, contents.printable(told))
     faults = certify(loop, schedule, claim)
@@ -204,12 +204,12 @@ def _beside(path: str) -> str | None:
     return next((str(found) for found in candidates if found.is_file()), None)
 
 
-def judge_kernel(item: Item, seconds: float) -> Judged:
+def judge_kernel(item: GateItem, seconds: float) -> Judged:
     """All kernels of a file verified."""
-    from titan.verify.model import Options, Verdict
+    from titan.verify.model import Verdict, VerifyOptions
     from titan.verify.pipeline import verify_file
 
-    findings = verify_file(item.path, Options(seconds_max=seconds, save_traces=None))
+    findings = verify_file(item.path, VerifyOptions(seconds_max=seconds, save_traces=None))
     names = dict.fromkeys(finding.kernel for finding in findings if finding.kernel)
     name = contents.printable(", ".join(names) or os.path.basename(item.path))
     bad = [finding for finding in findings if finding.verdict is not Verdict.VERIFIED]

@@ -12,12 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from titan.codegen.emit.write import EmissionRefused, Emitted, emit
-from titan.codegen.pipeline.build import Limits, build
+from titan.codegen.pipeline.build import BuildLimits, build
 from titan.codegen.pipeline.model import Built
 from titan.codegen.tile.model import TileProgram
 from titan.package.write import write_package
 from titan.validate.compare.compile import compile_package
-from titan.validate.compare.toolchain import CannotCompile, Compiled, Figures, Missing
+from titan.validate.compare.toolchain import (
+    CannotCompile,
+    CompiledKernel,
+    Figures,
+    ToolchainMissing,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +62,15 @@ class _Trial:
             return str(refused)
         except CannotCompile as error:
             return f"the toolchain refuses it: {error}"
-        except Missing as absent:
+        except ToolchainMissing as absent:
             self.uncompiled = str(absent)
             return None
         faults = self.figures.faults() or self._translated(built, self.emitted, compiled)
         return "; ".join(faults) if faults else None
 
-    def _translated(self, built: Built, emitted: Emitted, compiled: Compiled) -> list[str]:
+    def _translated(self, built: Built, emitted: Emitted, compiled: CompiledKernel) -> list[str]:
         """What of the machine code is not what was verified; `compared` tells what was done."""
-        from titan.isa.thread.machine import Unsupported
+        from titan.isa.thread.machine import UnsupportedPtx
         from titan.validate.compare import gcn_package
         from titan.validate.compare.expected import TooLong
         from titan.validate.compare.translation import translation
@@ -76,7 +81,7 @@ class _Trial:
             return gcn_package.faults(compiled, emitted.manifest, built.tile, built.program, kinds)
         try:
             found = translation(built.tile, built.program, emitted.manifest, compiled)
-        except (Unsupported, TooLong) as reason:
+        except (UnsupportedPtx, TooLong) as reason:
             self.compared = f"no: {reason}"
             return []
         self.compared = f"PTX, {found.events:,} events of {found.threads} threads"
@@ -87,7 +92,7 @@ def produce(
     tile: TileProgram,
     text: str,
     parent: Path,
-    limits: Limits,
+    limits: BuildLimits,
     tell: Callable[[str], None] = lambda text: None,
     with_toolchain: bool = True,
 ) -> Produced:

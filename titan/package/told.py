@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from titan.codegen.pipeline.model import Built, Step
+from titan.codegen.pipeline.model import Built, TriedCandidate
 from titan.package.produce import Produced
 from titan.report.findings import parameters_text
 
@@ -51,7 +51,7 @@ def as_data(path: str, produced: Produced) -> dict[str, Any]:
     }
 
 
-def refused(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def refused(steps: tuple[TriedCandidate, ...]) -> tuple[TriedCandidate, ...]:
     return tuple(step for step in steps if not step.taken)
 
 

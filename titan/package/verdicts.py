@@ -35,7 +35,7 @@ Sizes = tuple[tuple[str, tuple[int, ...] | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RecheckQuestion:
     """`stated` is the certificate's `verification`; `key` is the same for equal questions.
 
     `coverage` is what a verdict on the kernel covers, its parameters still open.
@@ -49,7 +49,9 @@ class Question:
     coverage: Coverage
 
     @staticmethod
-    def of(pipeline: str, kernel: Kernel, program: SyncProgram, stated: dict[str, Any]) -> Question:
+    def of(
+        pipeline: str, kernel: Kernel, program: SyncProgram, stated: dict[str, Any]
+    ) -> RecheckQuestion:
         from titan.verify.pipeline import coverage_of
 
         engine = stated["engine"] if stated["engine"] in ENGINES else ""
@@ -58,11 +60,11 @@ class Question:
             (canonical.canonical(canonical.nameless(program)), engine, str(every), fingerprint())
         )
         key = hashlib.sha256(text.encode()).hexdigest()
-        return Question(key, pipeline, engine, every, stated, coverage_of(kernel))
+        return RecheckQuestion(key, pipeline, engine, every, stated, coverage_of(kernel))
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RecheckResult:
     """`fault` is why the protocol is not verified; else `sizes` is what the verdict covers."""
 
     key: str
@@ -92,7 +94,7 @@ def fingerprint() -> str:
     return found.hexdigest()
 
 
-def answer(question: Question, seconds: float) -> Answer:
+def answer(question: RecheckQuestion, seconds: float) -> RecheckResult:
     """The verdict, recomputed."""
     from titan.verify.model import Verdict
 
@@ -104,11 +106,13 @@ def answer(question: Question, seconds: float) -> Answer:
         codes = "".join(f": {item.code}: {item.headline}" for item in finding.diagnostics[:1])
         remarks = "; ".join(report.remark for report in finding.engines if report.remark)
         told = printable(codes or (f": {remarks}" if remarks else ""))
-        return Answer(question.key, f"the protocol is {finding.verdict}{told}", seconds=spent)
-    return Answer(question.key, "", finding.coverage.parameters, spent)
+        return RecheckResult(
+            question.key, f"the protocol is {finding.verdict}{told}", seconds=spent
+        )
+    return RecheckResult(question.key, "", finding.coverage.parameters, spent)
 
 
-def fault_of(question: Question, given: Answer) -> str:
+def fault_of(question: RecheckQuestion, given: RecheckResult) -> str:
     """Why the verdict that a certificate states is not the one that was found, or nothing."""
     if given.fault:
         return given.fault
@@ -122,7 +126,7 @@ def fault_of(question: Question, given: Answer) -> str:
     return difference(expected, question.stated, "verification") or ""
 
 
-def _kernel(question: Question) -> Kernel:
+def _kernel(question: RecheckQuestion) -> Kernel:
     from titan.language.kernel.decode import decode_text
 
     family, _ = decode_text(question.pipeline, "pipeline.yaml")
@@ -130,16 +134,16 @@ def _kernel(question: Question) -> Kernel:
     return family.kernels[0]
 
 
-def _decide(kernel: Kernel, question: Question, seconds: float) -> Finding:
+def _decide(kernel: Kernel, question: RecheckQuestion, seconds: float) -> Finding:
     from titan.verify import engines
     from titan.verify.judge import conclude
     from titan.verify.lowering import sync_program
-    from titan.verify.model import Finding, Options, Verdict
+    from titan.verify.model import Finding, Verdict, VerifyOptions
 
     program = sync_program(kernel).program
     finding = Finding(kernel.path, kernel.name, kernel.target, Verdict.UNDECIDED)
     finding = replace(finding, coverage=question.coverage)
-    options = Options(seconds_max=seconds, save_traces=None)
+    options = VerifyOptions(seconds_max=seconds, save_traces=None)
     budget = engines.Budget(options.states_max, seconds)
     if question.engine == engines.ORDER:
         report = engines.run_order(program, budget)
@@ -168,7 +172,7 @@ class Kept:
         except (sqlite3.Error, OSError):
             self.database = None
 
-    def get(self, key: str) -> Answer | None:
+    def get(self, key: str) -> RecheckResult | None:
         if self.database is None:
             return None
         try:
@@ -178,14 +182,14 @@ class Kept:
             sizes = json.loads(row[0]) if row is not None else None
             if sizes is None:
                 return None
-            return Answer(
+            return RecheckResult(
                 key,
                 sizes=tuple((str(name), tuple(v) if v is not None else None) for name, v in sizes),
             )
         except (sqlite3.Error, ValueError, TypeError):
             return None
 
-    def put(self, given: Answer) -> None:
+    def put(self, given: RecheckResult) -> None:
         """Only what was verified is kept."""
         if self.database is None or given.fault:
             return

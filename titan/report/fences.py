@@ -11,7 +11,7 @@ from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.render import json as json_render
 from titan.foundation.diagnostics.render import render
 from titan.foundation.diagnostics.wording import clean, counted
-from titan.verify.fence_review import PURPOSES_MAX, FenceLine, Review
+from titan.verify.fence_review import PURPOSES_MAX, Review, ReviewedFence
 from titan.verify.fence_text import Insertion
 from titan.verify.fences import Fixed
 
@@ -53,7 +53,7 @@ def text(report: FenceReport, *, colour: bool = False) -> str:
     return body + "\n".join(rows) + "\n"
 
 
-def _fence_rows(item: FenceLine) -> list[str]:
+def _fence_rows(item: ReviewedFence) -> list[str]:
     where = f"added at line {item.line}" if item.added else f"line {item.line}"
     state = item.state if item.state == "needed" else f"{item.state}, saves {item.saving}"
     rows = [f"  {where}: {item.text} ({item.executions} executions, cost {item.cost}; {state})"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from titan.foundation.diagnostics.model import Trace, TraceStep
+from titan.foundation.diagnostics.model import TraceReference, TraceStep
 from titan.foundation.source.span import Span
 from titan.report.words import Words
 from titan.sync.control import Agent
@@ -13,7 +13,7 @@ from titan.verify.replay import Played, Replay
 _WIDTH_MAX = 64
 
 
-def told(replay: Replay, path: str = "") -> Trace:
+def told(replay: Replay, path: str = "") -> TraceReference:
     """The interleaving as a trace of a diagnostic, in columns: what, and what follows from it."""
     words = Words(replay.machine.program)
     rows = [_row(replay, words, played) for played in replay.steps]
@@ -23,7 +23,7 @@ def told(replay: Replay, path: str = "") -> Trace:
     for who, what, follows, span in rows:
         text = f"{what:<{width}}  {follows:<{second}}" if second else what
         steps.append(TraceStep(who, text, span))
-    return Trace(tuple(steps), path)
+    return TraceReference(tuple(steps), path)
 
 
 def _row(replay: Replay, words: Words, played: Played) -> tuple[str, str, str, Span | None]:

@@ -8,7 +8,7 @@ from titan.report.schedule_text import headline, why
 from titan.scheduling.explain import explain
 from titan.scheduling.loop.model import Loop
 from titan.scheduling.model import Schedule
-from titan.scheduling.run import Result
+from titan.scheduling.run import ScheduleRun
 
 WIDTH, LEFT, ROW, TOP = 1200, 140, 26, 30
 BLOCKS_MAX = 20_000
@@ -133,7 +133,7 @@ def _block(
     return parts
 
 
-def page(result: Result) -> str:
+def page(result: ScheduleRun) -> str:
     """The interactive page: hover for details, click an operation to follow it."""
     loop, schedule = result.loop, result.schedule
     title = escape(f"Schedule of {loop.name}")

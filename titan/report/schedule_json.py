@@ -7,11 +7,11 @@ from typing import Any
 
 from titan.report.schedule_text import failure_lines
 from titan.scheduling.explain import explain
-from titan.scheduling.run import Result
+from titan.scheduling.run import ScheduleRun
 from titan.scheduling.store import as_data
 
 
-def data(result: Result) -> dict[str, Any]:
+def data(result: ScheduleRun) -> dict[str, Any]:
     """Plain data; the field `schedule_file` is what `titan schedule --check` reads."""
     loop, schedule = result.loop, result.schedule
     found: dict[str, Any] = {
@@ -70,5 +70,5 @@ def data(result: Result) -> dict[str, Any]:
     return found
 
 
-def render(results: list[Result]) -> str:
+def render(results: list[ScheduleRun]) -> str:
     return json.dumps([data(result) for result in results], indent=2) + "\n"

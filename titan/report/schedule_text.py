@@ -1,15 +1,15 @@
 """A schedule for a terminal: what was found and why, the table, and a picture of the steady state.
 
-Nothing here decides anything; it shows a `Result` of titan.scheduling.run.
+Nothing here decides anything; it shows a `ScheduleRun` of titan.scheduling.run.
 """
 
 from __future__ import annotations
 
-from titan.scheduling.explain import Explanation, explain
+from titan.scheduling.explain import ScheduleExplanation, explain
 from titan.scheduling.loop.model import Loop
 from titan.scheduling.model import Schedule
-from titan.scheduling.phases import Issue, phases
-from titan.scheduling.run import Result
+from titan.scheduling.phases import IssueSlot, phases
+from titan.scheduling.run import ScheduleRun
 
 PICTURE_COLUMNS = 96
 ROWS_MAX = 200
@@ -20,7 +20,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 LAST_RESORTS = ("joint, larger interval",)
 
 
-def render(result: Result) -> str:
+def render(result: ScheduleRun) -> str:
     """The whole report."""
     lines = headline(result)
     if result.schedule is not None:
@@ -34,7 +34,7 @@ def render(result: Result) -> str:
     return "\n".join(lines) + "\n"
 
 
-def headline(result: Result) -> list[str]:
+def headline(result: ScheduleRun) -> list[str]:
     loop = result.loop
     if result.schedule is None:
         text = f"{loop.name} on {loop.machine.name}: no schedule found"
@@ -60,14 +60,14 @@ def headline(result: Result) -> list[str]:
     return [first, proof, f"  found by {result.produced_by} in {result.seconds:.3f} s{again}"]
 
 
-def evidence_text(result: Result) -> str:
+def evidence_text(result: ScheduleRun) -> str:
     evidence = result.evidence
     if evidence.kind == "bound":
         return f"it equals the {evidence.detail}"
     return evidence.detail
 
 
-def why(result: Result, story: Explanation) -> list[str]:
+def why(result: ScheduleRun, story: ScheduleExplanation) -> list[str]:
     lines = [f"  strategy: {name}" for name in story.strategies]
     lines += [f"  binds: {text}" for text in story.binding]
     units = ", ".join(f"{s.name} {s.share:.0%}" for s in story.units)
@@ -146,7 +146,7 @@ def phase_table(loop: Loop, schedule: Schedule) -> list[str]:
     ]
 
 
-def _phase(loop: Loop, title: str, issues: tuple[Issue, ...]) -> str:
+def _phase(loop: Loop, title: str, issues: tuple[IssueSlot, ...]) -> str:
     if not issues:
         return f"{title}: nothing"
     shown = [
@@ -157,14 +157,14 @@ def _phase(loop: Loop, title: str, issues: tuple[Issue, ...]) -> str:
     return f"{title}: {' '.join(shown)}{more}"
 
 
-def _iteration(title: str, issue: Issue) -> str:
+def _iteration(title: str, issue: IssueSlot) -> str:
     if title == "prologue":
         return str(issue.iteration)
     base = "i" if title == "steady state" else "n"
     return f"{base}{issue.iteration:+d}" if issue.iteration else base
 
 
-def _outcomes(result: Result) -> list[str]:
+def _outcomes(result: ScheduleRun) -> list[str]:
     lines = []
     for outcome in result.outcomes:
         numbers = ", ".join(f"{key} {value}" for key, value in outcome.statistics.items())
@@ -183,7 +183,7 @@ def _outcomes(result: Result) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def in_sequence(result: Result) -> bool:
+def in_sequence(result: ScheduleRun) -> bool:
     """Is the schedule Rau's last resort?"""
     arms = [o.statistics.get("arms") for o in result.outcomes if o.solver == result.produced_by]
     return any(isinstance(found, dict) and "in sequence" in found for found in arms)
@@ -206,7 +206,7 @@ def failure_lines(loop: Loop, failure: object) -> list[str]:
     ]
 
 
-def comparison(titles: list[str], results: list[Result]) -> str:
+def comparison(titles: list[str], results: list[ScheduleRun]) -> str:
     """Two results side by side, and the ratio of their intervals."""
     rows: list[tuple[str, list[str]]] = []
     stories = [
@@ -233,7 +233,7 @@ def comparison(titles: list[str], results: list[Result]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _story(story: Explanation | None, name: str) -> str:
+def _story(story: ScheduleExplanation | None, name: str) -> str:
     if story is None:
         return "-"
     if name == "strategies":
@@ -242,7 +242,7 @@ def _story(story: Explanation | None, name: str) -> str:
     return ", ".join(f"{s.name} {s.share:.0%}" for s in shares) or "none"
 
 
-def _moved(results: list[Result]) -> list[str]:
+def _moved(results: list[ScheduleRun]) -> list[str]:
     """Operations of both loops whose stage or group differs."""
     a, b = results
     if a.schedule is None or b.schedule is None:

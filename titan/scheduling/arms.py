@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from titan.scheduling.loop.recurrence import components
 from titan.scheduling.problem import Problem
-from titan.scheduling.table import Conflict, ReservationTable
+from titan.scheduling.table import ReservationTable, SeatConflict
 
 ARMS = ("permute", "fuse", "retry", "cost", "evict")
 
@@ -50,7 +50,7 @@ class Overlay:
 
 
 @dataclass(slots=True)
-class Placement:
+class ArmPlacement:
     """Canonical state at one interval."""
 
     problem: Problem
@@ -99,7 +99,7 @@ class Placement:
         self.record(v, seats, last)
         return None
 
-    def record(self, v: int, seats: range, conflict: Conflict | None) -> None:
+    def record(self, v: int, seats: range, conflict: SeatConflict | None) -> None:
         problem = self.problem
         rows = tuple(
             (
@@ -165,11 +165,11 @@ def groups(problem: Problem, priority: list[int]) -> list[list[int]]:
     return sorted(ordered, key=lambda g: (-priority[g[0]], g[0]))
 
 
-def permute(state: Placement, group: list[int], order: list[int]) -> bool:
+def permute(state: ArmPlacement, group: list[int], order: list[int]) -> bool:
     return state.place_in_order(order, state.earliest)
 
 
-def predecessor_order(state: Placement, group: list[int]) -> list[int]:
+def predecessor_order(state: ArmPlacement, group: list[int]) -> list[int]:
     """Operations after their predecessors within the group, the highest first."""
     inside, seen, found = set(group), set(), []
     waiting = sorted(group, key=lambda v: (-state.priority[v], v))
@@ -209,7 +209,7 @@ def may_fuse(problem: Problem, a: list[int], b: list[int]) -> bool:
     return True
 
 
-def fuse(state: Placement, group: list[int], placed: list[list[int]]) -> bool:
+def fuse(state: ArmPlacement, group: list[int], placed: list[list[int]]) -> bool:
     """Merge with the nearest compatible group placed before, or leave everything as it was."""
     for other in reversed(placed[-4:]):
         if not may_fuse(state.problem, group, other):
@@ -230,7 +230,7 @@ def widest(problem: Problem, v: int) -> int:
     return max((cycles * amount for _, _, cycles, amount in problem.blocks[v]), default=0)
 
 
-def retry(state: Placement, group: list[int], overlay: Overlay) -> bool:
+def retry(state: ArmPlacement, group: list[int], overlay: Overlay) -> bool:
     """By slack, least first; what the overlay holds dead goes to the end, to meet other seats."""
 
     def slack(v: int) -> int:
@@ -241,7 +241,7 @@ def retry(state: Placement, group: list[int], overlay: Overlay) -> bool:
     return state.place_in_order(order, state.earliest, overlay)
 
 
-def cost(state: Placement, group: list[int], overlay: Overlay) -> bool:
+def cost(state: ArmPlacement, group: list[int], overlay: Overlay) -> bool:
     """Rank the legal seats: rows crowded, then register pressure, then distance to neighbours."""
 
     def best(v: int) -> int | None:
@@ -258,7 +258,7 @@ def cost(state: Placement, group: list[int], overlay: Overlay) -> bool:
     return state.place_in_order(order, best, overlay)
 
 
-def seat_cost(state: Placement, v: int, t: int) -> tuple[int, int, int]:
+def seat_cost(state: ArmPlacement, v: int, t: int) -> tuple[int, int, int]:
     """Lexicographic: fullness of the rows taken, register pressure, cycles to the neighbours."""
     ii, table = state.ii, state.table
     crowded = sum(
@@ -272,7 +272,7 @@ def seat_cost(state: Placement, v: int, t: int) -> tuple[int, int, int]:
     return crowded, pressure, near
 
 
-def place_all(state: Placement, ordered: list[list[int]]) -> bool:
+def place_all(state: ArmPlacement, ordered: list[list[int]]) -> bool:
     """Every group by its first arm that manages; False leaves the failure recorded."""
     overlay = Overlay()
     placed: list[list[int]] = []
@@ -297,7 +297,7 @@ def place_all(state: Placement, ordered: list[list[int]]) -> bool:
     return True
 
 
-def _tell_group(state: Placement, group: list[int], number: int) -> None:
+def _tell_group(state: ArmPlacement, group: list[int], number: int) -> None:
     from dataclasses import replace
 
     if state.failure is not None:

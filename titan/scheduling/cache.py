@@ -19,7 +19,7 @@ from titan.scheduling.loop.bounds import bounds
 from titan.scheduling.loop.model import Loop
 from titan.scheduling.model import Evidence, Schedule
 from titan.scheduling.native import recurrence
-from titan.scheduling.run import Request, Result, run
+from titan.scheduling.run import Request, ScheduleRun, run
 from titan.scheduling.store import digest
 
 FORMAT = 2
@@ -54,7 +54,7 @@ class Cache:
             self.database.commit()
             self.database.close()
 
-    def run(self, loop: Loop, request: Request) -> Result:
+    def run(self, loop: Loop, request: Request) -> ScheduleRun:
         """The stored result if it still holds, else a fresh one, stored."""
         begin = time.monotonic()
         key = cache_key(loop, request)
@@ -64,7 +64,7 @@ class Cache:
             schedule, evidence, produced_by, note = found
             spent = time.monotonic() - begin
             lower = bounds(loop, recurrence=recurrence)
-            return Result(
+            return ScheduleRun(
                 loop, schedule, evidence, lower, produced_by, spent, cached=True, notes=(note,)
             )
         self.misses += 1
@@ -95,7 +95,7 @@ class Cache:
         note = f"cache hit: the search had taken {row[1]:.3f} s and explored {row[2]} candidates"
         return schedule, evidence, produced_by, note
 
-    def _keep(self, key: str, result: Result) -> None:
+    def _keep(self, key: str, result: ScheduleRun) -> None:
         assert self.database is not None
         if result.schedule is None or result.evidence.kind == "proof":
             return
@@ -119,7 +119,7 @@ class Cache:
         )
 
 
-def explored(result: Result) -> int:
+def explored(result: ScheduleRun) -> int:
     """Candidates that the solvers looked at: intervals tried and solver calls."""
     total = 0
     for outcome in result.outcomes:

@@ -37,7 +37,7 @@ KINDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ScheduleViolation:
     """One violated constraint: its kind (of KINDS), what is said, and the operations concerned."""
 
     kind: str
@@ -47,7 +47,7 @@ class Fault:
 
 def check(
     loop: Loop, schedule: Schedule, length_max: int | None = None, faults_max: int = FAULTS_MAX
-) -> list[Fault]:
+) -> list[ScheduleViolation]:
     """Every violated constraint, at most `faults_max`; an empty list means that it holds.
 
     `length_max` is the length that the schedule claims to respect, if it claims one.
@@ -55,7 +55,7 @@ def check(
     shape = list(_shape(loop, schedule))
     if shape:
         return shape[:faults_max]
-    faults: list[Fault] = []
+    faults: list[ScheduleViolation] = []
     for part in (
         _completion(loop, schedule, length_max),
         _dependences(loop, schedule),
@@ -72,55 +72,59 @@ def check(
     return faults
 
 
-def _shape(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
+def _shape(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
     n = len(loop.operations)
     if not isinstance(schedule.ii, int) or isinstance(schedule.ii, bool) or schedule.ii < 1:
-        yield Fault("shape", f"the initiation interval is {schedule.ii!r}, not a positive integer")
+        yield ScheduleViolation(
+            "shape", f"the initiation interval is {schedule.ii!r}, not a positive integer"
+        )
     if len(schedule.starts) != n or len(schedule.teams) != n:
         counts = f"{len(schedule.starts)} starts and {len(schedule.teams)} groups"
-        yield Fault("shape", f"the schedule has {counts} for {n} operations")
+        yield ScheduleViolation("shape", f"the schedule has {counts} for {n} operations")
         return
     for operation, start, team in zip(
         loop.operations, schedule.starts, schedule.teams, strict=True
     ):
         if not isinstance(start, int) or isinstance(start, bool) or start < 0:
             text = f"`{operation.name}` starts at {start!r}, not at a cycle from 0"
-            yield Fault("start", text, (operation.name,))
+            yield ScheduleViolation("start", text, (operation.name,))
         if not isinstance(team, int) or not 0 <= team < len(loop.teams):
             text = f"`{operation.name}` is on warp group {team!r} of {len(loop.teams)}"
-            yield Fault("warps", text, (operation.name,))
+            yield ScheduleViolation("warps", text, (operation.name,))
 
 
-def _completion(loop: Loop, schedule: Schedule, length_max: int | None) -> Iterator[Fault]:
+def _completion(
+    loop: Loop, schedule: Schedule, length_max: int | None
+) -> Iterator[ScheduleViolation]:
     if length_max is None:
         return
     for operation, start in zip(loop.operations, schedule.starts, strict=True):
         if start + operation.cycles > length_max:
             end = start + operation.cycles
             text = f"`{operation.name}` ends at {end}, after the claimed length {length_max}"
-            yield Fault("completion", text, (operation.name,))
+            yield ScheduleViolation("completion", text, (operation.name,))
 
 
-def _dependences(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
+def _dependences(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
     for e in loop.dependences:
         u, v = loop.operations[e.source], loop.operations[e.sink]
         gap = schedule.starts[e.sink] + e.distance * schedule.ii - schedule.starts[e.source]
         if gap < e.delay_cycles:
             text = f"`{v.name}` follows `{u.name}` after {gap} cycles, needs {e.delay_cycles}"
-            yield Fault("dependence", text, (u.name, v.name))
+            yield ScheduleViolation("dependence", text, (u.name, v.name))
         elif _crosses(schedule, e) and gap < e.delay_cycles + u.spill_cycles:
             text = (
                 f"`{v.name}` follows `{u.name}` of another warp group after {gap} cycles, "
                 f"needs {e.delay_cycles} and {u.spill_cycles} for the transfer"
             )
-            yield Fault("spill", text, (u.name, v.name))
+            yield ScheduleViolation("spill", text, (u.name, v.name))
 
 
 def _crosses(schedule: Schedule, e: Dependence) -> bool:
     return e.kind == DATA and schedule.teams[e.source] != schedule.teams[e.sink]
 
 
-def _teams(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
+def _teams(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
     if not loop.groups:
         return
     producer = next((i for i, team in enumerate(loop.groups) if team.variable_latency), None)
@@ -129,11 +133,11 @@ def _teams(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
         if group.warps < operation.warps:
             text = f"`{operation.name}` needs {operation.warps} warps, "
             text += f"`{group.name}` has {group.warps}"
-            yield Fault("warps", text, (operation.name,))
+            yield ScheduleViolation("warps", text, (operation.name,))
         if producer is not None and operation.variable_latency != (team == producer):
             what = "has" if operation.variable_latency else "has no"
             text = f"`{operation.name}` {what} variable latency and is on warp group `{group.name}`"
-            yield Fault("variable-latency", text, (operation.name,))
+            yield ScheduleViolation("variable-latency", text, (operation.name,))
 
 
 def _steady_rows(ii: int, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
@@ -189,7 +193,7 @@ class _Profile:
         return tuple(sorted({b[3] for b in self.blocks if b[0] <= row < b[1]}))
 
 
-def _capacity(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
+def _capacity(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
     profiles: dict[str, _Profile] = {}
     for operation, start in zip(loop.operations, schedule.starts, strict=True):
         for use in operation.uses:
@@ -199,14 +203,16 @@ def _capacity(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
     for unit, profile in sorted(profiles.items()):
         peak, row = profile.peak()
         if unit not in loop.units:
-            yield Fault("capacity", f"there is no unit {unit}", profile.at(row))
+            yield ScheduleViolation("capacity", f"there is no unit {unit}", profile.at(row))
         elif peak > loop.units[unit].capacity:
             text = f"{unit} is taken {peak} times at cycle {row} of the steady state, "
             names = profile.at(row)
-            yield Fault("capacity", f"{text}capacity {loop.units[unit].capacity}", names)
+            yield ScheduleViolation(
+                "capacity", f"{text}capacity {loop.units[unit].capacity}", names
+            )
 
 
-def _pools(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
+def _pools(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
     for pool in loop.pools:
         weights = dict(pool.members)
         profile = _Profile(schedule.ii)
@@ -225,7 +231,7 @@ def _pools(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
             if constant + window > pool.amount:
                 text = f"pool {pool.name} is taken {constant + window} times in the "
                 text += f"{pool.window_cycles} cycles from {row}, amount {pool.amount}"
-                yield Fault("pool", text, profile.at(row))
+                yield ScheduleViolation("pool", text, profile.at(row))
                 break
             if rest:
                 window += rows[(row + rest) % schedule.ii] - rows[row]
@@ -241,7 +247,7 @@ def lifetimes(loop: Loop, schedule: Schedule) -> list[tuple[int, int]]:
     return list(zip(schedule.starts, ends, strict=True))
 
 
-def _storage(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
+def _storage(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
     lives = lifetimes(loop, schedule)
     memories: dict[str, _Profile] = {}
     fixed: dict[str, int] = {}
@@ -262,25 +268,27 @@ def _storage(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
         peak, row = profile.peak()
         total = peak + fixed.get(memory, 0)
         if memory not in loop.limits:
-            yield Fault("memory", f"there is no memory {memory}", profile.at(row))
+            yield ScheduleViolation("memory", f"there is no memory {memory}", profile.at(row))
         elif total > loop.limits[memory]:
             text = f"{memory} holds {total} at cycle {row} of the steady state, "
-            yield Fault("memory", f"{text}capacity {loop.limits[memory]}", profile.at(row))
+            yield ScheduleViolation(
+                "memory", f"{text}capacity {loop.limits[memory]}", profile.at(row)
+            )
     for team, profile in enumerate(registers):
         limit = loop.team_words(team)
         peak, row = profile.peak()
         if limit is not None and peak > limit:
             text = f"warp group `{loop.teams[team].name}` holds {peak} register words at cycle "
-            yield Fault(
+            yield ScheduleViolation(
                 "registers", f"{text}{row} of the steady state, limit {limit}", profile.at(row)
             )
 
 
-def _ring(operation: Operation, ii: int, begin: int, end: int) -> Iterator[Fault]:
+def _ring(operation: Operation, ii: int, begin: int, end: int) -> Iterator[ScheduleViolation]:
     copies = -(-(end - begin) // ii)
     if operation.slots is not None and copies > operation.slots:
         text = f"`{operation.name}` has {copies} values alive at once and {operation.slots} slots"
-        yield Fault("ring", text, (operation.name,))
+        yield ScheduleViolation("ring", text, (operation.name,))
 
 
 def blocks(loop: Loop, schedule: Schedule, e: Dependence) -> bool:
@@ -288,7 +296,7 @@ def blocks(loop: Loop, schedule: Schedule, e: Dependence) -> bool:
     return e.blocking or (_crosses(schedule, e) and loop.operations[e.source].spill_cycles > 0)
 
 
-def _concurrency(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
+def _concurrency(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
     """No other operation of the group is being issued when a waiting operation starts."""
     if not loop.groups:
         return
@@ -303,4 +311,4 @@ def _concurrency(loop: Loop, schedule: Schedule) -> Iterator[Fault]:
                 a, b = loop.operations[v].name, loop.operations[o].name
                 group = loop.teams[schedule.teams[v]].name
                 text = f"`{a}` waits on warp group `{group}` while `{b}` is being issued there"
-                yield Fault("concurrency", text, (a, b))
+                yield ScheduleViolation("concurrency", text, (a, b))

@@ -31,7 +31,7 @@ class Saturation:
 
 
 @dataclass(frozen=True, slots=True)
-class Ring:
+class RingSlots:
     """Slots a streaming operation needs to hide its latency, those it has, and those that fit."""
 
     operation: str
@@ -41,15 +41,15 @@ class Ring:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class ScheduleExplanation:
     binding: tuple[str, ...]
     units: tuple[Saturation, ...]
     storage: tuple[Saturation, ...]
     strategies: tuple[str, ...]
-    rings: tuple[Ring, ...]
+    rings: tuple[RingSlots, ...]
 
 
-def explain(loop: Loop, schedule: Schedule, bounds: Bounds) -> Explanation:
+def explain(loop: Loop, schedule: Schedule, bounds: Bounds) -> ScheduleExplanation:
     binding = tuple(
         f"{bound.kind}: {bound.detail}" for bound in bounds.all if bound.ii == schedule.ii
     )
@@ -62,7 +62,7 @@ def explain(loop: Loop, schedule: Schedule, bounds: Bounds) -> Explanation:
     tight = tuple(
         f"{s.name} is nearly full: {s.used} of {s.limit}" for s in storage if s.share > 0.9
     )
-    return Explanation(
+    return ScheduleExplanation(
         binding + tight,
         tuple(unit_use(loop, schedule)),
         storage,
@@ -109,7 +109,7 @@ def storage_use(loop: Loop, schedule: Schedule) -> list[Saturation]:
     return found
 
 
-def rings(loop: Loop, schedule: Schedule) -> list[Ring]:
+def rings(loop: Loop, schedule: Schedule) -> list[RingSlots]:
     """For each streaming operation: slots that hide its latency, and how many more fit."""
     ends = value_ends(loop, schedule.ii, schedule.starts)
     free = {s.name: s.limit - s.used for s in storage_use(loop, schedule)}
@@ -123,7 +123,7 @@ def rings(loop: Loop, schedule: Schedule) -> list[Ring]:
             if amount and operation.slots is not None and memory in free:
                 room = operation.slots + free[memory] // amount
                 fit = room if fit is None else min(fit, room)
-        found.append(Ring(operation.name, needed, operation.slots, fit))
+        found.append(RingSlots(operation.name, needed, operation.slots, fit))
     return found
 
 

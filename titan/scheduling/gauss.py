@@ -29,7 +29,7 @@ from titan.scheduling.assign import assign
 from titan.scheduling.check import check
 from titan.scheduling.loop.bounds import bounds
 from titan.scheduling.loop.model import DATA, Loop
-from titan.scheduling.model import Evidence, Outcome, Schedule
+from titan.scheduling.model import Evidence, Schedule, SchedulerResult
 from titan.scheduling.native import Placer, recurrence
 from titan.scheduling.problem import Problem, compile_problem
 from titan.scheduling.swing import depths
@@ -38,12 +38,12 @@ from titan.scheduling.table import ReservationTable
 REACH = 12  # cycles on either side of the mean whose probability is counted
 
 
-class Missing(Exception):
+class TorchMissing(Exception):
     """PyTorch is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class GaussOptions:
     """The defaults of lr, rho, tau and kappa are the seed's.
 
     Every `look_every` iterations the means are made legal on trial, and the descent ends when that
@@ -64,9 +64,9 @@ class Options:
     threads: int = 1
 
 
-def solve(loop: Loop, options: Options | None = None) -> Outcome:
+def solve(loop: Loop, options: GaussOptions | None = None) -> SchedulerResult:
     """A schedule by gradient descent, or Rau's. Raises Unschedulable; Missing without PyTorch."""
-    options = options or Options()
+    options = options or GaussOptions()
     torch = load_torch()
     torch.set_num_threads(options.threads)
     begin = time.monotonic()
@@ -78,7 +78,7 @@ def solve(loop: Loop, options: Options | None = None) -> Outcome:
         for ii in range(lower.ii, lower.ii + options.intervals_max):
             if time.monotonic() - begin > options.seconds:
                 break
-            model = Model(torch, loop, problem, ii, options)
+            model = GaussModel(torch, loop, problem, ii, options)
             if not model.feasible:
                 continue
             steps += model.descend(begin + options.seconds)
@@ -92,7 +92,7 @@ def solve(loop: Loop, options: Options | None = None) -> Outcome:
     statistics = {**fallback.statistics, "steps": steps}
     spent = time.monotonic() - begin
     notes = ("the differentiable scheduler found nothing; this is Rau's schedule",)
-    return Outcome(
+    return SchedulerResult(
         "rau (gauss fell back)", fallback.schedule, fallback.evidence, spent, statistics, notes
     )
 
@@ -102,13 +102,19 @@ def load_torch() -> Any:
         import torch
     except ImportError:
         text = "the solver gauss needs PyTorch: pip install titan-verify[gauss]"
-        raise Missing(text) from None
+        raise TorchMissing(text) from None
     return torch
 
 
 def _outcome(
-    how: str, schedule: Schedule, lower: int, detail: str, begin: float, steps: int, model: Model
-) -> Outcome:
+    how: str,
+    schedule: Schedule,
+    lower: int,
+    detail: str,
+    begin: float,
+    steps: int,
+    model: GaussModel,
+) -> SchedulerResult:
     kind = "bound" if schedule.ii == lower else "none"
     statistics: dict[str, object] = {
         "steps": steps,
@@ -117,13 +123,15 @@ def _outcome(
         "violation": model.last_violation,
     }
     spent = time.monotonic() - begin
-    return Outcome(how, schedule, Evidence(kind, lower, detail), spent, statistics)
+    return SchedulerResult(how, schedule, Evidence(kind, lower, detail), spent, statistics)
 
 
-class Model:
+class GaussModel:
     """Means and deviations for one interval, and their losses."""
 
-    def __init__(self, torch: Any, loop: Loop, problem: Problem, ii: int, options: Options) -> None:
+    def __init__(
+        self, torch: Any, loop: Loop, problem: Problem, ii: int, options: GaussOptions
+    ) -> None:
         self.torch, self.loop, self.problem, self.ii = torch, loop, problem, ii
         self.options = options
         self.last_loss = self.last_violation = 0.0

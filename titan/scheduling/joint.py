@@ -22,7 +22,7 @@ from titan.scheduling.check import check
 from titan.scheduling.encode import Encoding, Infeasible, precedence, shortest
 from titan.scheduling.loop.bounds import Bounds, Unschedulable, bounds, ring_footprint
 from titan.scheduling.loop.model import DATA, Loop
-from titan.scheduling.model import Evidence, Outcome, Schedule
+from titan.scheduling.model import Evidence, Schedule, SchedulerResult
 from titan.scheduling.native import recurrence
 from titan.scheduling.reach import Reach, reach
 from titan.scheduling.storage import Excess, excesses, peak_registers
@@ -40,7 +40,7 @@ class Disagreement(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class JointOptions:
     """`objective` names the last tie-break that is decided; `stages_max` bounds the horizon."""
 
     engine: str = "auto"
@@ -57,7 +57,7 @@ class Search:
     """State and statistics of one search."""
 
     loop: Loop
-    options: Options
+    options: JointOptions
     deadline: float
     calls: int = 0
     refuted: list[int] = field(default_factory=list)
@@ -95,9 +95,9 @@ def complete_horizon(loop: Loop, ii: int) -> int:
     return ((n - 1) * gap + 1) * ii + longest
 
 
-def solve(loop: Loop, options: Options | None = None) -> Outcome:
+def solve(loop: Loop, options: JointOptions | None = None) -> SchedulerResult:
     """The joint optimum. Raises Unschedulable, and Disagreement if TITAN itself is at fault."""
-    options = options or Options()
+    options = options or JointOptions()
     begin = time.monotonic()
     lower = bounds(loop, recurrence=recurrence)
     search = Search(loop, options, begin + options.budget_seconds)
@@ -125,12 +125,12 @@ def solve(loop: Loop, options: Options | None = None) -> Outcome:
     return _outcome(search, begin, best, evidence)
 
 
-def anyhow(loop: Loop, options: Options | None = None) -> Schedule | None:
+def anyhow(loop: Loop, options: JointOptions | None = None) -> Schedule | None:
     """Some schedule at twice the best bound, or at four times, and so on; None when time runs out.
 
     For when the search upwards did not end: larger intervals are easier.
     """
-    options = options or Options()
+    options = options or JointOptions()
     search = Search(loop, options, time.monotonic() + options.budget_seconds)
     search.engine = cnf.available()[0] if options.engine == "auto" else options.engine
     lower = bounds(loop, recurrence=recurrence)
@@ -458,13 +458,15 @@ def _unfinished(
     ii: int,
     complete: bool,
     lengths_to: int | None,
-) -> Outcome:
+) -> SchedulerResult:
     bound = ii if complete else lower.ii
     text = f"the budget of {search.options.budget_seconds:.3g} s ran out at interval {ii}"
     return _outcome(search, begin, None, Evidence("none", bound, text, lengths_to, complete))
 
 
-def _outcome(search: Search, begin: float, best: Schedule | None, evidence: Evidence) -> Outcome:
+def _outcome(
+    search: Search, begin: float, best: Schedule | None, evidence: Evidence
+) -> SchedulerResult:
     statistics: dict[str, object] = {
         "engine": search.engine,
         "variables": search.variables,
@@ -478,7 +480,7 @@ def _outcome(search: Search, begin: float, best: Schedule | None, evidence: Evid
     if best is not None:
         statistics["registers"] = peak_registers(search.loop, best.ii, best.starts)
         statistics["crossings"] = crossings(search.loop, best.teams)
-    return Outcome("joint", best, evidence, time.monotonic() - begin, statistics)
+    return SchedulerResult("joint", best, evidence, time.monotonic() - begin, statistics)
 
 
-__all__ = ["OBJECTIVES", "Disagreement", "Options", "Unschedulable", "anyhow", "solve"]
+__all__ = ["OBJECTIVES", "Disagreement", "JointOptions", "Unschedulable", "anyhow", "solve"]

@@ -54,7 +54,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SchedulerResult:
     """What a scheduler hands back: perhaps a schedule, the evidence, and how it was found."""
 
     solver: str

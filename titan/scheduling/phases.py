@@ -9,7 +9,7 @@ from titan.scheduling.model import Schedule
 
 
 @dataclass(frozen=True, slots=True)
-class Issue:
+class IssueSlot:
     """Operation `operation` of iteration `iteration` (relative to the phase) issued at `cycle`."""
 
     cycle: int
@@ -21,9 +21,9 @@ class Issue:
 class Phases:
     """Cycles of the steady state count from 0; its iterations are counted back from the newest."""
 
-    prologue: tuple[Issue, ...]
-    steady: tuple[Issue, ...]
-    epilogue: tuple[Issue, ...]
+    prologue: tuple[IssueSlot, ...]
+    steady: tuple[IssueSlot, ...]
+    epilogue: tuple[IssueSlot, ...]
 
 
 def phases(loop: Loop, schedule: Schedule) -> Phases:
@@ -37,15 +37,15 @@ def phases(loop: Loop, schedule: Schedule) -> Phases:
     prologue, steady, epilogue = [], [], []
     for v, start in enumerate(schedule.starts):
         stage, row = divmod(start, ii)
-        steady.append(Issue(row, v, -stage))
+        steady.append(IssueSlot(row, v, -stage))
         for iteration in range(stages - 1):
             cycle = start + iteration * ii
             if cycle < (stages - 1) * ii:
-                prologue.append(Issue(cycle, v, iteration))
+                prologue.append(IssueSlot(cycle, v, iteration))
         for back in range(1, stages):
             cycle = start - back * ii
             if cycle >= 0:
-                epilogue.append(Issue(cycle, v, -back))
+                epilogue.append(IssueSlot(cycle, v, -back))
     key = _order
     return Phases(
         tuple(sorted(prologue, key=key)),
@@ -54,5 +54,5 @@ def phases(loop: Loop, schedule: Schedule) -> Phases:
     )
 
 
-def _order(issue: Issue) -> tuple[int, int, int]:
+def _order(issue: IssueSlot) -> tuple[int, int, int]:
     return issue.cycle, issue.operation, issue.iteration

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from titan.scheduling import assign
-from titan.scheduling.arms import Failure, Placement, groups, place_all
+from titan.scheduling.arms import ArmPlacement, Failure, groups, place_all
 from titan.scheduling.check import check
 from titan.scheduling.loop.bounds import Bounds, bounds
 from titan.scheduling.loop.model import Loop
-from titan.scheduling.model import Evidence, Outcome, Schedule
+from titan.scheduling.model import Evidence, Schedule, SchedulerResult
 from titan.scheduling.native import Placer, recurrence
 from titan.scheduling.problem import Problem, compile_problem
 from titan.scheduling.storage import excesses
@@ -33,7 +33,7 @@ POLICIES = ("naive", "reject", "degrade")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RauOptions:
     """`registers` naive ignores limits; `styles` fixes the warps.
 
     `search` is linear, gallop (the same answer), or auto: gallop, and look below the answer only
@@ -54,7 +54,7 @@ class Options:
 @dataclass(slots=True)
 class _Run:
     loop: Loop
-    options: Options
+    options: RauOptions
     deadline: float
     probes: int = 0
     placements: int = 0
@@ -78,7 +78,7 @@ def stage_count(loop: Loop, schedule: Schedule) -> int:
     return -(-(finish + 1) // schedule.ii)
 
 
-def solve(loop: Loop, options: Options | None = None) -> Outcome:
+def solve(loop: Loop, options: RauOptions | None = None) -> SchedulerResult:
     """The best schedule found. Raises Unschedulable where a bound shows that there is none.
 
     Cyclic garbage is not collected meanwhile: large loops make many objects that all stay, and
@@ -87,13 +87,13 @@ def solve(loop: Loop, options: Options | None = None) -> Outcome:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return _solve(loop, options or Options())
+        return _solve(loop, options or RauOptions())
     finally:
         if collecting:
             gc.enable()
 
 
-def _solve(loop: Loop, options: Options) -> Outcome:
+def _solve(loop: Loop, options: RauOptions) -> SchedulerResult:
     begin = time.monotonic()
     lower = bounds(loop, options.stages_max, recurrence)
     limited = any(loop.team_words(team) is not None for team in range(len(loop.teams)))
@@ -126,7 +126,9 @@ def _solve(loop: Loop, options: Options) -> Outcome:
         statistics["stage_count"] = stage_count(loop, schedule)
     evidence = _evidence(lower, schedule)
     spent = time.monotonic() - begin
-    return Outcome("rau", schedule, evidence, spent, statistics, (), tuple(run.failures[-5:]))
+    return SchedulerResult(
+        "rau", schedule, evidence, spent, statistics, (), tuple(run.failures[-5:])
+    )
 
 
 def _in_sequence(run: _Run, lower: int, cap: int) -> Schedule | None:
@@ -236,7 +238,7 @@ def _placements(
         if starts is not None:
             yield "swing", starts
     if problem.n <= run.options.arms_max:
-        state = Placement(problem, ii, heights, pressure(run.loop))
+        state = ArmPlacement(problem, ii, heights, pressure(run.loop))
         if place_all(state, groups(problem, heights)):
             for arm, count in state.arms_used.items():
                 run.arms[f"{arm} groups"] = run.arms.get(f"{arm} groups", 0) + count
@@ -320,7 +322,7 @@ def _over(loop: Loop, schedule: Schedule) -> bool:
 
 def push_together(problem: Problem, ii: int, starts: list[int]) -> list[int]:
     """Move operations later, last first, up to their consumers: producers' values live shorter."""
-    state = Placement(problem, ii, [0] * problem.n)
+    state = ArmPlacement(problem, ii, [0] * problem.n)
     for v, t in enumerate(starts):
         state.seat(v, t)
     for v in sorted(range(problem.n), key=lambda x: (-starts[x], x)):
@@ -339,4 +341,4 @@ def push_together(problem: Problem, ii: int, starts: list[int]) -> list[int]:
     return [s - low for s in state.starts]
 
 
-__all__ = ["POLICIES", "Options", "solve", "stage_count"]
+__all__ = ["POLICIES", "RauOptions", "solve", "stage_count"]

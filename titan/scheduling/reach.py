@@ -48,7 +48,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class ReachStore:
     """Words that the values of some operations share: `amounts` by operation, 0 for the others."""
 
     limit: int
@@ -156,7 +156,7 @@ def _left(loop: Loop, memory: str) -> int:
     return loop.limits[memory] - sum(ring_footprint(op, memory) for op in loop.operations)
 
 
-def _stores(loop: Loop) -> list[Store]:
+def _stores(loop: Loop) -> list[ReachStore]:
     """Registers of each group that operations cannot leave, of all groups, and memories."""
     found = []
     n = len(loop.operations)
@@ -166,19 +166,19 @@ def _stores(loop: Loop) -> list[Store]:
         words = loop.team_words(team)
         amounts = tuple(registers[v] if teams[v] == [team] else 0 for v in range(n))
         if words is not None and any(amounts):
-            found.append(Store(words, amounts))
+            found.append(ReachStore(words, amounts))
     used = sorted({team for v in range(n) if registers[v] for team in teams[v]})
     limits = [loop.team_words(team) for team in used]
     known = [x for x in limits if x is not None]
     if len(used) > 1 and len(known) == len(limits):
-        found.append(Store(sum(known), tuple(registers)))
+        found.append(ReachStore(sum(known), tuple(registers)))
     for memory in sorted(loop.limits):
         sizes = tuple(
             0 if op.slots is not None else dict(op.footprints).get(memory, 0)
             for op in loop.operations
         )
         if any(sizes):
-            found.append(Store(_left(loop, memory), sizes))
+            found.append(ReachStore(_left(loop, memory), sizes))
     return found
 
 
@@ -187,7 +187,7 @@ def _with_slack(
     ii: int,
     least: Matrix,
     hops: list[tuple[int, int, int]],
-    store: Store,
+    store: ReachStore,
     best: Matrix,
 ) -> None:
     """4 of the module text, for every amount that a value of the store has; tightens `best`."""
@@ -226,7 +226,7 @@ def _with_slack(
                     best[u][v] = found if old is None else min(old, found)
 
 
-def _turns(loop: Loop, ii: int, store: Store, lives: list[int]) -> list[tuple[int, int, int]]:
+def _turns(loop: Loop, ii: int, store: ReachStore, lives: list[int]) -> list[tuple[int, int, int]]:
     """Pairs (u, v, m) whose lifetimes together are at least m longer than the least of each.
 
     Where u feeds v and v feeds u, the two lifetimes span the distance around: their sum is at

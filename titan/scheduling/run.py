@@ -18,7 +18,7 @@ from titan.scheduling import joint, rau
 from titan.scheduling.check import check
 from titan.scheduling.loop.bounds import Bounds, bounds
 from titan.scheduling.loop.model import Loop
-from titan.scheduling.model import Evidence, Outcome, Schedule
+from titan.scheduling.model import Evidence, Schedule, SchedulerResult
 from titan.scheduling.native import recurrence
 from titan.scheduling.normalise import Normalised, TooSmall, normalise_loop
 from titan.scheduling.refine import refine, stretched
@@ -61,7 +61,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ScheduleRun:
     """`schedule` is in the cycles of the loop and has passed the checker."""
 
     loop: Loop
@@ -70,7 +70,7 @@ class Result:
     bounds: Bounds
     produced_by: str
     seconds: float
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[SchedulerResult, ...] = ()
     normalised: Normalised | None = None
     cached: bool = False
     notes: tuple[str, ...] = field(default=())
@@ -89,11 +89,11 @@ class Result:
         return self.schedule.ii - known
 
 
-def run(loop: Loop, request: Request) -> Result:
+def run(loop: Loop, request: Request) -> ScheduleRun:
     """Raises Unschedulable where a bound shows that no schedule exists."""
     begin = time.monotonic()
     lower = bounds(loop, recurrence=recurrence)
-    outcomes: list[Outcome] = []
+    outcomes: list[SchedulerResult] = []
     candidates: list[tuple[str, Schedule]] = []
     normalised: Normalised | None = None
     notes: list[str] = []
@@ -101,7 +101,7 @@ def run(loop: Loop, request: Request) -> Result:
         seconds = request.budget_seconds
         if request.solver == "auto" and len(loop.operations) <= JOINT_OPERATIONS:
             seconds = min(seconds, RAU_SECONDS)  # the joint solver follows
-        options = rau.Options(registers=request.registers, seconds=seconds)
+        options = rau.RauOptions(registers=request.registers, seconds=seconds)
         _keep(rau.solve(loop, options), outcomes, candidates)
     if request.solver == "gauss":
         _gauss(loop, request, outcomes, candidates, notes)
@@ -123,7 +123,7 @@ def _is_far(candidates: list[tuple[str, Schedule]], lower: Bounds) -> bool:
     return min((one.ii for _, one in candidates), default=math.inf) > FAR * lower.ii
 
 
-def _with_proofs(result: Result, request: Request, begin: float) -> Result:
+def _with_proofs(result: ScheduleRun, request: Request, begin: float) -> ScheduleRun:
     """The statements of solvers replaced by refutations that have been checked, if there are."""
     found, evidence = result.schedule, result.evidence
     if found is None or evidence.kind not in ("agreement", "refutation") or not evidence.complete:
@@ -145,7 +145,9 @@ def _with_proofs(result: Result, request: Request, begin: float) -> Result:
 
 
 def _keep(
-    outcome: Outcome, outcomes: list[Outcome], candidates: list[tuple[str, Schedule]]
+    outcome: SchedulerResult,
+    outcomes: list[SchedulerResult],
+    candidates: list[tuple[str, Schedule]],
 ) -> None:
     outcomes.append(outcome)
     if outcome.schedule is not None:
@@ -155,13 +157,13 @@ def _keep(
 def _gauss(
     loop: Loop,
     request: Request,
-    outcomes: list[Outcome],
+    outcomes: list[SchedulerResult],
     candidates: list[tuple[str, Schedule]],
     notes: list[str],
 ) -> None:
     from titan.scheduling import gauss
 
-    options = gauss.Options(
+    options = gauss.GaussOptions(
         seed=request.seed, seconds=request.budget_seconds, progress=request.progress
     )
     outcome = gauss.solve(loop, options)
@@ -173,7 +175,7 @@ def _joint(
     loop: Loop,
     request: Request,
     lower: Bounds,
-    outcomes: list[Outcome],
+    outcomes: list[SchedulerResult],
     candidates: list[tuple[str, Schedule]],
     notes: list[str],
 ) -> Normalised | None:
@@ -182,7 +184,7 @@ def _joint(
     except TooSmall as error:
         notes.append(f"the joint solver was not asked: {error}")
         return None
-    options = joint.Options(
+    options = joint.JointOptions(
         engine=request.engine,
         objective=request.objective,
         budget_seconds=request.budget_seconds,
@@ -208,7 +210,7 @@ def _joint(
 
 def _anyhow(
     loop: Loop,
-    options: joint.Options,
+    options: joint.JointOptions,
     lower: Bounds,
     candidates: list[tuple[str, Schedule]],
 ) -> None:
@@ -232,14 +234,14 @@ def _real_cycles(
     request: Request,
     lower: Bounds,
     seconds: float,
-    outcomes: list[Outcome],
+    outcomes: list[SchedulerResult],
     candidates: list[tuple[str, Schedule]],
 ) -> None:
     """Find or refute every interval between the bound and the best candidate, in real cycles."""
     best = min(schedule.ii for _, schedule in candidates)
     if not lower.ii < best <= lower.ii + REAL_INTERVALS_MAX or best > REAL_CYCLES_MAX:
         return
-    options = joint.Options(
+    options = joint.JointOptions(
         engine=request.engine,
         objective="ii",
         budget_seconds=seconds,
@@ -258,11 +260,11 @@ def _result(
     loop: Loop,
     lower: Bounds,
     begin: float,
-    outcomes: list[Outcome],
+    outcomes: list[SchedulerResult],
     candidates: list[tuple[str, Schedule]],
     normalised: Normalised | None,
     notes: list[str],
-) -> Result:
+) -> ScheduleRun:
     """The best candidate, and the strongest evidence that fits it."""
     text = f"{lower.best.kind}: {lower.best.detail}"
     evidence = Evidence("none", lower.ii, text)
@@ -278,7 +280,7 @@ def _result(
             evidence = next(o.evidence for o in outcomes if o.solver == "joint")
         elif real := [o.evidence for o in outcomes if o.solver == REAL]:
             evidence = real[0]
-    return Result(
+    return ScheduleRun(
         loop,
         schedule,
         evidence,
@@ -292,5 +294,5 @@ def _result(
     )
 
 
-def cached(result: Result) -> Result:
+def cached(result: ScheduleRun) -> ScheduleRun:
     return replace(result, cached=True)

@@ -19,12 +19,12 @@ from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.source.reader import Reader
 from titan.foundation.source.tree import Node
 from titan.foundation.source.yaml import parse_file, parse_text
-from titan.scheduling.check import Fault, check
+from titan.scheduling.check import ScheduleViolation, check
 from titan.scheduling.loop.bounds import Unschedulable, bounds
 from titan.scheduling.loop.model import Loop
 from titan.scheduling.model import Evidence, Schedule
 from titan.scheduling.refutation import Cover, Refutation, check_refutation
-from titan.target.load import Refused
+from titan.target.load import TargetRefused
 
 FORMAT = "1"
 REFUTATIONS_MAX = 64
@@ -113,7 +113,8 @@ def write(path: str | Path, data: dict[str, Any]) -> None:
 
 
 def read(path: str | Path, loop: Loop) -> tuple[Schedule, dict[str, Any]]:
-    """The schedule of a file for `loop`, and its claim. Raises Refused with located faults."""
+    """The schedule of a file for `loop`, and its claim. Raises TargetRefused with located
+    faults."""
     return _read(*parse_file(path), str(path), loop)
 
 
@@ -128,7 +129,7 @@ def _read(
     reader = Reader(errors)
     found = _decode(reader, tree, loop) if tree is not None else None
     if found is None or not reader.ok:
-        raise Refused(reader.errors or [_broken(path)])
+        raise TargetRefused(reader.errors or [_broken(path)])
     return found
 
 
@@ -264,52 +265,58 @@ def _pair(reader: Reader, node: Node, loop: Loop) -> tuple[int, int] | None:
     return None if v is None or o is None else (v, o)
 
 
-def certify(loop: Loop, schedule: Schedule, claim: dict[str, Any]) -> list[Fault]:
+def certify(loop: Loop, schedule: Schedule, claim: dict[str, Any]) -> list[ScheduleViolation]:
     """Faults of a schedule and of what it claims; bounds are derived anew, in plain Python."""
     faults = check(loop, schedule, claim.get("length"))
     stated = claim.get("loop_digest")
     if stated is not None and stated != digest(loop):
-        faults.append(Fault("shape", "the schedule was made for another loop"))
+        faults.append(ScheduleViolation("shape", "the schedule was made for another loop"))
     faults += _stages(loop, schedule, claim)
     if claim.get("kind") in ("bound", "proof"):
         try:
             lower = bounds(loop)
         except Unschedulable as error:
-            return [*faults, Fault("claim", str(error))]
+            return [*faults, ScheduleViolation("claim", str(error))]
         text = str(claim.get("lower_bound"))
         if claim["kind"] == "proof":
             faults += _proof(loop, schedule, claim, lower.ii)
         elif text != str(lower.ii):
-            faults.append(Fault("claim", f"the bound is {lower.ii}, not {text}"))
+            faults.append(ScheduleViolation("claim", f"the bound is {lower.ii}, not {text}"))
         elif schedule.ii != lower.ii:
-            faults.append(Fault("claim", f"interval {schedule.ii} is not the bound {lower.ii}"))
+            faults.append(
+                ScheduleViolation("claim", f"interval {schedule.ii} is not the bound {lower.ii}")
+            )
     return faults
 
 
-def _stages(loop: Loop, schedule: Schedule, claim: dict[str, Any]) -> list[Fault]:
+def _stages(loop: Loop, schedule: Schedule, claim: dict[str, Any]) -> list[ScheduleViolation]:
     """Stages are for readers; where a file states them they are what the cycles say."""
     faults = []
     stated = claim.get("stages")
     if stated is not None and stated != schedule.stages(loop):
-        faults.append(Fault("shape", f"the stages are {schedule.stages(loop)}, not {stated}"))
+        faults.append(
+            ScheduleViolation("shape", f"the stages are {schedule.stages(loop)}, not {stated}")
+        )
     for v, operation in enumerate(loop.operations):
         known = claim.get("operation_stages", {}).get(operation.name)
         if known is not None and known != schedule.stage(v):
             text = f"`{operation.name}` is in stage {schedule.stage(v)}, not {known}"
-            faults.append(Fault("shape", text, (operation.name,)))
+            faults.append(ScheduleViolation("shape", text, (operation.name,)))
     return faults
 
 
-def _proof(loop: Loop, schedule: Schedule, claim: dict[str, Any], lower: int) -> list[Fault]:
+def _proof(
+    loop: Loop, schedule: Schedule, claim: dict[str, Any], lower: int
+) -> list[ScheduleViolation]:
     """Faults of the claim that every interval from the bound to `schedule.ii` - 1 is refuted."""
     if str(claim.get("lower_bound")) != str(schedule.ii):
         text = f"interval {schedule.ii} is not the bound {claim.get('lower_bound')}"
-        return [Fault("claim", text)]
+        return [ScheduleViolation("claim", text)]
     given = {r.ii: r for r in claim.get("refutations", ())}
     faults = []
     for ii in range(lower, schedule.ii):
         wrong = check_refutation(loop, given[ii]) if ii in given else "no refutation is given"
         if wrong is not None:
-            faults.append(Fault("claim", f"interval {ii} is not refuted: {wrong}"))
+            faults.append(ScheduleViolation("claim", f"interval {ii} is not refuted: {wrong}"))
             break
     return faults

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from titan.scheduling.arms import Placement
+from titan.scheduling.arms import ArmPlacement
 from titan.scheduling.loop.model import DATA, Loop
 from titan.scheduling.native import Placer
 from titan.scheduling.problem import Problem
@@ -63,7 +63,7 @@ def swing(problem: Problem, ii: int, heights: list[int], loop: Loop) -> list[int
     path = max((h + d for h, d in zip(heights, depth, strict=True)), default=0)
     slack = [path - h - d for h, d in zip(heights, depth, strict=True)]
     offset = (path // ii + 2) * ii
-    state = Placement(problem, ii, heights)
+    state = ArmPlacement(problem, ii, heights)
     added = pressure(loop)
     touched: set[int] = set()
     waiting = set(range(problem.n))
@@ -81,7 +81,7 @@ def swing(problem: Problem, ii: int, heights: list[int], loop: Loop) -> list[int
 
 
 def _seat(
-    state: Placement,
+    state: ArmPlacement,
     v: int,
     wish: int,
     added: Callable[[int, int, list[int]], int] | None,
@@ -101,7 +101,7 @@ def _seat(
 
 
 def _cheapest(
-    state: Placement,
+    state: ArmPlacement,
     v: int,
     seats: range,
     added: Callable[[int, int, list[int]], int] | None,

@@ -12,7 +12,7 @@ from titan.scheduling.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class SeatConflict:
     """What rejected a seat: the unit, pool or group, the modulo row, and what the row holds."""
 
     what: str
@@ -56,7 +56,7 @@ class ReservationTable:
         turned = (mask >> first) | (mask << (self.ii - first))
         return (turned & ((1 << count) - 1)).bit_length() - 1
 
-    def probe(self, operation: int, start: int) -> Conflict | None:
+    def probe(self, operation: int, start: int) -> SeatConflict | None:
         """None when the operation fits at `start`; `skip` cycles further on it may fit."""
         ii, problem = self.ii, self.problem
         for unit, first, cycles, amount in problem.blocks[operation]:
@@ -72,28 +72,28 @@ class ReservationTable:
         found = self._probe_warps(operation, start)
         return found or self._probe_fractional(operation, start)
 
-    def _conflict(self, unit: int, row: int, skip: int) -> Conflict:
+    def _conflict(self, unit: int, row: int, skip: int) -> SeatConflict:
         problem = self.problem
-        return Conflict(
+        return SeatConflict(
             problem.units[unit], row, self.rows[unit][row], problem.capacity[unit], skip
         )
 
-    def _probe_warps(self, operation: int, start: int) -> Conflict | None:
+    def _probe_warps(self, operation: int, start: int) -> SeatConflict | None:
         team = self.problem.teams[operation]
         if team < 0:
             return None
         base = start % self.ii
         if self.problem.waits[operation] and self.issuing[team][base]:
             held = self.issuing[team][base]
-            return Conflict(f"warp group {team} is issuing", base, held, 0, 1)
+            return SeatConflict(f"warp group {team} is issuing", base, held, 0, 1)
         window = min(self.problem.windows[operation], self.ii)
         k = self._last_set(self.waiting_mask[team], base, window)
         if k < 0:
             return None
         row = (base + k) % self.ii
-        return Conflict(f"warp group {team} waits", row, self.waiting[team][row], 0, k + 1)
+        return SeatConflict(f"warp group {team} waits", row, self.waiting[team][row], 0, k + 1)
 
-    def _probe_fractional(self, operation: int, start: int) -> Conflict | None:
+    def _probe_fractional(self, operation: int, start: int) -> SeatConflict | None:
         for pool in self.problem.fractional:
             if not any(unit in pool.weights for unit, *_ in self.problem.blocks[operation]):
                 continue
@@ -101,7 +101,7 @@ class ReservationTable:
             found = self._fullest_window(pool.weights, pool.window, pool.amount)
             self.remove(operation, start)
             if found is not None:
-                return Conflict(f"pool {pool.name}", found[0], found[1], pool.amount, 1)
+                return SeatConflict(f"pool {pool.name}", found[0], found[1], pool.amount, 1)
         return None
 
     def _fullest_window(

@@ -14,7 +14,7 @@ from titan.foundation.source.reader import Fields, Reader
 from titan.foundation.source.span import Source
 from titan.foundation.source.tree import Node, as_integer
 from titan.foundation.source.yaml import parse, parse_file
-from titan.target.model import Machine, Memory, Pool, Unit, WarpGroup
+from titan.target.model import Machine, Memory, ResourcePool, Unit, WarpGroup
 
 CAPACITY_MAX = 1 << 40
 UNITS_MAX = 64
@@ -31,7 +31,7 @@ SECTIONS = (
 )
 
 
-class Refused(Exception):
+class TargetRefused(Exception):
     """The input is refused; `diagnostics` says why."""
 
     def __init__(self, diagnostics: list[Diagnostic]) -> None:
@@ -52,12 +52,12 @@ def machine(name: str) -> Machine:
 
 
 def load_machine(path: str | Path) -> Machine:
-    """The machine of a file. Raises Refused."""
+    """The machine of a file. Raises TargetRefused."""
     return _finish(*parse_file(path))
 
 
 def parse_machine(text: str, path: str = "<machine>") -> Machine:
-    """The machine of a text. Raises Refused."""
+    """The machine of a text. Raises TargetRefused."""
     return _finish(*parse(Source(path, text)))
 
 
@@ -65,7 +65,7 @@ def _finish(tree: Node | None, errors: list[Diagnostic]) -> Machine:
     reader = Reader(errors)
     found = _machine(reader, tree) if tree is not None else None
     if found is None or not reader.ok:
-        raise Refused(reader.errors)
+        raise TargetRefused(reader.errors)
     return found
 
 
@@ -188,7 +188,7 @@ def _memories(reader: Reader, top: Fields) -> dict[str, Memory]:
     return found
 
 
-def _pools(reader: Reader, top: Fields, units: dict[str, Unit]) -> tuple[Pool, ...]:
+def _pools(reader: Reader, top: Fields, units: dict[str, Unit]) -> tuple[ResourcePool, ...]:
     fields = reader.names(top["pools"], "the pools") if top.has("pools") else None
     found = []
     for name in fields or ():
@@ -209,7 +209,7 @@ def _pools(reader: Reader, top: Fields, units: dict[str, Unit]) -> tuple[Pool, .
                 inner["window"], minimum=1, maximum=WINDOW_MAX, what="a window in cycles"
             )
         if amount is not None and window is not None:
-            found.append(Pool(name, tuple(weights), amount, window))
+            found.append(ResourcePool(name, tuple(weights), amount, window))
     return tuple(found)
 
 

@@ -22,7 +22,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class ResourcePool:
     """At most `amount` of the weighted use of `members` in any `window_cycles` cycles."""
 
     name: str
@@ -65,7 +65,7 @@ class Machine:
     name: str
     title: str
     units: Mapping[str, Unit]
-    pools: tuple[Pool, ...] = ()
+    pools: tuple[ResourcePool, ...] = ()
     memories: Mapping[str, Memory] = field(default_factory=dict)
     groups: tuple[WarpGroup, ...] = ()
     threads_per_warp: int = 32

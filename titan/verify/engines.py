@@ -138,16 +138,16 @@ def _explored(program: SyncProgram, values: Values, left: Budget) -> Said:
     from titan.engines.explore import search
     from titan.engines.explore.flatten import TooLargeError
     from titan.engines.explore.quotient import NotApplicableError
-    from titan.engines.explore.replay import ReplayError
+    from titan.engines.explore.replay import NativeReplayError
 
-    budget = search.Budget(left.states, left.seconds)
+    budget = search.SearchBudget(left.states, left.seconds)
     try:
         result = search.explore(program, values, budget)
     except NotApplicableError as error:
         return Said(Verdict.UNDECIDED, remark=f"no finite quotient: {error}")
     except TooLargeError as error:
         return Said(Verdict.UNDECIDED, remark=str(error))
-    except ReplayError as error:
+    except NativeReplayError as error:
         return Said(Verdict.DISAGREEMENT, remark=f"its trace does not replay: {error}")
     except search.ExplorationError as error:
         if "division" in str(error):

@@ -31,7 +31,7 @@ WARNING_SECONDS = 1.0
 
 
 @dataclass(slots=True)
-class FenceLine:
+class ReviewedFence:
     """One fence of the text, or one that lowering adds (`added`)."""
 
     line: int
@@ -56,7 +56,7 @@ class FenceLine:
 class Review:
     """`reason`: why the runs do not stand for all interleavings; empty where they do."""
 
-    fences: list[FenceLine]
+    fences: list[ReviewedFence]
     missing: list[Unjustified]
     cost: int
     demands: int
@@ -64,7 +64,7 @@ class Review:
     path: str
 
     @property
-    def wasted(self) -> list[FenceLine]:
+    def wasted(self) -> list[ReviewedFence]:
         return [item for item in self.fences if item.state != "needed"]
 
     def diagnostics(self, *, strong: bool = True) -> list[Diagnostic]:
@@ -108,7 +108,7 @@ class _Reviewer:
         self._path = path
         self._runs = runs
         self._table = costs(target)
-        self._lines: dict[Choice, FenceLine] = {}
+        self._lines: dict[Choice, ReviewedFence] = {}
         self._narrow_cost: dict[Choice, int] = {}
         self._pairs: list[tuple[Demand, int]] = []
 
@@ -141,7 +141,9 @@ class _Reviewer:
         for _, recording in self._runs.recordings:
             for _, fence in fences_in(recording.graph, recording.fences):
                 span = fence.span if isinstance(fence.span, Span) else None
-                line = FenceLine(line_of(fence), fence.kind, fence.spaces, bool(fence.label), span)
+                line = ReviewedFence(
+                    line_of(fence), fence.kind, fence.spaces, bool(fence.label), span
+                )
                 self._lines.setdefault(self._own(fence), line)
         for recording in self._runs.largest:
             far = far_agents(recording)
@@ -239,7 +241,7 @@ def _missing_diagnostic(item: Unjustified) -> Diagnostic:
     )
 
 
-def _wasted_diagnostic(item: FenceLine) -> Diagnostic:
+def _wasted_diagnostic(item: ReviewedFence) -> Diagnostic:
     times = f"executed {item.executions} times at the largest size that was run"
     if item.state == "redundant":
         return diagnostic(

@@ -33,7 +33,7 @@ _FENCE_KEYS = {"fence", "spaces", "when"}
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFence:
     """A fence that stands in the text: lines `first` to `last`, counted from 1."""
 
     first: int
@@ -44,7 +44,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TextPlace:
     """Before line `line`, indented by `indent`; `whens` are conditions of the neighbours.
 
     `fence`: the place is that of a fence that stands there.
@@ -54,14 +54,14 @@ class Place:
     line: int
     indent: int
     whens: tuple[str, ...]
-    fence: Written | None = None
+    fence: WrittenFence | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
     """A fence to be written at a place."""
 
-    place: Place
+    place: TextPlace
     kind: ir.FenceKind
     spaces: tuple[ir.Space, ...] = ()
     when: str = ""
@@ -78,10 +78,10 @@ class Insertion:
         return found
 
 
-def places(root: Node, text: str) -> list[Place]:
+def places(root: Node, text: str) -> list[TextPlace]:
     """All places of the file, in the order of the text."""
     lines = _lines(text)
-    found: dict[tuple[int, int, bool], Place] = {}
+    found: dict[tuple[int, int, bool], TextPlace] = {}
     program = root.get("program") if isinstance(root, Mapping) else None
     bodies = [entry.value for entry in program] if isinstance(program, Mapping) else []
     while bodies:
@@ -95,12 +95,12 @@ def places(root: Node, text: str) -> list[Place]:
             found.setdefault((place.line, place.indent, place.fence is not None), place)
     ordered = sorted(found.values(), key=lambda place: (place.line, place.indent))
     return [
-        Place(number, place.line, place.indent, place.whens, place.fence)
+        TextPlace(number, place.line, place.indent, place.whens, place.fence)
         for number, place in enumerate(ordered)
     ]
 
 
-def _in_list(body: Sequence, lines: list[str]) -> list[Place]:
+def _in_list(body: Sequence, lines: list[str]) -> list[TextPlace]:
     """The places of one list; none where it is not written one item a line."""
     items = body.items
     starts = [item.span.start_line for item in items]
@@ -125,12 +125,12 @@ def _in_list(body: Sequence, lines: list[str]) -> list[Place]:
         if fence is not None:
             near = tuple(dict.fromkeys((*near, fence.when))) if fence.when else near
             near = tuple(dict.fromkeys((*near, *(w for w in whens[number + 1 : number + 2] if w))))
-            found.append(Place(0, item.span.start_line, indent, near, fence))
+            found.append(TextPlace(0, item.span.start_line, indent, near, fence))
         elif number == 0 or fences[number - 1] is None or alone:
-            found.append(Place(0, item.span.start_line, indent, near))
+            found.append(TextPlace(0, item.span.start_line, indent, near))
     if fences[-1] is None or alone:
         near = (whens[-1],) if whens[-1] else ()
-        found.append(Place(0, _last_line(items[-1], lines) + 1, indent, near))
+        found.append(TextPlace(0, _last_line(items[-1], lines) + 1, indent, near))
     return found
 
 
@@ -139,7 +139,7 @@ def _when(item: Node) -> str:
     return value.text if isinstance(value, Scalar) and value.plain else ""
 
 
-def _fence(item: Node) -> Written | None:
+def _fence(item: Node) -> WrittenFence | None:
     """The fence that an item is, where it is written so that it can be taken out."""
     if not isinstance(item, Mapping) or not set(item.names) <= _FENCE_KEYS:
         return None
@@ -162,7 +162,7 @@ def _fence(item: Node) -> Written | None:
         return None
     found = tuple(ir.Space(name.text) for name in named if isinstance(name, Scalar))
     last = max(item.span.start_line, _last_scalar_line(item))
-    return Written(item.span.start_line, last, KIND_OF[word], found, _when(item))
+    return WrittenFence(item.span.start_line, last, KIND_OF[word], found, _when(item))
 
 
 def _lines(text: str) -> list[str]:
@@ -193,7 +193,7 @@ def _last_scalar_line(node: Node) -> int:
 # ---------------------------------------------------------------------------------- edits
 
 
-def edit(text: str, removed: Iterable[Written], insertions: Iterable[Insertion]) -> Edited:
+def edit(text: str, removed: Iterable[WrittenFence], insertions: Iterable[Insertion]) -> Edited:
     """The text without the removed fences and with the insertions, lines mapped."""
     gone = {number for fence in removed for number in range(fence.first, fence.last + 1)}
     added: dict[int, list[Insertion]] = {}

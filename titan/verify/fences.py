@@ -27,10 +27,10 @@ from titan.verify.fence_runs import (
     line_of,
     run_all,
 )
-from titan.verify.fence_text import Edited, Insertion, Written, edit, places
+from titan.verify.fence_text import Edited, Insertion, WrittenFence, edit, places
 from titan.verify.judge import judge
 from titan.verify.lowering import Refusal, sync_program
-from titan.verify.model import Finding, Options, Verdict
+from titan.verify.model import Finding, Verdict, VerifyOptions
 from titan.verify.pipeline import verify_kernel, with_policies
 from titan.verify.sizes import Values
 
@@ -53,7 +53,7 @@ class BadInput(Exception):
         self.diagnostics = diagnostics
 
 
-def load(text: str, path: str, options: Options) -> Loaded:
+def load(text: str, path: str, options: VerifyOptions) -> Loaded:
     """Decode and lower. Raises BadInput."""
     root, errors = parse_text(text, path)
     family, diagnostics = decode(root, errors, path, dict(options.overrides))
@@ -110,7 +110,7 @@ class Markers:
 
     loaded: Loaded
     edited: Edited
-    standing: dict[int, Written]
+    standing: dict[int, WrittenFence]
 
     def choices(self, fence: ir.Fence) -> tuple[Choice, ...]:
         insertion = self.edited.insertions.get(line_of(fence))
@@ -134,7 +134,7 @@ def fixed_choice(fence: ir.Fence) -> Choice:
     return Choice(("fixed", line_of(fence), id(fence)), fence.kind, fence.spaces)
 
 
-def mark(original: Loaded, options: Options) -> Markers:
+def mark(original: Loaded, options: VerifyOptions) -> Markers:
     """Markers of all kinds that the kernel can use, at all places. Raises BadInput."""
     spots = places(original.root, original.text)
     standing = {place.number: place.fence for place in spots if place.fence is not None}
@@ -163,7 +163,7 @@ class Synthesis:
 
 
 def synthesise(
-    original: Loaded, options: Options, extra: tuple[Values, ...] = (), keep: bool = False
+    original: Loaded, options: VerifyOptions, extra: tuple[Values, ...] = (), keep: bool = False
 ) -> Synthesis:
     """Choose the fences. With `keep` those that stand are there already and cost nothing.
 
@@ -261,7 +261,7 @@ def _final(original: Loaded, markers: Markers, chosen: list[Insertion], keep: bo
     return edit(original.text, removed, added).text
 
 
-def _written(insertion: Insertion) -> Written:
+def _written(insertion: Insertion) -> WrittenFence:
     assert insertion.place.fence is not None
     return insertion.place.fence
 
@@ -292,7 +292,7 @@ class Fixed:
         return all(finding.verdict is Verdict.VERIFIED for finding in self.findings)
 
 
-def fix(original: Loaded, options: Options, keep: bool = False) -> Fixed:
+def fix(original: Loaded, options: VerifyOptions, keep: bool = False) -> Fixed:
     """The kernel with the cheapest fences, verified; refuting sizes are taken in and tried again.
 
     Raises Unsatisfiable, GaveUp, BadInput.
@@ -339,7 +339,7 @@ def without_line(program: ir.SyncProgram, line: int) -> ir.SyncProgram:
     return replace(program, roles=roles)
 
 
-def refuted_without(fixed: Fixed, line: int, options: Options) -> bool:
+def refuted_without(fixed: Fixed, line: int, options: VerifyOptions) -> bool:
     """Whether the engines refute some kernel of the family without the fence of a line."""
     for kernel, program in zip(fixed.loaded.kernels, fixed.loaded.programs, strict=True):
         blank = Finding(kernel.path, kernel.name, kernel.target, Verdict.UNDECIDED)

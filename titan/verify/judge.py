@@ -18,7 +18,7 @@ from titan.sync.program import SyncProgram
 from titan.sync.relays import relays
 from titan.verify import engines
 from titan.verify.engines import Budget
-from titan.verify.model import EngineReport, Finding, Options, Verdict
+from titan.verify.model import EngineReport, Finding, Verdict, VerifyOptions
 from titan.verify.replay import ReplayError, replay
 from titan.verify.sizes import free_parameters
 from titan.verify.weak import may_be_weak
@@ -27,7 +27,9 @@ SECOND_OPINION_SECONDS = 2.0
 ANY_SHARE = 4
 
 
-def judge(finding: Finding, kernel: Kernel, program: SyncProgram, options: Options) -> Finding:
+def judge(
+    finding: Finding, kernel: Kernel, program: SyncProgram, options: VerifyOptions
+) -> Finding:
     """The finding with engines, verdict and trace filled in."""
     budget = Budget(options.states_max, options.seconds_max)
     if options.engine == "reference":
@@ -81,7 +83,7 @@ def conclude(
     kernel: Kernel,
     program: SyncProgram,
     reports: list[EngineReport],
-    options: Options,
+    options: VerifyOptions,
 ) -> Finding:
     """One verdict of several reports."""
     finding = replace(finding, engines=tuple(reports))
@@ -105,7 +107,7 @@ def conclude(
     return _verified(finding, verifying, options)
 
 
-def _verified(finding: Finding, verifying: list[EngineReport], options: Options) -> Finding:
+def _verified(finding: Finding, verifying: list[EngineReport], options: VerifyOptions) -> Finding:
     """VERIFIED for what the report with the widest scope covers.
 
     Where synchronisation may carry no visibility, only happens-before has decided everything; what

@@ -56,12 +56,12 @@ def sync_program(
 
 def check_protocol(protocol: Protocol) -> EngineReport:
     """What typestate says of a protocol, for every value of its parameters."""
-    from titan.language.protocol.typestate import Answer, check
+    from titan.language.protocol.typestate import TypestateResult, check
 
     verdict_of = {
-        Answer.VERIFIED: Verdict.VERIFIED,
-        Answer.REFUTED: Verdict.REFUTED,
-        Answer.UNDECIDED: Verdict.UNDECIDED,
+        TypestateResult.VERIFIED: Verdict.VERIFIED,
+        TypestateResult.REFUTED: Verdict.REFUTED,
+        TypestateResult.UNDECIDED: Verdict.UNDECIDED,
     }
     started = time.monotonic()
     report = check(protocol)

@@ -36,7 +36,7 @@ def worst(codes: list[int]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class VerifyOptions:
     """What the user asked for; plain data that can be sent to another process."""
 
     overrides: tuple[tuple[str, tuple[int, ...]], ...] = ()

@@ -24,20 +24,20 @@ from titan.sync.program import Policies, SyncProgram
 from titan.verify.judge import judge
 from titan.verify.legality.check import examine
 from titan.verify.lowering import Refusal, sync_program
-from titan.verify.model import Coverage, EngineReport, Finding, Options, Verdict
+from titan.verify.model import Coverage, EngineReport, Finding, Verdict, VerifyOptions
 from titan.verify.tracefile import SavedTrace, save
 from titan.verify.vacuity import vacuous
 
 
 def read_family(
-    path: str, options: Options, only: int | None = None
+    path: str, options: VerifyOptions, only: int | None = None
 ) -> tuple[Family | None, list[Diagnostic], Node | None]:
     """The kernels of a file under the overrides, or what is wrong with it; and its tree."""
     root, errors = parse_file(path)
     return *decode(root, errors, path, dict(options.overrides), only), root
 
 
-def unknown_sizes(paths: Iterable[str], options: Options) -> list[str]:
+def unknown_sizes(paths: Iterable[str], options: VerifyOptions) -> list[str]:
     """Overridden names that no file declares."""
     known: set[str] = set()
     for path in paths:
@@ -46,18 +46,18 @@ def unknown_sizes(paths: Iterable[str], options: Options) -> list[str]:
     return [name for name, _ in options.overrides if name not in known]
 
 
-def count_kernels(path: str, options: Options) -> int:
+def count_kernels(path: str, options: VerifyOptions) -> int:
     """How many kernels the file stands for; 1 where it is faulty."""
     family, _, _ = read_family(path, options)
     return len(family.kernels) if family is not None else 1
 
 
-def verify_file(path: str, options: Options, only: int | None = None) -> list[Finding]:
+def verify_file(path: str, options: VerifyOptions, only: int | None = None) -> list[Finding]:
     """The verdicts on all kernels of a file, or on the one with number `only`."""
     return list(verify_each(path, options, only))
 
 
-def verify_each(path: str, options: Options, only: int | None = None) -> Iterator[Finding]:
+def verify_each(path: str, options: VerifyOptions, only: int | None = None) -> Iterator[Finding]:
     """The verdicts one by one, as they come."""
     started = time.monotonic()
     family, errors, _ = read_family(path, options, only)
@@ -69,7 +69,7 @@ def verify_each(path: str, options: Options, only: int | None = None) -> Iterato
         yield verify_kernel(kernel, options)
 
 
-def verify_kernel(kernel: Kernel, options: Options) -> Finding:
+def verify_kernel(kernel: Kernel, options: VerifyOptions) -> Finding:
     """The verdict on one kernel."""
     started = time.monotonic()
     kernel = with_policies(kernel, options.policies)
@@ -185,7 +185,7 @@ def _warnings(
     return [item for item in told if item.code not in allowed]
 
 
-def _saved(finding: Finding, kernel: Kernel, options: Options, folder: str) -> Finding:
+def _saved(finding: Finding, kernel: Kernel, options: VerifyOptions, folder: str) -> Finding:
     assert finding.trace is not None
     span = kernel.span
     text = span.source.text if isinstance(span, Span) and span.source is not None else ""

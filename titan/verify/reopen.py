@@ -17,7 +17,7 @@ from titan.verify.replay import ReplayError, replay
 from titan.verify.tracefile import SavedTrace, TraceFileError, load
 
 
-class Refused(Exception):
+class TraceRefused(Exception):
     """The file is no trace that replays; `diagnostics` say why."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
@@ -26,25 +26,25 @@ class Refused(Exception):
 
 
 def reopen(path: str) -> Finding:
-    """The finding that the trace file shows. Raises Refused."""
+    """The finding that the trace file shows. Raises TraceRefused."""
     started = time.monotonic()
     try:
         return _reopened(load(path), path, started)
     except (TraceFileError, ReplayError) as error:
         headline = f"the trace is refused: {error}"
-        raise Refused((diagnostic("TTN002", headline, whole_file(path)),)) from None
+        raise TraceRefused((diagnostic("TTN002", headline, whole_file(path)),)) from None
     except (LocalLoopError, ZeroDivisionError) as error:
         headline = f"the trace is refused: its kernel cannot run: {error}"
-        raise Refused((diagnostic("TTN002", headline, whole_file(path)),)) from None
+        raise TraceRefused((diagnostic("TTN002", headline, whole_file(path)),)) from None
     except Refusal as refusal:
-        raise Refused(refusal.diagnostics) from None
+        raise TraceRefused(refusal.diagnostics) from None
 
 
 def _reopened(saved: SavedTrace, path: str, started: float) -> Finding:
     overrides = {name: (value,) for name, value in saved.sizes}
     family, errors = decode_text(saved.text, saved.path, overrides)
     if family is None:
-        raise Refused(tuple(errors))
+        raise TraceRefused(tuple(errors))
     kernel = with_policies(family.kernels[0], saved.policies)
     program = sync_program(kernel, rewrites=frozenset(saved.rewrites)).program
     replay(program, saved.trace)

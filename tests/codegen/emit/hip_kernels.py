@@ -18,10 +18,10 @@ from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
 from titan.sync.program import SyncProgram
 from titan.validate.compare.compile import compile_package
-from titan.validate.compare.gcn_check import Language, Mismatch, compare, language_of
+from titan.validate.compare.gcn_check import Language, LanguageMismatch, compare, language_of
 from titan.validate.compare.gcn_compile import missing_tools
 from titan.validate.compare.gcn_package import faults
-from titan.validate.compare.toolchain import CannotCompile, Compiled
+from titan.validate.compare.toolchain import CannotCompile, CompiledKernel
 
 needs_clang = pytest.mark.skipif(
     bool(missing_tools()), reason=f"not installed: {', '.join(missing_tools())}"
@@ -51,7 +51,7 @@ class Made:
         files[name] = files[name].replace(old, new)
         return replace(self, emitted=replace(self.emitted, files=files))
 
-    def compiled(self) -> Compiled:
+    def compiled(self) -> CompiledKernel:
         return compile_package(self.emitted.files, self.tile.target)
 
     def faults(self) -> list[str]:
@@ -62,7 +62,7 @@ class Made:
             return [str(error)]
         return faults(compiled, manifest, self.tile, self.program, kinds)
 
-    def mismatches(self) -> list[Mismatch]:
+    def mismatches(self) -> list[LanguageMismatch]:
         entry = self.emitted.manifest["entry"]
         assert isinstance(entry, str)
         return compare(read(self.compiled().text)[entry], self.language())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from titan.codegen.emit.write import emit
-from titan.codegen.pipeline.build import BuildRefused, Limits, decoded, scheduled
+from titan.codegen.pipeline.build import BuildLimits, BuildRefused, decoded, scheduled
 from titan.codegen.pipeline.forms import form_of
 from titan.codegen.pipeline.model import Shape
 from titan.codegen.tile.load import parse_tile
@@ -71,7 +71,7 @@ def test_who_has_no_room_for_rings_is_told_what_takes_it():
         "rows: 128, columns: 128, k_tile: 64", "rows: 128, columns: 256, k_tile: 512"
     )
     with pytest.raises(BuildRefused) as refused:
-        scheduled(parse_tile(text), Limits(1, 1))
+        scheduled(parse_tile(text), BuildLimits(1, 1))
     told = str(refused.value)
     assert "rings take 393216 of shared, of which 165888 are left for them" in told
     assert "the tiles that stores send take 65536" in told

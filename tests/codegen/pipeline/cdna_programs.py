@@ -6,18 +6,18 @@ from dataclasses import replace
 
 from titan.codegen.tile.model import (
     Carried,
-    Place,
     Tensor,
     TileOperation,
     TileProgram,
     Value,
+    ValuePlace,
     View,
     WorkDimension,
 )
 from titan.sync.expression import Expression, parse_expression, substitute
 from titan.sync.program import Parameter
 
-S, F, R, C = Place.SHARED, Place.FRAGMENT, Place.ROW, Place.COLUMN
+S, F, R, C = ValuePlace.SHARED, ValuePlace.FRAGMENT, ValuePlace.ROW, ValuePlace.COLUMN
 
 
 def view(tensor: str, *offsets: str) -> View:

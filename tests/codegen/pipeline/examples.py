@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from titan.codegen.tile.model import (
     Carried,
-    Place,
     Tensor,
     TileOperation,
     TileProgram,
     Value,
+    ValuePlace,
     View,
     WorkDimension,
 )
@@ -20,13 +20,13 @@ def view(tensor: str, *offsets: str) -> View:
     return View(tensor, tuple(parse_expression(text) for text in offsets))
 
 
-def operation(name, kind, *operands, shape=None, dtype="f32", place=Place.FRAGMENT, **more):
+def operation(name, kind, *operands, shape=None, dtype="f32", place=ValuePlace.FRAGMENT, **more):
     result = None if shape is None else Value(name, *shape, dtype, place)
     return TileOperation(name, kind, operands, result, **more)
 
 
 def load(name, shape, at, dtype="bf16"):
-    return operation(name, "load", shape=shape, dtype=dtype, place=Place.SHARED, view=at)
+    return operation(name, "load", shape=shape, dtype=dtype, place=ValuePlace.SHARED, view=at)
 
 
 def gemm(persistent=False, groups=2, rows=128, columns=128, k_tile=64):
@@ -57,7 +57,10 @@ def gemm(persistent=False, groups=2, rows=128, columns=128, k_tile=64):
         ),
         after=(
             operation(
-                "bias_tile", "vector", shape=(1, columns), place=Place.COLUMN,
+                "bias_tile",
+                "vector",
+                shape=(1, columns),
+                place=ValuePlace.COLUMN,
                 view=view("bias", "n * columns"),
             ),
             operation("biased", "add", "acc", "bias_tile", shape=tile),
@@ -65,10 +68,12 @@ def gemm(persistent=False, groups=2, rows=128, columns=128, k_tile=64):
             operation("narrow", "convert", "activated", shape=tile, dtype="bf16"),
             operation("c", "store", "narrow", view=view("C", "m * rows", "n * columns")),
         ),
-        carried=(Carried(Value("acc", rows, columns, "f32", Place.FRAGMENT), 0.0, "acc_next"),),
+        carried=(
+            Carried(Value("acc", rows, columns, "f32", ValuePlace.FRAGMENT), 0.0, "acc_next"),
+        ),
         persistent=persistent,
         groups=groups,
-    )  # fmt: skip
+    )
 
 
 def attention(d=128, rows=128, columns=128, groups=2):
@@ -77,7 +82,7 @@ def attention(d=128, rows=128, columns=128, groups=2):
     at = ("h", "j * columns", "0")
 
     def row(name, kind, *operands):
-        return operation(name, kind, *operands, shape=r, place=Place.ROW)
+        return operation(name, kind, *operands, shape=r, place=ValuePlace.ROW)
 
     return TileProgram(
         name="attention",
@@ -126,9 +131,9 @@ def attention(d=128, rows=128, columns=128, groups=2):
             operation("out", "store", "narrow", view=view("O", "h", "i * rows", "0")),
         ),
         carried=(
-            Carried(Value("m", rows, 1, "f32", Place.ROW), float("-inf"), "m_new"),
-            Carried(Value("l", rows, 1, "f32", Place.ROW), 0.0, "l_new"),
-            Carried(Value("o", rows, d, "f32", Place.FRAGMENT), 0.0, "o_new"),
+            Carried(Value("m", rows, 1, "f32", ValuePlace.ROW), float("-inf"), "m_new"),
+            Carried(Value("l", rows, 1, "f32", ValuePlace.ROW), 0.0, "l_new"),
+            Carried(Value("o", rows, d, "f32", ValuePlace.FRAGMENT), 0.0, "o_new"),
         ),
         groups=groups,
     )  # fmt: skip
@@ -182,11 +187,11 @@ def scaled_rows(rows=64, columns=64, groups=1):
             operation("r", "read", "x", shape=s),
             operation("twice", "scale", "r", shape=s, number=2.0),
             operation("positive", "activation", "twice", shape=s, function="relu"),
-            operation("part", "row_sum", "positive", shape=(rows, 1), place=Place.ROW),
-            operation("total_new", "add", "total", "part", shape=(rows, 1), place=Place.ROW),
+            operation("part", "row_sum", "positive", shape=(rows, 1), place=ValuePlace.ROW),
+            operation("total_new", "add", "total", "part", shape=(rows, 1), place=ValuePlace.ROW),
             operation("y", "store", "positive", view=view("Y", *at)),
         ),
         after=(operation("row_sums", "store", "total", view=view("sums", "m * rows")),),
-        carried=(Carried(Value("total", rows, 1, "f32", Place.ROW), 0.0, "total_new"),),
+        carried=(Carried(Value("total", rows, 1, "f32", ValuePlace.ROW), 0.0, "total_new"),),
         groups=groups,
     )

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from tests.codegen.pipeline.test_hopper import any_number, verdict
-from titan.codegen.pipeline.build import BuildRefused, Limits, build, decoded
+from titan.codegen.pipeline.build import BuildLimits, BuildRefused, build, decoded
 from titan.codegen.pipeline.candidates import shapes
 from titan.codegen.pipeline.forms import blackwell as construct
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.load import load_tile, parse_tile
-from titan.codegen.tile.model import Place, TileProgram, Value
+from titan.codegen.tile.model import TileProgram, Value, ValuePlace
 from titan.foundation.resources import root
 from titan.sync import program as ir
 from titan.verify.model import Verdict
@@ -211,7 +211,7 @@ def test_other_work_before_the_loop_is_refused() -> None:
     tile = parse_tile(TEXT)
     more = replace(
         tile.operation("scaled"), name="more", kind="vector", operands=(),
-        result=Value("more", 1, 64, "f32", Place.COLUMN),
+        result=Value("more", 1, 64, "f32", ValuePlace.COLUMN),
     )  # fmt: skip
     with pytest.raises(FormRefused, match="more than loads"):
         made(replace(tile, before=(*tile.before, more)))
@@ -236,7 +236,7 @@ def test_the_candidates_differ_in_depth_alone() -> None:
 
 
 def test_a_build_takes_what_the_schedule_needs_and_covers_any_number() -> None:
-    limits = Limits(schedule_seconds=1.0, require_any=True)
+    limits = BuildLimits(schedule_seconds=1.0, require_any=True)
     built = build(parse_tile(TEXT), TEXT, limits)
     assert 2 <= built.shape.depth <= 4
     assert built.finding.verdict is Verdict.VERIFIED
@@ -249,7 +249,7 @@ def test_a_build_of_other_loops_says_why_not() -> None:
     with pytest.raises(
         BuildRefused, match="products stand in tensor memory: o_next does not go on"
     ):
-        build(parse_tile(text), text, Limits(schedule_seconds=1.0))
+        build(parse_tile(text), text, BuildLimits(schedule_seconds=1.0))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.model import TileProgram
 from titan.language.kernel.decode import decode_text
 from titan.sync.program import BarrierSync, Loop, QueueWait, SyncProgram, walk
-from titan.verify.model import Finding, Options, Verdict
+from titan.verify.model import Finding, Verdict, VerifyOptions
 from titan.verify.pipeline import verify_kernel
 
 COUNTED = {depth: Shape(f"depth {depth}", depth, specialised=False) for depth in (2, 3, 4)}
@@ -24,7 +24,7 @@ TURNS = Shape("turns", 3, specialised=False, ping_pong=True)
 def judged(text: str) -> Finding:
     family, errors = decode_text(text, "pipeline.yaml")
     assert family is not None, [item.headline for item in errors]
-    return verify_kernel(family.kernels[0], Options(save_traces=None, require="any"))
+    return verify_kernel(family.kernels[0], VerifyOptions(save_traces=None, require="any"))
 
 
 def of_text(text: str) -> SyncProgram:

@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.codegen.pipeline import examples
-from titan.codegen.pipeline.build import Limits, decoded, judged
+from titan.codegen.pipeline.build import BuildLimits, decoded, judged
 from titan.codegen.pipeline.forms import hopper as construct
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import rings_of
-from titan.codegen.pipeline.turn import Kind, by_schedule, in_order, one_behind, turn
+from titan.codegen.pipeline.turn import TurnKind, by_schedule, in_order, one_behind, turn
 from titan.language.kernel.decode import decode_text
-from titan.verify.model import Options, Verdict
+from titan.verify.model import Verdict, VerifyOptions
 from titan.verify.pipeline import verify_kernel
 
 PROGRAMS = {
@@ -38,7 +38,7 @@ def in_sequence(tile, second=0):
 def verdict(text, seconds=60):
     family, errors = decode_text(text, "pipeline.yaml")
     assert not errors, errors[0].headline
-    return verify_kernel(family.kernels[0], Options(save_traces=None, seconds_max=seconds))
+    return verify_kernel(family.kernels[0], VerifyOptions(save_traces=None, seconds_max=seconds))
 
 
 def any_number(finding):
@@ -87,7 +87,7 @@ def test_persistent_kernels_verify():
     )
     family, errors = decode_text(text, "pipeline.yaml", {"depth": (2,)})
     assert not errors
-    finding = verify_kernel(family.kernels[0], Options(save_traces=None, seconds_max=10))
+    finding = verify_kernel(family.kernels[0], VerifyOptions(save_traces=None, seconds_max=10))
     assert finding.verdict is Verdict.VERIFIED
 
 
@@ -95,7 +95,7 @@ def test_persistent_kernels_verify():
 def test_the_loop_is_verified_without_its_computations(name):
     text = construct(PROGRAMS[name](), Shape("", 3, overlapped=False), {}, 1)
     kernel, program = decoded(text)
-    assert judged(kernel, Limits()).verdict is Verdict.VERIFIED
+    assert judged(kernel, BuildLimits()).verdict is Verdict.VERIFIED
     assert program.name == name
 
 
@@ -156,19 +156,19 @@ def test_a_stage_is_given_back_when_the_last_of_its_readers_is_over():
     tile = examples.attention()
     starts, ii = in_sequence(tile, second=2)
     items = turn(tile, rings_of(tile), by_schedule(tile, starts, ii))
-    release = next(i for i in items if i.kind is Kind.RELEASE and i.name == "ring_v")
+    release = next(i for i in items if i.kind is TurnKind.RELEASE and i.name == "ring_v")
     assert release.lag == 1
-    assert items[items.index(release) - 1].kind is Kind.DRAIN
+    assert items[items.index(release) - 1].kind is TurnKind.DRAIN
 
 
 def test_a_lone_multiplication_is_drained_one_turn_later():
     tile = examples.gemm()
     items = turn(tile, rings_of(tile), in_order(tile))
     assert [(item.kind, item.lag) for item in items] == [
-        (Kind.WAIT, 0),
-        (Kind.ISSUE, 0),
-        (Kind.DRAIN, 1),
-        (Kind.RELEASE, 1),
+        (TurnKind.WAIT, 0),
+        (TurnKind.ISSUE, 0),
+        (TurnKind.DRAIN, 1),
+        (TurnKind.RELEASE, 1),
     ]
 
 

@@ -13,7 +13,7 @@ from titan.codegen.tile.loops import loop_of
 from titan.codegen.tile.model import TileProgram
 from titan.language.kernel.decode import decode_text
 from titan.scheduling.loop.model import Loop
-from titan.scheduling.rau import Options, solve
+from titan.scheduling.rau import RauOptions, solve
 from titan.sync import program as ir
 from titan.sync.expression import Binary, Constant
 from titan.target.load import machine
@@ -41,7 +41,7 @@ def counted(tile: TileProgram, shape: Shape, staged: bool | None = None) -> ir.S
 
 
 def _schedule(loop: Loop) -> tuple[tuple[int, ...], int]:
-    schedule = solve(loop, Options(seconds=5.0)).schedule
+    schedule = solve(loop, RauOptions(seconds=5.0)).schedule
     assert schedule is not None
     return schedule.starts, schedule.ii
 

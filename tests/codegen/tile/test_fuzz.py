@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from titan.codegen.tile.cost import CostError
 from titan.codegen.tile.load import parse_tile
 from titan.codegen.tile.loops import loop_of
-from titan.codegen.tile.semantics import Conflict, over_arrays, run
+from titan.codegen.tile.semantics import StoreConflict, over_arrays, run
 from titan.foundation.resources import root
 from titan.sync.expression import evaluate, parse_expression
-from titan.target.load import Refused, machine
+from titan.target.load import TargetRefused, machine
 
 FILES = sorted((root("protocols") / "tiles").glob("*.yaml"))
 TEXTS = [path.read_text(encoding="utf-8") for path in FILES]
@@ -42,7 +42,7 @@ def test_an_edited_file_is_a_program_or_refused(seed: int) -> None:
         text = edited(source.choice(TEXTS), source)
         try:
             tile = parse_tile(text, "k.yaml")
-        except Refused as refused:
+        except TargetRefused as refused:
             assert refused.diagnostics
             assert all(item.span is not None for item in refused.diagnostics)
             continue
@@ -92,7 +92,7 @@ def test_accepted_stores_never_meet(
     text = STORE.format(count=count, trips=trips, rows=rows, first=first, second=second)
     try:
         tile = parse_tile(text)
-    except Refused as refused:
+    except TargetRefused as refused:
         assert {item.code for item in refused.diagnostics} == {"TTN612"}
         return
     parameters = {"M": 4, "N": 3}
@@ -109,7 +109,7 @@ def test_accepted_stores_never_meet(
     )  # fmt: skip
     try:
         run(wide, {"X": np.ones((4, 64))}, parameters)
-    except Conflict as conflict:
+    except StoreConflict as conflict:
         pytest.fail(f"{conflict}: {text}")
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from titan.codegen.tile.load import load_tile, parse_tile, targets_of
-from titan.codegen.tile.model import Place
+from titan.codegen.tile.model import ValuePlace
 from titan.codegen.tile.rates import known_targets, load_rates, rates
 from titan.foundation.resources import root
 from titan.sync.expression import to_text
-from titan.target.load import Refused
+from titan.target.load import TargetRefused
 from titan.verify.files import find_kernels
 
 LIBRARY = sorted((root("protocols") / "tiles").glob("*.yaml"))
@@ -20,7 +20,7 @@ ATTENTION = (root("protocols") / "tiles" / "attention_forward.yaml").read_text(e
 
 
 def faults(text: str, target: str | None = None) -> list[tuple[str, str, int, int]]:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(TargetRefused) as caught:
         parse_tile(text, "k.yaml", target)
     found = []
     for item in caught.value.diagnostics:
@@ -51,15 +51,15 @@ def test_a_program_is_what_its_file_says() -> None:
     a = tile.operation("a")
     assert a.result is not None and a.view is not None
     assert (a.result.rows, a.result.columns, a.result.dtype, a.result.place) == (
-        128, 64, "bf16", Place.SHARED,
+        128, 64, "bf16", ValuePlace.SHARED,
     )  # fmt: skip
     assert [to_text(offset) for offset in a.view.offsets] == ["m * 128", "k * 64"]
     product = tile.operation("acc_next")
     assert product.operands == ("a", "b", "acc")
     assert product.transpose == (False, True, False)
-    assert product.result is not None and product.result.place is Place.FRAGMENT
+    assert product.result is not None and product.result.place is ValuePlace.FRAGMENT
     bias = tile.operation("bias_tile").result
-    assert bias is not None and (bias.place, bias.rows, bias.columns) == (Place.COLUMN, 1, 128)
+    assert bias is not None and (bias.place, bias.rows, bias.columns) == (ValuePlace.COLUMN, 1, 128)
     assert tile.operation("narrow").result.dtype == "bf16"  # type: ignore[union-attr]
     assert tile.operation("c").result is None
     assert tile.persistent and tile.groups == 2 and tile.depth == 0 and tile.cluster == 1
@@ -71,7 +71,7 @@ def test_a_program_is_what_its_file_says() -> None:
 def test_row_values_and_masks_are_inferred() -> None:
     tile = parse_tile(ATTENTION)
     top = tile.operation("top_next").result
-    assert top is not None and (top.place, top.rows, top.columns) == (Place.ROW, 128, 1)
+    assert top is not None and (top.place, top.rows, top.columns) == (ValuePlace.ROW, 128, 1)
     masked = tile.operation("masked")
     assert masked.number == float("-inf") and masked.condition is not None
     assert to_text(masked.condition) == "j * 128 + column < keys"
@@ -260,7 +260,7 @@ def test_faulty_rates_are_refused(tmp_path: Path, old: str, new: str, code: str)
     assert old in text
     path = tmp_path / "rates.yaml"
     path.write_text(text.replace(old, new), encoding="utf-8")
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(TargetRefused) as caught:
         load_rates(path)
     assert code in {item.code for item in caught.value.diagnostics}
 

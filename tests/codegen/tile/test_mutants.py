@@ -15,7 +15,7 @@ from tests.codegen.tile.test_functional import gemm_launch, gemm_pipeline, small
 from titan.codegen.tile.functional import check, interleavings
 from titan.sync import program as ir
 from titan.sync.program import without_computations
-from titan.verify.mutate.decide import Budget, decide
+from titan.verify.mutate.decide import MutationBudget, decide
 from titan.verify.mutate.mutants import Mutant, mutants_of
 
 MARK = "compute "
@@ -61,7 +61,7 @@ def judge(mutants: list[Mutant]) -> Counter[str]:
     for mutant in mutants:
         program = with_marks(mutant.program, back=True)
         roles = tuple(replace(r, body=without_computations(r.body)) for r in program.roles)
-        verdict = str(decide(replace(program, roles=roles), Budget()).outcome)
+        verdict = str(decide(replace(program, roles=roles), MutationBudget()).outcome)
         strict = check(tile, program, inputs, parameters, RUNS, ctas=1)
         lenient = check(tile, program, inputs, parameters, LENIENT, ctas=1)
         told = f"{mutant.what} at {mutant.where}: {verdict}, {strict}, {lenient}"

@@ -10,9 +10,17 @@ import pytest
 
 from titan.codegen.tile.dtypes import rounded
 from titan.codegen.tile.load import load_tile, parse_tile
-from titan.codegen.tile.model import Place, TileOperation, Value
+from titan.codegen.tile.model import TileOperation, Value, ValuePlace
 from titan.codegen.tile.operations import KINDS
-from titan.codegen.tile.semantics import Conflict, apply, fetch, put, reference64, run, work_items
+from titan.codegen.tile.semantics import (
+    StoreConflict,
+    apply,
+    fetch,
+    put,
+    reference64,
+    run,
+    work_items,
+)
 from titan.foundation.resources import root
 
 FOLDER = root("protocols") / "tiles"
@@ -68,7 +76,9 @@ def test_attention(sizes: tuple[int, int, int]) -> None:
 
 
 def fragment(name: str, rows: int, columns: int, dtype: str = "f32") -> Value:
-    place = Place.ROW if columns == 1 else Place.COLUMN if rows == 1 else Place.FRAGMENT
+    place = (
+        ValuePlace.ROW if columns == 1 else ValuePlace.COLUMN if rows == 1 else ValuePlace.FRAGMENT
+    )
     return Value(name, rows, columns, dtype, place)
 
 
@@ -181,7 +191,7 @@ def test_two_stores_to_one_element_conflict() -> None:
     same = replace(store, view=replace(store.view, offsets=(store.view.offsets[1],) * 2))
     broken = replace(tile, after=(*tile.after[:-1], same))
     inputs = {"A": random(1, 200, 8), "B": random(2, 10, 8)}
-    with pytest.raises(Conflict):
+    with pytest.raises(StoreConflict):
         run(broken, inputs, {"M": 200, "N": 10, "K": 8})
 
 

@@ -19,11 +19,11 @@ from tests.edits import perturb
 from tests.engines.explore.prologues import prologued, prologued_work
 from titan.engines.explore.quotient import NotApplicableError
 from titan.engines.explore.reference import Outcome
-from titan.engines.explore.search import Budget, ExplorationError, Reductions, explore
+from titan.engines.explore.search import ExplorationError, Reductions, SearchBudget, explore
 from titan.sync import program as ir
 from titan.sync.interpreter import Sizes
 
-BUDGET = Budget(states_max=12_000, seconds_max=5)
+BUDGET = SearchBudget(states_max=12_000, seconds_max=5)
 PLAIN = Reductions(partial_order=False)
 SETTINGS = (None, PLAIN, Reductions(symmetry=False, partial_order=False))
 

@@ -20,7 +20,7 @@ from tests.strategies import program_of_seed
 from titan.engines.explore import known, search
 from titan.engines.explore.quotient import NotApplicableError
 from titan.engines.explore.reference import Outcome, explore_reference
-from titan.engines.explore.search import Budget, ExplorationError, Reductions, explore
+from titan.engines.explore.search import ExplorationError, Reductions, SearchBudget, explore
 from titan.sync.interpreter import LocalLoopError
 from titan.sync.program import SyncProgram
 
@@ -71,8 +71,8 @@ def compare_orders(programs: list[tuple[str, SyncProgram]]) -> tuple[list[str], 
     wrong, tally = [], Counter[str]()
     for name, program in programs:
         try:
-            plain = explore(program, None, Budget(60_000, 10.0), NONE).outcome
-            reduced = explore(program, None, Budget(60_000, 10.0), BOTH).outcome
+            plain = explore(program, None, SearchBudget(60_000, 10.0), NONE).outcome
+            reduced = explore(program, None, SearchBudget(60_000, 10.0), BOTH).outcome
         except NotApplicableError:
             tally["not applicable"] += 1
             continue

@@ -17,13 +17,13 @@ import pytest
 
 from titan.engines.explore import known
 from titan.engines.explore.reference import Outcome
-from titan.engines.explore.search import Budget, ExplorationResult, Reductions, explore
+from titan.engines.explore.search import ExplorationResult, Reductions, SearchBudget, explore
 from titan.engines.happens_before.engine import Outcome as Ordered
 from titan.engines.happens_before.engine import analyse
 from titan.sync.fault import FaultKind
 from titan.sync.program import SyncProgram
 from titan.verify.lowering import sync_program
-from titan.verify.model import Options, Verdict
+from titan.verify.model import Verdict, VerifyOptions
 from titan.verify.mutate.mutants import Mutant, mutants_of
 from titan.verify.pipeline import read_family, verify_file
 from titan.verify.sizes import Values
@@ -39,13 +39,13 @@ NO_PARTIAL_ORDER = Reductions(partial_order=False)
 
 @cache
 def program_of(name: str) -> SyncProgram:
-    family, errors, _ = read_family(str(FOLDER / f"{name}.yaml"), Options())
+    family, errors, _ = read_family(str(FOLDER / f"{name}.yaml"), VerifyOptions())
     assert family is not None, errors
     return sync_program(family.kernels[0]).program
 
 
 def every_number(program: SyncProgram) -> ExplorationResult:
-    return explore(program, None, Budget(500_000, 20.0))
+    return explore(program, None, SearchBudget(500_000, 20.0))
 
 
 @pytest.mark.parametrize("name", STATES)
@@ -58,7 +58,7 @@ def test_every_number_is_verified(name: str) -> None:
 
 @pytest.mark.parametrize("name", STATES)
 def test_the_command_requires_every_number(name: str) -> None:
-    options = Options(require="any", save_traces=None, seconds_max=30.0)
+    options = VerifyOptions(require="any", save_traces=None, seconds_max=30.0)
     (finding,) = verify_file(str(FOLDER / f"{name}.yaml"), options)
     assert finding.verdict is Verdict.VERIFIED
     assert all(values is None for _, values in finding.coverage.parameters)
@@ -73,7 +73,7 @@ def test_following_who_knows_what_changes_nothing(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(("depth", "states"), ((2, 5_000), (3, 15_000)))
 def test_shallower_rings_take_fewer_states(depth: int, states: int) -> None:
-    options = Options(overrides=(("depth", (depth,)),))
+    options = VerifyOptions(overrides=(("depth", (depth,)),))
     family, errors, _ = read_family(str(FOLDER / "gemm_low_k.yaml"), options)
     assert family is not None, errors
     result = every_number(sync_program(family.kernels[0]).program)
@@ -111,7 +111,7 @@ def refuted(program: SyncProgram, seconds: float) -> str:
             return f"happens-before: {result.fault.kind} at {sizes}"
     end = time.monotonic() + seconds
     for sizes in small_sizes(program):
-        left = Budget(200_000, end - time.monotonic())
+        left = SearchBudget(200_000, end - time.monotonic())
         found = explore(program, sizes, left, NO_PARTIAL_ORDER) if left.seconds_max > 0 else None
         if found is not None and found.outcome is Outcome.REFUTED:
             return f"all interleavings: refuted at {sizes}"

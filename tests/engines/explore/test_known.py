@@ -16,7 +16,7 @@ from tests.engines.happens_before.test_weak_order import draw
 from tests.strategies import FAMILIES, random_program
 from titan.engines.explore import known
 from titan.engines.explore.reference import Outcome
-from titan.engines.explore.search import Budget, explore
+from titan.engines.explore.search import SearchBudget, explore
 from titan.engines.happens_before.engine import Outcome as Ordered
 from titan.engines.happens_before.engine import analyse
 from titan.sync.fault import FaultKind
@@ -24,7 +24,7 @@ from titan.sync.program import SyncProgram
 from titan.sync.relays import relays
 from titan.verify.weak import may_be_weak
 
-BUDGET = Budget(states_max=60_000, seconds_max=20.0)
+BUDGET = SearchBudget(states_max=60_000, seconds_max=20.0)
 
 
 def said(program: SyncProgram) -> tuple[str, str]:

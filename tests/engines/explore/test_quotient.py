@@ -14,13 +14,13 @@ from tests.engines.explore.rings import MISTAKES, persistent, ring
 from tests.rings import ring as random_ring
 from titan.engines.explore.quotient import NotApplicableError
 from titan.engines.explore.reference import Outcome, explore_reference
-from titan.engines.explore.search import Budget, Reductions, explore
+from titan.engines.explore.search import Reductions, SearchBudget, explore
 from titan.sync import program as ir
 from titan.sync.interpreter import Sizes
 
 FULL = Reductions(symmetry=False, partial_order=False)
 SETTINGS = (FULL, Reductions(symmetry=False), Reductions(partial_order=False), Reductions())
-BUDGET = Budget(states_max=200_000, seconds_max=20)
+BUDGET = SearchBudget(states_max=200_000, seconds_max=20)
 
 
 def conjunction(given: ir.SyncProgram, sizes: list[Sizes], states_max: int = 4000) -> Outcome:

@@ -14,12 +14,12 @@ from tests.building import access, at, e, loop, program, write
 from tests.engines.explore.rings import ring
 from titan.engines.explore import _build_core
 from titan.engines.explore.reference import Outcome, explore_reference
-from titan.engines.explore.replay import ReplayError, replay
+from titan.engines.explore.replay import NativeReplayError, replay
 from titan.engines.explore.search import (
-    Budget,
     CoreMissingError,
     ExplorationError,
     Reductions,
+    SearchBudget,
     explore,
 )
 from titan.engines.explore.tables import TooLargeError
@@ -31,13 +31,13 @@ FULL = Reductions(symmetry=False, partial_order=False)
 
 
 def test_a_spent_budget_is_undecided_and_says_what_ran_out() -> None:
-    few = explore(ring(4, 2), budget=Budget(states_max=1000), reductions=FULL)
+    few = explore(ring(4, 2), budget=SearchBudget(states_max=1000), reductions=FULL)
     assert (few.outcome, few.budget_spent) == (Outcome.UNDECIDED, "states")
     assert few.states >= 1000
-    small = explore(ring(4, 3), budget=Budget(bytes_max=2**22), reductions=FULL)
+    small = explore(ring(4, 3), budget=SearchBudget(bytes_max=2**22), reductions=FULL)
     assert (small.outcome, small.budget_spent) == (Outcome.UNDECIDED, "memory")
     assert small.bytes <= 2**22
-    short = explore(ring(4, 4), budget=Budget(seconds_max=0.0), reductions=FULL)
+    short = explore(ring(4, 4), budget=SearchBudget(seconds_max=0.0), reductions=FULL)
     assert (short.outcome, short.budget_spent) == (Outcome.UNDECIDED, "time")
 
 
@@ -79,9 +79,9 @@ def test_a_trace_with_another_fault_is_refused() -> None:
     given = program("race", [ir.Role(n, (access(write("x", 0, 1)),), 1, 1) for n in ("a", "b")],
                     buffers=[ir.Buffer("x")])  # fmt: skip
     assert replay(given, {}, (), FaultKind.DATA_RACE).fault.kind is FaultKind.DATA_RACE
-    with pytest.raises(ReplayError, match="ends with TTN201"):
+    with pytest.raises(NativeReplayError, match="ends with TTN201"):
         replay(given, {}, (), FaultKind.DEADLOCK)
-    with pytest.raises(ReplayError, match="is not possible"):
+    with pytest.raises(NativeReplayError, match="is not possible"):
         replay(given, {}, (Step(Actor.FINISH, 0, 3),), FaultKind.DATA_RACE)
 
 

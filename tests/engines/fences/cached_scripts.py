@@ -33,7 +33,7 @@ class Script:
     home: int = 0
     path: bool = False
     sync: list[list[ir.Operation]] = field(default_factory=list)
-    litmus: list[list[ast.Instruction]] = field(default_factory=list)
+    litmus: list[list[ast.LitmusInstruction]] = field(default_factory=list)
     barriers: list[int] = field(default_factory=list)
     sinks: list[int] = field(default_factory=list)
     registers: int = 0
@@ -42,7 +42,9 @@ class Script:
         self.sync = [[] for _ in self.ctas]
         self.litmus = [[] for _ in self.ctas]
 
-    def add(self, agent: int, operation: ir.Operation, *instructions: ast.Instruction) -> None:
+    def add(
+        self, agent: int, operation: ir.Operation, *instructions: ast.LitmusInstruction
+    ) -> None:
         self.sync[agent].append(operation)
         self.litmus[agent] += instructions
 
@@ -62,7 +64,7 @@ def access(script: Script, random: Random, agent: int, proxy: ir.Proxy) -> None:
     script.registers += 1
     view = "x" if proxy is ir.Proxy.GENERIC else f"x_{proxy.value}"
     through = ast.Proxy(proxy.value)
-    made: ast.Instruction = ast.Load(f"r{script.registers}", view, proxy=through)
+    made: ast.LitmusInstruction = ast.Load(f"r{script.registers}", view, proxy=through)
     if write:
         made = ast.Store(view, 1 + script.registers % 3, proxy=through)
     script.add(agent, ir.Access((ir.Effect("x", write=write, proxy=proxy),)), made)
@@ -196,8 +198,8 @@ def sync_program(script: Script, policies: ir.Policies) -> ir.SyncProgram:
     )
 
 
-def place(cta: int) -> ast.Placement:
-    return ast.Placement(0, 0, cta)
+def place(cta: int) -> ast.ThreadPlacement:
+    return ast.ThreadPlacement(0, 0, cta)
 
 
 def litmus_test(script: Script) -> ast.LitmusTest:
@@ -216,7 +218,7 @@ def litmus_test(script: Script) -> ast.LitmusTest:
         for n, cta in enumerate(script.barriers)
     ]
     threads = tuple(
-        ast.Thread(f"P{n}", place(script.ctas[n]), tuple(body))
+        ast.LitmusThread(f"P{n}", place(script.ctas[n]), tuple(body))
         for n, body in enumerate(script.litmus)
     )
     return ast.LitmusTest("cached", tuple(locations), threads, ast.Quantifier.EXISTS, ast.Race("x"))

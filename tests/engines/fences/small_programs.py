@@ -20,7 +20,7 @@ from titan.sync.expression import Constant
 
 BYTES = 16
 CELLS = ("a", "c")
-PLACE = ast.Placement(0, 0, 0)
+PLACE = ast.ThreadPlacement(0, 0, 0)
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Script:
 
     agents: int
     sync: list[list[ir.Operation]] = field(default_factory=list)
-    litmus: list[list[ast.Instruction]] = field(default_factory=list)
+    litmus: list[list[ast.LitmusInstruction]] = field(default_factory=list)
     mbarriers: list[tuple[str, int]] = field(default_factory=list)
     named: int = 0
     targets: int = 0
@@ -40,7 +40,9 @@ class Script:
         self.sync = [[] for _ in range(self.agents)]
         self.litmus = [[] for _ in range(self.agents)]
 
-    def add(self, agent: int, operation: ir.Operation, *instructions: ast.Instruction) -> None:
+    def add(
+        self, agent: int, operation: ir.Operation, *instructions: ast.LitmusInstruction
+    ) -> None:
         self.sync[agent].append(operation)
         self.litmus[agent] += instructions
 
@@ -61,7 +63,7 @@ def generic(script: Script, random: Random, agent: int, cell: str | None = None)
     cell = cell or random.choice(CELLS)
     write = random.random() < 0.5
     operation = ir.Access((_effect(cell, write),))
-    made: ast.Instruction = (
+    made: ast.LitmusInstruction = (
         ast.Store(cell, 1 + script.registers % 3) if write else ast.Load(script.register(), cell)
     )
     script.registers += write
@@ -246,7 +248,9 @@ def litmus_test(script: Script) -> ast.LitmusTest:
         ast.Location(name, space=shared, home=PLACE, count=count)
         for name, count in script.mbarriers
     ]
-    threads = tuple(ast.Thread(f"P{n}", PLACE, tuple(body)) for n, body in enumerate(script.litmus))
+    threads = tuple(
+        ast.LitmusThread(f"P{n}", PLACE, tuple(body)) for n, body in enumerate(script.litmus)
+    )
     asked = tuple(ast.Race(name) for name in (*CELLS, *(("m",) if script.maps else ())))
     condition = ast.Connective("or", asked)
     return ast.LitmusTest("small", tuple(locations), threads, ast.Quantifier.EXISTS, condition)

@@ -32,7 +32,7 @@ from titan.sync.fault import FaultKind
 LENIENT = ir.Policies(exit_in_flight="allow")
 ASYNC_FENCE = ir.Fence(ir.FenceKind.ASYNC, (ir.Space.SHARED,))
 ASYNC_INSTRUCTION = ast.ProxyFence(ast.Proxy.ASYNC, space=ast.Space.SHARED)
-OTHER_CTA = ast.Placement(0, 0, 1)
+OTHER_CTA = ast.ThreadPlacement(0, 0, 1)
 
 
 def _access(cell: str, write: bool, proxy: ir.Proxy = ir.Proxy.GENERIC) -> ir.Effect:
@@ -101,7 +101,7 @@ def test_a_second_fence_in_the_other_cta() -> None:
 
     strict = options(LENIENT)
 
-    def placed(second: tuple[ast.Instruction, ...], reading: ModelOptions = strict) -> bool:
+    def placed(second: tuple[ast.LitmusInstruction, ...], reading: ModelOptions = strict) -> bool:
         test = litmus_test(script)
         homes = tuple(
             item if item.home is None else replace(item, home=OTHER_CTA) for item in test.locations
@@ -167,7 +167,7 @@ def test_the_initialisation_of_an_mbarrier() -> None:
             ast.Location("g", 9),
         ),
         (
-            ast.Thread(
+            ast.LitmusThread(
                 "P0",
                 PLACE,
                 (

@@ -8,7 +8,7 @@ import pytest
 
 from tests.engines.fences.small_programs import draw, litmus_test, options, sync_program
 from titan.engines.fences.demands import Demands
-from titan.engines.fences.justify import Judgement, itself, judge, satisfied
+from titan.engines.fences.justify import FenceJudgement, itself, judge, satisfied
 from titan.engines.happens_before.engine import Outcome, analyse
 from titan.litmus.decide import decide
 from titan.sync import program as ir
@@ -51,7 +51,7 @@ def compare(seed: int) -> str:
     return "unordered" if judged.reason else "unjustified"
 
 
-def _observed(judged: Judgement, policies: ir.Policies) -> bool:
+def _observed(judged: FenceJudgement, policies: ir.Policies) -> bool:
     """The one deliberate difference on these programs (docs/explanation/proxies.md).
 
     Without the fence for write-after-read, a generic read may be followed by an asynchronous write.

@@ -21,10 +21,10 @@ from titan.verify import fence_runs
 from titan.verify import fences as flow
 from titan.verify.fence_review import review
 from titan.verify.fence_text import places, without_fences
-from titan.verify.model import Options
+from titan.verify.model import VerifyOptions
 
 ROOT = Path(__file__).parents[3]
-OPTIONS = Options(save_traces=None, states_max=500_000, seconds_max=6.0)
+OPTIONS = VerifyOptions(save_traces=None, states_max=500_000, seconds_max=6.0)
 SHARED = (ir.Space.SHARED,)
 QUICK = ("fa3_backward", "hopper_gemm_pingpong", "hopper_gemm", "bulk_copy")
 ALL = tuple(

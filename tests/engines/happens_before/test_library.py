@@ -6,7 +6,7 @@ import pytest
 
 from titan.engines.happens_before.engine import Outcome, analyse
 from titan.verify.lowering import sync_program
-from titan.verify.model import Options
+from titan.verify.model import VerifyOptions
 from titan.verify.pipeline import read_family
 from titan.verify.sizes import size_sets
 
@@ -15,7 +15,7 @@ FILES = sorted((Path(__file__).parents[3] / "protocols").glob("*.yaml"))
 
 @pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
 def test_every_kernel_of_the_library_is_decided(path: Path):
-    family, errors, _ = read_family(str(path), Options())
+    family, errors, _ = read_family(str(path), VerifyOptions())
     assert family is not None, errors
     for kernel in family.kernels:
         program = sync_program(kernel).program

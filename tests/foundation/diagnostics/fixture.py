@@ -1,6 +1,12 @@
 """The diagnostics that every renderer is tested with."""
 
-from titan.foundation.diagnostics.model import Annotation, Diagnostic, Trace, TraceStep, diagnostic
+from titan.foundation.diagnostics.model import (
+    Annotation,
+    Diagnostic,
+    TraceReference,
+    TraceStep,
+    diagnostic,
+)
 from titan.foundation.source.span import Source, Span, whole_file
 
 KERNEL = Source(
@@ -44,7 +50,7 @@ def fixture() -> list[Diagnostic]:
         ),
         notes=("shortest interleaving has 3 steps", "a note\nof two lines"),
         helps=("drain `group` before the release, or release `operands[t - 1]` instead",),
-        trace=Trace(
+        trace=TraceReference(
             (
                 TraceStep("consumer warp 0", "issue group: tile 0, stage 0", at("issue")),
                 TraceStep("consumer warp 1", "release operands[0]", at("release")),

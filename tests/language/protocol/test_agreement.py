@@ -9,7 +9,7 @@ from titan.engines.explore.reference import Outcome, explore_reference
 from titan.language.lower import LoweringRefused, lower
 from titan.language.protocol import model as m
 from titan.language.protocol.tokens import TokenRun
-from titan.language.protocol.typestate import Answer, check
+from titan.language.protocol.typestate import TypestateResult, check
 
 SETTINGS = settings(
     max_examples=40,
@@ -24,7 +24,7 @@ SETTINGS = settings(
 def test_verified_means_no_broken_rule_for_small_sizes(item: m.Protocol) -> None:
     report = check(item)
     depth = item.rings[0].depth
-    if report.answer is Answer.VERIFIED:
+    if report.answer is TypestateResult.VERIFIED:
         for tiles in range(2 * depth + 3):
             assert TokenRun(item, {"tiles": tiles}).codes() == set(), tiles
     for found in report.counterexamples:
@@ -35,7 +35,7 @@ def test_verified_means_no_broken_rule_for_small_sizes(item: m.Protocol) -> None
 @given(protocols())
 def test_verified_protocols_verify_after_lowering(item: m.Protocol) -> None:
     report = check(item)
-    if report.answer is not Answer.VERIFIED:
+    if report.answer is not TypestateResult.VERIFIED:
         return
     try:
         program = lower(item)

@@ -19,7 +19,7 @@ from tests.language.lower.examples import (
 from titan.foundation.source.span import Source
 from titan.language.protocol import model as m
 from titan.language.protocol.tokens import TokenRun
-from titan.language.protocol.typestate import Answer, TypestateReport, check
+from titan.language.protocol.typestate import TypestateReport, TypestateResult, check
 from titan.sync import program as ir
 
 WAIT = m.WaitReady("operands", e("t"))
@@ -55,7 +55,7 @@ def protocol(
 def refuted(item: m.Protocol) -> set[str]:
     """The codes found, each confirmed by a run of tokens with the sizes told."""
     report = check(item)
-    assert report.answer is Answer.REFUTED, (report.answer, report.open)
+    assert report.answer is TypestateResult.REFUTED, (report.answer, report.open)
     assert len(report.diagnostics) == len(report.counterexamples)
     for found in report.counterexamples:
         assert TokenRun(item, dict(found.sizes)).breaches()
@@ -83,7 +83,7 @@ def smallest(report: TypestateReport, code: str) -> dict[str, int]:
 )
 def test_right_protocols_verify_for_any_number_of_tiles_and_deeper(item: m.Protocol) -> None:
     report = check(item, any_depth=True)
-    assert report.answer is Answer.VERIFIED, report
+    assert report.answer is TypestateResult.VERIFIED, report
     assert report.deeper is True
     assert report.questions > 5
 
@@ -205,7 +205,7 @@ def test_two_groups_in_flight_across_iterations() -> None:
         (ir.Parameter("tiles"),),
         (ir.Buffer("K", 2), ir.Buffer("V", 2)),
     )
-    assert check(item).answer is Answer.VERIFIED
+    assert check(item).answer is TypestateResult.VERIFIED
     # Without the drain of the scores, the key stage is released while they are computed.
     (first, *rest) = body
     assert isinstance(first, m.For)
@@ -228,7 +228,9 @@ def test_a_prologue_group_counts_once() -> None:
     )
     fill = (m.Acquire("operands", e(0)), m.Produce("operands", e(0)))
     assert "TTN104" in refuted(protocol(first, fill))
-    assert check(protocol((*first[:2], *first[4:], first[3]), fill)).answer is Answer.VERIFIED
+    assert (
+        check(protocol((*first[:2], *first[4:], first[3]), fill)).answer is TypestateResult.VERIFIED
+    )
 
 
 def test_arms_do_not_see_each_others_counters() -> None:
@@ -243,7 +245,7 @@ def test_arms_do_not_see_each_others_counters() -> None:
         (when("tiles < 1", m.Acquire("operands", e(0)), m.Produce("operands", e(0))),),
     )
     roles = tuple(replace(role, variables=(("c", 0),)) for role in item.roles)
-    assert check(replace(item, roles=roles)).answer is Answer.VERIFIED
+    assert check(replace(item, roles=roles)).answer is TypestateResult.VERIFIED
 
 
 def counted(step: str = "c + 1", depth: int = 2) -> m.Protocol:
@@ -264,17 +266,17 @@ def counted(step: str = "c + 1", depth: int = 2) -> m.Protocol:
 
 
 def test_counters_over_nested_loops() -> None:
-    assert check(counted()).answer is Answer.VERIFIED
+    assert check(counted()).answer is TypestateResult.VERIFIED
     # In steps of 2, a ring of 2 uses one stage only, epoch after epoch; a ring of 3 skips epochs.
-    assert check(counted("c + 2")).answer is Answer.VERIFIED
-    assert check(counted("c + 2", 3)).answer is Answer.REFUTED
+    assert check(counted("c + 2")).answer is TypestateResult.VERIFIED
+    assert check(counted("c + 2", 3)).answer is TypestateResult.REFUTED
 
 
 def test_poison_that_is_branched_on() -> None:
     poison = m.Produce("operands", e("t"), poison=e("t + 1 == tiles"))
     asking = (loop("tiles", WAIT, m.WhenPoisoned("operands", e("t"), (), (READ,)), RELEASE),)
     item = protocol(asking, (loop("tiles", ACQUIRE, poison),), partial=m.PartialTile.POISON)
-    assert check(item).answer is Answer.VERIFIED
+    assert check(item).answer is TypestateResult.VERIFIED
     swapped = (loop("tiles", WAIT, m.WhenPoisoned("operands", e("t"), (READ,), ()), RELEASE),)
     assert refuted(replace(item, roles=protocol(swapped, item.roles[0].body).roles)) == {"TTN111"}
 
@@ -284,7 +286,7 @@ def test_finalize_of_both_drains() -> None:
         (loop("tiles", WAIT, ISSUE, DRAIN, RELEASE), m.Finalize()),
         (*PRODUCER.body, m.Finalize()),
     )
-    assert check(item).answer is Answer.VERIFIED
+    assert check(item).answer is TypestateResult.VERIFIED
 
 
 def test_turns_on_a_shared_stage_are_unsafe_with_parities() -> None:
@@ -296,7 +298,7 @@ def test_turns_on_a_shared_stage_are_unsafe_with_parities() -> None:
     )  # fmt: skip
     fill = (loop("2 * tiles", ACQUIRE, PRODUCE),)
     assert "TTN106" in refuted(protocol(turns, fill, depth=3, agents=2))
-    assert check(protocol(turns, fill, depth=2, agents=2)).answer is Answer.VERIFIED
+    assert check(protocol(turns, fill, depth=2, agents=2)).answer is TypestateResult.VERIFIED
 
 
 def undecided() -> dict[str, tuple[str, m.Protocol]]:
@@ -324,21 +326,21 @@ def undecided() -> dict[str, tuple[str, m.Protocol]]:
 def test_what_cannot_be_said_is_never_verified(name: str) -> None:
     reason, item = undecided()[name]
     report = check(item)
-    assert report.answer is not Answer.VERIFIED or name == "passes"
-    if report.answer is Answer.UNDECIDED:
+    assert report.answer is not TypestateResult.VERIFIED or name == "passes"
+    if report.answer is TypestateResult.UNDECIDED:
         assert any(reason in left.reason for left in report.open)
 
 
 def test_a_barrier_leaves_the_rest_undecided_but_small_runs_still_refute() -> None:
     sync = m.Primitive(ir.BarrierSync(ir.Reference("b"), e(64)))
     report = check(protocol((loop("tiles", sync, READ, WAIT, RELEASE),)))
-    assert report.answer is Answer.REFUTED
+    assert report.answer is TypestateResult.REFUTED
 
 
 def test_a_barrier_may_keep_some_rules_and_not_others() -> None:
     sync = m.Primitive(ir.BarrierSync(ir.Reference("b"), e(64)))
     unheld = protocol((*PLAIN, sync), (loop("tiles", PRODUCE),))
-    assert check(unheld).answer is Answer.UNDECIDED
+    assert check(unheld).answer is TypestateResult.UNDECIDED
     twice = protocol((loop("tiles", sync, WAIT, READ, RELEASE, RELEASE),))
     assert "TTN113" in refuted(twice)
 

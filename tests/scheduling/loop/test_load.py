@@ -10,7 +10,7 @@ import pytest
 from titan.foundation.resources import root
 from titan.scheduling.loop.graphml import load_instance
 from titan.scheduling.loop.load import load_loop, parse_loop
-from titan.target.load import Refused, known_machines, machine, parse_machine
+from titan.target.load import TargetRefused, known_machines, machine, parse_machine
 
 GOOD = """\
 titan: 1
@@ -26,7 +26,7 @@ dependences:
 
 
 def faults(text: str) -> list[tuple[str, str, int, int]]:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(TargetRefused) as caught:
         parse_loop(text, "k.yaml")
     found = []
     for item in caught.value.diagnostics:
@@ -95,7 +95,7 @@ def test_all_faults_are_told_at_once_with_nearest_names() -> None:
     text = GOOD.replace("{TC: 1}", "{TCC: 1}").replace("to: P}", "to: PP}")
     assert {code for code, *_ in faults(text)} == {"TTN011", "TTN513"}
     assert len(faults(text)) == 2
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(TargetRefused) as caught:
         parse_loop(text)
     assert any("TC" in text for d in caught.value.diagnostics for text in d.helps)
 
@@ -150,7 +150,7 @@ def test_machine_files_are_checked() -> None:
         ("units: {A: 1}\nmemories: {s: {capacity: -1}}", "at least 1"),
         ("units: {A: 1}\ncolour: red", "colour"),
     ):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(TargetRefused) as caught:
             parse_machine(f"titan: 1\nmachine: m\n{bad}\n", "m.yaml")
         if "at least 1" in word:
             assert [d.code for d in caught.value.diagnostics] == ["TTN515"], bad
@@ -207,7 +207,7 @@ def test_broken_instances_are_diagnosed(
     assert old in GRAPH
     (tmp_path / "g_RM.xml").write_text(RESOURCES)
     (tmp_path / "g.graphml").write_text(GRAPH.replace(old, new))
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(TargetRefused) as caught:
         load_instance(tmp_path / "g.graphml")
     assert word in caught.value.diagnostics[0].headline
     assert caught.value.diagnostics[0].code == code
@@ -217,7 +217,7 @@ def test_broken_instances_are_diagnosed(
 def test_a_resource_without_capacity_is_not_unlimited(tmp_path: Path) -> None:
     (tmp_path / "g_RM.xml").write_text(RESOURCES.replace('limit="1"', 'limit="0"'))
     (tmp_path / "g.graphml").write_text(GRAPH)
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(TargetRefused) as caught:
         load_instance(tmp_path / "g.graphml")
     assert caught.value.diagnostics[0].code == "TTN515"
 
@@ -250,7 +250,7 @@ def test_spoiled_files_are_read_or_diagnosed_never_more() -> None:
                 spoiled = spoiled[:at] + word + spoiled[at + cut :]
             try:
                 loop = parse_loop(spoiled, "spoiled.yaml")
-            except Refused as error:
+            except TargetRefused as error:
                 refused += 1
                 assert error.diagnostics
                 assert all(d.span is not None for d in error.diagnostics), spoiled

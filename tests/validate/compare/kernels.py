@@ -10,14 +10,14 @@ from typing import Any
 
 from tests.validate.compare.source_mutants import Mutant, header_mutants, mutants
 from titan.codegen.emit.write import emit
-from titan.codegen.pipeline.build import Limits, build
+from titan.codegen.pipeline.build import BuildLimits, build
 from titan.codegen.tile.load import parse_tile
 from titan.codegen.tile.model import TileProgram
 from titan.foundation.resources import root
-from titan.isa.thread.machine import Unsupported
+from titan.isa.thread.machine import UnsupportedPtx
 from titan.isa.thread.ptx import parse
 from titan.sync.program import SyncProgram
-from titan.validate.compare.compare import Launch, compare
+from titan.validate.compare.compare import ComparedLaunch, compare
 from titan.validate.compare.compile import compile_package
 from titan.validate.compare.launches import launches
 from titan.validate.compare.toolchain import CannotCompile
@@ -31,7 +31,7 @@ class Emission:
     manifest: dict[str, Any]
     program: SyncProgram
     tile: TileProgram
-    launches: list[Launch]
+    launches: list[ComparedLaunch]
     target: str = "sm_90a"
 
     def faults(self, files: dict[str, str]) -> list[str]:
@@ -40,7 +40,7 @@ class Emission:
             compiled = compile_package(files, self.target)
             kernel = parse(compiled.text, self.manifest["entry"])
             found = compare(kernel, self.program, self.manifest, self.launches)
-        except (CannotCompile, Unsupported) as error:
+        except (CannotCompile, UnsupportedPtx) as error:
             return [f"{type(error).__name__}: {error}"]
         return found.faults
 
@@ -59,7 +59,7 @@ class Emission:
 def emission(name: str, target: str = "sm_90a") -> Emission:
     """A tile program of the library, built and emitted."""
     text = (root("protocols") / "tiles" / f"{name}.yaml").read_text(encoding="utf-8")
-    built = build(parse_tile(text, target=target), text, Limits())
+    built = build(parse_tile(text, target=target), text, BuildLimits())
     emitted = emit(built.tile, built.kernel, built.program)
     found = launches(built.tile, built.program, emitted.manifest)
     return Emission(emitted.files, dict(emitted.manifest), built.program, built.tile, found, target)

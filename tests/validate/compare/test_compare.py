@@ -10,12 +10,12 @@ import pytest
 
 from tests.validate.compare.kernels import HEADER, SOURCE, emission
 from titan.foundation.resources import root
-from titan.isa.thread.machine import Unsupported
+from titan.isa.thread.machine import UnsupportedPtx
 from titan.isa.thread.ptx import parse
 from titan.language.kernel.decode import decode_text
-from titan.validate.compare.compare import Comparison, Launch, compare
+from titan.validate.compare.compare import ComparedLaunch, TranslationComparison, compare
 from titan.validate.compare.compile import compile_cuda, compile_package, nvcc
-from titan.validate.compare.toolchain import CannotCompile, Missing
+from titan.validate.compare.toolchain import CannotCompile, ToolchainMissing
 from titan.validate.compare.translation import translation
 from titan.verify.lowering import sync_program
 
@@ -37,13 +37,13 @@ MANIFEST = {
     ],
 }
 LAUNCHES = [
-    Launch({"M": 128 * items, "N": 128, "K": 64 * tiles}, {"work": items, "tiles": tiles})
+    ComparedLaunch({"M": 128 * items, "N": 128, "K": 64 * tiles}, {"work": items, "tiles": tiles})
     for items in (0, 1, 2)
     for tiles in (1, 4, 9)
 ]
 
 
-def comparison(text: str, tmp_path: Path) -> Comparison:
+def comparison(text: str, tmp_path: Path) -> TranslationComparison:
     """Of the kernel written by hand, for the pipeline beside it."""
     (tmp_path / "kernel.cu").write_text(text)
     compiled = compile_cuda(tmp_path / "kernel.cu", "sm_90a", (Path(root("backends") / "sm_90a"),))
@@ -94,7 +94,7 @@ def test_what_is_emitted_does_what_its_program_says(name):
     assert [fault for fault in found.faults if "spilled" not in fault] == []
     assert found.notes == []
     assert found.events > 5000 and found.launches == len(made.launches)
-    with pytest.raises(Unsupported, match="sm_103a"):
+    with pytest.raises(UnsupportedPtx, match="sm_103a"):
         translation(made.tile, made.program, made.manifest, replace(compiled, target="sm_103a"))
 
 
@@ -154,7 +154,7 @@ def test_a_toolchain_that_is_not_there_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CUDA_HOME", raising=False)
     monkeypatch.delenv("CUDA_PATH", raising=False)
-    with pytest.raises(Missing, match="nvcc"):
+    with pytest.raises(ToolchainMissing, match="nvcc"):
         compile_cuda(HERE / "gemm.cu", "sm_90a")
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from titan.isa.thread.integers import WIDTHS, compare, compute, signed
-from titan.isa.thread.machine import SHARED_BASE, Thread, Unsupported, run
+from titan.isa.thread.machine import SHARED_BASE, ThreadLaunch, UnsupportedPtx, run
 from titan.isa.thread.ptx import PtxError, parse
 
 WORDS = st.integers(0, 2**32 - 1)
@@ -19,7 +19,7 @@ def kernel(body: str, parameters: str = ".param .u32 n"):
 
 def events(body: str, thread: int = 0, **arguments: int):
     numbers = {0: arguments.get("n", 0)}
-    return run(kernel(body), Thread(thread, 64, 2, 4, numbers)).events
+    return run(kernel(body), ThreadLaunch(thread, 64, 2, 4, numbers)).events
 
 
 def wrapped(value: int) -> int:
@@ -159,15 +159,15 @@ def test_a_branch_on_data_is_refused():
     $L__END:
     ret;
     """
-    with pytest.raises(Unsupported, match="control depends on data"):
+    with pytest.raises(UnsupportedPtx, match="control depends on data"):
         events(body)
 
 
 def test_calls_and_endless_loops_are_refused(monkeypatch):
     monkeypatch.setattr("titan.isa.thread.machine.STEPS_MAX", 1000)
-    with pytest.raises(Unsupported, match="steps"):
+    with pytest.raises(UnsupportedPtx, match="steps"):
         events("$L__TOP:\nbra $L__TOP;")
-    with pytest.raises(Unsupported, match="calls"):
+    with pytest.raises(UnsupportedPtx, match="calls"):
         events("call.uni (retval0), helper, (param0);")
 
 

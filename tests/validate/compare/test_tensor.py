@@ -8,7 +8,7 @@ import pytest
 
 from tests.validate.compare.kernels import HEADER, SOURCE, emission
 from titan.isa.thread.integers import compute
-from titan.isa.thread.machine import TENSOR_BASE, Event
+from titan.isa.thread.machine import TENSOR_BASE, ThreadEvent
 from titan.isa.thread.ptx import parse
 from titan.validate.compare.compile import compile_package, nvcc
 from titan.validate.compare.tensor import fenced, unframed
@@ -147,7 +147,7 @@ def test_a_planted_fault_is_told(name):
 
 
 def events(*kinds):
-    return [Event(kind, (), (), line) for line, kind in enumerate(kinds, 1)]
+    return [ThreadEvent(kind, (), (), line) for line, kind in enumerate(kinds, 1)]
 
 
 def test_fences_are_judged_and_taken_away():
@@ -161,16 +161,16 @@ def test_fences_are_judged_and_taken_away():
 
 def test_the_frame_is_judged_and_taken_away():
     prologue = [
-        Event("init", (8, 1), (), 1),
-        Event("tensor_alloc", (16, 64), (), 2, warp_met=True),
-        Event("tensor_relinquish", (), (), 3),
-        Event("tensor_before", (), (), 4),
+        ThreadEvent("init", (8, 1), (), 1),
+        ThreadEvent("tensor_alloc", (16, 64), (), 2, warp_met=True),
+        ThreadEvent("tensor_relinquish", (), (), 3),
+        ThreadEvent("tensor_before", (), (), 4),
     ]
     body = [
         *events("tensor_after", "wait", "tensor_before"),
-        Event("sync", (0, 96), (), 8),
+        ThreadEvent("sync", (0, 96), (), 8),
         *events("tensor_after"),
-        Event("tensor_free", (TENSOR_BASE, 64), (), 9),
+        ThreadEvent("tensor_free", (TENSOR_BASE, 64), (), 9),
     ]
     before, after, faults = unframed(prologue, body, 96, 64)
     assert [event.kind for event in before + after] == ["init", "wait"] and faults == []

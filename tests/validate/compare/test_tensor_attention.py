@@ -8,7 +8,7 @@ import pytest
 
 from tests.validate.compare.kernels import HEADER, SOURCE, emission
 from titan.foundation.resources import root
-from titan.isa.thread.machine import Event
+from titan.isa.thread.machine import ThreadEvent
 from titan.validate.compare.compile import compile_package, nvcc
 from titan.validate.compare.tensor import fenced
 from titan.validate.compare.translation import translation
@@ -137,7 +137,7 @@ def test_a_planted_fault_is_told(name):
 
 
 def events(*kinds):
-    return [Event(kind, (), (), line) for line, kind in enumerate(kinds, 1)]
+    return [ThreadEvent(kind, (), (), line) for line, kind in enumerate(kinds, 1)]
 
 
 def test_fences_around_puts_are_judged_and_taken_away():

@@ -15,7 +15,7 @@ from tests.validate.emulate.test_device_header import emulated_functions, functi
 from tests.validate.emulate.test_gemm import SCHEDULES
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.write import emit
-from titan.codegen.pipeline.build import Limits, build
+from titan.codegen.pipeline.build import BuildLimits, build
 from titan.codegen.tile.load import parse_tile
 from titan.foundation.resources import root
 from titan.validate.emulate.compare import compare
@@ -103,7 +103,7 @@ def other(dtype, columns, k_tile, transposed):
                "operand": "b"}  # fmt: skip
     form = by_rows if transposed else k_major
     text = OTHER.format(dtype=dtype, columns=columns, k_tile=k_tile, **form)
-    built = build(parse_tile(text), text, Limits())
+    built = build(parse_tile(text), text, BuildLimits())
     return built.tile, emit(built.tile, built.kernel, built.program)
 
 

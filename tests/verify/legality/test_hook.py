@@ -11,14 +11,14 @@ from tests.verify.kernels import GOOD, PROTOCOL
 from tests.verify.legality.kernels import text
 from titan.cli.main import run
 from titan.verify.legality.limits import FaultyLimits, known_targets, limits, parse_limits
-from titan.verify.model import Options, Verdict
+from titan.verify.model import Verdict, VerifyOptions
 from titan.verify.pipeline import verify_file
 
 
 def finding(tmp_path: Path, source: str):
     path = tmp_path / "k.yaml"
     path.write_text(source, encoding="utf-8")
-    (found,) = verify_file(str(path), Options(save_traces=None))
+    (found,) = verify_file(str(path), VerifyOptions(save_traces=None))
     return found
 
 

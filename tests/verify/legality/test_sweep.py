@@ -20,7 +20,7 @@ from titan.language.kernel.model import Kernel, Layout, Placement, RoleShape, Te
 from titan.sync.program import Buffer, Role, SyncProgram
 from titan.verify.legality.case import Case
 from titan.verify.legality.check import examine
-from titan.verify.legality.limits import Limits, Value, limits
+from titan.verify.legality.limits import TargetLimits, Value, limits
 from titan.verify.legality.padding import padded, padding
 
 NUMBER = 6000
@@ -45,7 +45,7 @@ def program_of(copy: Copy) -> SyncProgram:
     return SyncProgram("k", "sm_90a", (Role("w", ()),), buffers=buffers)
 
 
-def told(copy: Copy, layout: Layout | None = None, known: Limits | None = None) -> set[str]:
+def told(copy: Copy, layout: Layout | None = None, known: TargetLimits | None = None) -> set[str]:
     found = examine(kernel_of(copy, layout), program_of(copy), known)
     return {item.code for item in found.errors}
 

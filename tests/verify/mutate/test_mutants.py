@@ -7,7 +7,7 @@ import pytest
 from tests.building import ASYNC, FENCE, access, at, e, loop, program, read, write
 from titan.engines.explore.reference import Outcome, explore_reference
 from titan.sync import program as ir
-from titan.verify.mutate.decide import Budget, Decision, decide
+from titan.verify.mutate.decide import MutantDecision, MutationBudget, decide
 from titan.verify.mutate.judge import Fate, judge_all
 from titan.verify.mutate.mutants import SYNCHRONISING, Change, mutants_of
 from titan.verify.mutate.site import replaced, sites
@@ -202,13 +202,13 @@ def test_a_refuted_program_has_no_score():
 
 def test_a_shift_that_verifies_without_reason_is_told_as_surviving():
     """With an engine that passes everything, shifts survive and the rest is explained."""
-    verified = Decision(Outcome.VERIFIED, ("nobody",), "nothing", ordered=True)
+    verified = MutantDecision(Outcome.VERIFIED, ("nobody",), "nothing", ordered=True)
 
-    def careless(candidate: ir.SyncProgram) -> Decision:
+    def careless(candidate: ir.SyncProgram) -> MutantDecision:
         kept = sum(isinstance(s.operation, SYNCHRONISING) for s in sites(candidate))
         whole = sum(isinstance(s.operation, SYNCHRONISING) for s in sites(bulk_ring(tiles=2)))
         if kept < whole:
-            return Decision(Outcome.REFUTED, ("nobody",), rule="TTN205")
+            return MutantDecision(Outcome.REFUTED, ("nobody",), rule="TTN205")
         return verified
 
     score = judge_all(bulk_ring(tiles=2), careless)
@@ -217,8 +217,8 @@ def test_a_shift_that_verifies_without_reason_is_told_as_surviving():
 
 
 def test_relaxed_order_stays_undecided_without_the_order_engine():
-    def unordered(candidate: ir.SyncProgram) -> Decision:
-        return Decision(Outcome.VERIFIED, ("explorer",), "tiles 2", ordered=None)
+    def unordered(candidate: ir.SyncProgram) -> MutantDecision:
+        return MutantDecision(Outcome.VERIFIED, ("explorer",), "tiles 2", ordered=None)
 
     score = judge_all(bulk_ring(tiles=2), unordered)
     relaxed = [j for j in score.judgements if j.mutant.what == "relaxed"]
@@ -226,7 +226,7 @@ def test_relaxed_order_stays_undecided_without_the_order_engine():
 
 
 def test_a_spent_budget_is_undecided():
-    assert decide(bulk_ring(4, 3), Budget(states=50)).outcome is Outcome.UNDECIDED
+    assert decide(bulk_ring(4, 3), MutationBudget(states=50)).outcome is Outcome.UNDECIDED
 
 
 def test_tables_agree_with_the_counts(ring_score):

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from titan.codegen.emit.expressions import Scope
-from titan.codegen.emit.layout import Layout, Place, Tile
+from titan.codegen.emit.expressions import SpellingScope
+from titan.codegen.emit.layout import EmissionLayout, RolePlace, Tile
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import dtype, identifier, mangled, single
-from titan.codegen.emit.registers import Allocation, packed
-from titan.codegen.emit.sites import Kind, Site, Tiles
-from titan.codegen.tile.model import Place as Where
+from titan.codegen.emit.registers import RegisterAllocation, packed
+from titan.codegen.emit.sites import EmissionSite, SiteKind, Tiles
 from titan.codegen.tile.model import TileOperation, View
+from titan.codegen.tile.model import ValuePlace as Where
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression
 
@@ -28,7 +28,7 @@ UNARY = ("exp2", "log2", "reciprocal", "rsqrt")
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 
 
-class Arithmetic:
+class RoleArithmetic:
     """One role of one CTA. `iterations`: for each site the iteration it belongs to.
 
     `row_step`: rows from one block of a warp to its next. `group`: which of the parts of a tile's
@@ -39,10 +39,19 @@ class Arithmetic:
     group = "x_group"
 
     def __init__(
-        self, place: Place, layout: Layout, tiles: Tiles, queues: dict[str, ir.Queue],
-        plan: Allocation, iterations: dict[int, Expression], sync: Scope, tile_scope: Scope,
-        work: str | None, reads: dict[int, ir.Access], ctas: int,
-    ) -> None:  # fmt: skip
+        self,
+        place: RolePlace,
+        layout: EmissionLayout,
+        tiles: Tiles,
+        queues: dict[str, ir.Queue],
+        plan: RegisterAllocation,
+        iterations: dict[int, Expression],
+        sync: SpellingScope,
+        tile_scope: SpellingScope,
+        work: str | None,
+        reads: dict[int, ir.Access],
+        ctas: int,
+    ) -> None:
         self.place = place
         self.layout = layout
         self.tiles = tiles
@@ -57,7 +66,7 @@ class Arithmetic:
         self.reads = reads
         self.ctas = ctas
 
-    def _stage(self, tile: Tile, effect: ir.Effect, scope: Scope) -> str:
+    def _stage(self, tile: Tile, effect: ir.Effect, scope: SpellingScope) -> str:
         """The address of the part of a stage that an effect means."""
         text = mangled("s", tile.name, "a buffer")
         if tile.stages > 1:
@@ -69,7 +78,7 @@ class Arithmetic:
                 raise EmissionRefused(f"{tile.name} is copied whole, but has parts")
         return text
 
-    def _tile_scope(self, site: Site, scope: Scope) -> Scope:
+    def _tile_scope(self, site: EmissionSite, scope: SpellingScope) -> SpellingScope:
         """Names of the tile program: the loop variable is the iteration of the site."""
         loop = self.tiles.tile.loop_variable
         if site.number not in self.iterations:
@@ -125,7 +134,7 @@ class Arithmetic:
             for place, names in holders.items()
         ]
 
-    def _carry(self, site: Site) -> list[Statement]:
+    def _carry(self, site: EmissionSite) -> list[Statement]:
         carried = self.tiles.carried[site.name]
         target = self._form(site.name)
         if self.plan.initial.get(site.number, True):
@@ -141,7 +150,11 @@ class Arithmetic:
         return [{"kind": "copy", "target": target, "source": source}]
 
     def _register_operation(
-        self, operation: TileOperation, site: Site, inner: Scope, scope: Scope
+        self,
+        operation: TileOperation,
+        site: EmissionSite,
+        inner: SpellingScope,
+        scope: SpellingScope,
     ) -> list[Statement]:
         kind = operation.kind
         if kind == "mma":
@@ -177,7 +190,7 @@ class Arithmetic:
             raise EmissionRefused(f"no spelling for {identifier(operation.kind, 'a kind')}")
         return [statement]
 
-    def _condition(self, operation: TileOperation, inner: Scope) -> dict[str, str]:
+    def _condition(self, operation: TileOperation, inner: SpellingScope) -> dict[str, str]:
         """The condition for the even and the odd column of a pair."""
         assert operation.condition is not None
         row = "titan_row"
@@ -187,7 +200,7 @@ class Arithmetic:
             made[part] = scope.text(operation.condition)
         return made
 
-    def _linear(self, view: View, inner: Scope, what: str, dimensions: int) -> Statement:
+    def _linear(self, view: View, inner: SpellingScope, what: str, dimensions: int) -> Statement:
         """Element number of the view's start, and extents and offsets of the last dimensions."""
         tensors = {tensor.name: tensor for tensor in self.tiles.tile.tensors}
         tensor = tensors.get(view.tensor)
@@ -212,13 +225,15 @@ class Arithmetic:
             "extents": extents[-dimensions:], "offsets": offsets[-dimensions:],
         }  # fmt: skip
 
-    def _vector(self, operation: TileOperation, inner: Scope) -> Statement:
+    def _vector(self, operation: TileOperation, inner: SpellingScope) -> Statement:
         if operation.view is None:
             raise EmissionRefused(f"{operation.name} has no view")
         source = self._linear(operation.view, inner, operation.name, 1)
         return {"kind": "vector", "target": self._form(operation.name), "source": source}
 
-    def _read(self, operation: TileOperation, site: Site, scope: Scope) -> Statement:
+    def _read(
+        self, operation: TileOperation, site: EmissionSite, scope: SpellingScope
+    ) -> Statement:
         """The stage is that of the read in front of this Compute, which the check has found."""
         access = self.reads.get(site.number)
         if access is None or len(operation.operands) != 1:
@@ -239,10 +254,14 @@ class Arithmetic:
         return tile.rows // self.groups
 
     def _store(
-        self, operation: TileOperation, site: Site, inner: Scope, scope: Scope
+        self,
+        operation: TileOperation,
+        site: EmissionSite,
+        inner: SpellingScope,
+        scope: SpellingScope,
     ) -> list[Statement]:
         source = self._form(operation.operands[0])
-        if site.kind is not Kind.STAGE:
+        if site.kind is not SiteKind.STAGE:
             if operation.view is None:
                 raise EmissionRefused(f"{operation.name} has no view")
             dimensions = 1 if source["form"] in ("row", "column") else 2
@@ -263,7 +282,9 @@ class Arithmetic:
 
     # ------------------------------------------------------------------------------- wgmma
 
-    def _mma(self, operation: TileOperation, site: Site, scope: Scope) -> list[Statement]:
+    def _mma(
+        self, operation: TileOperation, site: EmissionSite, scope: SpellingScope
+    ) -> list[Statement]:
         issue = site.operation
         assert isinstance(issue, ir.Asynchronous)
         target = self._form(operation.name)
@@ -307,7 +328,7 @@ class Arithmetic:
         }]  # fmt: skip
 
     def _operand(
-        self, name: str, stages: dict[str, ir.Effect], scope: Scope, rows_along_k: bool
+        self, name: str, stages: dict[str, ir.Effect], scope: SpellingScope, rows_along_k: bool
     ) -> Statement:
         """A shared operand: address of its stage and the numbers of its descriptor.
 
@@ -348,7 +369,7 @@ def _tile_texts(tile: Tile) -> Statement:
     }  # fmt: skip
 
 
-def beside(scope: Scope, expression: Expression) -> str:
+def beside(scope: SpellingScope, expression: Expression) -> str:
     """A text that may stand beside an operator."""
     text = scope.text(expression)
     simple = isinstance(expression, Constant) or " " not in text

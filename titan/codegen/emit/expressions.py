@@ -31,16 +31,16 @@ _LEVEL = {"or": 1, "and": 2, "==": 3, "!=": 3, "<": 4, "<=": 4, ">": 4, ">=": 4,
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class SpellingScope:
     """What each name is spelled as, and the least value it takes (None: not known)."""
 
     spelled: Mapping[str, str]
     least: Mapping[str, int | None]
 
-    def plus(self, name: str, spelled: str, least: int | None) -> Scope:
-        return Scope({**self.spelled, name: spelled}, {**self.least, name: least})
+    def plus(self, name: str, spelled: str, least: int | None) -> SpellingScope:
+        return SpellingScope({**self.spelled, name: spelled}, {**self.least, name: least})
 
-    def where(self, condition: Expression) -> Scope:
+    def where(self, condition: Expression) -> SpellingScope:
         """The scope where the condition holds: names that it bounds from below."""
         match condition:
             case Binary("and", left, right):
@@ -157,4 +157,4 @@ def product(factors: list[Expression]) -> Expression:
     return made
 
 
-__all__ = ["Scope", "names_of", "product", "substitute"]
+__all__ = ["SpellingScope", "names_of", "product", "substitute"]

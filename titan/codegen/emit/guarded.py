@@ -10,26 +10,26 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from titan.codegen.emit.layout import GROUP, WARP, Layout, Place, Tile
+from titan.codegen.emit.layout import GROUP, WARP, EmissionLayout, RolePlace, Tile
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import identifier
-from titan.codegen.emit.sites import Site, Tiles
+from titan.codegen.emit.sites import EmissionSite, Tiles
 from titan.codegen.tile.model import TileProgram
 from titan.sync import program as ir
 
 UNIT_BYTES = 16
 
 
-class Speller(Protocol):
+class RoleSpeller(Protocol):
     """What is needed of a speller of roles (titan/codegen/emit/spelling.py)."""
 
-    place: Place
-    layout: Layout
+    place: RolePlace
+    layout: EmissionLayout
     tiles: Tiles
 
     def _stage(self, tile: Tile, effect: ir.Effect, scope: Any) -> str: ...
     def _linear(self, view: Any, inner: Any, what: str, dimensions: int) -> dict[str, Any]: ...
-    def _tile_scope(self, site: Site, scope: Any) -> Any: ...
+    def _tile_scope(self, site: EmissionSite, scope: Any) -> Any: ...
 
 
 def loaded_by(tile: TileProgram, program: ir.SyncProgram) -> tuple[frozenset[str], frozenset[str]]:
@@ -44,7 +44,7 @@ def loaded_by(tile: TileProgram, program: ir.SyncProgram) -> tuple[frozenset[str
     return frozenset(found[ir.Access] & loads), frozenset(found[ir.Asynchronous] & loads)
 
 
-def fill_statement(speller: Speller, site: Site, scope: Any) -> dict[str, Any]:
+def fill_statement(speller: RoleSpeller, site: EmissionSite, scope: Any) -> dict[str, Any]:
     """The statement of a load by threads. Raises EmissionRefused."""
     access = site.operation
     assert isinstance(access, ir.Access)

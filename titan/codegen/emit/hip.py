@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from titan.codegen.emit.hip_operations import Places
 from titan.codegen.emit.hip_program import TILES, Walk
-from titan.codegen.emit.hip_tiles import Buffer, buffers_of
-from titan.codegen.emit.hip_values import LANES, SHARED_BYTES, Values, values_of
+from titan.codegen.emit.hip_tiles import LdsTile, buffers_of
+from titan.codegen.emit.hip_values import LANES, SHARED_BYTES, HipValues, values_of
 from titan.codegen.emit.model import EmissionRefused, Emitted
 from titan.codegen.emit.names import identifier, mangled
 from titan.codegen.tile.model import TileProgram
@@ -70,8 +70,8 @@ def work_items(tile: TileProgram) -> Expression:
 
 def _source(
     tile: TileProgram,
-    values: Values,
-    buffers: dict[str, Buffer],
+    values: HipValues,
+    buffers: dict[str, LdsTile],
     places: Places,
     body: list[str],
 ) -> str:
@@ -110,7 +110,7 @@ def _source(
 def _manifest(
     tile: TileProgram,
     kernel: Kernel,
-    buffers: dict[str, Buffer],
+    buffers: dict[str, LdsTile],
     places: Places,
     walk: Walk,
 ) -> dict[str, object]:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from titan.codegen.emit.expressions import Scope
-from titan.codegen.emit.hip_tiles import Buffer
-from titan.codegen.emit.hip_values import Values, operand
+from titan.codegen.emit.expressions import SpellingScope
+from titan.codegen.emit.hip_tiles import LdsTile
+from titan.codegen.emit.hip_values import HipValues, operand
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import DTYPE_BYTES, dtype, mangled, single
-from titan.codegen.tile.model import Place, Tensor, TileOperation, TileProgram, View
+from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, ValuePlace, View
 from titan.sync.expression import Constant, Expression, linear_form, substitute, to_text
 
 BINARY = {
@@ -47,11 +47,11 @@ class Places:
                 raise EmissionRefused(f"two tensors are called {tensor.name}")
             self.tensors[tensor.name] = tensor
         self.loop = mangled("l", tile.loop_variable, "the loop variable")
-        self.outside = Scope(spelled, least)
+        self.outside = SpellingScope(spelled, least)
         self.inside = self.outside.plus(tile.loop_variable, self.loop, 0)
         self.constraints: list[str] = []
 
-    def text(self, expression: Expression, scope: Scope | None = None) -> str:
+    def text(self, expression: Expression, scope: SpellingScope | None = None) -> str:
         """The expression with the sizes as numbers."""
         return (scope or self.inside).text(substitute(expression, self.sizes))
 
@@ -126,28 +126,28 @@ class Places:
                 self.demand(f"({text}) % {several} == 0")
 
 
-class Speller:
+class HipSpeller:
     """Writes the lines of tile operations."""
 
-    def __init__(self, places: Places, values: Values, buffers: dict[str, Buffer]) -> None:
+    def __init__(self, places: Places, values: HipValues, buffers: dict[str, LdsTile]) -> None:
         self.places = places
         self.values = values
         self.buffers = buffers
 
     # -------------------------------------------------------------------- copies to shared memory
 
-    def fill(self, buffer: Buffer, stage: str) -> str:
+    def fill(self, buffer: LdsTile, stage: str) -> str:
         """Direct-to-LDS copies of this wave's share."""
         shape = f"titan::{buffer.dtype}, {buffer.rows}, {buffer.columns}, {self._waves}"
         at = self._view_of(buffer, buffer.width)
         return f"titan::copy_tile<{shape}, {buffer.width}>({stage}, {at}, wave, lane);"
 
-    def fetch(self, buffer: Buffer) -> str:
+    def fetch(self, buffer: LdsTile) -> str:
         shape = f"titan::{buffer.dtype}, {buffer.rows}, {buffer.columns}, {self._waves}"
         at = self._view_of(buffer, buffer.unit)
         return f"titan::fetch_tile<{shape}>({buffer.passing}, {at}, wave, lane);"
 
-    def put(self, buffer: Buffer, stage: str) -> str:
+    def put(self, buffer: LdsTile, stage: str) -> str:
         shape = f"titan::{buffer.dtype}, {buffer.rows}, {buffer.columns}, {self._waves}"
         return f"titan::put_tile<{shape}>({stage}, {buffer.passing}, wave, lane);"
 
@@ -155,7 +155,7 @@ class Speller:
     def _waves(self) -> int:
         return self.places.tile.groups
 
-    def _view_of(self, buffer: Buffer, unit: int) -> str:
+    def _view_of(self, buffer: LdsTile, unit: int) -> str:
         assert buffer.load.view is not None
         return self.places.view(buffer.load.view, buffer.rows, False, unit)
 
@@ -210,7 +210,7 @@ class Speller:
             return self._store(operation, stage_of)
         out = self.values.variable[operation.name]
         operands = [self.values.variable[name] for name in operation.operands]
-        if any(self.values.of[n].place is Place.SHARED for n in operation.operands):
+        if any(self.values.of[n].place is ValuePlace.SHARED for n in operation.operands):
             raise EmissionRefused(f"{operation.name} takes a tile that is not in registers")
         if kind in LEAST_OF_REDUCTION:
             first, function = LEAST_OF_REDUCTION[kind]
@@ -266,7 +266,7 @@ class Speller:
         at = self.places.view(operation.view, 1, True)
         tensor = self.places.tensors[operation.view.tensor]
         out = self.values.variable[operation.name]
-        if operation.result.place is Place.COLUMN:
+        if operation.result.place is ValuePlace.COLUMN:
             return [f"titan::load_column<titan::{tensor.dtype}>({out}, {at}, lane);"]
         return [f"titan::load_row<titan::{tensor.dtype}>({out}, {at}, wave, lane);"]
 
@@ -277,7 +277,7 @@ class Speller:
         tensor = self.places.tensors.get(operation.view.tensor)
         if tensor is None or not tensor.output or tensor.dtype != source.dtype:
             raise EmissionRefused(f"{operation.name} writes what is no output of its type")
-        if source.place is Place.SHARED:
+        if source.place is ValuePlace.SHARED:
             buffer = self.buffers[source.name]
             if source.name not in stage_of:
                 raise EmissionRefused(f"{operation.name} copies a tile that is not held")
@@ -286,10 +286,10 @@ class Speller:
             stage = stage_of[source.name]
             return [f"titan::store_tile<{shape}, {buffer.unit}>({stage}, {at}, wave, lane);"]
         variable = self.values.variable[source.name]
-        if source.place is Place.ROW:
+        if source.place is ValuePlace.ROW:
             at = self.places.view(operation.view, 1, True)
             return [f"titan::store_row<titan::{tensor.dtype}>({at}, {variable}, wave, lane);"]
-        if source.place is not Place.FRAGMENT:
+        if source.place is not ValuePlace.FRAGMENT:
             raise EmissionRefused(f"{operation.name} stores a column value")
         at = self.places.view(operation.view, source.rows, False)
         return [f"titan::store_fragment<titan::{tensor.dtype}>({at}, {variable}, wave, lane);"]

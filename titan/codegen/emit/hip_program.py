@@ -7,10 +7,10 @@ leaves more in flight than was verified. `vmcnt` counts to 62; beyond, the wait 
 
 from __future__ import annotations
 
-from titan.codegen.emit.expressions import Scope
-from titan.codegen.emit.hip_operations import Places, Speller
-from titan.codegen.emit.hip_tiles import REGISTERS, Buffer
-from titan.codegen.emit.hip_values import LANES, Values
+from titan.codegen.emit.expressions import SpellingScope
+from titan.codegen.emit.hip_operations import HipSpeller, Places
+from titan.codegen.emit.hip_tiles import REGISTERS, LdsTile
+from titan.codegen.emit.hip_values import LANES, HipValues
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import integer, label, mangled
 from titan.codegen.tile.model import TileOperation
@@ -26,18 +26,18 @@ INDENT = "    "
 class Walk:
     """Spells the one role of a pipeline; `lines` hold the body, `each` the smallest copy."""
 
-    def __init__(self, kernel: Kernel, program: ir.SyncProgram, values: Values,
-                 buffers: dict[str, Buffer], places: Places) -> None:  # fmt: skip
+    def __init__(self, kernel: Kernel, program: ir.SyncProgram, values: HipValues,
+                 buffers: dict[str, LdsTile], places: Places) -> None:  # fmt: skip
         self.values = values
         self.buffers = buffers
         self.places = places
-        self.spell = Speller(places, values, buffers)
+        self.spell = HipSpeller(places, values, buffers)
         self.kinds = dict(kernel.placement.kinds)
         if len(program.roles) != 1 or program.roles[0].agents != values.tile.groups:
             raise EmissionRefused("the waves of a CDNA pipeline run one role")
         self.role = program.roles[0]
         self.program = program
-        self.scope = Scope(
+        self.scope = SpellingScope(
             {TILES: TILES, self.role.agent_constant: "wave"},
             {TILES: 1, self.role.agent_constant: 0},
         )
@@ -87,7 +87,9 @@ class Walk:
     def _say(self, depth: int, *lines: str) -> None:
         self.lines += [INDENT * depth + line for line in lines]
 
-    def _block(self, block: ir.Block, depth: int, scope: Scope, section: str = "before") -> None:
+    def _block(
+        self, block: ir.Block, depth: int, scope: SpellingScope, section: str = "before"
+    ) -> None:
         for operation in block:
             match operation:
                 case ir.Loop():
@@ -105,7 +107,7 @@ class Walk:
                 case _:
                     raise EmissionRefused("the pipeline holds an operation without a spelling")
 
-    def _loop(self, loop: ir.Loop, depth: int, scope: Scope) -> None:
+    def _loop(self, loop: ir.Loop, depth: int, scope: SpellingScope) -> None:
         if loop.variable in scope.spelled:
             raise EmissionRefused("a loop variable hides another name")
         variable = mangled("i", loop.variable, "a loop variable")
@@ -125,7 +127,7 @@ class Walk:
     def _loop_name(self) -> str:
         return label(self.values.tile.loop_variable)
 
-    def _branch(self, branch: ir.Branch, depth: int, scope: Scope, section: str) -> None:
+    def _branch(self, branch: ir.Branch, depth: int, scope: SpellingScope, section: str) -> None:
         self._say(depth, f"if ({scope.text(branch.condition)}) {{")
         self._block(branch.then, depth + 1, scope, section)
         if branch.otherwise:
@@ -139,7 +141,7 @@ class Walk:
             raise EmissionRefused("a workgroup has one barrier, which all waves meet")
         self._say(depth, "titan::workgroup_barrier();")
 
-    def _wait(self, operation: ir.QueueWait, depth: int, scope: Scope) -> None:
+    def _wait(self, operation: ir.QueueWait, depth: int, scope: SpellingScope) -> None:
         kind = self._kind(operation.queue)
         if kind == "lgkmcnt":
             if operation.pending != Constant(0):
@@ -165,7 +167,7 @@ class Walk:
     # -------------------------------------------------------------------------------- transfers
 
     def _asynchronous(
-        self, operation: ir.Asynchronous, depth: int, scope: Scope, section: str
+        self, operation: ir.Asynchronous, depth: int, scope: SpellingScope, section: str
     ) -> None:
         if operation.completes:
             raise EmissionRefused("there are no mbarriers to complete")
@@ -187,7 +189,7 @@ class Walk:
         if effect.part != Name(self.role.agent_constant) or effect.tile is None:
             raise EmissionRefused("a wave fills its own part of a tile that is named")
 
-    def _stage(self, effect: ir.Effect, scope: Scope) -> str:
+    def _stage(self, effect: ir.Effect, scope: SpellingScope) -> str:
         buffer = self.buffers.get(effect.buffer)
         if buffer is None:
             raise EmissionRefused("an access to what is no tile in LDS")
@@ -196,7 +198,7 @@ class Walk:
         stage = scope.text(effect.stage)
         return f"{buffer.offset}u + {buffer.stage_bytes}u * titan::u32({stage})"
 
-    def _fill(self, effect: ir.Effect, depth: int, scope: Scope) -> None:
+    def _fill(self, effect: ir.Effect, depth: int, scope: SpellingScope) -> None:
         self._own_part(effect)
         assert effect.tile is not None
         name = effect.buffer.removesuffix(REGISTERS)
@@ -212,7 +214,7 @@ class Walk:
             [line if line is not None else self.spell.fill(buffer, self._stage(effect, scope))],
         )  # fmt: skip
 
-    def _put(self, source: ir.Effect, target: ir.Effect, depth: int, scope: Scope) -> None:
+    def _put(self, source: ir.Effect, target: ir.Effect, depth: int, scope: SpellingScope) -> None:
         self._own_part(source)
         self._own_part(target)
         if source.buffer != target.buffer + REGISTERS or source.tile != target.tile:
@@ -222,7 +224,9 @@ class Walk:
             raise EmissionRefused("a tile goes to LDS directly or through registers, not both")
         self._say(depth, self.spell.put(buffer, self._stage(target, scope)))
 
-    def _read(self, effects: list[ir.Effect], depth: int, scope: Scope, section: str) -> None:
+    def _read(
+        self, effects: list[ir.Effect], depth: int, scope: SpellingScope, section: str
+    ) -> None:
         """What this section takes from LDS, to registers; copies of tiles come where they stand."""
         stages = {effect.buffer: self._stage(effect, scope) for effect in effects}
         names = ", ".join(
@@ -245,7 +249,7 @@ class Walk:
     # ----------------------------------------------------------------------------- computations
 
     def _with_loop(
-        self, depth: int, scope: Scope, index: Expression, used: bool, lines: list[str]
+        self, depth: int, scope: SpellingScope, index: Expression, used: bool, lines: list[str]
     ) -> None:
         """The lines with the loop variable of the tile program bound to an iteration."""
         if not used:
@@ -255,7 +259,7 @@ class Walk:
         self._say(depth + 1, f"const int {self.places.loop} = {scope.text(index)};", *lines)
         self._say(depth, "}")
 
-    def _compute(self, operation: ir.Compute, depth: int, scope: Scope) -> None:
+    def _compute(self, operation: ir.Compute, depth: int, scope: SpellingScope) -> None:
         tile = self.values.tile
         carried = {item.value.name: item for item in tile.carried}
         self.computed.add(operation.what)

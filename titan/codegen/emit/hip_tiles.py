@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from titan.codegen.emit.hip_values import LANES, SHARED_BYTES, Values
+from titan.codegen.emit.hip_values import LANES, SHARED_BYTES, HipValues
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import DTYPE_BYTES, integer, mangled
 from titan.codegen.tile.model import TileOperation
@@ -16,7 +16,7 @@ REGISTERS = "_registers"  # the buffer of the registers that tile `a` passes thr
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class LdsTile:
     """A tile of `load` in LDS. `width`: bytes of a lane in one direct-to-LDS copy, 0 where tiles
     pass through registers in units of `unit` bytes; `copies`: instructions of one wave."""
 
@@ -40,7 +40,7 @@ class Buffer:
         return mangled("r", self.load.name, "a tile in registers")
 
 
-def buffers_of(kernel: Kernel, program: ir.SyncProgram, values: Values) -> dict[str, Buffer]:
+def buffers_of(kernel: Kernel, program: ir.SyncProgram, values: HipValues) -> dict[str, LdsTile]:
     """The shared buffers of the program, placed one after the other. Raises EmissionRefused."""
     loads = {item.name: item for item in values.tile.operations if item.kind == "load"}
     layouts = {layout.name: layout for layout in kernel.placement.layouts}
@@ -49,7 +49,7 @@ def buffers_of(kernel: Kernel, program: ir.SyncProgram, values: Values) -> dict[
         for item in program.buffers
         if item.space is ir.Space.REGISTER and item.name.endswith(REGISTERS)
     }
-    found: dict[str, Buffer] = {}
+    found: dict[str, LdsTile] = {}
     end = 0
     for item in program.buffers:
         if item.space is ir.Space.REGISTER and item.name.removesuffix(REGISTERS) in loads:
@@ -74,8 +74,8 @@ def buffers_of(kernel: Kernel, program: ir.SyncProgram, values: Values) -> dict[
 
 
 def _buffer(
-    item: ir.Buffer, load: TileOperation, values: Values, offset: int, width: int | None
-) -> Buffer:
+    item: ir.Buffer, load: TileOperation, values: HipValues, offset: int, width: int | None
+) -> LdsTile:
     value = load.result
     assert value is not None
     stages = integer(item.stages, f"the stages of {item.name}", 1, 4096)
@@ -91,9 +91,11 @@ def _buffer(
         if width is None:
             raise EmissionRefused(f"how wide the copies of {item.name} are is not said")
         units = -(-size // (unit * waves * LANES))
-        return Buffer(load, value.rows, value.columns, value.dtype, stages, offset, 0, unit, units)
+        return LdsTile(load, value.rows, value.columns, value.dtype, stages, offset, 0, unit, units)
     widths = (16, 4) if values.tile.target == "gfx950" else (4,)
     if width not in widths or size % (width * waves * LANES) or row_bytes % width:
         raise EmissionRefused(f"{waves} waves cannot copy {item.name} by {width} bytes a lane")
     copies = size // (width * waves * LANES)
-    return Buffer(load, value.rows, value.columns, value.dtype, stages, offset, width, unit, copies)
+    return LdsTile(
+        load, value.rows, value.columns, value.dtype, stages, offset, width, unit, copies
+    )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import dtype, integer, mangled
-from titan.codegen.tile.model import Place, TileOperation, TileProgram, Value
+from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 
 LANES = 64
 WAVES_MAX = 16
@@ -42,7 +42,7 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class HipValues:
     """All values of one tile program."""
 
     tile: TileProgram
@@ -58,9 +58,9 @@ class Values:
 
     def type_of(self, value: Value) -> str:
         """The type of the variable that holds the value in registers."""
-        if value.place is Place.ROW:
+        if value.place is ValuePlace.ROW:
             return f"titan::Row<{self.rows(value)}, {self.block}>"
-        if value.place is Place.COLUMN:
+        if value.place is ValuePlace.COLUMN:
             return f"titan::Column<{value.columns}, {self.block}>"
         return f"titan::Fragment<{self.rows(value)}, {value.columns}, {self.block}>"
 
@@ -68,7 +68,7 @@ class Values:
         """One line for every variable, operands of products included."""
         made: dict[str, str] = {}
         for name, value in self.of.items():
-            if value.place is not Place.SHARED:
+            if value.place is not ValuePlace.SHARED:
                 made.setdefault(self.variable[name], self.type_of(value))
         for name, product in self.products.items():
             shapes = {"left": product.row_blocks, "right": product.column_blocks}
@@ -82,7 +82,7 @@ def operand(name: str, side: str) -> str:
     return mangled("o", f"{name[:50]}_{side}", "an operand")
 
 
-def values_of(tile: TileProgram) -> Values:
+def values_of(tile: TileProgram) -> HipValues:
     """Raises EmissionRefused."""
     integer(tile.groups, "the number of waves", 1, WAVES_MAX)
     found: dict[str, Value] = {}
@@ -107,7 +107,7 @@ def values_of(tile: TileProgram) -> Values:
         for item in tile.operations
         if item.kind == "mma"
     }
-    return Values(tile, block, found, variable, copies, products)
+    return HipValues(tile, block, found, variable, copies, products)
 
 
 def _check_type(tile: TileProgram, value: Value) -> None:
@@ -122,10 +122,10 @@ def _block(tile: TileProgram, found: dict[str, Value]) -> int:
     """32 where all values are made of such blocks, else 16."""
     for block in (32, 16):
         fits = all(
-            (value.place is Place.COLUMN or value.rows % (block * tile.groups) == 0)
-            and (value.place is Place.ROW or value.columns % block == 0)
+            (value.place is ValuePlace.COLUMN or value.rows % (block * tile.groups) == 0)
+            and (value.place is ValuePlace.ROW or value.columns % block == 0)
             for value in found.values()
-            if value.place is not Place.SHARED
+            if value.place is not ValuePlace.SHARED
         ) and all(
             _contraction_bytes(item, found) % (8 * LANES // block) == 0
             for item in tile.operations
@@ -185,10 +185,10 @@ def _product(
     kind = left.dtype
     if kind not in ("f16", "bf16", *FLOATS_OF_8_BITS) or right.dtype != kind:
         raise EmissionRefused(f"no MFMA multiplies {left.dtype} by {right.dtype} here")
-    in_registers = left.place is not Place.SHARED
-    if in_registers and (left.place is not Place.FRAGMENT or DTYPE_BYTES[kind] != 2):
+    in_registers = left.place is not ValuePlace.SHARED
+    if in_registers and (left.place is not ValuePlace.FRAGMENT or DTYPE_BYTES[kind] != 2):
         raise EmissionRefused(f"{left.name} cannot enter {item.name} from registers")
-    if right.place is not Place.SHARED:
+    if right.place is not ValuePlace.SHARED:
         raise EmissionRefused(f"{right.name} enters {item.name} from shared memory only")
     result = found[item.name]
     size = _contraction_bytes(item, found)

@@ -89,7 +89,7 @@ class RowBuffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RolePlace:
     """The threads of a role: `agents` times `warps` warps from `first_warp` on.
 
     `elected`: one thread of the warp acts for it, the others leave.
@@ -109,11 +109,11 @@ class Warpgroup:
     first_warp: int
     warps: int
     registers: int
-    places: tuple[Place, ...]
+    places: tuple[RolePlace, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class EmissionLayout:
     tiles: dict[str, Tile]
     barriers: dict[str, int]  # name -> offset of its first stage
     named: dict[str, int]  # name -> id of its first stage
@@ -125,7 +125,7 @@ class Layout:
     rows: dict[str, RowBuffer] = field(default_factory=dict)
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[RolePlace, ...]:
         return tuple(place for group in self.groups for place in group.places)
 
 
@@ -134,7 +134,7 @@ def lay_out(
     program: ir.SyncProgram,
     staged: frozenset[str],
     rows: frozenset[str] = frozenset(),
-) -> Layout:
+) -> EmissionLayout:
     """`staged`: names of the stores; `rows`: buffers of a number a row. Raises EmissionRefused."""
     tiles, end = _tiles(kernel, program, staged, rows)
     between, end = _rows(kernel, program, rows, end)
@@ -159,7 +159,7 @@ def lay_out(
     entry = min(255, REGISTERS_OF_SM // threads // 8 * 8)
     _check_registers(groups, entry)
     named = _named(program)
-    return Layout(tiles, barriers, named, groups, threads, end, entry, slot, between)
+    return EmissionLayout(tiles, barriers, named, groups, threads, end, entry, slot, between)
 
 
 def swizzle_bytes(row_bytes: int) -> int:
@@ -273,7 +273,7 @@ def _groups(kernel: Kernel, program: ir.SyncProgram) -> tuple[Warpgroup, ...]:
     wide = any(role.threads == GROUP for role in program.roles)
     groups: list[Warpgroup] = []
     first = 0
-    waiting: list[Place] = []
+    waiting: list[RolePlace] = []
 
     def close() -> None:
         nonlocal first
@@ -297,12 +297,12 @@ def _groups(kernel: Kernel, program: ir.SyncProgram) -> tuple[Warpgroup, ...]:
         registers = integer(shape.registers if shape else 0, "a register count", 0, 256)
         if role.threads == GROUP:
             close()
-            place = Place(role, first, 4, registers, False)
+            place = RolePlace(role, first, 4, registers, False)
             groups.append(Warpgroup(first, 4 * agents, registers, (place,)))
             first += 4 * agents
             continue
         begin = waiting[-1].first_warp + waiting[-1].role.agents if waiting else first
-        waiting.append(Place(role, begin, 1, registers, _acts_alone(role)))
+        waiting.append(RolePlace(role, begin, 1, registers, _acts_alone(role)))
     close()
     return tuple(groups)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from titan.codegen.emit.expressions import product
-from titan.codegen.emit.layout import Layout, Tile
+from titan.codegen.emit.layout import EmissionLayout, Tile
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import DTYPE_BYTES, dtype, identifier, mangled
 from titan.codegen.emit.ranges import range_constraints
@@ -96,7 +96,7 @@ def tensor_of(tile: TileProgram, operation: TileOperation) -> Tensor:
 
 
 def mapped(
-    tile: TileProgram, tiles: Tiles, layout: Layout
+    tile: TileProgram, tiles: Tiles, layout: EmissionLayout
 ) -> list[tuple[TileOperation, Tensor, Tile]]:
     """Loads and stores that go through a tensor map, with the shared tile of each."""
     found = []
@@ -123,7 +123,7 @@ def mapped(
     return found
 
 
-def pointed(tile: TileProgram, tiles: Tiles, layout: Layout) -> list[Tensor]:
+def pointed(tile: TileProgram, tiles: Tiles, layout: EmissionLayout) -> list[Tensor]:
     """Tensors that threads reach by themselves."""
     names: dict[str, Tensor] = {}
     for operation in tiles.operations.values():
@@ -143,7 +143,7 @@ def pointed(tile: TileProgram, tiles: Tiles, layout: Layout) -> list[Tensor]:
 
 
 def arguments(
-    tile: TileProgram, tiles: Tiles, layout: Layout, program: ir.SyncProgram
+    tile: TileProgram, tiles: Tiles, layout: EmissionLayout, program: ir.SyncProgram
 ) -> tuple[list[str], list[str]]:
     """The parameters of the kernel as C++ declares them, and the names of the tensor maps."""
     made, maps = [], []
@@ -159,8 +159,13 @@ def arguments(
 
 
 def manifest(
-    tile: TileProgram, program: ir.SyncProgram, layout: Layout, tiles: Tiles, name: str, ctas: int
-) -> dict[str, Any]:  # fmt: skip
+    tile: TileProgram,
+    program: ir.SyncProgram,
+    layout: EmissionLayout,
+    tiles: Tiles,
+    name: str,
+    ctas: int,
+) -> dict[str, Any]:
     """The manifest as plain data; expressions are texts of the expression language."""
     sizes = {size: Constant(value) for size, value in tile.sizes}
     maps = mapped(tile, tiles, layout)
@@ -203,14 +208,7 @@ def manifest(
         },
         "work": to_text(work),
         "trip_count": to_text(substitute(tile.trip_count, sizes)),
-        "roles": [
-            {
-                "name": place.role.name, "first_thread": 32 * place.first_warp,
-                "threads": 32 * place.warps * place.role.agents,
-                "registers": place.registers or layout.entry_registers,
-            }
-            for place in layout.places
-        ],
+        "roles": _roles(layout),
         "rings": _rings(program, layout),
         **({"filled": [_filled(tile, shared) for shared in filled]} if filled else {}),
         "resources": {
@@ -227,6 +225,17 @@ def manifest(
             ),
         },
     }  # fmt: skip
+
+
+def _roles(layout: EmissionLayout) -> list[dict[str, object]]:
+    return [
+        {
+            "name": place.role.name, "first_thread": 32 * place.first_warp,
+            "threads": 32 * place.warps * place.role.agents,
+            "registers": place.registers or layout.entry_registers,
+        }
+        for place in layout.places
+    ]  # fmt: skip
 
 
 def _tensor(tensor: Tensor, sizes: dict[str, Constant]) -> dict[str, object]:
@@ -278,7 +287,7 @@ def _strides(
     return list(dict.fromkeys(found))
 
 
-def _rings(program: ir.SyncProgram, layout: Layout) -> list[dict[str, object]]:
+def _rings(program: ir.SyncProgram, layout: EmissionLayout) -> list[dict[str, object]]:
     """Rings by their barriers `NAME_full`, with the bytes of one stage."""
     found: dict[str, dict[str, object]] = {}
     for role in program.roles:

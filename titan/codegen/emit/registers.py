@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 
 from titan.codegen.emit.cluster import RANK, Multicast
 from titan.codegen.emit.model import EmissionRefused
-from titan.codegen.emit.sites import Kind, Site, Tiles
-from titan.codegen.emit.trace import Event, value_of
-from titan.codegen.tile.model import Place, TileOperation, Value
+from titan.codegen.emit.sites import EmissionSite, SiteKind, Tiles
+from titan.codegen.emit.trace import SiteEvent, value_of
+from titan.codegen.tile.model import TileOperation, Value, ValuePlace
 from titan.sync import program as ir
 
 Tag = tuple[str, int, int]  # value, work item or its sub-tile, iteration (-1 outside of the loop)
@@ -38,18 +38,18 @@ ELEMENTWISE = frozenset(
 )  # fmt: skip
 
 
-class Mismatch(EmissionRefused):
+class StorageMismatch(EmissionRefused):
     """A value is not where it is read, with the storage that was tried."""
 
 
 def packed(value: Value, operation: TileOperation | None) -> bool:
     """Whether a value is kept as pairs of 16-bit numbers: what `convert` narrows."""
-    narrow = value.dtype in ("bf16", "f16") and value.place is Place.FRAGMENT
+    narrow = value.dtype in ("bf16", "f16") and value.place is ValuePlace.FRAGMENT
     return narrow and operation is not None and operation.kind == "convert"
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class RegisterAllocation:
     """`storage` of each value by name: the name of the value that gave the registers their name.
 
     `sequence`: for each site the register operations done there, implicit ones first.
@@ -64,25 +64,28 @@ class Allocation:
 class RoleRegisters:
     """Allocates the registers of one role. `traces`: all events of its agents in all runs."""
 
-    def __init__(self, role: ir.Role, sites: tuple[Site, ...], tiles: Tiles) -> None:
+    def __init__(self, role: ir.Role, sites: tuple[EmissionSite, ...], tiles: Tiles) -> None:
         self.role = role
         self.tiles = tiles
         self.sites = tuple(walk_sites(sites))
         named = {site.name for site in self.sites if site.name}
         self.explicit = named
         self.sequence = {site.number: self._sequence(site) for site in self.sites if site.name}
-        self.carries = {site.name for site in self.sites if site.kind is Kind.CARRY}
+        self.carries = {site.name for site in self.sites if site.kind is SiteKind.CARRY}
 
     def values(self) -> list[str]:
         """All values in registers that the role's sites make or read, in order of the program."""
         found: set[str] = set()
         for site in self.sites:
             for name in self.sequence.get(site.number, ()):
-                in_tensor_memory = site.kind is Kind.MMA and bool(self.tiles.tensor)
-                if site.kind in (Kind.LOAD, Kind.FILL, Kind.SEND) or in_tensor_memory:
+                in_tensor_memory = site.kind is SiteKind.MMA and bool(self.tiles.tensor)
+                if site.kind in (SiteKind.LOAD, SiteKind.FILL, SiteKind.SEND) or in_tensor_memory:
                     continue
                 found.add(name)
-                if name in self.tiles.operations and site.kind not in (Kind.FETCH, Kind.PUT):
+                if name in self.tiles.operations and site.kind not in (
+                    SiteKind.FETCH,
+                    SiteKind.PUT,
+                ):
                     found.update(self.tiles.operations[name].operands)
         order = [*self.tiles.carried, *self.tiles.operations]
         return [
@@ -94,12 +97,18 @@ class RoleRegisters:
         operation = self.tiles.operations.get(name)
         return operation is None or operation.result is not None
 
-    def _sequence(self, site: Site) -> tuple[str, ...]:
+    def _sequence(self, site: EmissionSite) -> tuple[str, ...]:
         """The operation of the site behind those that it needs and that have no site."""
         alone = (
-            Kind.LOAD, Kind.FILL, Kind.SEND, Kind.CARRY, Kind.READ, Kind.FETCH, Kind.PUT
-        )  # fmt: skip
-        if site.kind in alone or (site.kind is Kind.MMA and self.tiles.tensor):
+            SiteKind.LOAD,
+            SiteKind.FILL,
+            SiteKind.SEND,
+            SiteKind.CARRY,
+            SiteKind.READ,
+            SiteKind.FETCH,
+            SiteKind.PUT,
+        )
+        if site.kind in alone or (site.kind is SiteKind.MMA and self.tiles.tensor):
             return (site.name,)
         made: list[str] = []
 
@@ -123,24 +132,24 @@ class RoleRegisters:
 
     # ------------------------------------------------------------------------------ sharing
 
-    def allocate(self, check: Callable[[Allocation], None]) -> Allocation:
+    def allocate(self, check: Callable[[RegisterAllocation], None]) -> RegisterAllocation:
         """The sharing that passes `check` (raising Mismatch where one fails)."""
         values = self.values()
         storage = {name: name for name in values}
         for first, second in self._mandatory(values):
             storage = _joined(storage, first, second)
-        plan = Allocation(storage, self.sequence)
+        plan = RegisterAllocation(storage, self.sequence)
         check(plan)
         for first, second in self._optional(values):
             if storage[first] == storage[second]:
                 continue
             trial = _joined(storage, first, second)
             try:
-                check(Allocation(trial, self.sequence))
-            except Mismatch:
+                check(RegisterAllocation(trial, self.sequence))
+            except StorageMismatch:
                 continue
             storage = trial
-        return Allocation(storage, self.sequence)
+        return RegisterAllocation(storage, self.sequence)
 
     def _alike(self, first: str, second: str) -> bool:
         one, other = self.tiles.value(first), self.tiles.value(second)
@@ -159,7 +168,7 @@ class RoleRegisters:
         for carried in self.tiles.carried.values():
             again = [
                 site for site in self.sites
-                if site.kind is Kind.CARRY and site.name == carried.value.name
+                if site.kind is SiteKind.CARRY and site.name == carried.value.name
             ]  # fmt: skip
             name = carried.value.name
             if name in values and carried.next in values and len(again) < 2:
@@ -189,7 +198,7 @@ def _joined(storage: dict[str, str], first: str, second: str) -> dict[str, str]:
     return {name: keep if place == drop else place for name, place in storage.items()}
 
 
-def walk_sites(sites: tuple[Site, ...]) -> list[Site]:
+def walk_sites(sites: tuple[EmissionSite, ...]) -> list[EmissionSite]:
     found = []
     for site in sites:
         found.append(site)
@@ -208,13 +217,14 @@ class _Flight:
 
 
 class AgentCheck:
-    """One agent's run with an allocation. Raises Mismatch (sharing) or EmissionRefused (program).
+    """One agent's run with an allocation. Raises StorageMismatch (sharing) or EmissionRefused
+    (program).
 
     `holds` collects, for each wait of a tensor-core queue, the registers that it gives back.
     """
 
     def __init__(
-        self, role: ir.Role, tiles: Tiles, queues: dict[str, ir.Queue], plan: Allocation,
+        self, role: ir.Role, tiles: Tiles, queues: dict[str, ir.Queue], plan: RegisterAllocation,
         filled: Filled, parts: dict[str, int],
     ) -> None:  # fmt: skip
         self.role = role
@@ -229,43 +239,43 @@ class AgentCheck:
         self.holds: dict[int, set[str]] = {}
         self.initial: dict[int, bool] = {}
         self.buffers: dict[tuple[str, int], str] = {}  # state of what the agent writes itself
-        self.reading: Event | None = None
+        self.reading: SiteEvent | None = None
 
-    def run(self, events: list[Event]) -> None:
+    def run(self, events: list[SiteEvent]) -> None:
         for event in events:
             self.event(event)
         if self.open or self.committed:
             raise EmissionRefused(f"{self.role.name} ends with tensor-core operations in flight")
 
-    def event(self, event: Event) -> None:
+    def event(self, event: SiteEvent) -> None:
         match event.site.kind:
-            case Kind.PLAIN:
+            case SiteKind.PLAIN:
                 self._plain(event)
-            case Kind.MMA if self.tiles.tensor:
+            case SiteKind.MMA if self.tiles.tensor:
                 self._tensor_mma(event)
-            case Kind.FETCH:
+            case SiteKind.FETCH:
                 self._fetch(event)
-            case Kind.PUT:
+            case SiteKind.PUT:
                 self._hand_on(event)
-            case Kind.MMA | Kind.COMPUTE | Kind.STAGE:
+            case SiteKind.MMA | SiteKind.COMPUTE | SiteKind.STAGE:
                 self._check_index(event)
                 for name in self.plan.sequence[event.site.number]:
                     self._do(name, event)
-                if event.site.kind is Kind.STAGE:
+                if event.site.kind is SiteKind.STAGE:
                     self._staged(event)
-            case Kind.CARRY:
+            case SiteKind.CARRY:
                 self._carry(event)
-            case Kind.READ:
+            case SiteKind.READ:
                 self.reading = event
-            case Kind.SEND:
+            case SiteKind.SEND:
                 self._send(event)
 
     # ------------------------------------------------------------------- register contents
 
-    def _iteration(self, name: str, event: Event) -> int:
+    def _iteration(self, name: str, event: SiteEvent) -> int:
         return event.count if self.tiles.section[name] == "body" else NO_ITERATION
 
-    def _tag(self, value: str, reader: str, event: Event) -> Tag:
+    def _tag(self, value: str, reader: str, event: SiteEvent) -> Tag:
         """The value that `reader` means by an operand."""
         inside = self.tiles.section[reader] == "body"
         section = self.tiles.section[value]
@@ -279,18 +289,22 @@ class AgentCheck:
     def _flights(self) -> list[_Flight]:
         return [*self.open, *(flight for group in self.committed for flight in group)]
 
-    def _need(self, value: str, reader: str, event: Event, in_flight: bool = False) -> None:
+    def _need(self, value: str, reader: str, event: SiteEvent, in_flight: bool = False) -> None:
         place = self.plan.storage[value]
         if self._tag(value, reader, event) not in self.tags.get(place, set()):
-            raise Mismatch(f"{reader} reads {value} where its registers hold another value")
+            raise StorageMismatch(f"{reader} reads {value} where its registers hold another value")
         if not in_flight and any(flight.result == place for flight in self._flights()):
-            raise Mismatch(f"{reader} reads {value} while a tensor-core operation computes it")
+            raise StorageMismatch(
+                f"{reader} reads {value} while a tensor-core operation computes it"
+            )
 
     def _put(self, value: str, tag: Tag, in_flight: bool = False) -> None:
         place = self.plan.storage[value]
         for flight in self._flights():
             if place in flight.sources or (not in_flight and place == flight.result):
-                raise Mismatch(f"{value} overwrites registers of a tensor-core operation in flight")
+                raise StorageMismatch(
+                    f"{value} overwrites registers of a tensor-core operation in flight"
+                )
         tags = {tag}
         for carried in self.tiles.carried.values():
             name = carried.value.name
@@ -298,7 +312,7 @@ class AgentCheck:
                 tags.add((name, tag[1], tag[2] + 1))
         self.tags[place] = tags
 
-    def _do(self, name: str, event: Event) -> None:
+    def _do(self, name: str, event: SiteEvent) -> None:
         operation = self.tiles.operations[name]
         if operation.kind == "mma":
             self._mma(operation, event)
@@ -313,7 +327,7 @@ class AgentCheck:
         if operation.result is not None:
             self._put(name, (name, event.unit, self._iteration(name, event)))
 
-    def _mma(self, operation: TileOperation, event: Event) -> None:
+    def _mma(self, operation: TileOperation, event: SiteEvent) -> None:
         place = self.plan.storage[operation.name]
         sources = tuple(name for name in operation.operands[:2] if self.tiles.in_registers(name))
         for name in sources:
@@ -330,13 +344,13 @@ class AgentCheck:
         )
         self.open.append(_Flight(place, tuple(self.plan.storage[name] for name in sources)))
 
-    def _tensor_mma(self, event: Event) -> None:
+    def _tensor_mma(self, event: SiteEvent) -> None:
         """Both operands are the tiles that are meant; the sum is in tensor memory."""
         for effect in self._effects(event):
             if not effect.write:
                 self._check_tile(effect.buffer, effect, event.site.name, event)
 
-    def _fetch(self, event: Event) -> None:
+    def _fetch(self, event: SiteEvent) -> None:
         """Into registers comes what the buffer holds; who takes it from there checks which it is.
 
         What an mma has added to is the carried value of the next iteration.
@@ -355,15 +369,15 @@ class AgentCheck:
             raise EmissionRefused(f"{name} is fetched from where it is not")
         self._put(name, held)
 
-    def _hand_on(self, event: Event) -> None:
+    def _hand_on(self, event: SiteEvent) -> None:
         name, meant = event.site.name, (event.site.name, event.unit, event.count)
         place = self.plan.storage[name]
         if meant not in self.tags.get(place, set()):
-            raise Mismatch(f"{name} is put where its registers hold another value")
+            raise StorageMismatch(f"{name} is put where its registers hold another value")
         if any(flight.result == place for flight in self._flights()):
-            raise Mismatch(f"{name} is put while a tensor-core operation computes it")
+            raise StorageMismatch(f"{name} is put while a tensor-core operation computes it")
 
-    def _carry(self, event: Event) -> None:
+    def _carry(self, event: SiteEvent) -> None:
         carried = self.tiles.carried[event.site.name]
         name = carried.value.name
         first = event.count == 0
@@ -379,13 +393,15 @@ class AgentCheck:
         next_tag = (carried.next, event.unit, event.count - 1)
         place = self.plan.storage[carried.next]
         if next_tag not in self.tags.get(place, set()):
-            raise Mismatch(f"{name} takes {carried.next} where its registers hold another value")
+            raise StorageMismatch(
+                f"{name} takes {carried.next} where its registers hold another value"
+            )
         if any(flight.result == place for flight in self._flights()):
-            raise Mismatch(f"{name} takes {carried.next} while it is still computed")
+            raise StorageMismatch(f"{name} takes {carried.next} while it is still computed")
         if self.plan.storage[name] != place:
             self._put(name, (name, event.unit, event.count))
 
-    def _check_index(self, event: Event) -> None:
+    def _check_index(self, event: SiteEvent) -> None:
         operation = event.site.operation
         if not isinstance(operation, ir.Compute) or self.tiles.section[event.site.name] != "body":
             return
@@ -394,12 +410,12 @@ class AgentCheck:
 
     # ------------------------------------------------------------------------ shared tiles
 
-    def _effects(self, event: Event) -> tuple[ir.Effect, ...]:
+    def _effects(self, event: SiteEvent) -> tuple[ir.Effect, ...]:
         operation = event.site.operation
         assert isinstance(operation, ir.Access | ir.Asynchronous)
         return operation.effects
 
-    def _check_tile(self, value: str, effect: ir.Effect, reader: str, event: Event) -> None:
+    def _check_tile(self, value: str, effect: ir.Effect, reader: str, event: SiteEvent) -> None:
         """The shared tile that is read holds the value that the tile program means."""
         if effect.tile is None:
             raise EmissionRefused(f"what {reader} reads of {effect.buffer} is not said")
@@ -407,7 +423,7 @@ class AgentCheck:
         if not self._holds(effect, event, meant):
             raise EmissionRefused(f"{reader} reads another tile of {value} than it means")
 
-    def _holds(self, effect: ir.Effect, event: Event, meant: Tag) -> bool:
+    def _holds(self, effect: ir.Effect, event: SiteEvent, meant: Tag) -> bool:
         """Whether what is read was filled with the value, in all parts where it is read whole."""
         key = key_of(effect, event, self.tiles)
         if effect.part is not None or key in self.filled:
@@ -417,7 +433,7 @@ class AgentCheck:
             self.filled.get((*key[:3], part)) == meant for part in range(count)
         )
 
-    def _read(self, operation: TileOperation, event: Event) -> None:
+    def _read(self, operation: TileOperation, event: SiteEvent) -> None:
         effects = self._effects(self.reading) if self.reading is not None else ()
         for effect in effects:
             if effect.buffer == operation.operands[0]:
@@ -431,7 +447,7 @@ class AgentCheck:
     def _several(self) -> bool:
         return self.role.threads > 32
 
-    def _staged(self, event: Event) -> None:
+    def _staged(self, event: SiteEvent) -> None:
         for effect in self._effects(event):
             key = (effect.buffer, _part(effect, event))
             if self._several() and self.buffers.get(key, "free") != "free":
@@ -441,7 +457,7 @@ class AgentCheck:
                 )
             self.buffers[key] = "written"
 
-    def _send(self, event: Event) -> None:
+    def _send(self, event: SiteEvent) -> None:
         operation = self.tiles.operations[event.site.name]
         for effect in self._effects(event):
             if effect.buffer != event.site.name:
@@ -457,7 +473,7 @@ class AgentCheck:
                 )
             self.buffers[key] = "sent"
 
-    def _plain(self, event: Event) -> None:
+    def _plain(self, event: SiteEvent) -> None:
         following = {}
         match event.site.operation:
             case ir.Fence():
@@ -477,7 +493,7 @@ class AgentCheck:
         for key, state in self.buffers.items():
             self.buffers[key] = following.get(state, state)
 
-    def _retire(self, wait: ir.QueueWait, event: Event) -> None:
+    def _retire(self, wait: ir.QueueWait, event: SiteEvent) -> None:
         pending = value_of(wait.pending, event.environment)
         keep = max(0, len(self.committed) - max(0, pending))
         retired, self.committed = self.committed[:keep], self.committed[keep:]
@@ -486,11 +502,11 @@ class AgentCheck:
         self.holds.setdefault(event.site.number, set()).update(over - flying)
 
 
-def _part(effect: ir.Effect, event: Event) -> int:
+def _part(effect: ir.Effect, event: SiteEvent) -> int:
     return value_of(effect.part, event.environment) if effect.part is not None else -1
 
 
-def key_of(effect: ir.Effect, event: Event, tiles: Tiles, cta: int | None = None) -> Key:
+def key_of(effect: ir.Effect, event: SiteEvent, tiles: Tiles, cta: int | None = None) -> Key:
     """The tile that an effect reads or writes, by its number in the sync program.
 
     What is handed from role to role has a stage for each sub-tile.
@@ -503,23 +519,26 @@ def key_of(effect: ir.Effect, event: Event, tiles: Tiles, cta: int | None = None
     return own, effect.buffer, number, _part(effect, event)
 
 
-def _unit(value: str, event: Event, tiles: Tiles) -> int:
+def _unit(value: str, event: SiteEvent, tiles: Tiles) -> int:
     """What is loaded belongs to the work item, anything else to one sub-tile of it."""
     return event.item if tiles.loaded(value) else event.unit
 
 
-def _stored(event: Event, tiles: Tiles) -> Tag:
+def _stored(event: SiteEvent, tiles: Tiles) -> Tag:
     name = event.site.name
     inside = tiles.section[name] in ("body", "carried")
     return name, _unit(name, event, tiles), event.count if inside else NO_ITERATION
 
 
-def fill(filled: Filled, events: list[Event], tiles: Tiles, ctas: int) -> None:
+def fill(filled: Filled, events: list[SiteEvent], tiles: Tiles, ctas: int) -> None:
     """Note what an agent puts into shared memory, of all CTAs even, and into tensor memory."""
     for event in events:
         site, operation = event.site, event.site.operation
-        product = site.kind is Kind.MMA and bool(tiles.tensor)
-        if site.kind not in (Kind.LOAD, Kind.FILL, Kind.STAGE, Kind.PUT) and not product:
+        product = site.kind is SiteKind.MMA and bool(tiles.tensor)
+        if (
+            site.kind not in (SiteKind.LOAD, SiteKind.FILL, SiteKind.STAGE, SiteKind.PUT)
+            and not product
+        ):
             continue
         assert isinstance(operation, ir.Access | ir.Asynchronous)
         tag = _stored(event, tiles)
@@ -528,7 +547,7 @@ def fill(filled: Filled, events: list[Event], tiles: Tiles, ctas: int) -> None:
                 continue
             if effect.tile is None:
                 raise EmissionRefused(f"what {site.name} writes is not said")
-            if site.kind is Kind.PUT and tiles.rescaled(effect.buffer):
+            if site.kind is SiteKind.PUT and tiles.rescaled(effect.buffer):
                 continue  # for the product that follows, which nobody fetches before
             everywhere = isinstance(operation, Multicast)
             for cta in range(ctas) if everywhere else (None,):

@@ -14,7 +14,7 @@ from enum import Enum
 
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import mangled
-from titan.codegen.tile.model import Carried, Place, TileOperation, TileProgram, Value
+from titan.codegen.tile.model import Carried, TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.operations import KINDS
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO, Constant, Expression, Name, binary
@@ -24,7 +24,7 @@ SITES_MAX = 4000
 TRIPS = "tiles"  # the parameter of the sync program: iterations of a work item
 
 
-class Kind(Enum):
+class SiteKind(Enum):
     PLAIN = "plain"  # synchronisation and control
     LOAD = "load"  # bulk copy into shared memory
     FILL = "fill"  # the same by threads
@@ -38,19 +38,19 @@ class Kind(Enum):
     SEND = "send"  # bulk copy to global memory
 
     @property
-    def counted(self) -> Kind:
+    def counted(self) -> SiteKind:
         """What it counts as: each iteration is loaded once, by an engine or by threads."""
-        return Kind.LOAD if self is Kind.FILL else self
+        return SiteKind.LOAD if self is SiteKind.FILL else self
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class EmissionSite:
     number: int
     operation: ir.Operation
-    kind: Kind
+    kind: SiteKind
     name: str = ""  # of the tile operation or carried value
-    inside: tuple[Site, ...] = ()
-    otherwise: tuple[Site, ...] = ()
+    inside: tuple[EmissionSite, ...] = ()
+    otherwise: tuple[EmissionSite, ...] = ()
     loops: tuple[str, ...] = ()  # variables of the loops around, outermost first
     sub: Expression | None = None  # which of the sub-tiles; None: all, or there is one
     index: Expression | None = None  # the iteration, where the operation itself says it
@@ -134,12 +134,12 @@ class Tiles:
         return operation is not None and operation.kind == "load"
 
     def in_registers(self, name: str) -> bool:
-        return self.value(name).place is not Place.SHARED
+        return self.value(name).place is not ValuePlace.SHARED
 
 
 def sites_of(
     role: ir.Role, tiles: Tiles, queues: dict[str, ir.Queue]
-) -> tuple[tuple[Site, ...], int]:
+) -> tuple[tuple[EmissionSite, ...], int]:
     """The sites of a role as a tree, and their number. Raises EmissionRefused."""
     numbering = _Numbering(role, tiles, queues)
     return numbering.block(role.body, ()), numbering.following
@@ -156,7 +156,7 @@ class _Numbering:
         self.sub: Expression | None = Name(role.agent_constant) if several else None
         self.before: ir.Operation | None = None
 
-    def block(self, block: ir.Block, loops: tuple[str, ...]) -> tuple[Site, ...]:
+    def block(self, block: ir.Block, loops: tuple[str, ...]) -> tuple[EmissionSite, ...]:
         made = []
         self.before = None
         for operation in block:
@@ -170,7 +170,7 @@ class _Numbering:
         bounds = loop.start == ZERO and loop.stop == Constant(self.groups)
         return bool(self.tiles.tensor) and self.alone and bounds
 
-    def site(self, operation: ir.Operation, loops: tuple[str, ...]) -> Site:
+    def site(self, operation: ir.Operation, loops: tuple[str, ...]) -> EmissionSite:
         number, sub, before = self.following, self.sub, self.before
         self.following += 1
         if self.following > SITES_MAX:
@@ -182,30 +182,30 @@ class _Numbering:
                 self.sub = Name(variable) if self._over_subtiles(operation) else sub
                 inside = self.block(operation.body, (*loops, variable))
                 self.sub = sub
-                return Site(number, operation, Kind.PLAIN, "", inside, (), loops)
+                return EmissionSite(number, operation, SiteKind.PLAIN, "", inside, (), loops)
             case ir.Branch():
                 then = self.block(operation.then, loops)
                 otherwise = self.block(operation.otherwise, loops)
-                return Site(number, operation, Kind.PLAIN, "", then, otherwise, loops)
+                return EmissionSite(number, operation, SiteKind.PLAIN, "", then, otherwise, loops)
             case ir.Compute(what=what):
-                kind = Kind.CARRY if what in self.tiles.carried else Kind.COMPUTE
-                kind = Kind.FETCH if self._fetched(what, before) else kind
+                kind = SiteKind.CARRY if what in self.tiles.carried else SiteKind.COMPUTE
+                kind = SiteKind.FETCH if self._fetched(what, before) else kind
                 if what not in self.tiles.section or self.tiles.loaded(what):
                     raise EmissionRefused(
                         f"{mangled('v', what, 'a computation')} is nothing that can be computed"
                     )
-                said = self.tiles.tensor and kind is not Kind.CARRY
+                said = self.tiles.tensor and kind is not SiteKind.CARRY
                 body = self.tiles.section[what] == "body"
                 index = operation.index if said and body else None
-                return Site(number, operation, kind, what, (), (), loops, sub, index)
+                return EmissionSite(number, operation, kind, what, (), (), loops, sub, index)
             case ir.Asynchronous():
                 kind, name = self._asynchronous(operation)
-                return Site(number, operation, kind, name, (), (), loops, sub)
+                return EmissionSite(number, operation, kind, name, (), (), loops, sub)
             case ir.Access():
                 kind, name = self._access(operation)
-                index = self._put_index(operation) if kind is Kind.PUT else None
-                return Site(number, operation, kind, name, (), (), loops, sub, index)
-        return Site(number, operation, Kind.PLAIN, loops=loops)
+                index = self._put_index(operation) if kind is SiteKind.PUT else None
+                return EmissionSite(number, operation, kind, name, (), (), loops, sub, index)
+        return EmissionSite(number, operation, SiteKind.PLAIN, loops=loops)
 
     def _fetched(self, name: str, before: ir.Operation | None) -> bool:
         """Whether the value comes out of a buffer: just read, or computed by no thread."""
@@ -215,7 +215,7 @@ class _Numbering:
             return True
         return name in self.tiles.tensor | self.tiles.rows and _reads(before, name)
 
-    def _asynchronous(self, operation: ir.Asynchronous) -> tuple[Kind, str]:
+    def _asynchronous(self, operation: ir.Asynchronous) -> tuple[SiteKind, str]:
         queue = self.queues.get(operation.queue) if operation.queue else None
         written = {effect.buffer for effect in operation.effects if effect.write}
         read = {effect.buffer for effect in operation.effects if not effect.write}
@@ -223,12 +223,12 @@ class _Numbering:
             name = written.pop()
             if not self.tiles.loaded(name):
                 raise EmissionRefused(f"no load fills {mangled('s', name, 'a buffer')}")
-            return Kind.LOAD, name
+            return SiteKind.LOAD, name
         accumulates = written <= self.tiles.tensor
         if queue is not None and queue.pipelined and accumulates and not operation.completes:
-            return Kind.MMA, self._mma(operation, read, written)
+            return SiteKind.MMA, self._mma(operation, read, written)
         if queue is not None and not queue.pipelined and not written and len(read) == 1:
-            return Kind.SEND, self._store(read.pop())
+            return SiteKind.SEND, self._store(read.pop())
         raise EmissionRefused("an asynchronous operation is no load, no mma and no store")
 
     def _mma(self, operation: ir.Asynchronous, read: set[str], written: set[str]) -> str:
@@ -266,21 +266,21 @@ class _Numbering:
             raise EmissionRefused(f"no one store takes {mangled('s', buffer, 'a buffer')}")
         return candidates[0]
 
-    def _access(self, operation: ir.Access) -> tuple[Kind, str]:
+    def _access(self, operation: ir.Access) -> tuple[SiteKind, str]:
         written = {effect.buffer for effect in operation.effects if effect.write}
         read = {effect.buffer for effect in operation.effects if not effect.write}
         if len(written) == 1 and not read:
             name = written.pop()
             if name in self.tiles.tensor | self.tiles.rows:
-                return Kind.PUT, self.tiles.rescaled(name) or name
+                return SiteKind.PUT, self.tiles.rescaled(name) or name
             item = self.tiles.operations.get(name)
             if name in self.tiles.filled:
-                return Kind.FILL, name
+                return SiteKind.FILL, name
             if item is None or item.kind != "store":
                 raise EmissionRefused(f"no store writes {mangled('s', name, 'a buffer')}")
-            return Kind.STAGE, name
+            return SiteKind.STAGE, name
         if read and not written:
-            return Kind.READ, ""
+            return SiteKind.READ, ""
         raise EmissionRefused("an access is neither the staging of a store nor a read")
 
     def _put_index(self, operation: ir.Access) -> Expression:

@@ -11,23 +11,23 @@ waits by one elected thread of its first warp, always the same.
 
 from __future__ import annotations
 
-from titan.codegen.emit.arithmetic import Arithmetic, Statement, beside
+from titan.codegen.emit.arithmetic import RoleArithmetic, Statement, beside
 from titan.codegen.emit.cluster import Multicast, RemoteArrive
-from titan.codegen.emit.expressions import Scope
+from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.guarded import fill_statement
 from titan.codegen.emit.layout import Tile
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import identifier, integer, label, mangled
-from titan.codegen.emit.sites import Kind, Site
+from titan.codegen.emit.sites import EmissionSite, SiteKind
 from titan.codegen.tile.model import View
 from titan.sync import program as ir
 from titan.sync.expression import Binary, Constant, Expression, Name, binary, names_of, to_text
 
 
-class Spelling(Arithmetic):
+class Spelling(RoleArithmetic):
     """Spells one role of one CTA. `iterations`: for each site the iteration it belongs to."""
 
-    def role(self, sites: tuple[Site, ...]) -> list[Statement]:
+    def role(self, sites: tuple[EmissionSite, ...]) -> list[Statement]:
         made: list[Statement] = []
         scope = self.sync
         for name, initial in self.place.role.variables:
@@ -37,7 +37,7 @@ class Spelling(Arithmetic):
             made.append({"kind": "coordinates", "item": "titan::block_index()"})
         return made + self.block(sites, scope)
 
-    def block(self, sites: tuple[Site, ...], scope: Scope) -> list[Statement]:
+    def block(self, sites: tuple[EmissionSite, ...], scope: SpellingScope) -> list[Statement]:
         made: list[Statement] = []
         for site in sites:
             for statement in self.site(site, scope):
@@ -49,7 +49,7 @@ class Spelling(Arithmetic):
 
     # -------------------------------------------------------------------------- operations
 
-    def site(self, site: Site, scope: Scope) -> list[Statement]:
+    def site(self, site: EmissionSite, scope: SpellingScope) -> list[Statement]:
         operation = site.operation
         match operation:
             case ir.Loop():
@@ -90,29 +90,29 @@ class Spelling(Arithmetic):
                 return self._tile_site(site, scope)
         raise EmissionRefused(f"no spelling for {type(operation).__name__} on this target")
 
-    def _within(self, condition: Expression, scope: Scope) -> Scope:
+    def _within(self, condition: Expression, scope: SpellingScope) -> SpellingScope:
         """What the condition tells of names that nothing inside changes."""
         counters = {name for name, _ in self.place.role.variables}
         return scope if names_of(condition) & counters else scope.where(condition)
 
-    def _only_waits(self, branch: Site) -> bool:
+    def _only_waits(self, branch: EmissionSite) -> bool:
         """Whether a branch does nothing but wait for tensor-core groups."""
         return not branch.otherwise and all(
             isinstance(site.operation, ir.QueueWait) and self.queues[site.operation.queue].pipelined
             for site in branch.inside
         )
 
-    def _tile_site(self, site: Site, scope: Scope) -> list[Statement]:
+    def _tile_site(self, site: EmissionSite, scope: SpellingScope) -> list[Statement]:
         match site.kind:
-            case Kind.LOAD:
+            case SiteKind.LOAD:
                 return self._load(site, scope)
-            case Kind.FILL:
+            case SiteKind.FILL:
                 return [fill_statement(self, site, scope)]
-            case Kind.SEND:
+            case SiteKind.SEND:
                 return self._send(site, scope)
-            case Kind.READ:
+            case SiteKind.READ:
                 return []  # spelled at the Compute behind it
-            case Kind.CARRY:
+            case SiteKind.CARRY:
                 return self._carry(site)
         inner = self._tile_scope(site, scope)
         made: list[Statement] = []
@@ -120,7 +120,7 @@ class Spelling(Arithmetic):
             made += self._register_operation(self.tiles.operations[name], site, inner, scope)
         return made
 
-    def _loop(self, site: Site, loop: ir.Loop, scope: Scope) -> Statement:
+    def _loop(self, site: EmissionSite, loop: ir.Loop, scope: SpellingScope) -> Statement:
         name = mangled("x", loop.variable, "a loop variable")
         if loop.variable in scope.spelled:
             raise EmissionRefused(f"{name} is declared twice")
@@ -142,12 +142,12 @@ class Spelling(Arithmetic):
             return statement
         return {"kind": "leader", "body": [statement]}
 
-    def _barrier(self, reference: ir.Reference, scope: Scope) -> str:
+    def _barrier(self, reference: ir.Reference, scope: SpellingScope) -> str:
         if reference.name not in self.layout.barriers:
             raise EmissionRefused(f"{mangled('b', reference.name, 'a barrier')} is not declared")
         return f"{mangled('b', reference.name, 'a barrier')} + {beside(scope, reference.index)}"
 
-    def _wait(self, wait: ir.Wait, scope: Scope) -> Statement:
+    def _wait(self, wait: ir.Wait, scope: SpellingScope) -> Statement:
         if wait.order is not ir.Order.SYNCHRONISING:
             raise EmissionRefused("a relaxed wait has no spelling")
         parity = binary("%", wait.parity, Constant(2))
@@ -157,7 +157,7 @@ class Spelling(Arithmetic):
             "cluster": wait.scope is ir.Scope.CLUSTER, "note": _wait_note(wait, scope),
         }  # fmt: skip
 
-    def _arrive(self, arrive: ir.Arrive, scope: Scope) -> Statement:
+    def _arrive(self, arrive: ir.Arrive, scope: SpellingScope) -> Statement:
         if arrive.order is not ir.Order.SYNCHRONISING or arrive.drop or arrive.token:
             raise EmissionRefused("an arrival that is relaxed, drops or keeps its state")
         if arrive.count != Constant(1):
@@ -183,7 +183,7 @@ class Spelling(Arithmetic):
             raise EmissionRefused(f"{what} must be a number that is fixed")
         return integer(expression.value, what, low, high)
 
-    def _queue_wait(self, site: Site, wait: ir.QueueWait) -> Statement:
+    def _queue_wait(self, site: EmissionSite, wait: ir.QueueWait) -> Statement:
         pending = self._constant(wait.pending, "groups left unfinished", 0, 7)
         if self.queues[wait.queue].pipelined:
             held = [mangled("v", name, "a value") for name in self.plan.holds.get(site.number, ())]
@@ -198,7 +198,9 @@ class Spelling(Arithmetic):
         read = wait.until is ir.Until.READ
         return self._one({"kind": "bulk_wait", "pending": pending, "read": read})
 
-    def _named(self, operation: ir.BarrierSync | ir.BarrierArrive, scope: Scope) -> Statement:
+    def _named(
+        self, operation: ir.BarrierSync | ir.BarrierArrive, scope: SpellingScope
+    ) -> Statement:
         if operation.order is not ir.Order.SYNCHRONISING:
             raise EmissionRefused("a relaxed barrier has no spelling")
         name = operation.barrier.name
@@ -216,7 +218,9 @@ class Spelling(Arithmetic):
 
     # ------------------------------------------------------------------------ bulk copies
 
-    def _coordinates(self, view: View, scope: Scope, rows: str = "") -> tuple[str, list[str]]:
+    def _coordinates(
+        self, view: View, scope: SpellingScope, rows: str = ""
+    ) -> tuple[str, list[str]]:
         """The innermost coordinate, and the others from the rows outwards."""
         offsets = [scope.text(offset) for offset in view.offsets]
         if len(offsets) not in (2, 3, 4):
@@ -225,7 +229,7 @@ class Spelling(Arithmetic):
             offsets[-2] = f"{offsets[-2]} + {rows}"
         return offsets[-1], list(reversed(offsets[:-1]))
 
-    def _load(self, site: Site, scope: Scope) -> list[Statement]:
+    def _load(self, site: EmissionSite, scope: SpellingScope) -> list[Statement]:
         operation = site.operation
         assert isinstance(operation, ir.Asynchronous)
         tile = self.layout.tiles[site.name]
@@ -268,7 +272,7 @@ class Spelling(Arithmetic):
         if any(last in names_of(offset) for offset in view.offsets):
             raise EmissionRefused(f"{name} differs between the CTAs that receive it")
 
-    def _send(self, site: Site, scope: Scope) -> list[Statement]:
+    def _send(self, site: EmissionSite, scope: SpellingScope) -> list[Statement]:
         operation = site.operation
         assert isinstance(operation, ir.Asynchronous)
         store = self.tiles.operations[site.name]
@@ -290,14 +294,16 @@ class Spelling(Arithmetic):
         }  # fmt: skip
         return [self._one(copy)]
 
-    def _sent_rows(self, site: Site, tile: Tile, effect: ir.Effect, scope: Scope) -> str:
+    def _sent_rows(
+        self, site: EmissionSite, tile: Tile, effect: ir.Effect, scope: SpellingScope
+    ) -> str:
         """Where the rows that are sent begin within those of the view; empty where it is there."""
         if tile.parts > 1 and effect.part is not None:
             return f"{beside(scope, effect.part)} * {tile.part_rows}"
         return ""
 
 
-def _wait_note(wait: ir.Wait, scope: Scope) -> str:
+def _wait_note(wait: ir.Wait, scope: SpellingScope) -> str:
     purpose = label(wait.label) or f"wait for {identifier(wait.barrier.name, 'a barrier')}"
     if wait.phase is None:
         return purpose

@@ -17,14 +17,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from titan.codegen.emit.arithmetic import ROWS_OF_MMA, beside
-from titan.codegen.emit.expressions import Scope
+from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.layout import Tile
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import dtype, identifier, integer, mangled
-from titan.codegen.emit.sites import Kind, Site, Tiles
+from titan.codegen.emit.sites import EmissionSite, SiteKind, Tiles
 from titan.codegen.emit.spelling import Spelling
-from titan.codegen.tile.model import Place as Where
 from titan.codegen.tile.model import TileOperation
+from titan.codegen.tile.model import ValuePlace as Where
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 from titan.sync.expression import ONE
@@ -113,7 +113,7 @@ class TensorSpelling(Spelling):
     row_step = ROW_STEP
     places: dict[str, TensorPlace]
 
-    def block(self, sites: tuple[Site, ...], scope: Scope) -> list[Statement]:
+    def block(self, sites: tuple[EmissionSite, ...], scope: SpellingScope) -> list[Statement]:
         made: list[Statement] = []
         for site in sites:
             fences = site.operation if self._touches() else None
@@ -133,32 +133,32 @@ class TensorSpelling(Spelling):
             for effect in operation.effects
         )
 
-    def site(self, site: Site, scope: Scope) -> list[Statement]:
+    def site(self, site: EmissionSite, scope: SpellingScope) -> list[Statement]:
         before, self.group = self.group, self._subtile(site, scope)
         made = self._site(site, scope)
         self.group = before
         return made
 
-    def _subtile(self, site: Site, scope: Scope) -> str:
+    def _subtile(self, site: EmissionSite, scope: SpellingScope) -> str:
         """The sub-tile that the site deals with; the first, where there is only one."""
         if site.sub is not None:
             return beside(scope, site.sub)
         return "" if self.tiles.tile.groups > 1 else "0"
 
-    def _site(self, site: Site, scope: Scope) -> list[Statement]:
+    def _site(self, site: EmissionSite, scope: SpellingScope) -> list[Statement]:
         operation = site.operation
         if isinstance(operation, ir.QueueArrive):
             if operation.count != ONE or not self.place.elected:
                 raise EmissionRefused("a commit is one arrival of the thread that multiplies")
             barrier = self._barrier(operation.barrier, scope)
             return [{"kind": "tensor_commit", "barrier": barrier, "note": operation.label}]
-        if site.name and not self.group and site.kind not in (Kind.LOAD, Kind.FILL):
+        if site.name and not self.group and site.kind not in (SiteKind.LOAD, SiteKind.FILL):
             raise EmissionRefused(f"{site.name} is done for no sub-tile")
-        if site.kind is Kind.MMA:
+        if site.kind is SiteKind.MMA:
             return [self._tensor_mma(site, scope)]
-        if site.kind is Kind.FETCH:
+        if site.kind is SiteKind.FETCH:
             return [self._fetch(site, scope)]
-        if site.kind is Kind.PUT:
+        if site.kind is SiteKind.PUT:
             return self._put(site, scope)
         return super().site(site, scope)
 
@@ -176,19 +176,21 @@ class TensorSpelling(Spelling):
         text = f"titan_tensor + {place.column}" if place.column else "titan_tensor"
         return text if place.stages == 1 else f"{text} + {stage} * {place.stride}"
 
-    def _row_place(self, effect: ir.Effect, scope: Scope) -> str:
+    def _row_place(self, effect: ir.Effect, scope: SpellingScope) -> str:
         rows = self.layout.rows[effect.buffer]
         text = mangled("s", rows.name, "a buffer")
         if rows.stages == 1:
             return text
         return f"{text} + {beside(scope, effect.stage)} * {rows.stage_bytes}"
 
-    def _sent_rows(self, site: Site, tile: Tile, effect: ir.Effect, scope: Scope) -> str:
+    def _sent_rows(
+        self, site: EmissionSite, tile: Tile, effect: ir.Effect, scope: SpellingScope
+    ) -> str:
         if tile.parts > 1 or tile.rows != LANES:
             raise EmissionRefused(f"{site.name} does not stage one sub-tile of {LANES} rows")
         return f"{self.group} * {LANES}" if self.tiles.tile.groups > 1 else ""
 
-    def _fetch(self, site: Site, scope: Scope) -> Statement:
+    def _fetch(self, site: EmissionSite, scope: SpellingScope) -> Statement:
         """The stage is that of the read in front of it."""
         access = self.reads.get(site.number)
         effects = access.effects if access is not None else ()
@@ -207,7 +209,7 @@ class TensorSpelling(Spelling):
             "place": self._column(site.name, beside(scope, effect.stage)),
         }  # fmt: skip
 
-    def _put(self, site: Site, scope: Scope) -> list[Statement]:
+    def _put(self, site: EmissionSite, scope: SpellingScope) -> list[Statement]:
         access = site.operation
         assert isinstance(access, ir.Access)
         (effect,) = access.effects
@@ -223,7 +225,7 @@ class TensorSpelling(Spelling):
         column = self._column(effect.buffer, beside(scope, effect.stage))
         return [{"kind": "put", "source": source, "place": column}, {"kind": "put_wait"}]
 
-    def _tensor_mma(self, site: Site, scope: Scope) -> Statement:
+    def _tensor_mma(self, site: EmissionSite, scope: SpellingScope) -> Statement:
         operation, issue = self.tiles.operations[site.name], site.operation
         assert isinstance(issue, ir.Asynchronous)
         if not self.place.elected:
@@ -283,7 +285,9 @@ class TensorSpelling(Spelling):
         row = len(others) == 1 and self.tiles.value(others[0]).place is Where.ROW
         return scaling.kind == "multiply" and accumulator in scaling.operands and row
 
-    def _accumulate(self, site: Site, operation: TileOperation, scope: Scope) -> str:
+    def _accumulate(
+        self, site: EmissionSite, operation: TileOperation, scope: SpellingScope
+    ) -> str:
         """When a step along K adds to what is there: the first product of a work item replaces."""
         if len(operation.operands) < 3:
             return "k > 0"
@@ -291,7 +295,7 @@ class TensorSpelling(Spelling):
             raise EmissionRefused(f"the iteration of {site.name} cannot be said")
         return f"{beside(scope, self.iterations[site.number])} > 0 || k > 0"
 
-    def _left(self, name: str, stages: dict[str, ir.Effect], scope: Scope) -> Statement:
+    def _left(self, name: str, stages: dict[str, ir.Effect], scope: SpellingScope) -> Statement:
         """The left operand: 128 rows of a tile in shared memory, or pairs in tensor memory."""
         if name not in self.places:
             a = self._operand(name, stages, scope, rows_along_k=False)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from titan.codegen.emit.cluster import RANK
 from titan.codegen.emit.model import EmissionRefused
-from titan.codegen.emit.sites import TRIPS, Kind, Site
+from titan.codegen.emit.sites import TRIPS, EmissionSite, SiteKind
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression, Name, binary, evaluate, names_of
 
@@ -30,12 +30,12 @@ def value_of(expression: Expression, environment: Mapping[str, int]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class SiteEvent:
     """One execution of a site. `count`: its iteration where the operation says it, otherwise the
     executions of its name in this work item and sub-tile before it. `unit`: numbers the sub-tiles
     of all work items."""
 
-    site: Site
+    site: EmissionSite
     environment: dict[str, int]
     item: int
     count: int
@@ -45,24 +45,26 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TripCounts:
     """Trip counts of the work items; a program without a work loop has exactly one."""
 
     trips: tuple[int, ...]
 
 
-def runs_of(program: ir.SyncProgram) -> tuple[Run, ...]:
+def runs_of(program: ir.SyncProgram) -> tuple[TripCounts, ...]:
     names = {parameter.name: parameter for parameter in program.parameters}
     if not set(names) <= {WORK, TRIPS} or any(p.value is not None for p in names.values()):
         raise EmissionRefused("parameters other than `work` and `tiles`")
     least = names[TRIPS].minimum if TRIPS in names else 1
     counts = [least, least + 1, least + 2, least + 4]
     if WORK not in names:
-        return tuple(Run((count,)) for count in counts)
+        return tuple(TripCounts((count,)) for count in counts)
     several = [(1, 3), (3, 1), (2, 2), (4, 1, 2)]
     if names[TRIPS].per is None if TRIPS in names else True:
         several = [(2, 2), (3, 3, 3)]
-    return tuple(Run(tuple(least - 1 + n for n in trips)) for trips in [(1,), (2,), (5,), *several])
+    return tuple(
+        TripCounts(tuple(least - 1 + n for n in trips)) for trips in [(1,), (2,), (5,), *several]
+    )
 
 
 def work_variable(program: ir.SyncProgram, role: ir.Role) -> str | None:
@@ -84,10 +86,10 @@ def execute(
     role: ir.Role,
     cta: int,
     member: int,
-    sites: tuple[Site, ...],
-    run: Run,
+    sites: tuple[EmissionSite, ...],
+    run: TripCounts,
     groups: int = 1,
-) -> list[Event]:
+) -> list[SiteEvent]:
     """All events of one agent of a CTA; each work item has `groups` sub-tiles, or is taken as one.
 
     Raises EmissionRefused.
@@ -97,7 +99,13 @@ def execute(
 
 class _Execution:
     def __init__(
-        self, program: ir.SyncProgram, role: ir.Role, cta: int, member: int, run: Run, groups: int
+        self,
+        program: ir.SyncProgram,
+        role: ir.Role,
+        cta: int,
+        member: int,
+        run: TripCounts,
+        groups: int,
     ) -> None:
         self.run = run
         self.groups = groups
@@ -108,13 +116,13 @@ class _Execution:
         if self.work is not None:
             self.environment[WORK] = len(run.trips)
         self.item = 0
-        self.counts: dict[tuple[Kind, str, int], int] = {}
+        self.counts: dict[tuple[SiteKind, str, int], int] = {}
         self.made = 0
 
     def value(self, expression: Expression) -> int:
         return value_of(expression, self.environment)
 
-    def all(self, sites: tuple[Site, ...]) -> Iterator[Event]:
+    def all(self, sites: tuple[EmissionSite, ...]) -> Iterator[SiteEvent]:
         for site in sites:
             self.made += 1
             if self.made > EVENTS_MAX:
@@ -129,7 +137,7 @@ class _Execution:
                 case _:
                     yield self._event(site)
 
-    def _loop(self, site: Site, loop: ir.Loop) -> Iterator[Event]:
+    def _loop(self, site: EmissionSite, loop: ir.Loop) -> Iterator[SiteEvent]:
         outermost = not site.loops and loop.variable == self.work
         number = self.value(loop.start)
         while number < self.value(loop.stop):
@@ -144,7 +152,7 @@ class _Execution:
             yield from self.all(site.inside)
             number += 1
 
-    def _event(self, site: Site) -> Event:
+    def _event(self, site: EmissionSite) -> SiteEvent:
         sub = self.value(site.sub) if site.sub is not None else 0
         key = (site.kind.counted, site.name, sub)
         count = self.counts.get(key, 0) if site.name else 0
@@ -153,10 +161,10 @@ class _Execution:
             count = self.value(site.index)
         trips = self.run.trips[min(self.item, len(self.run.trips) - 1)]
         unit = self.item * self.groups + sub
-        return Event(site, dict(self.environment), self.item, count, trips, sub, unit)
+        return SiteEvent(site, dict(self.environment), self.item, count, trips, sub, unit)
 
 
-def iteration_of(site: Site, seen: list[Event], hints: list[Expression]) -> Expression:
+def iteration_of(site: EmissionSite, seen: list[SiteEvent], hints: list[Expression]) -> Expression:
     """An expression that gives the iteration in every execution seen. Raises EmissionRefused."""
     candidates = list(hints)
     for variable in reversed(site.loops):

@@ -12,28 +12,28 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titan.codegen.emit.cluster import RANK, fold
-from titan.codegen.emit.expressions import Scope, product
+from titan.codegen.emit.expressions import SpellingScope, product
 from titan.codegen.emit.guarded import loaded_by
-from titan.codegen.emit.layout import GROUP, Place, lay_out
+from titan.codegen.emit.layout import GROUP, RolePlace, lay_out
 from titan.codegen.emit.manifest import arguments, manifest, work_counts
 from titan.codegen.emit.model import EmissionRefused, Emitted
 from titan.codegen.emit.names import identifier, integer, mangled
 from titan.codegen.emit.registers import (
     AgentCheck,
-    Allocation,
     Filled,
+    RegisterAllocation,
     RoleRegisters,
     fill,
     walk_sites,
 )
-from titan.codegen.emit.sites import Kind, Site, Tiles, sites_of
+from titan.codegen.emit.sites import EmissionSite, SiteKind, Tiles, sites_of
 from titan.codegen.emit.spelling import Spelling, Statement
 from titan.codegen.emit.tensor_memory import TensorSpelling, allocated, row_buffers, tensor_places
 from titan.codegen.emit.trace import (
     TRIPS,
     WORK,
-    Event,
-    Run,
+    SiteEvent,
+    TripCounts,
     execute,
     iteration_of,
     runs_of,
@@ -70,9 +70,9 @@ def emit(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> Emitted:
 class _Role:
     """One role with everything that was found out about it."""
 
-    place: Place
-    sites: tuple[Site, ...]
-    plan: Allocation = field(default_factory=lambda: Allocation({}, {}))
+    place: RolePlace
+    sites: tuple[EmissionSite, ...]
+    plan: RegisterAllocation = field(default_factory=lambda: RegisterAllocation({}, {}))
     iterations: dict[int, Expression] = field(default_factory=dict)
 
 
@@ -139,8 +139,8 @@ class _Emission:
     def _nothing_left_out(self) -> None:
         """Every store is done, and what an accumulator is scaled to is put back to it."""
         sites = [site for role in self.roles for site in walk_sites(role.sites)]
-        stored = {site.name for site in sites if site.kind in (Kind.SEND, Kind.COMPUTE)}
-        put = {site.name for site in sites if site.kind is Kind.PUT}
+        stored = {site.name for site in sites if site.kind in (SiteKind.SEND, SiteKind.COMPUTE)}
+        put = {site.name for site in sites if site.kind is SiteKind.PUT}
         for operation in self.tiles.operations.values():
             name = operation.name
             if operation.kind == "store" and name not in stored:
@@ -154,7 +154,7 @@ class _Emission:
 
     def _find_iterations_and_registers(self) -> None:
         filled: list[Filled] = []
-        events: dict[tuple[int, int, int], list[Event]] = {}
+        events: dict[tuple[int, int, int], list[SiteEvent]] = {}
         for turn, run in enumerate(self.runs):
             filled.append({})
             for number, role in enumerate(self.roles):
@@ -193,17 +193,17 @@ class _Emission:
                     "meets by which registers are checked"
                 )
 
-    def _once_each(self, role: _Role, events: dict[tuple[int, int, int], list[Event]]) -> None:
+    def _once_each(self, role: _Role, events: dict[tuple[int, int, int], list[SiteEvent]]) -> None:
         """Every operation of the body happens once an iteration, any other once a work item, of
         each sub-tile. What is fetched or computed between tensor memory and tensor memory may be
         left out where nobody needs it; the check of the registers tells."""
         groups = self.tile.groups if self.tensor else 1
         for (turn, _, _), made in events.items():
-            run: Run = self.runs[turn]
-            found: dict[tuple[str, Kind, int], list[int]] = {}
-            subs: dict[tuple[str, Kind], set[int]] = {}
+            run: TripCounts = self.runs[turn]
+            found: dict[tuple[str, SiteKind, int], list[int]] = {}
+            subs: dict[tuple[str, SiteKind], set[int]] = {}
             for event in made:
-                if not event.site.name or event.site.kind is Kind.CARRY:
+                if not event.site.name or event.site.kind is SiteKind.CARRY:
                     continue
                 key = (event.site.name, event.site.kind.counted, event.unit)
                 found.setdefault(key, []).append(event.count)
@@ -215,19 +215,21 @@ class _Emission:
                         done = found.get((name, kind, item * groups + sub), [])
                         self._due(role.place.role.name, name, kind, done, trips)
 
-    def _due(self, role: str, name: str, kind: Kind, done: list[int], trips: int) -> None:
+    def _due(self, role: str, name: str, kind: SiteKind, done: list[int], trips: int) -> None:
         """`done`: iterations in which the operation was done."""
         body = self.tiles.section[name] == "body"
-        loose = self.tensor and kind in (Kind.COMPUTE, Kind.FETCH) and body
-        loose = loose or kind is Kind.FETCH or (kind is Kind.PUT and name in self.tiles.rows)
+        loose = self.tensor and kind in (SiteKind.COMPUTE, SiteKind.FETCH) and body
+        loose = (
+            loose or kind is SiteKind.FETCH or (kind is SiteKind.PUT and name in self.tiles.rows)
+        )
         due = trips if body else 1
-        if kind is Kind.PUT and any(self.tiles.rescaled(c) == name for c in self.tiles.carried):
+        if kind is SiteKind.PUT and any(self.tiles.rescaled(c) == name for c in self.tiles.carried):
             due = trips - 1  # the first product replaces
         if (len(done) != due and not loose) or len(set(done)) != len(done):
             raise EmissionRefused(f"{role} does {name} {len(done)} times where {due} are due")
 
-    def _iterations(self, role: _Role, events: list[Event]) -> None:
-        seen: dict[int, list[Event]] = {}
+    def _iterations(self, role: _Role, events: list[SiteEvent]) -> None:
+        seen: dict[int, list[SiteEvent]] = {}
         for event in events:
             seen.setdefault(event.site.number, []).append(event)
         for made in seen.values():
@@ -241,17 +243,17 @@ class _Emission:
             try:
                 role.iterations[site.number] = iteration_of(site, made, hints)
             except EmissionRefused:
-                if site.kind in (Kind.LOAD, Kind.FILL, Kind.SEND):
+                if site.kind in (SiteKind.LOAD, SiteKind.FILL, SiteKind.SEND):
                     raise
 
     def _registers(
-        self, role: _Role, events: dict[tuple[int, int, int], list[Event]], filled: list[Filled]
+        self, role: _Role, events: dict[tuple[int, int, int], list[SiteEvent]], filled: list[Filled]
     ) -> None:
         registers = RoleRegisters(role.place.role, role.sites, self.tiles)
         last: list[AgentCheck] = []
         parts = {name: shared.parts for name, shared in self.layout.tiles.items()}
 
-        def check(plan: Allocation) -> None:
+        def check(plan: RegisterAllocation) -> None:
             last.clear()
             for (turn, _, _), made in events.items():
                 agent = AgentCheck(
@@ -296,9 +298,9 @@ class _Emission:
             )
         return counts
 
-    def _sync_scope(self, role: _Role) -> Scope:
+    def _sync_scope(self, role: _Role) -> SpellingScope:
         agent = role.place.role.agent_constant
-        scope = Scope({agent: "x_group"}, {agent: 0})
+        scope = SpellingScope({agent: "x_group"}, {agent: 0})
         if self.ctas > 1:
             scope = scope.plus(RANK, "x_cta", 0)
         for parameter in self.program.parameters:
@@ -348,7 +350,7 @@ class _Emission:
             "statements": statements,
         }  # fmt: skip
 
-    def _guard(self, place: Place, first: int, last: int) -> str:
+    def _guard(self, place: RolePlace, first: int, last: int) -> str:
         group = next(g for g in self.layout.groups if place in g.places)
         whole = first == group.first_warp and last == group.first_warp + group.warps
         warps = f"titan_warp == {first}"
@@ -358,7 +360,7 @@ class _Emission:
             return f"{warps} && titan::elect_one()"
         return "" if whole else warps
 
-    def _constants(self, place: Place) -> list[str]:
+    def _constants(self, place: RolePlace) -> list[str]:
         constant = "[[maybe_unused]] const"
         group = f"titan_warp - {place.first_warp}" if place.first_warp else "titan_warp"
         if place.warps > 1:
@@ -468,9 +470,9 @@ class _Emission:
         }  # fmt: skip
 
 
-def tile_scope(tile: TileProgram) -> Scope:
+def tile_scope(tile: TileProgram) -> SpellingScope:
     """Sizes, parameters and work coordinates as the kernel has them."""
-    scope = Scope({}, {})
+    scope = SpellingScope({}, {})
 
     def new(name: str, spelled: str, least: int) -> None:
         nonlocal scope
@@ -511,16 +513,16 @@ def _grows(assign: ir.Operation) -> bool:
     return False
 
 
-def _reads(sites: tuple[Site, ...]) -> dict[int, ir.Access]:
+def _reads(sites: tuple[EmissionSite, ...]) -> dict[int, ir.Access]:
     """For each Compute the last access in front of it in the same block, as the check has it."""
     found: dict[int, ir.Access] = {}
     latest: ir.Access | None = None
     for site in sites:
-        if site.kind is Kind.READ and isinstance(site.operation, ir.Access):
+        if site.kind is SiteKind.READ and isinstance(site.operation, ir.Access):
             latest = site.operation
         elif isinstance(site.operation, ir.Arrive) or site.inside or site.otherwise:
             latest = None
-        elif site.kind in (Kind.COMPUTE, Kind.FETCH) and latest is not None:
+        elif site.kind in (SiteKind.COMPUTE, SiteKind.FETCH) and latest is not None:
             found[site.number] = latest
         found.update(_reads(site.inside))
         found.update(_reads(site.otherwise))

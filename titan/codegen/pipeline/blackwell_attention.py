@@ -22,10 +22,10 @@ from __future__ import annotations
 from titan.codegen.pipeline.guarded import refuse_unaligned
 from titan.codegen.pipeline.hopper import BITS, THREADS, swizzle_of
 from titan.codegen.pipeline.model import FormRefused, Shape
-from titan.codegen.pipeline.rings import Ring, rings_of
+from titan.codegen.pipeline.rings import PipelineRing, rings_of
 from titan.codegen.pipeline.text import Block, block, inner, section
 from titan.codegen.tile.attention import NotAttention, attention_of
-from titan.codegen.tile.model import Place, TileOperation, TileProgram, Value
+from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 
 LANES = 128
 COLUMNS_MAX = 512  # of tensor memory, 32 bits each
@@ -90,7 +90,7 @@ class BlackwellAttention:
         if not self.early or not self.late:
             raise FormRefused("a product takes nothing that is loaded in the loop")
 
-    def _of(self, product: TileOperation) -> list[Ring]:
+    def _of(self, product: TileOperation) -> list[PipelineRing]:
         """The rings of the loop that a product reads."""
         return [ring for ring in self.rings if not ring.once and product.name in ring.readers]
 
@@ -123,7 +123,7 @@ class BlackwellAttention:
         """Whether a store goes from registers through shared memory."""
         if operation.kind != "store":
             return False
-        return self._value(operation.operands[0]).place is Place.FRAGMENT
+        return self._value(operation.operands[0]).place is ValuePlace.FRAGMENT
 
     def _value(self, name: str) -> Value:
         for item in self.tile.carried:
@@ -208,19 +208,19 @@ class BlackwellAttention:
 
     # ------------------------------------------------------------------------ places and waits
 
-    def _stage(self, ring: Ring, place: str) -> str:
+    def _stage(self, ring: PipelineRing, place: str) -> str:
         return "0" if ring.once or place == "0" else f"{inner(place)} % depth"
 
-    def _round(self, ring: Ring, place: str) -> str:
+    def _round(self, ring: PipelineRing, place: str) -> str:
         """How often the stage of iteration `place` has been filled before."""
         return place if ring.once or place == "0" else f"{inner(place)} // depth"
 
-    def _filled(self, ring: Ring, place: str) -> str:
+    def _filled(self, ring: PipelineRing, place: str) -> str:
         """The wait for a stage of a ring."""
         full = f"{self.full[ring.loads[0].name]}[{self._stage(ring, place)}]"
         return f"wait: {full}\nphase: {self._round(ring, place)}"
 
-    def _freed(self, ring: Ring, place: str) -> str:
+    def _freed(self, ring: PipelineRing, place: str) -> str:
         """A stage given back once all products issued so far are done."""
         return self._commit(f"{self.empty[ring.loads[0].name]}[{self._stage(ring, place)}]")
 
@@ -242,7 +242,7 @@ class BlackwellAttention:
             fill += self._fill(ring, "t")
         return [*made, ("for: t in 0..tiles", fill)]
 
-    def _fill(self, ring: Ring, place: str) -> Block:
+    def _fill(self, ring: PipelineRing, place: str) -> Block:
         """All loads of a stage, once nobody reads it any more."""
         name, stage = ring.loads[0].name, self._stage(ring, place)
         full = f"{self.full[name]}[{stage}]"

@@ -13,26 +13,26 @@ from dataclasses import dataclass, field, replace
 
 from titan.codegen.pipeline.candidates import DEPTH_DEFAULT, shapes
 from titan.codegen.pipeline.forms import Form, form_of
-from titan.codegen.pipeline.model import Built, FormRefused, Shape, Step
+from titan.codegen.pipeline.model import Built, FormRefused, Shape, TriedCandidate
 from titan.codegen.tile.model import TileProgram
 from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
 from titan.language.lower import LoweringRefused
 from titan.scheduling.explain import rings
 from titan.scheduling.loop.model import Loop
-from titan.scheduling.run import Request, Result
+from titan.scheduling.run import Request, ScheduleRun
 from titan.sync.program import SyncProgram, without_computations
 from titan.target.load import machine
 from titan.verify.legality.check import examine
 from titan.verify.lowering import Refusal, sync_program
-from titan.verify.model import Finding, Options, Verdict
+from titan.verify.model import Finding, Verdict, VerifyOptions
 from titan.verify.pipeline import verify_kernel
 
 PATH = "pipeline.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BuildLimits:
     """What a build may take, and where results of the search are kept.
 
     `naive`: schedules that know of no limits of registers and memory, for comparisons.
@@ -49,21 +49,21 @@ class Limits:
 class BuildRefused(Exception):
     """No shape was verified; `steps` say why for each."""
 
-    def __init__(self, text: str, steps: tuple[Step, ...] = ()) -> None:
+    def __init__(self, text: str, steps: tuple[TriedCandidate, ...] = ()) -> None:
         super().__init__(text)
         self.steps = steps
 
 
 @dataclass(slots=True)
 class _Progress:
-    steps: list[Step] = field(default_factory=list)
+    steps: list[TriedCandidate] = field(default_factory=list)
     tried: set[str] = field(default_factory=set)
 
 
 def build(
     tile: TileProgram,
     tile_text: str,
-    limits: Limits | None = None,
+    limits: BuildLimits | None = None,
     accept: Callable[[Built], str | None] = lambda built: None,
     tell: Callable[[str], None] = lambda text: None,
     only: Callable[[Shape], bool] = lambda shape: True,
@@ -75,7 +75,7 @@ def build(
     comparisons, `only` leaves shapes out and `edit` changes the text of a pipeline: what came out
     of that is decoded and verified like any other.
     """
-    limits = limits or Limits()
+    limits = limits or BuildLimits()
     started = time.monotonic()
     try:
         form = form_of(tile.target)
@@ -97,17 +97,27 @@ def build(
             continue
         text, kernel, program, finding = found
         built = Built(
-            tile, tile_text, loop, result, shape, text, kernel, program, finding,
-            (*progress.steps, Step(shape, True)), time.monotonic() - started, finding.notes,
-        )  # fmt: skip
+            tile,
+            tile_text,
+            loop,
+            result,
+            shape,
+            text,
+            kernel,
+            program,
+            finding,
+            (*progress.steps, TriedCandidate(shape, True)),
+            time.monotonic() - started,
+            finding.notes,
+        )
         reason = accept(built)
         if reason is None:
             return replace(built, seconds=time.monotonic() - started)
-        progress.steps.append(Step(shape, False, reason))
+        progress.steps.append(TriedCandidate(shape, False, reason))
     raise BuildRefused("no shape of the list can be verified and written", tuple(progress.steps))
 
 
-def scheduled(tile: TileProgram, limits: Limits) -> tuple[Loop, Result, int]:
+def scheduled(tile: TileProgram, limits: BuildLimits) -> tuple[Loop, ScheduleRun, int]:
     """The loop of the body on its machine, its schedule, and the stages that its rings had.
 
     Where rings of so many stages do not fit, fewer are tried. Raises BuildRefused.
@@ -154,17 +164,17 @@ def shared_words(tile: TileProgram) -> str:
     )
 
 
-def _naive(loop: Loop, limits: Limits) -> Result:
+def _naive(loop: Loop, limits: BuildLimits) -> ScheduleRun:
     """A schedule without limits on what is kept in registers and memory; it proves nothing."""
     from titan.scheduling import rau
     from titan.scheduling.loop.bounds import bounds
     from titan.scheduling.model import Evidence
 
     lower = bounds(loop)
-    outcome = rau.solve(loop, rau.Options(registers="naive", seconds=limits.schedule_seconds))
+    outcome = rau.solve(loop, rau.RauOptions(registers="naive", seconds=limits.schedule_seconds))
     text = "limits of registers and memory are ignored"
     evidence = Evidence("none", lower.ii, text)
-    return Result(loop, outcome.schedule, evidence, lower, "rau, naive", outcome.seconds)
+    return ScheduleRun(loop, outcome.schedule, evidence, lower, "rau, naive", outcome.seconds)
 
 
 def group_starts(tile: TileProgram, loop: Loop, starts: tuple[int, ...]) -> dict[str, int]:
@@ -187,7 +197,7 @@ def _try(
     form: Form,
     starts: dict[str, int],
     ii: int,
-    limits: Limits,
+    limits: BuildLimits,
     progress: _Progress,
 ) -> tuple[str, Kernel, SyncProgram, Finding] | None:
     """The verified pipeline of one shape; else None, and the reason is noted."""
@@ -199,10 +209,10 @@ def _try(
         kernel, program = decoded(text)
         finding = judged(kernel, limits)
     except _Refused as refused:
-        progress.steps.append(Step(shape, False, str(refused)))
+        progress.steps.append(TriedCandidate(shape, False, str(refused)))
         return None
     except FormRefused as refused:
-        progress.steps.append(Step(shape, False, str(refused)))
+        progress.steps.append(TriedCandidate(shape, False, str(refused)))
         return None
     return text, kernel, program, finding
 
@@ -232,9 +242,9 @@ def decoded(text: str) -> tuple[Kernel, SyncProgram]:
     return kernel, program
 
 
-def judged(kernel: Kernel, limits: Limits) -> Finding:
+def judged(kernel: Kernel, limits: BuildLimits) -> Finding:
     """The VERIFIED finding on a pipeline. Raises _Refused."""
-    options = Options(
+    options = VerifyOptions(
         seconds_max=limits.verify_seconds,
         save_traces=None,
         require="any" if limits.require_any else "bounded",

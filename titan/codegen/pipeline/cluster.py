@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from titan.codegen.pipeline.hopper import BITS, THREADS, Hopper
 from titan.codegen.pipeline.model import FormRefused, Shape
-from titan.codegen.pipeline.rings import Ring
+from titan.codegen.pipeline.rings import PipelineRing
 from titan.codegen.pipeline.text import Block, behind, inner
-from titan.codegen.pipeline.turn import Item, Kind
+from titan.codegen.pipeline.turn import TurnItem, TurnKind
 from titan.codegen.tile.model import TileOperation, TileProgram
 from titan.sync.expression import names_of
 
@@ -34,7 +34,7 @@ class Clustered(Hopper):
             raise FormRefused("pairs of CTAs have a form for one multiplication alone")
         if not shape.specialised or self.peeled or self.turns or self.straight:
             raise FormRefused("pairs of CTAs load by a warp of its own")
-        if any(item.kind is Kind.READ for item in self.items):
+        if any(item.kind is TurnKind.READ for item in self.items):
             raise FormRefused("pairs of CTAs have no form for tiles that are read to registers")
         last = tile.work[-1].name
         self.common = {
@@ -81,12 +81,12 @@ class Clustered(Hopper):
     def _queues(self) -> list[tuple[str, str]]:
         return [("tensor_core", "wgmma"), *super()._queues()]
 
-    def _shared(self, ring: Ring) -> bool:
+    def _shared(self, ring: PipelineRing) -> bool:
         return any(load.name in self.common for load in ring.loads)
 
     # ------------------------------------------------------------------------------- roles
 
-    def _fill(self, ring: Ring, place: str) -> Block:
+    def _fill(self, ring: PipelineRing, place: str) -> Block:
         stage = f"{place} % depth"
         total = sum(_bytes(load) for load in ring.loads)
         made: Block = [
@@ -105,18 +105,18 @@ class Clustered(Hopper):
                 made.append(f"bulk_load: {load.name}[{stage}] = {place}\n{full}")
         return made
 
-    def _item(self, item: Item, t: str, leaving: int, ahead: int = 0) -> Block:
+    def _item(self, item: TurnItem, t: str, leaving: int, ahead: int = 0) -> Block:
         place = behind("n" if self.position else t, item.lag - ahead)
         match item.kind:
-            case Kind.WAIT:
+            case TurnKind.WAIT:
                 full = f"{item.name}_full[{inner(place)} % depth]"
                 return [f"wait: {full}\nphase: {inner(place)} // depth"]
-            case Kind.RELEASE:
+            case TurnKind.RELEASE:
                 return self._arrivals(item.name, place)
-            case Kind.DRAIN:
+            case TurnKind.DRAIN:
                 left = f"{{tensor_core, leaving: {leaving}}}" if leaving else "tensor_core"
                 return [f"drain: {left}"]
-            case Kind.ISSUE:
+            case TurnKind.ISSUE:
                 operands = ", ".join(
                     f"{name}[{inner(place)} % depth] = {place}"
                     for name in self.tile.operation(item.name).operands[:2]

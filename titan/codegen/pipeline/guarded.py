@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from titan.codegen.pipeline.hopper import Hopper
 from titan.codegen.pipeline.model import FormRefused, Shape
-from titan.codegen.pipeline.rings import Ring
+from titan.codegen.pipeline.rings import PipelineRing
 from titan.codegen.pipeline.text import Block
 from titan.codegen.tile.alignment import unaligned
 from titan.codegen.tile.model import TileOperation, TileProgram
@@ -77,7 +77,7 @@ class Guarded(Hopper):
         roles = super()._roles()
         return widened(roles) if self.filled else roles
 
-    def _fill(self, ring: Ring, place: str) -> Block:
+    def _fill(self, ring: PipelineRing, place: str) -> Block:
         """One tile after the other, the stage handed over with the last of them."""
         if ring.name not in self.filled:
             return super()._fill(ring, place)

@@ -13,10 +13,10 @@ Source: seed formulation, sections 1 and 2; FlashAttention-3 (taking turns at th
 from __future__ import annotations
 
 from titan.codegen.pipeline.model import FormRefused, Shape
-from titan.codegen.pipeline.rings import Ring, rings_of
+from titan.codegen.pipeline.rings import PipelineRing, rings_of
 from titan.codegen.pipeline.text import Block, Line, behind, block, inner, section
-from titan.codegen.pipeline.turn import Item, Kind, by_schedule, in_order, one_behind, turn
-from titan.codegen.tile.model import Place, TileOperation, TileProgram, Value
+from titan.codegen.pipeline.turn import TurnItem, TurnKind, by_schedule, in_order, one_behind, turn
+from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 
 THREADS = 128
 REGISTERS = {2: (40, 232), 3: (32, 160)}  # setmaxnreg: producer, consumer; the pool is 64 Ki
@@ -69,7 +69,7 @@ class Hopper:
         if operation.kind != "store":
             return False
         source = self._value(operation.operands[0])
-        return source is not None and source.place is Place.FRAGMENT
+        return source is not None and source.place is ValuePlace.FRAGMENT
 
     def _value(self, name: str) -> Value | None:
         for carried in self.tile.carried:
@@ -187,7 +187,7 @@ class Hopper:
         work.append(("for: t in 0..tiles", fill))
         return [*self._over_work(work), *self._last()]
 
-    def _fill(self, ring: Ring, place: str) -> Block:
+    def _fill(self, ring: PipelineRing, place: str) -> Block:
         return [f"acquire: {ring.name}[{place}]", f"produce: {ring.name}[{place}]"]
 
     def _last(self) -> Block:
@@ -305,40 +305,40 @@ class Hopper:
                 made += lines
         return made
 
-    def _taking_turns(self, items: list[Item]) -> list[Item | str]:
+    def _taking_turns(self, items: list[TurnItem]) -> list[TurnItem | str]:
         """The items with the barriers between which a group has the tensor cores."""
-        issues = [i for i, item in enumerate(items) if item.kind is Kind.ISSUE]
+        issues = [i for i, item in enumerate(items) if item.kind is TurnKind.ISSUE]
         if not self.turns or not issues:
             return list(items)
-        made: list[Item | str] = list(items)
+        made: list[TurnItem | str] = list(items)
         made.insert(issues[-1] + 1, "arrive: turn[1 - self]")
         made.insert(issues[0], "sync: turn[self]")
         return made
 
-    def _item(self, item: Item, t: str, leaving: int, ahead: int = 0) -> Block:
+    def _item(self, item: TurnItem, t: str, leaving: int, ahead: int = 0) -> Block:
         """The statements of an item in turn `t + ahead`."""
         iteration = behind(t, item.lag - ahead)
         place = behind("n", item.lag - ahead) if self.position else iteration
         match item.kind:
-            case Kind.WAIT:
+            case TurnKind.WAIT:
                 return [f"wait: {item.name}[{place}]"]
-            case Kind.RELEASE:
+            case TurnKind.RELEASE:
                 return self._release(item.name, place)
-            case Kind.DRAIN:
+            case TurnKind.DRAIN:
                 drain = f"{{{item.name}, leaving: {leaving}}}" if leaving else item.name
                 return [f"drain: {drain}"]
-            case Kind.SENT:
+            case TurnKind.SENT:
                 left = f", leaving: {leaving}" if leaving else ""
                 return [f"drain: {{output{left}, until: read}}"]
-            case Kind.ISSUE:
+            case TurnKind.ISSUE:
                 return [self._issue(item.name, place)]
-            case Kind.STORE:
+            case TurnKind.STORE:
                 return self._body_store(item.name, iteration, place)
-            case Kind.COMPUTE:
+            case TurnKind.COMPUTE:
                 return [f"compute: {item.name}\ntile: {iteration}"]
-            case Kind.CARRY:
+            case TurnKind.CARRY:
                 return [f"compute: {item.name}\ntile: {behind(t, item.lag - ahead - 1)}"]
-            case Kind.READ:
+            case TurnKind.READ:
                 read = f"read: {self._slot(self.tile.operation(item.name).operands[0], place)}"
                 return [read, f"compute: {item.name}\ntile: {iteration}"]
         raise AssertionError(item.kind)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from titan.codegen.tile.model import TileProgram
 from titan.language.kernel.model import Kernel
 from titan.scheduling.loop.model import Loop
-from titan.scheduling.run import Result
+from titan.scheduling.run import ScheduleRun
 from titan.sync.program import SyncProgram
 from titan.verify.model import Finding
 
@@ -39,7 +39,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TriedCandidate:
     """A candidate that was tried: taken, or why not."""
 
     shape: Shape
@@ -54,12 +54,12 @@ class Built:
     tile: TileProgram
     tile_text: str
     loop: Loop
-    result: Result
+    result: ScheduleRun
     shape: Shape
     pipeline_text: str
     kernel: Kernel
     program: SyncProgram
     finding: Finding
-    steps: tuple[Step, ...]
+    steps: tuple[TriedCandidate, ...]
     seconds: float
     notes: tuple[str, ...] = field(default=())

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from titan.codegen.pipeline.model import FormRefused
-from titan.codegen.tile.model import Place, TileOperation, TileProgram
+from titan.codegen.tile.model import TileOperation, TileProgram, ValuePlace
 
 
 @dataclass(frozen=True, slots=True)
-class Ring:
+class PipelineRing:
     """`readers` are operations of the body, or of any section where the ring is filled before."""
 
     name: str
@@ -22,17 +22,17 @@ class Ring:
     once: bool  # filled before the loop, read until its end
 
 
-def rings_of(tile: TileProgram) -> tuple[Ring, ...]:
+def rings_of(tile: TileProgram) -> tuple[PipelineRing, ...]:
     """The rings in the order of their first loads. Raises FormRefused."""
     taken = {operation.name for operation in tile.operations}
-    found: list[Ring] = []
+    found: list[PipelineRing] = []
     for section, once in ((tile.before, True), (tile.body, False)):
         groups: dict[tuple[str, ...], list[TileOperation]] = {}
         for load in (operation for operation in section if operation.kind == "load"):
             groups.setdefault(_readers(tile, load, once), []).append(load)
         for readers, loads in groups.items():
             name = _fresh(f"ring_{loads[0].name}", taken)
-            found.append(Ring(name, tuple(loads), readers, once))
+            found.append(PipelineRing(name, tuple(loads), readers, once))
     if any(operation.kind == "load" for operation in tile.after):
         raise FormRefused("a load after the loop has no ring in this form")
     return tuple(found)
@@ -45,7 +45,7 @@ def _readers(tile: TileProgram, load: TileOperation, once: bool) -> tuple[str, .
     body = {operation.name for operation in tile.body}
     if not once and any(operation.name not in body for operation in readers):
         raise FormRefused(f"{load.name} is loaded in the loop and read outside of it")
-    if load.result is None or load.result.place is not Place.SHARED:
+    if load.result is None or load.result.place is not ValuePlace.SHARED:
         raise FormRefused(f"{load.name} does not go through shared memory")
     return tuple(operation.name for operation in readers)
 

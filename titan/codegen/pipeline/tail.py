@@ -13,7 +13,7 @@ from __future__ import annotations
 from titan.codegen.pipeline.guarded import widened
 from titan.codegen.pipeline.hopper import Hopper
 from titan.codegen.pipeline.model import FormRefused, Shape
-from titan.codegen.pipeline.rings import Ring
+from titan.codegen.pipeline.rings import PipelineRing
 from titan.codegen.pipeline.text import Block
 from titan.codegen.tile.alignment import unaligned
 from titan.codegen.tile.model import TileProgram
@@ -47,7 +47,7 @@ class Tail(Hopper):
         work += [("for: t in 0..tiles - 1", fill + again), *last, *again]
         return [*self._over_work(work), *self._last()]
 
-    def _stored(self, ring: Ring, place: str) -> Block:
+    def _stored(self, ring: PipelineRing, place: str) -> Block:
         """One tile after the other, the stage handed over with the last of them."""
         made: Block = [f"acquire: {ring.name}[{place}]"]
         for number, load in enumerate(ring.loads, start=1):

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from enum import Enum
 
 from titan.codegen.pipeline.model import FormRefused
-from titan.codegen.pipeline.rings import Ring
-from titan.codegen.tile.model import Place, TileOperation, TileProgram
+from titan.codegen.pipeline.rings import PipelineRing
+from titan.codegen.tile.model import TileOperation, TileProgram, ValuePlace
 
 LAG_MAX = 1  # turns that an operation runs behind the first one
 
 
-class Kind(Enum):
+class TurnKind(Enum):
     WAIT = "wait"
     ISSUE = "issue"
     DRAIN = "drain"
@@ -38,13 +38,13 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class TurnItem:
     """`name` is a ring or an operation; the item stands for iteration `turn - lag`.
 
     `behind`: a drain that leaves the issue of the same turn unfinished.
     """
 
-    kind: Kind
+    kind: TurnKind
     name: str
     lag: int
     behind: bool = False
@@ -52,7 +52,7 @@ class Item:
     @property
     def light(self) -> bool:
         """Whether it may be guarded instead of peeled."""
-        return self.kind in (Kind.DRAIN, Kind.RELEASE, Kind.SENT)
+        return self.kind in (TurnKind.DRAIN, TurnKind.RELEASE, TurnKind.SENT)
 
 
 Key = tuple[int, int]  # turns behind the iteration, position in the turn
@@ -206,7 +206,7 @@ def needers(tile: TileProgram, placed: Placed, mma: TileOperation) -> list[tuple
         for operation in tile.body
         if operation.name == name
         and operation.result is not None
-        and operation.result.place is Place.FRAGMENT
+        and operation.result.place is ValuePlace.FRAGMENT
     }
     for operation in placed.operations:
         lag, position = placed.key(operation.name)
@@ -223,8 +223,8 @@ def needers(tile: TileProgram, placed: Placed, mma: TileOperation) -> list[tuple
 
 
 def turn(
-    tile: TileProgram, rings: tuple[Ring, ...], placed: Placed, prompt: bool = False
-) -> tuple[Item, ...]:
+    tile: TileProgram, rings: tuple[PipelineRing, ...], placed: Placed, prompt: bool = False
+) -> tuple[TurnItem, ...]:
     """The items of one turn. Raises FormRefused.
 
     `prompt`: nothing is left to the next turn; who would be drained there is drained at once.
@@ -240,26 +240,30 @@ def turn(
         needer: [item for item in drained if item[0] not in late]
         for needer, drained in drains.items()
     }
-    items: list[Item] = []
+    items: list[TurnItem] = []
     ends: dict[str, tuple[int, int]] = {}  # reader -> turns behind, place in `items` behind it
     for operation, lag in zip(placed.operations, placed.lags, strict=True):
         for name, turns in drains.get(operation.name, ()):
-            items.append(Item(Kind.DRAIN, name, turns))
+            items.append(TurnItem(TurnKind.DRAIN, name, turns))
             ends[name] = (turns, len(items))
-        items += [Item(Kind.WAIT, ring, lag) for ring in waits.get(operation.name, ())]
-        items.append(Item(_kind(operation), operation.name, lag))
+        items += [TurnItem(TurnKind.WAIT, ring, lag) for ring in waits.get(operation.name, ())]
+        items.append(TurnItem(_kind(operation), operation.name, lag))
         if operation.name in late:
-            items.append(Item(Kind.DRAIN, operation.name, lag))
+            items.append(TurnItem(TurnKind.DRAIN, operation.name, lag))
             ends[operation.name] = (lag, len(items))
         elif operation.name in behind:
-            items.append(Item(Kind.DRAIN, operation.name, lag + 1, behind=True))
+            items.append(TurnItem(TurnKind.DRAIN, operation.name, lag + 1, behind=True))
             ends[operation.name] = (lag + 1, len(items))
         elif operation.kind == "store" and _from_ring(operation, rings):
-            items.append(Item(Kind.SENT, operation.name, lag + (not prompt), behind=not prompt))
+            items.append(
+                TurnItem(TurnKind.SENT, operation.name, lag + (not prompt), behind=not prompt)
+            )
             ends[operation.name] = (lag + (not prompt), len(items))
         elif operation.kind != "mma":
             ends[operation.name] = (lag, len(items))
-        items += [Item(Kind.CARRY, name, turns) for name, turns in carries.get(operation.name, ())]
+        items += [
+            TurnItem(TurnKind.CARRY, name, turns) for name, turns in carries.get(operation.name, ())
+        ]
     return _with_releases(items, ends, rings)
 
 
@@ -299,32 +303,32 @@ def _carries(tile: TileProgram, placed: Placed) -> dict[str, list[tuple[str, int
 
 
 def _with_releases(
-    items: list[Item], ends: dict[str, tuple[int, int]], rings: tuple[Ring, ...]
-) -> tuple[Item, ...]:
+    items: list[TurnItem], ends: dict[str, tuple[int, int]], rings: tuple[PipelineRing, ...]
+) -> tuple[TurnItem, ...]:
     """Each ring given back where the last of its readers of one iteration is over."""
-    released: dict[int, list[Item]] = {}
+    released: dict[int, list[TurnItem]] = {}
     for ring in rings:
         if ring.once:
             continue
         lag, place = max(ends[name] for name in ring.readers)
-        released.setdefault(place, []).append(Item(Kind.RELEASE, ring.name, lag))
-    made: list[Item] = []
+        released.setdefault(place, []).append(TurnItem(TurnKind.RELEASE, ring.name, lag))
+    made: list[TurnItem] = []
     for place in range(len(items) + 1):
         made += released.get(place, [])
         made += items[place : place + 1]
     return tuple(made)
 
 
-def _kind(operation: TileOperation) -> Kind:
-    special = {"mma": Kind.ISSUE, "store": Kind.STORE, "read": Kind.READ}
-    return special.get(operation.kind, Kind.COMPUTE)
+def _kind(operation: TileOperation) -> TurnKind:
+    special = {"mma": TurnKind.ISSUE, "store": TurnKind.STORE, "read": TurnKind.READ}
+    return special.get(operation.kind, TurnKind.COMPUTE)
 
 
-def _from_ring(operation: TileOperation, rings: tuple[Ring, ...]) -> bool:
+def _from_ring(operation: TileOperation, rings: tuple[PipelineRing, ...]) -> bool:
     return any(load.name in operation.operands for ring in rings for load in ring.loads)
 
 
-def _waits(rings: tuple[Ring, ...], placed: Placed) -> dict[str, list[str]]:
+def _waits(rings: tuple[PipelineRing, ...], placed: Placed) -> dict[str, list[str]]:
     """For each operation the rings whose stages it is the first to read."""
     found: dict[str, list[str]] = {}
     for ring in rings:

@@ -9,7 +9,7 @@ Source: CUDA driver API, cuTensorMapEncodeTiled.
 from __future__ import annotations
 
 from titan.codegen.tile.dtypes import bytes_of
-from titan.codegen.tile.model import Place, Tensor, TileOperation, TileProgram
+from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, ValuePlace
 from titan.sync.expression import Constant, substitute
 
 STRIDE_BYTES = 16
@@ -59,4 +59,4 @@ def _in_tiles(tile: TileProgram, operation: TileOperation) -> bool:
         ),
         None,
     )
-    return value is not None and value.place in (Place.FRAGMENT, Place.SHARED)
+    return value is not None and value.place in (ValuePlace.FRAGMENT, ValuePlace.SHARED)

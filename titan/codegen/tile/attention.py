@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from titan.codegen.tile.model import Carried, Place, TileOperation, TileProgram, Value
+from titan.codegen.tile.model import Carried, TileOperation, TileProgram, Value, ValuePlace
 
 ARITHMETIC_REFUSED = ("load", "store", "vector", "read", "mma")
 
@@ -53,7 +53,7 @@ def attention_of(tile: TileProgram, order: dict[str, int] | None = None) -> Atte
     accumulator, correct, factor = _correction(tile, body, second)
     rows = tuple(item for item in tile.carried if item.value.name != accumulator.name)
     for item in rows:
-        if item.value.place is not Place.ROW or item.value.dtype != "f32":
+        if item.value.place is not ValuePlace.ROW or item.value.dtype != "f32":
             raise NotAttention(f"{item.value.name} is carried beside the accumulator, but no row")
     apart = (first.name, second.name, correct.name)
     between = [op for op in tile.body if op.kind != "load" and op.name not in apart]
@@ -102,7 +102,7 @@ def _correction(
     if len(found) != 1 or len(others) != 1:
         raise NotAttention(f"{summand} is not the accumulator of {second.name} times a row value")
     accumulator, factor = carried[found[0]], body.get(others[0])
-    if factor is None or factor.result is None or factor.result.place is not Place.ROW:
+    if factor is None or factor.result is None or factor.result.place is not ValuePlace.ROW:
         raise NotAttention(f"{others[0]} is no row value that the loop computes")
     if factor.result.dtype != "f32" or accumulator.initial != 0:
         raise NotAttention(f"{found[0]} does not begin with 0, or {others[0]} is not f32")
@@ -123,7 +123,7 @@ def _only_rows_and_scores(
     for operation in between:
         if operation.kind in ARITHMETIC_REFUSED or operation.result is None:
             raise NotAttention(f"{operation.name} touches memory between the two products")
-        if operation.result.place is Place.COLUMN:
+        if operation.result.place is ValuePlace.COLUMN:
             raise NotAttention(f"{operation.name} is a column value between the two products")
         for name in operation.operands:
             if name not in known:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from titan.codegen.tile.model import Carried, Place, TileOperation, TileProgram, Value
+from titan.codegen.tile.model import Carried, TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.rates import Rates
-from titan.codegen.tile.statements import Values
+from titan.codegen.tile.statements import ValueTable
 from titan.foundation.diagnostics.model import Annotation
 from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.source.reader import Reader
@@ -20,7 +20,7 @@ def next_values(
     reader: Reader,
     carried: list[Carried],
     body: tuple[TileOperation, ...],
-    values: Values,
+    values: ValueTable,
     spans: Spans,
 ) -> None:
     """Every `next` is a value of the body that has the shape, type and place of what it becomes."""
@@ -65,7 +65,7 @@ def _rows_of_groups(reader: Reader, tile: TileProgram, rates: Rates, spans: Span
     values = [item.value for item in tile.carried]
     values += [operation.result for operation in tile.operations if operation.result is not None]
     for value in values:
-        if value.place in (Place.FRAGMENT, Place.ROW) and value.rows % each:
+        if value.place in (ValuePlace.FRAGMENT, ValuePlace.ROW) and value.rows % each:
             text = f"{quoted(value.name)} has {value.rows} rows, but {tile.groups} "
             text += f"group{'s' * (tile.groups > 1)} of {rates.name} take multiples of {each}"
             reader.error("TTN608", text, spans[value.name])
@@ -167,6 +167,6 @@ def _value(tile: TileProgram, name: str) -> Value:
 
 def _extents(value: Value, rank: int) -> tuple[int, ...]:
     """What a tile spans in each dimension of a tensor."""
-    if value.place is Place.ROW:
+    if value.place is ValuePlace.ROW:
         return (*[1] * (rank - 1), value.rows)
     return (*[1] * (rank - 2), value.rows, value.columns)

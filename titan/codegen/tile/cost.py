@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 from titan.codegen.tile.attention import Attention, NotAttention, attention_of
 from titan.codegen.tile.dtypes import FORMATS, bytes_of
-from titan.codegen.tile.model import Place, TileOperation, TileProgram, Value
+from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.operations import KINDS, cost_class
 from titan.codegen.tile.rates import Rates, rates
-from titan.scheduling.loop.model import DATA, ORDER, Dependence, Loop, Operation, Use
+from titan.scheduling.loop.model import DATA, ORDER, Dependence, Loop, Operation, ReservationUse
 from titan.target.model import Machine, WarpGroup
 
 BARRIER_BYTES = 1024  # kept for barriers and alignment where an engine loads
@@ -65,7 +65,7 @@ def staging_bytes(tile: TileProgram, rates_: Rates) -> int:
     at_a_time = tile.groups if parts_of(tile, rates_) is not None else 1  # one sub-tile
     total = 0
     for operation in tile.operations:
-        if operation.kind == "store" and values[operation.operands[0]].place is Place.FRAGMENT:
+        if operation.kind == "store" and values[operation.operands[0]].place is ValuePlace.FRAGMENT:
             value = values[operation.operands[0]]
             total += value.rows // at_a_time * value.columns * bytes_of(value.dtype)
     return total
@@ -79,7 +79,7 @@ def shared_left(tile: TileProgram, machine: Machine, rates_: Rates) -> int:
         taken += sum(4 * value.rows for value in (parts.factor, *parts.handed))
     for operation in tile.before:
         value = operation.result
-        if value is not None and value.place is Place.SHARED:
+        if value is not None and value.place is ValuePlace.SHARED:
             taken += value.rows * value.columns * bytes_of(value.dtype)
     return max(0, machine.memories["shared"].capacity - taken)
 
@@ -121,7 +121,7 @@ def team_shape(tile: TileProgram, rates_: Rates) -> tuple[int, int]:
 
 def words_of(value: Value, rates_: Rates, teams: int) -> int:
     """32-bit registers of one team for its part of a value; 0 in shared memory."""
-    if value.place is Place.SHARED:
+    if value.place is ValuePlace.SHARED:
         return 0
     return _elements(value, rates_, teams) * FORMATS[value.dtype].bits // 32
 
@@ -129,9 +129,9 @@ def words_of(value: Value, rates_: Rates, teams: int) -> int:
 def _elements(value: Value, rates_: Rates, teams: int) -> int:
     """Numbers that the lanes of one team hold (copies counted)."""
     rows = value.rows // teams
-    if value.place is Place.ROW:
+    if value.place is ValuePlace.ROW:
         return rows * rates_.lanes_per_row
-    if value.place is Place.COLUMN:
+    if value.place is ValuePlace.COLUMN:
         return value.columns * rates_.lanes_per_column * rates_.groups.together
     return rows * value.columns
 
@@ -205,7 +205,7 @@ class Builder:
         cycles = transfer.cycles(amount)
         return Operation(
             operation.name,
-            (Use(transfer.unit, cycles),),
+            (ReservationUse(transfer.unit, cycles),),
             cycles + transfer.latency_cycles,
             warps=1 if transfer.engine else self.warps,
             footprints=(("shared", amount),),
@@ -219,7 +219,7 @@ class Builder:
         """The operation on the rows of one group, with the reads that it needs."""
         if operation.kind == "mma" and self.rates.matrix.operands == "registers":
             for number, name in enumerate(operation.operands[:2]):
-                if self.values[name].place is Place.SHARED:
+                if self.values[name].place is ValuePlace.SHARED:
                     rows = self.rows_of(operation, number)
                     read = self.shared_read(self.values[name], rows)
                     key = _read_name(name, operation.name, group)
@@ -249,13 +249,13 @@ class Builder:
         rate = self.rates.classes[cost_class(kind, operation.function)]
         counted = value if kind.elements == "result" else self.values[operation.operands[0]]
         amount = _elements(counted, self.rates, self.teams)
-        uses: list[Use] = []
+        uses: list[ReservationUse] = []
         for unit, per_cycle in rate.uses:
             start = uses[-1].end_cycle if uses else 0
-            uses.append(Use(unit, max(1, -(-amount // per_cycle)), 1, start))
+            uses.append(ReservationUse(unit, max(1, -(-amount // per_cycle)), 1, start))
         return self.in_registers(value, tuple(uses), rate.latency_cycles)
 
-    def in_registers(self, value: Value, uses: tuple[Use, ...], latency: int) -> dict:
+    def in_registers(self, value: Value, uses: tuple[ReservationUse, ...], latency: int) -> dict:
         words = words_of(value, self.rates, self.teams)
         return {
             "uses": uses,
@@ -271,7 +271,9 @@ class Builder:
         depth = left.rows if operation.transpose[0] else left.columns
         work = value.rows // self.teams * value.columns * depth
         cycles = max(1, -(-work // matrix.per_cycle[left.dtype]))
-        made = self.in_registers(value, (Use(matrix.unit, cycles),), matrix.latency_cycles)
+        made = self.in_registers(
+            value, (ReservationUse(matrix.unit, cycles),), matrix.latency_cycles
+        )
         made["issue_cycles"] = matrix.issue_cycles or max(1, cycles // max(1, matrix.issue_share))
         if matrix.result == "tensor":
             columns = -(-made["registers"] // TENSOR_LANES)
@@ -285,7 +287,7 @@ class Builder:
         amount = int(source.rows * source.columns * bytes_of(source.dtype) * share)
         cycles = max(1, -(-amount // memory.bytes_per_cycle))
         return {
-            "uses": (Use(memory.unit, cycles),),
+            "uses": (ReservationUse(memory.unit, cycles),),
             "latency_cycles": cycles + memory.latency_cycles,
             "registers": amount // 4,
             "warps": self.warps,
@@ -298,21 +300,25 @@ class Builder:
         memory = self.rates.global_memory
         amount = value.columns * (value.rows // self.teams if value.rows > 1 else 1)
         cycles = max(1, -(-amount * bytes_of(tensor.dtype) // memory.bytes_per_cycle))
-        return self.in_registers(value, (Use(memory.unit, cycles),), memory.latency_cycles)
+        return self.in_registers(
+            value, (ReservationUse(memory.unit, cycles),), memory.latency_cycles
+        )
 
     def store(self, value: Value) -> dict:
         """A fragment through shared memory where an engine stores, else straight."""
         amount = value.rows // self.teams * value.columns * bytes_of(value.dtype)
         shared, transfer = self.rates.shared, self.rates.transfer
-        uses: list[Use] = []
-        if value.place is Place.ROW or not transfer.engine:
+        uses: list[ReservationUse] = []
+        if value.place is ValuePlace.ROW or not transfer.engine:
             memory = self.rates.global_memory
-            uses.append(Use(memory.unit, max(1, -(-amount // memory.bytes_per_cycle))))
+            uses.append(ReservationUse(memory.unit, max(1, -(-amount // memory.bytes_per_cycle))))
         else:
-            if value.place is Place.FRAGMENT:
-                uses.append(Use(shared.unit, max(1, -(-amount // shared.bytes_per_cycle))))
+            if value.place is ValuePlace.FRAGMENT:
+                uses.append(
+                    ReservationUse(shared.unit, max(1, -(-amount // shared.bytes_per_cycle)))
+                )
             start = uses[-1].end_cycle if uses else 0
-            uses.append(Use(transfer.unit, transfer.cycles(amount), 1, start))
+            uses.append(ReservationUse(transfer.unit, transfer.cycles(amount), 1, start))
         written = uses[0].cycles if len(uses) > 1 else 1
         return {
             "uses": tuple(uses),

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from titan.codegen.tile import semantics
-from titan.codegen.tile.hostile import Chooser, Emitted, Interleaving, Lenient
-from titan.codegen.tile.model import Place, TileOperation, TileProgram
+from titan.codegen.tile.hostile import Chooser, ComputingMachine, Interleaving, Lenient
+from titan.codegen.tile.model import TileOperation, TileProgram, ValuePlace
 from titan.sync import program as ir
 from titan.sync.control import Agent
 from titan.sync.expression import ZERO, evaluate
@@ -43,7 +43,7 @@ class _Registers:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class EvaluatedAccess:
     """An effect with everything evaluated; `load` is the tile program's name for the buffer."""
 
     buffer: ir.Buffer
@@ -55,18 +55,18 @@ class Access:
 
 
 @dataclass(slots=True)
-class Flight:
+class TileFlight:
     """An asynchronous operation between issue and effect."""
 
     operation: ir.Asynchronous
     agent: Agent
-    accesses: tuple[Access, ...]
+    accesses: tuple[EvaluatedAccess, ...]
     item: int
     chunks: int
     reads_done: bool = False
 
 
-class Execution:
+class CtaExecution:
     """One CTA (cluster) from its first to its last step."""
 
     def __init__(
@@ -85,7 +85,7 @@ class Execution:
         self.interleaving = interleaving
         self.chooser = Chooser(interleaving, self._queue_of)
         self.trips = [semantics.trips(tile, item[0]) for item in items]
-        kind = Lenient if interleaving.lenient else Emitted
+        kind = Lenient if interleaving.lenient else ComputingMachine
         self.machine = kind(program, self._sizes(program))
         self.operations = {operation.name: operation for operation in tile.operations}
         self.carried = {item.value.name: item for item in tile.carried}
@@ -96,7 +96,7 @@ class Execution:
         self.buffers = {buffer.name: buffer for buffer in program.buffers}
         self.stages: dict[tuple[str, int], Any] = {}
         self.accumulated: dict[tuple[str, int], int] = {}
-        self.flights: dict[tuple[int, int], Flight] = {}
+        self.flights: dict[tuple[int, int], TileFlight] = {}
         self.registers = [
             _Registers(agent.member, agent.role.agents, self._implied(agent.role))
             for agent in self.machine.agents
@@ -138,7 +138,7 @@ class Execution:
                 return fault
             try:
                 self._effect(state, step)
-            except semantics.Conflict as conflict:
+            except semantics.StoreConflict as conflict:
                 return Fault(FaultKind.DATA_RACE, str(conflict))
             state = after
             self.steps += 1
@@ -166,20 +166,22 @@ class Execution:
                     self._synchronous(agent, access)
             case ir.Asynchronous(effects=effects):
                 accesses = self._accesses(effects, environment)
-                flight = Flight(operation, agent, accesses, item, operation.chunks)
+                flight = TileFlight(operation, agent, accesses, item, operation.chunks)
                 self.flights[(step.agent, state.issued[step.agent])] = flight
                 self._begin(flight)
 
     def _accesses(
         self, effects: Sequence[ir.Effect], environment: Environment
-    ) -> tuple[Access, ...]:
+    ) -> tuple[EvaluatedAccess, ...]:
         made = []
         for effect in effects:
             buffer = self.buffers[effect.buffer]
             part = None if effect.part is None else evaluate(effect.part, environment)
             tile = 0 if effect.tile is None else evaluate(effect.tile, environment)
             stage = evaluate(effect.stage, environment)
-            made.append(Access(buffer, _tile_name(buffer), stage, part, tile, effect.write))
+            made.append(
+                EvaluatedAccess(buffer, _tile_name(buffer), stage, part, tile, effect.write)
+            )
         return tuple(made)
 
     def _engine(self, step: Step) -> None:
@@ -194,7 +196,7 @@ class Execution:
         elif not flight.reads_done:
             self._finish(flight)
 
-    def _begin(self, flight: Flight) -> None:
+    def _begin(self, flight: TileFlight) -> None:
         if self._is_read(flight):
             self.registers[flight.agent.number].reading += 1
         if self.interleaving.torn:
@@ -202,7 +204,7 @@ class Execution:
                 if access.write and access.load in self.operations:
                     self._part(access)[...] = float("nan")
 
-    def _finish(self, flight: Flight) -> None:
+    def _finish(self, flight: TileFlight) -> None:
         """The operation takes effect."""
         if flight.operation.queue in self.pipelined:
             self._product(flight)
@@ -220,7 +222,7 @@ class Execution:
             for access in flight.accesses:
                 self._bulk_store(flight, access)
 
-    def _is_read(self, flight: Flight) -> bool:
+    def _is_read(self, flight: TileFlight) -> bool:
         """Counted loads from shared memory to registers."""
         operation = flight.operation
         return operation.queue not in self.pipelined and all(
@@ -229,7 +231,7 @@ class Execution:
 
     # ------------------------------------------------------------------------- shared memory
 
-    def _content(self, access: Access) -> Any:
+    def _content(self, access: EvaluatedAccess) -> Any:
         """The tile in a stage, all parts of it; undefined content is no number."""
         import numpy as np
 
@@ -252,7 +254,7 @@ class Execution:
             return self.carried[name].value
         return self.operations[name].result
 
-    def _part(self, access: Access) -> Any:
+    def _part(self, access: EvaluatedAccess) -> Any:
         """The elements of the accessed part, as a view in a row."""
         flat = self._content(access).reshape(-1)
         if access.part is None or access.buffer.parts == 1:
@@ -260,7 +262,7 @@ class Execution:
         size = flat.size // access.buffer.parts
         return flat[access.part * size : (access.part + 1) * size]
 
-    def _synchronous(self, agent: Agent, access: Access) -> None:
+    def _synchronous(self, agent: Agent, access: EvaluatedAccess) -> None:
         """A group writes its rows for a store, copies a tile, or reads what it computes on."""
         registers = self.registers[agent.number]
         if access.write and access.load in self.operations:
@@ -285,7 +287,7 @@ class Execution:
             tile -= trips
         return None
 
-    def _copy(self, flight: Flight) -> None:
+    def _copy(self, flight: TileFlight) -> None:
         """A tile (or a part) from global memory, or from registers that it passes through."""
         sources = {access.load: access for access in flight.accesses if not access.write}
         for access in flight.accesses:
@@ -296,7 +298,7 @@ class Execution:
             else:
                 self._fetch(access, flight.agent.role.cta)
 
-    def _fetch(self, access: Access, cta: int) -> None:
+    def _fetch(self, access: EvaluatedAccess, cta: int) -> None:
         """The tile that has this number, or a part of it, from global memory."""
         into = self._part(access)
         environment = self._place(access.load, access.tile, cta)
@@ -311,7 +313,7 @@ class Execution:
         first = size * (access.part or 0) if size != whole.size else 0
         into[...] = whole[first : first + size]
 
-    def _bulk_store(self, flight: Flight, access: Access) -> None:
+    def _bulk_store(self, flight: TileFlight, access: EvaluatedAccess) -> None:
         """From a staging buffer, or straight from a ring."""
         operation = self.operations[access.load]
         if operation.kind == "load":
@@ -335,7 +337,7 @@ class Execution:
 
     # --------------------------------------------------------------------------- computation
 
-    def _product(self, flight: Flight) -> None:
+    def _product(self, flight: TileFlight) -> None:
         """The matrix unit reads its operands now and leaves the result in its registers."""
         name = flight.operation.label.removeprefix("issue ")
         if name not in self.operations:
@@ -362,7 +364,7 @@ class Execution:
         """An operand of a group: its rows of what is shared, where it is the left one."""
         name = operation.operands[number]
         value = self._value(name)
-        if value.place is not Place.SHARED:
+        if value.place is not ValuePlace.SHARED:
             return registers.values.get(self.home[name])
         whole = shared.get(name)
         if whole is None:
@@ -376,7 +378,9 @@ class Execution:
         size = whole.shape[0] // registers.groups
         return whole[registers.group * size : (registers.group + 1) * size]
 
-    def _accumulate(self, operation: TileOperation, target: Access, stages: dict[str, Any]) -> None:
+    def _accumulate(
+        self, operation: TileOperation, target: EvaluatedAccess, stages: dict[str, Any]
+    ) -> None:
         """A sum in tensor memory, which begins anew with each work item."""
         import numpy as np
 
@@ -416,7 +420,7 @@ class Execution:
             assert operation.view is not None
             tensor = self.memory[operation.view.tensor]
             found = semantics.fetch(operation, tensor, environment)
-            if operation.result is not None and operation.result.place is Place.ROW:
+            if operation.result is not None and operation.result.place is ValuePlace.ROW:
                 size = found.shape[0] // registers.groups
                 found = found[registers.group * size : (registers.group + 1) * size]
             registers.values[self.home[what]] = found

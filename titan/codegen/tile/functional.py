@@ -28,7 +28,7 @@ from typing import Any
 
 from titan.codegen.tile import semantics
 from titan.codegen.tile.dtypes import FORMATS
-from titan.codegen.tile.execution import Execution, Items
+from titan.codegen.tile.execution import CtaExecution, Items
 from titan.codegen.tile.hostile import Interleaving, interleavings, without_phases
 from titan.codegen.tile.model import TileProgram
 from titan.codegen.tile.tensor_execution import TensorExecution, parts_of
@@ -37,8 +37,8 @@ from titan.sync.fault import Fault
 
 __all__ = [
     "Difference",
+    "FunctionalOutcome",
     "Interleaving",
-    "Outcome",
     "check",
     "deviation",
     "interleavings",
@@ -47,7 +47,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FunctionalOutcome:
     """The outputs of one run, or the fault that stopped it."""
 
     outputs: dict[str, Any]
@@ -124,7 +124,7 @@ def simulate(
     parameters: Mapping[str, int],
     interleaving: Interleaving,
     ctas: int = 2,
-) -> Outcome:
+) -> FunctionalOutcome:
     """One run of every CTA (cluster) over its work items. Raises ValueError for other programs."""
     import numpy as np
 
@@ -146,13 +146,13 @@ def simulate(
     parts = parts_of(tile, program)
     for items in _shares(tile, program, parameters, ctas):
         given = (tile, machine_program, memory, marks, items, interleaving)
-        run = Execution(*given) if parts is None else TensorExecution(parts, *given)
+        run = CtaExecution(*given) if parts is None else TensorExecution(parts, *given)
         fault = run.go()
         steps += run.steps
         if fault is not None:
-            return Outcome({}, steps, fault)
+            return FunctionalOutcome({}, steps, fault)
     outputs = {tensor.name: memory[tensor.name] for tensor in tile.tensors if tensor.output}
-    return Outcome(outputs, steps)
+    return FunctionalOutcome(outputs, steps)
 
 
 def _shares(

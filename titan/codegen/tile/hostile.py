@@ -69,7 +69,7 @@ class Chooser:
         return self.favour.setdefault(key, self.random.random())
 
 
-class Emitted(Machine):
+class ComputingMachine(Machine):
     """The reference interpreter on programs with computations, which are no steps of their own."""
 
     def _execute(self, draft: Draft, agent: Agent) -> bool:
@@ -78,7 +78,7 @@ class Emitted(Machine):
         return super()._execute(draft, agent)
 
 
-class Lenient(Emitted):
+class Lenient(ComputingMachine):
     """Stops for nothing that the numbers should tell."""
 
     def check_read(

@@ -15,11 +15,11 @@ from titan.codegen.tile import checks
 from titan.codegen.tile.dtypes import DTYPES
 from titan.codegen.tile.model import (
     Carried,
-    Place,
     Tensor,
     TileOperation,
     TileProgram,
     Value,
+    ValuePlace,
     WorkDimension,
 )
 from titan.codegen.tile.operations import KINDS, Misfit
@@ -28,10 +28,10 @@ from titan.codegen.tile.statements import (
     EXTENT_MAX,
     OPERATIONS_MAX,
     Operations,
-    Values,
+    ValueTable,
     check_fragment,
 )
-from titan.codegen.tile.terms import NUMBER_MAX, Scope, Terms
+from titan.codegen.tile.terms import NUMBER_MAX, TileScope, TileTerms
 from titan.foundation.diagnostics.model import sort_key
 from titan.foundation.diagnostics.wording import quoted, suggestion
 from titan.foundation.source.loading import load_file
@@ -41,7 +41,7 @@ from titan.foundation.source.tree import Mapping, Node, Scalar, Sequence, as_int
 from titan.foundation.source.yaml import parse
 from titan.sync.expression import Constant, Expression, Name
 from titan.sync.program import Parameter
-from titan.target.load import Refused
+from titan.target.load import TargetRefused
 
 REQUIRED = ("titan", "tile", "target", "sizes", "tensors", "work", "loop", "body")
 OPTIONAL = (
@@ -65,11 +65,11 @@ OF_PIPELINES = frozenset(
 def load_tile(path: str | Path, target: str | None = None) -> TileProgram:
     """The tile program of a file, for its first target or for `target`.
 
-    Raises Refused with every fault; ValueError when the file is not for `target`.
+    Raises TargetRefused with every fault; ValueError when the file is not for `target`.
     """
     source, errors = load_file(path)
     if source is None:
-        raise Refused(errors)
+        raise TargetRefused(errors)
     return read_tile(source, target)
 
 
@@ -83,21 +83,21 @@ def read_tile(source: Source, target: str | None = None) -> TileProgram:
     reader = Reader(errors)
     found = _Decoder(reader, target).program(root) if root is not None else None
     if found is None or not reader.ok:
-        raise Refused(sorted(dict.fromkeys(reader.errors), key=sort_key))
+        raise TargetRefused(sorted(dict.fromkeys(reader.errors), key=sort_key))
     return found
 
 
 def targets_of(path: str | Path) -> tuple[str, ...]:
-    """The targets that a file names, in its order. Raises Refused."""
+    """The targets that a file names, in its order. Raises TargetRefused."""
     source, errors = load_file(path)
     if source is None:
-        raise Refused(errors)
+        raise TargetRefused(errors)
     root, errors = parse(source)
     reader = Reader(errors)
     node = root.get("target") if isinstance(root, Mapping) else None
     found = _targets(reader, node) if node is not None else []
     if not reader.ok or not found:
-        raise Refused(reader.errors)
+        raise TargetRefused(reader.errors)
     return tuple(found)
 
 
@@ -120,14 +120,14 @@ def _targets(reader: Reader, node: Node) -> list[str]:
 class _Decoder:
     def __init__(self, reader: Reader, target: str | None) -> None:
         self.reader = reader
-        self.terms = Terms(reader)
+        self.terms = TileTerms(reader)
         self.target = target
         self.spans: dict[str, Span] = {}
         self.rates: Rates = rates("sm_90a")
         self.sizes: dict[str, int] = {}
         self.parameters: list[Parameter] = []
         self.tensors: dict[str, Tensor | None] = {}
-        self.values = Values()
+        self.values = ValueTable()
 
     def program(self, root: Node) -> TileProgram | None:
         reader = self.reader
@@ -223,16 +223,16 @@ class _Decoder:
             if self.declare(name, fields.key_span(name), noun):
                 yield name, fields[name]
 
-    def number(self, top: Fields, scope: Scope, key: str, most: int, least: int = 1) -> int:
+    def number(self, top: Fields, scope: TileScope, key: str, most: int, least: int = 1) -> int:
         if not top.has(key):
             return least
         return self.terms.constant(top[key], scope, f"`{key}`", least, most) or least
 
     # Sections
 
-    def read_sizes(self, top: Fields) -> Scope:
+    def read_sizes(self, top: Fields) -> TileScope:
         """Numbers, parameters, and sizes computed from the numbers before them."""
-        scope = Scope()
+        scope = TileScope()
         for name, node in self.declared(top, "sizes", "size"):
             what = f"the size {quoted(name)}"
             if isinstance(node, Scalar) and node.plain and node.text == "any":
@@ -247,7 +247,7 @@ class _Decoder:
             scope.names[name] = Constant(self.sizes[name])
         return scope
 
-    def read_tensors(self, top: Fields, scope: Scope) -> None:
+    def read_tensors(self, top: Fields, scope: TileScope) -> None:
         reader = self.reader
         for name, node in self.declared(top, "tensors", "tensor"):
             self.tensors[name] = None
@@ -266,7 +266,7 @@ class _Decoder:
                     name, shape, dtype, bool(output), aligned is not False, self.spans[name]
                 )
 
-    def extents(self, node: Node, scope: Scope, name: str) -> tuple[Expression, ...] | None:
+    def extents(self, node: Node, scope: TileScope, name: str) -> tuple[Expression, ...] | None:
         what = f"the shape of {quoted(name)}"
         items = self.reader.sequence(node, what=what, at_least=1, at_most=RANK_MAX)
         found = [self.terms.expression(item, scope, f"an extent of {what}") for item in items or ()]
@@ -276,7 +276,7 @@ class _Decoder:
         known = tuple(extent for extent in found if extent is not None)
         return known if items and len(known) == len(items) else None
 
-    def read_work(self, top: Fields, scope: Scope) -> tuple[WorkDimension, ...]:
+    def read_work(self, top: Fields, scope: TileScope) -> tuple[WorkDimension, ...]:
         made = []
         for name, node in self.declared(top, "work", "work coordinate"):
             count = self.terms.expression(node, scope, f"the count of {quoted(name)}")
@@ -288,7 +288,7 @@ class _Decoder:
             self.reader.error("TTN009", "there is at least one work coordinate", top["work"].span)
         return tuple(made)
 
-    def read_loop(self, top: Fields, scope: Scope) -> tuple[str | None, Expression | None]:
+    def read_loop(self, top: Fields, scope: TileScope) -> tuple[str | None, Expression | None]:
         found = list(self.declared(top, "loop", "loop variable"))
         if len(found) != 1:
             if top.has("loop") and self.reader.ok:
@@ -298,7 +298,7 @@ class _Decoder:
         name, node = found[0]
         return name, self.terms.expression(node, scope, "the number of iterations")
 
-    def read_carried(self, top: Fields, scope: Scope) -> list[Carried]:
+    def read_carried(self, top: Fields, scope: TileScope) -> list[Carried]:
         made = []
         for name, node in self.declared(top, "carried", "value"):
             self.values.seen[name] = None
@@ -309,7 +309,7 @@ class _Decoder:
                 self.values.seen[name] = found.value
         return made
 
-    def carried(self, name: str, node: Node, scope: Scope) -> Carried | None:
+    def carried(self, name: str, node: Node, scope: TileScope) -> Carried | None:
         reader, keys = self.reader, ("shape", "initial", "next")
         fields = reader.mapping(node, required=keys, what=f"the carried value {name}")
         if fields is None or not all(fields.has(key) for key in keys):
@@ -325,11 +325,11 @@ class _Decoder:
         if not extents or None in extents or initial is None or following is None:
             return None
         rows, columns = [extent or 1 for extent in (*extents, 1)][:2]
-        place = Place.FRAGMENT
+        place = ValuePlace.FRAGMENT
         if columns == 1:
-            place = Place.ROW
+            place = ValuePlace.ROW
         elif rows == 1:
-            place = Place.COLUMN
+            place = ValuePlace.COLUMN
         value = Value(name, rows, columns, "f32", place)
         try:
             check_fragment(value, self.rates)
@@ -363,7 +363,7 @@ class _Decoder:
     def sections(
         self,
         entries: dict[str, list[tuple[str, Span, Node]]],
-        scope: Scope,
+        scope: TileScope,
         variable: str | None,
         carried: list[Carried],
     ) -> list[tuple[TileOperation, ...]]:
@@ -384,4 +384,4 @@ class _Decoder:
         return made
 
 
-__all__ = ["KINDS", "Refused", "Sequence", "is_tile", "load_tile", "parse_tile", "targets_of"]
+__all__ = ["KINDS", "Sequence", "TargetRefused", "is_tile", "load_tile", "parse_tile", "targets_of"]

@@ -18,7 +18,7 @@ from titan.sync.expression import Expression
 from titan.sync.program import Parameter
 
 
-class Place(StrEnum):
+class ValuePlace(StrEnum):
     """Where a value lives."""
 
     SHARED = "shared"  # a tile in shared memory (LDS), filled by an asynchronous load
@@ -61,7 +61,7 @@ class Value:
     rows: int
     columns: int
     dtype: str
-    place: Place
+    place: ValuePlace
 
 
 @dataclass(frozen=True, slots=True)

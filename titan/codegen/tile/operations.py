@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from titan.codegen.tile.dtypes import bytes_of
-from titan.codegen.tile.model import Place, Tensor, Value
+from titan.codegen.tile.model import Tensor, Value, ValuePlace
 from titan.codegen.tile.rates import Rates
 
-S, F, R, C = Place.SHARED, Place.FRAGMENT, Place.ROW, Place.COLUMN
+S, F, R, C = ValuePlace.SHARED, ValuePlace.FRAGMENT, ValuePlace.ROW, ValuePlace.COLUMN
 REGISTERS = (F, R, C)
 FUNCTIONS = ("relu", "gelu", "silu", "tanh")
 
@@ -55,7 +55,7 @@ Rule = Callable[[Given], Value | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class OperationKind:
     """One kind of operation.
 
     `places`: for each operand where it may live; an empty tuple for kinds that read a view.
@@ -66,7 +66,7 @@ class Kind:
     """
 
     name: str
-    places: tuple[tuple[Place, ...], ...]
+    places: tuple[tuple[ValuePlace, ...], ...]
     result: Rule
     cost: str
     summary: str
@@ -80,13 +80,13 @@ class Kind:
         return not self.places
 
 
-def _word(place: Place) -> str:
+def _word(place: ValuePlace) -> str:
     return {S: "a tile in shared memory", F: "a fragment", R: "a row value", C: "a column value"}[
         place
     ]
 
 
-def check_places(kind: Kind, given: Given) -> None:
+def check_places(kind: OperationKind, given: Given) -> None:
     """Every operand lives where the kind takes it from. Raises Misfit."""
     for number, (value, places) in enumerate(zip(given.operands, kind.places, strict=False)):
         if value.place not in places:
@@ -231,47 +231,109 @@ def _store(given: Given) -> None:
         raise Misfit("TTN604", f"{text}{given.tensor.dtype}", 0)
 
 
-def _table(*kinds: Kind) -> dict[str, Kind]:
+def _table(*kinds: OperationKind) -> dict[str, OperationKind]:
     return {kind.name: kind for kind in kinds}
 
 
 _PAIR = ((F, R, C), (F, R, C))
 _ONE = ((F, R, C),)
-KINDS: dict[str, Kind] = _table(
-    Kind("load", (), _load, "load", "a tile of a tensor, copied to shared memory",
-         ("tile",), asynchronous=True),
-    Kind("vector", (), _vector, "vector", "a part of a tensor's last dimension, to registers",
-         ("tile",)),
-    Kind("read", ((S,),), _read, "read", "a tile in shared memory, read to registers as f32"),
-    Kind("mma", ((S, F), (S,), (F,)), _mma, "mma", "the product of two tiles, plus a sum",
-         optional=("add",), asynchronous=True),
-    Kind("add", _PAIR, _binary, "add", "x + y"),
-    Kind("subtract", _PAIR, _binary, "add", "x - y"),
-    Kind("multiply", _PAIR, _binary, "add", "x y"),
-    Kind("divide", _PAIR, _binary, "divide", "x / y"),
-    Kind("maximum", _PAIR, _binary, "compare", "the larger of x and y; of a number and a NaN, the "
-         "number"),
-    Kind("minimum", _PAIR, _binary, "compare", "the smaller of x and y; of a number and a NaN, the "
-         "number"),
-    Kind("scale", _ONE, _unary, "add", "x times a number", ("by",)),
-    Kind("offset", _ONE, _unary, "add", "x plus a number", ("by",)),
-    Kind("exp2", _ONE, _unary, "exponential", "2 to the x"),
-    Kind("log2", _ONE, _unary, "exponential", "the logarithm of x to base 2"),
-    Kind("reciprocal", _ONE, _unary, "reciprocal", "1 / x"),
-    Kind("rsqrt", _ONE, _unary, "reciprocal", "1 / sqrt(x)"),
-    Kind("activation", _ONE, _unary, "activation", "a function of x: relu, gelu (by tanh), silu, "
-         "tanh", ("function",)),
-    Kind("convert", _ONE, _convert, "convert", "x rounded to another type, ties to even", ("to",)),
-    Kind("row_max", ((F,),), _reduce, "row_max", "the largest of each row; NaN does not count",
-         elements="operand"),
-    Kind("row_sum", ((F,),), _reduce, "row_sum", "the sum of each row", elements="operand"),
-    Kind("mask", ((F,),), _unary, "compare", "x where the condition holds, else the fill",
-         ("where", "fill")),
-    Kind("store", ((F, R, S),), _store, "store", "a value written to a tensor", ("to",),
-         elements="operand", asynchronous=True),
-)  # fmt: skip
+KINDS: dict[str, OperationKind] = _table(
+    OperationKind(
+        "load",
+        (),
+        _load,
+        "load",
+        "a tile of a tensor, copied to shared memory",
+        ("tile",),
+        asynchronous=True,
+    ),
+    OperationKind(
+        "vector",
+        (),
+        _vector,
+        "vector",
+        "a part of a tensor's last dimension, to registers",
+        ("tile",),
+    ),
+    OperationKind(
+        "read", ((S,),), _read, "read", "a tile in shared memory, read to registers as f32"
+    ),
+    OperationKind(
+        "mma",
+        ((S, F), (S,), (F,)),
+        _mma,
+        "mma",
+        "the product of two tiles, plus a sum",
+        optional=("add",),
+        asynchronous=True,
+    ),
+    OperationKind("add", _PAIR, _binary, "add", "x + y"),
+    OperationKind("subtract", _PAIR, _binary, "add", "x - y"),
+    OperationKind("multiply", _PAIR, _binary, "add", "x y"),
+    OperationKind("divide", _PAIR, _binary, "divide", "x / y"),
+    OperationKind(
+        "maximum",
+        _PAIR,
+        _binary,
+        "compare",
+        "the larger of x and y; of a number and a NaN, the number",
+    ),
+    OperationKind(
+        "minimum",
+        _PAIR,
+        _binary,
+        "compare",
+        "the smaller of x and y; of a number and a NaN, the number",
+    ),
+    OperationKind("scale", _ONE, _unary, "add", "x times a number", ("by",)),
+    OperationKind("offset", _ONE, _unary, "add", "x plus a number", ("by",)),
+    OperationKind("exp2", _ONE, _unary, "exponential", "2 to the x"),
+    OperationKind("log2", _ONE, _unary, "exponential", "the logarithm of x to base 2"),
+    OperationKind("reciprocal", _ONE, _unary, "reciprocal", "1 / x"),
+    OperationKind("rsqrt", _ONE, _unary, "reciprocal", "1 / sqrt(x)"),
+    OperationKind(
+        "activation",
+        _ONE,
+        _unary,
+        "activation",
+        "a function of x: relu, gelu (by tanh), silu, tanh",
+        ("function",),
+    ),
+    OperationKind(
+        "convert", _ONE, _convert, "convert", "x rounded to another type, ties to even", ("to",)
+    ),
+    OperationKind(
+        "row_max",
+        ((F,),),
+        _reduce,
+        "row_max",
+        "the largest of each row; NaN does not count",
+        elements="operand",
+    ),
+    OperationKind(
+        "row_sum", ((F,),), _reduce, "row_sum", "the sum of each row", elements="operand"
+    ),
+    OperationKind(
+        "mask",
+        ((F,),),
+        _unary,
+        "compare",
+        "x where the condition holds, else the fill",
+        ("where", "fill"),
+    ),
+    OperationKind(
+        "store",
+        ((F, R, S),),
+        _store,
+        "store",
+        "a value written to a tensor",
+        ("to",),
+        elements="operand",
+        asynchronous=True,
+    ),
+)
 
 
-def cost_class(kind: Kind, function: str) -> str:
+def cost_class(kind: OperationKind, function: str) -> str:
     """The row of `rates.yaml` for an arithmetic operation."""
     return function if kind.cost == "activation" else kind.cost

@@ -17,7 +17,7 @@ from titan.foundation.resources import root
 from titan.foundation.source.reader import Fields, Reader
 from titan.foundation.source.tree import Mapping, Node
 from titan.foundation.source.yaml import parse_file
-from titan.target.load import Refused
+from titan.target.load import TargetRefused
 
 CLASSES = (
     "add", "compare", "exponential", "reciprocal", "divide", "convert", "row_max", "row_sum",
@@ -78,7 +78,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryRates:
     """Accesses of the computing warps to shared or global memory."""
 
     unit: str
@@ -126,8 +126,8 @@ class Rates:
     transfer: Transfer
     matrix: Matrix
     classes: Table[str, Rate]
-    shared: Memory
-    global_memory: Memory
+    shared: MemoryRates
+    global_memory: MemoryRates
     groups: Groups
     fragment_rows: int
     fragment_columns: int
@@ -151,12 +151,12 @@ def rates(target: str) -> Rates:
 
 
 def load_rates(path: str | Path) -> Rates:
-    """The rates of a file. Raises Refused."""
+    """The rates of a file. Raises TargetRefused."""
     tree, errors = parse_file(path)
     reader = Reader(errors)
     found = _Decoder(reader).read(tree) if tree is not None else None
     if found is None or not reader.ok:
-        raise Refused(reader.errors)
+        raise TargetRefused(reader.errors)
     return found
 
 
@@ -285,6 +285,8 @@ class _Decoder:
         found = self.numbers(node, keys, ("unit",), "tensor memory")
         return TensorMemory(self.word(node, "unit"), *(found[key] for key in keys))
 
-    def memory(self, node: Node, what: str) -> Memory:
+    def memory(self, node: Node, what: str) -> MemoryRates:
         found = self.numbers(node, ("bytes_per_cycle", "latency"), ("unit",), what)
-        return Memory(self.word(node, "unit"), max(1, found["bytes_per_cycle"]), found["latency"])
+        return MemoryRates(
+            self.word(node, "unit"), max(1, found["bytes_per_cycle"]), found["latency"]
+        )

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from titan.codegen.tile.dtypes import rounded
-from titan.codegen.tile.model import Place, Tensor, TileOperation, TileProgram, Value
+from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, Value, ValuePlace
 from titan.sync.expression import Binary, Constant, Expression, Name, Not, evaluate
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Environment = Mapping[str, int]
 
 
-class Conflict(ValueError):
+class StoreConflict(ValueError):
     """Two stores wrote one element."""
 
 
@@ -229,24 +229,26 @@ def put(
     assert operation.view is not None
     rows, columns = value.shape
     offsets = [evaluate(offset, environment) for offset in operation.view.offsets]
-    shape = Value("", rows, columns, "f32", Place.ROW if columns == 1 else Place.FRAGMENT)
-    offsets[-1 if shape.place is Place.ROW else -2] += first_row
+    shape = Value("", rows, columns, "f32", ValuePlace.ROW if columns == 1 else ValuePlace.FRAGMENT)
+    offsets[-1 if shape.place is ValuePlace.ROW else -2] += first_row
     inside, within = _window(shape, offsets, tensor.shape)
     if inside is None:
         return
     if written is not None:
         marks = _matrix(written, offsets, shape)
         if marks[inside].any():
-            raise Conflict(f"{operation.name} stores elements of {operation.view.tensor} twice")
+            raise StoreConflict(
+                f"{operation.name} stores elements of {operation.view.tensor} twice"
+            )
         marks[inside] = True
     _matrix(tensor, offsets, shape)[inside] = value[within]
 
 
 def _matrix(tensor: Any, offsets: Sequence[int], value: Value) -> Any:
     """The last dimensions as a matrix that has the value's shape, the others indexed."""
-    if value.place in (Place.ROW, Place.COLUMN):
+    if value.place in (ValuePlace.ROW, ValuePlace.COLUMN):
         line = tensor[tuple(offsets[:-1])]
-        return line[:, None] if value.place is Place.ROW else line[None, :]
+        return line[:, None] if value.place is ValuePlace.ROW else line[None, :]
     return tensor[tuple(offsets[:-2])]
 
 
@@ -255,13 +257,13 @@ def _window(
 ) -> tuple[tuple[slice, slice] | None, tuple[slice, slice]]:
     """The part of the matrix that the tile covers, and the part of the tile that is inside."""
     nothing = (None, (slice(0), slice(0)))
-    flat = value.place in (Place.ROW, Place.COLUMN)
+    flat = value.place in (ValuePlace.ROW, ValuePlace.COLUMN)
     leading = len(offsets) - (1 if flat else 2)
     if any(not 0 <= offsets[i] < shape[i] for i in range(leading)):
         return nothing
     if flat:
         along = ((offsets[-1], value.rows, shape[-1]), (0, 1, 1))
-        if value.place is Place.COLUMN:
+        if value.place is ValuePlace.COLUMN:
             along = ((0, 1, 1), (offsets[-1], value.columns, shape[-1]))
     else:
         along = (

@@ -7,10 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from titan.codegen.tile.dtypes import DTYPES
-from titan.codegen.tile.model import Place, Tensor, TileOperation, Value, View
-from titan.codegen.tile.operations import FUNCTIONS, KINDS, Given, Kind, Misfit, check_places
+from titan.codegen.tile.model import Tensor, TileOperation, Value, ValuePlace, View
+from titan.codegen.tile.operations import (
+    FUNCTIONS,
+    KINDS,
+    Given,
+    Misfit,
+    OperationKind,
+    check_places,
+)
 from titan.codegen.tile.rates import Rates
-from titan.codegen.tile.terms import Scope, Terms
+from titan.codegen.tile.terms import TileScope, TileTerms
 from titan.foundation.diagnostics.wording import quoted, suggestion
 from titan.foundation.source.reader import Fields, Reader
 from titan.foundation.source.span import Span
@@ -24,7 +31,7 @@ _OPERAND = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)(\.T)?\s*")
 
 
 @dataclass(slots=True)
-class Values:
+class ValueTable:
     """The values that operations may use. None: an operation that was reported already.
 
     `places` tells for every operation of the file its section, for uses out of place; `stores`
@@ -35,8 +42,8 @@ class Values:
     places: dict[str, str] = field(default_factory=dict)
     stores: set[str] = field(default_factory=set)
 
-    def child(self) -> Values:
-        return Values(dict(self.seen), self.places, self.stores)
+    def child(self) -> ValueTable:
+        return ValueTable(dict(self.seen), self.places, self.stores)
 
 
 class Operations:
@@ -48,11 +55,11 @@ class Operations:
         tensors: Mapping[str, Tensor | None],
         rates: Rates,
         section: str,
-        scope: Scope,
-        values: Values,
+        scope: TileScope,
+        values: ValueTable,
     ) -> None:
         self.reader = reader
-        self.terms = Terms(reader)
+        self.terms = TileTerms(reader)
         self.tensors = tensors
         self.rates = rates
         self.section = section
@@ -92,7 +99,7 @@ class Operations:
             return self.from_view(name, span, kind, fields)
         return self.from_values(name, span, kind, fields)
 
-    def kind(self, name: str, span: Span, fields: Fields) -> Kind | None:
+    def kind(self, name: str, span: Span, fields: Fields) -> OperationKind | None:
         """The only key that is a kind; `add` beside `mma` is an attribute."""
         found = [key for key in fields if key in KINDS]
         if "mma" in found and "add" in found:
@@ -111,7 +118,9 @@ class Operations:
 
     # Operations on views
 
-    def from_view(self, name: str, span: Span, kind: Kind, fields: Fields) -> TileOperation | None:
+    def from_view(
+        self, name: str, span: Span, kind: OperationKind, fields: Fields
+    ) -> TileOperation | None:
         view = self.view(fields[kind.name], f"what {quoted(name)} reads")
         tile = self.tile(fields["tile"], name)
         if view is None or tile is None:
@@ -140,9 +149,9 @@ class Operations:
             return None
         return View(written.name, written.offsets)
 
-    def fits(self, view: View, tensor: Tensor, place: Place, span: Span, name: str) -> bool:
+    def fits(self, view: View, tensor: Tensor, place: ValuePlace, span: Span, name: str) -> bool:
         """One offset for each dimension, and dimensions enough for the tile."""
-        least = 2 if place in (Place.SHARED, Place.FRAGMENT) else 1
+        least = 2 if place in (ValuePlace.SHARED, ValuePlace.FRAGMENT) else 1
         if len(view.offsets) != len(tensor.shape):
             text = f"the view has {len(view.offsets)} offsets, but {quoted(tensor.name)} has "
             text += f"{len(tensor.shape)} dimensions"
@@ -169,7 +178,7 @@ class Operations:
     # Operations on values
 
     def from_values(
-        self, name: str, span: Span, kind: Kind, fields: Fields
+        self, name: str, span: Span, kind: OperationKind, fields: Fields
     ) -> TileOperation | None:
         nodes = self.operand_nodes(kind, fields, name)
         if nodes is None:
@@ -209,7 +218,7 @@ class Operations:
             return False
         return self.fits(view, tensor, value.place, span, name)
 
-    def operand_nodes(self, kind: Kind, fields: Fields, name: str) -> list[Node] | None:
+    def operand_nodes(self, kind: OperationKind, fields: Fields, name: str) -> list[Node] | None:
         node = fields[kind.name]
         count = 2 if kind.name == "mma" else len(kind.places)
         items: list[Node] = list(node.items) if isinstance(node, Sequence) else [node]
@@ -218,7 +227,7 @@ class Operations:
             return self.reader.error("TTN009", text, node.span)
         return items
 
-    def operand(self, node: Node, kind: Kind) -> tuple[Value, bool] | None:
+    def operand(self, node: Node, kind: OperationKind) -> tuple[Value, bool] | None:
         """A value by its name, and whether it enters transposed."""
         found = _OPERAND.fullmatch(node.text) if isinstance(node, Scalar) else None
         if found is None or not isinstance(node, Scalar):
@@ -251,7 +260,7 @@ class Operations:
             helps = ("a value of `body` lives on as a carried value",)
             self.reader.error("TTN605", text, span, helps=helps if section == "body" else ())
 
-    def attributes(self, name: str, kind: Kind, fields: Fields) -> Attributes | None:
+    def attributes(self, name: str, kind: OperationKind, fields: Fields) -> Attributes | None:
         reader, made = self.reader, Attributes()
         for key in kind.required:
             node, what = fields[key], f"`{key}` of {quoted(name)}"
@@ -273,7 +282,9 @@ class Operations:
                 return None
         return made
 
-    def result(self, kind: Kind, given: Given, fields: Fields, nodes: list[Node]) -> Value | None:
+    def result(
+        self, kind: OperationKind, given: Given, fields: Fields, nodes: list[Node]
+    ) -> Value | None:
         """The value of the operation. Faults are reported at the operand they concern."""
         try:
             check_places(kind, given)
@@ -302,6 +313,6 @@ class Attributes:
 def check_fragment(value: Value, rates: Rates) -> None:
     """What lives in registers has the columns that the target's fragments have. Raises Misfit."""
     columns = value.columns
-    if value.place in (Place.FRAGMENT, Place.COLUMN) and columns % rates.fragment_columns:
+    if value.place in (ValuePlace.FRAGMENT, ValuePlace.COLUMN) and columns % rates.fragment_columns:
         text = f"`{value.name}` has {columns} columns, but fragments of {rates.name} have multiples"
         raise Misfit("TTN608", f"{text} of {rates.fragment_columns}")

@@ -11,11 +11,11 @@ from typing import Any
 
 from titan.codegen.tile.model import (
     Carried,
-    Place,
     Tensor,
     TileOperation,
     TileProgram,
     Value,
+    ValuePlace,
     View,
     WorkDimension,
 )
@@ -155,7 +155,7 @@ def _read(text: Any) -> Expression:
 def _read_value(item: Mapping[str, Any]) -> Value:
     return Value(
         str(item["name"]), int(item["rows"]), int(item["columns"]), str(item["dtype"]),
-        Place(item["place"]),
+        ValuePlace(item["place"]),
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from titan.codegen.tile.attention import Attention
 from titan.codegen.tile.cost import TENSOR_LANES, Builder, Origin, teams_of, words_of
 from titan.codegen.tile.dtypes import bytes_of
 from titan.codegen.tile.model import TileOperation, TileProgram, Value
-from titan.scheduling.loop.model import ORDER, Operation, Use
+from titan.scheduling.loop.model import ORDER, Operation, ReservationUse
 from titan.target.model import Machine
 
 BLOCKS = 2  # of 16 rows, for each warp
@@ -65,8 +65,10 @@ class AttentionBuilder(Builder):
         cycles = rates.cycles(amount, put)
         latency = cycles + (rates.put_latency_cycles if put else rates.fetch_latency_cycles)
         made: dict[str, Any] = {
-            "uses": (Use(rates.unit, cycles),), "latency_cycles": latency, "warps": self.warps,
-        }  # fmt: skip
+            "uses": (ReservationUse(rates.unit, cycles),),
+            "latency_cycles": latency,
+            "warps": self.warps,
+        }
         if not put:
             words = words_of(value, self.rates, self.teams)
             if value == self.parts.accumulator:

@@ -12,7 +12,7 @@ from typing import Any
 
 from titan.codegen.tile import semantics
 from titan.codegen.tile.attention import Attention, NotAttention, attention_of
-from titan.codegen.tile.execution import Access, Execution, Flight
+from titan.codegen.tile.execution import CtaExecution, EvaluatedAccess, TileFlight
 from titan.codegen.tile.model import TileProgram
 from titan.sync import program as ir
 from titan.sync.control import Agent
@@ -29,7 +29,7 @@ def parts_of(tile: TileProgram, program: ir.SyncProgram) -> Attention | None:
     return parts if {parts.first.name, parts.accumulator.name} <= held else None
 
 
-class TensorExecution(Execution):
+class TensorExecution(CtaExecution):
     def __init__(self, attention: Attention, *arguments: Any) -> None:
         self.attention = attention
         super().__init__(*arguments)
@@ -48,7 +48,7 @@ class TensorExecution(Execution):
         staged = name in self.operations and self.operations[name].kind == "store"
         return (rows // self.tile.groups if staged or name in self.sub_tiles() else rows), columns
 
-    def _synchronous(self, agent: Agent, access: Access) -> None:
+    def _synchronous(self, agent: Agent, access: EvaluatedAccess) -> None:
         registers = self.registers[agent.number]
         if access.load not in self.sub_tiles():
             super()._synchronous(agent, access)
@@ -61,14 +61,14 @@ class TensorExecution(Execution):
         self._content(access)[...] = float("nan") if value is None else value
         self._overwritten(access)
 
-    def _overwritten(self, access: Access) -> None:
+    def _overwritten(self, access: EvaluatedAccess) -> None:
         """What lay in the same place is gone."""
         for name, buffer in self.buffers.items():
             same = buffer.storage and buffer.storage == access.buffer.storage
             if same and name != access.buffer.name and (name, access.stage) in self.stages:
                 self.stages[name, access.stage][...] = float("nan")
 
-    def _product(self, flight: Flight) -> None:
+    def _product(self, flight: TileFlight) -> None:
         """What the matrix unit writes tells which product it is."""
         import numpy as np
 
@@ -96,7 +96,7 @@ class TensorExecution(Execution):
             return
         super()._now(agent, what, index, environment)
 
-    def _bulk_store(self, flight: Flight, access: Access) -> None:
+    def _bulk_store(self, flight: TileFlight, access: EvaluatedAccess) -> None:
         operation = self.operations[access.load]
         value = self._content(access).copy()
         environment: dict[str, Any] = self.items[0][flight.agent.role.cta]

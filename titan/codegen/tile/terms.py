@@ -30,7 +30,7 @@ NAME_LENGTH_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenReference:
     """`name[offset, ...]` as it is written."""
 
     name: str
@@ -39,28 +39,28 @@ class Written:
 
 
 @dataclass(slots=True)
-class Scope:
+class TileScope:
     """What each name in an expression stands for: a number, or itself."""
 
     names: dict[str, Expression] = field(default_factory=dict)
 
-    def with_names(self, *names: str) -> Scope:
-        return Scope({**self.names, **{name: Name(name) for name in names}})
+    def with_names(self, *names: str) -> TileScope:
+        return TileScope({**self.names, **{name: Name(name) for name in names}})
 
 
-class Terms:
+class TileTerms:
     """Reads expressions and views; faults go to the reader."""
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
 
-    def expression(self, node: Node, scope: Scope, what: str) -> Expression | None:
+    def expression(self, node: Node, scope: TileScope, what: str) -> Expression | None:
         if not isinstance(node, Scalar) or node.is_null:
             text = f"{what} must be an integer expression, not {kind(node)}"
             return self.reader.error("TTN008", text, node.span)
         return self.text(node.text, inner_span(node), scope, what)
 
-    def text(self, text: str, span: Span, scope: Scope, what: str) -> Expression | None:
+    def text(self, text: str, span: Span, scope: TileScope, what: str) -> Expression | None:
         """The expression that `text` is, which stands at `span`; names replaced by their values."""
         try:
             found = parse_expression(text)
@@ -96,7 +96,7 @@ class Terms:
         return replaced
 
     def constant(
-        self, node: Node, scope: Scope, what: str, minimum: int = 1, maximum: int = NUMBER_MAX
+        self, node: Node, scope: TileScope, what: str, minimum: int = 1, maximum: int = NUMBER_MAX
     ) -> int | None:
         """A number that the fixed sizes alone determine, within bounds."""
         found = self.expression(node, scope, what)
@@ -123,7 +123,7 @@ class Terms:
         text = f"{what} must be a number, not {kind(node)}"
         return self.reader.error("TTN008", text, node.span)
 
-    def view(self, node: Node, scope: Scope, what: str) -> Written | None:
+    def view(self, node: Node, scope: TileScope, what: str) -> WrittenReference | None:
         """`tensor[offset, ...]`, one offset a dimension."""
         if not isinstance(node, Scalar) or node.is_null:
             text = f"{what} must be a view `tensor[offset, ...]`, not {kind(node)}"
@@ -142,7 +142,7 @@ class Terms:
                 return None
             offsets.append(found)
         whole = span.within(named.start(1), len(named.group(1)))
-        return Written(named.group(1), whole, tuple(offsets))
+        return WrittenReference(named.group(1), whole, tuple(offsets))
 
 
 def inner_span(node: Scalar) -> Span:

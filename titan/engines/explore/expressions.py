@@ -36,7 +36,7 @@ class UnknownNameError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class RoleScope:
     """What names mean for one role: variables by place, sizes as numbers or by parameter.
 
     `outer` gives the variable by which a parameter has a number of its own, or -1.
@@ -49,7 +49,7 @@ class Scope:
     outer: Mapping[str, int]
 
 
-def compile_expression(expression: Expression, scope: Scope) -> list[int]:
+def compile_expression(expression: Expression, scope: RoleScope) -> list[int]:
     """Bytecode with OP_END. Raises UnknownNameError and TooLargeError."""
     folded = substitute(expression, dict(scope.sizes))
     if _depth(folded) > STACK_MAX:
@@ -68,7 +68,7 @@ def _depth(expression: Expression) -> int:
     return 1
 
 
-def _emit(expression: Expression, scope: Scope, code: list[int]) -> None:
+def _emit(expression: Expression, scope: RoleScope, code: list[int]) -> None:
     match expression:
         case Constant(value):
             code += [CONSTANT, value]
@@ -97,7 +97,7 @@ def _emit(expression: Expression, scope: Scope, code: list[int]) -> None:
             code.append(OPERATORS[operator])
 
 
-def _emit_name(name: str, scope: Scope, code: list[int]) -> None:
+def _emit_name(name: str, scope: RoleScope, code: list[int]) -> None:
     if name in scope.parameters:
         code += [PARAMETER, scope.parameters[name], scope.outer.get(name, -1)]
     elif name == scope.agent_constant:
@@ -108,7 +108,7 @@ def _emit_name(name: str, scope: Scope, code: list[int]) -> None:
         raise UnknownNameError(f"{name} is not in scope")
 
 
-def _emit_extreme(expression: Binary, scope: Scope, code: list[int]) -> None:
+def _emit_extreme(expression: Binary, scope: RoleScope, code: list[int]) -> None:
     """`min(a, b)` as a where a <= b, plus b where b < a: only the side that counts is evaluated.
 
     So `min(1, tiles - t - 1)` needs to know whether much is left, not the number of tiles.
@@ -126,7 +126,7 @@ def _emit_extreme(expression: Binary, scope: Scope, code: list[int]) -> None:
     code.append(OPERATORS["+"])
 
 
-def _emit_comparison(expression: Binary, scope: Scope, code: list[int]) -> None:
+def _emit_comparison(expression: Binary, scope: RoleScope, code: list[int]) -> None:
     split = split_extremes(expression, frozenset(scope.parameters))
     if split is not expression:
         _emit(split, scope, code)

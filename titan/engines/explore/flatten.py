@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
-from titan.engines.explore.expressions import Scope, compile_expression
+from titan.engines.explore.expressions import RoleScope, compile_expression
 from titan.engines.explore.known import number_events
 from titan.engines.explore.marks import lay_out_marks, number_domains, reaches
 from titan.engines.explore.tables import (
@@ -32,7 +32,7 @@ from titan.engines.explore.tables import (
     VARIABLES_MAX,
     WINDOW,
     Flat,
-    Node,
+    FlatNode,
     TooLargeError,
 )
 from titan.sync import program as ir
@@ -89,7 +89,7 @@ class _Compiler:
         self.pool_number = {pool.name: n for n, pool in enumerate(self.program.pools)}
         self.operations = [op for role in self.program.roles for op in ir.walk(role.body)]
         self.code_of: dict[tuple[int, Expression], int] = {}
-        self.scope: Scope
+        self.scope: RoleScope
         self.role = 0
 
     def run(self) -> None:
@@ -105,7 +105,7 @@ class _Compiler:
                 raise TooLargeError(f"role {role.name} has more than {VARIABLES_MAX} variables")
             self.flat.variables.append(names)
             self.scope = self._scope(role, names)
-            end = self._node(Node(KINDS["end"]))
+            end = self._node(FlatNode(KINDS["end"]))
             self.flat.entries.append(self._block(role.body, end))
             self._liveness(end)
             self.flat.outer.append([names.get(p.per or "", -1) for p in self.flat.parameters])
@@ -116,7 +116,7 @@ class _Compiler:
         if self.flat.flight_words > FLIGHT_WORDS_MAX:
             raise TooLargeError("an operation with too many effects")
 
-    def _scope(self, role: ir.Role, names: dict[str, int]) -> Scope:
+    def _scope(self, role: ir.Role, names: dict[str, int]) -> RoleScope:
         flat = self.flat
         numbers = {name: size for name, size in flat.sizes.items() if isinstance(size, int)}
         open_names = {
@@ -127,7 +127,7 @@ class _Compiler:
         outer = {
             parameter.name: names.get(parameter.per or "", -1) for parameter in flat.parameters
         }
-        return Scope(names, role.agent_constant, numbers, open_names, outer)
+        return RoleScope(names, role.agent_constant, numbers, open_names, outer)
 
     @staticmethod
     def _tells_apart(role: ir.Role) -> bool:
@@ -304,7 +304,7 @@ class _Compiler:
 
     # ---------------------------------------------------------------------- control flow
 
-    def _node(self, node: Node) -> int:
+    def _node(self, node: FlatNode) -> int:
         node.role = self.role
         self.flat.nodes.append(node)
         return len(self.flat.nodes) - 1
@@ -327,7 +327,7 @@ class _Compiler:
         match operation:
             case ir.Loop(variable=variable, start=start, stop=stop, body=body):
                 name = Name(variable)
-                test = self._node(Node(KINDS["test"], alt=following))
+                test = self._node(FlatNode(KINDS["test"], alt=following))
                 node = self.flat.nodes[test]
                 condition = Binary("<", name, stop)
                 node.a, node.uses = self._code(condition), names_of(condition)
@@ -335,7 +335,7 @@ class _Compiler:
                 node.next = self._block(body, step)
                 return self._assign(variables[variable], start, test)
             case ir.Branch(condition=condition, then=then, otherwise=otherwise):
-                node = Node(KINDS["test"], a=self._code(condition), uses=names_of(condition))
+                node = FlatNode(KINDS["test"], a=self._code(condition), uses=names_of(condition))
                 node.next, node.alt = (self._block(arm, following) for arm in (then, otherwise))
                 return self._node(node)
             case ir.Assign(variable=variable, value=value):
@@ -347,11 +347,11 @@ class _Compiler:
         return self._node(node)
 
     def _assign(self, variable: int, value: Expression, following: int) -> int:
-        node = Node(KINDS["assign"], following, a=self._code(value), x=variable)
+        node = FlatNode(KINDS["assign"], following, a=self._code(value), x=variable)
         node.uses, node.value = names_of(value), value
         return self._node(node)
 
-    def _array(self, node: Node, reference: ir.Reference, named: bool = False) -> Node:
+    def _array(self, node: FlatNode, reference: ir.Reference, named: bool = False) -> FlatNode:
         table = self.program.named_barriers if named else self.program.barriers
         first = self.flat.named_first if named else self.flat.barrier_first
         declared = next((entry for entry in table if entry.name == reference.name), None)
@@ -360,55 +360,57 @@ class _Compiler:
         node.a = self._code(reference.index)
         return node
 
-    def _plain(self, operation: ir.Operation) -> Node:
+    def _plain(self, operation: ir.Operation) -> FlatNode:
         code = self._code
         match operation:
             case ir.Access(effects=effects):
-                return self._effects(Node(KINDS["access"], x=len(self.program.queues)), effects)
+                return self._effects(FlatNode(KINDS["access"], x=len(self.program.queues)), effects)
             case ir.Asynchronous():
                 return self._issue(operation)
             case ir.Commit(queue=queue):
-                return Node(KINDS["commit"], x=self.queue_number[queue])
+                return FlatNode(KINDS["commit"], x=self.queue_number[queue])
             case ir.QueueWait(queue=queue, pending=pending, until=until):
                 flags = FLAG_READ if until is ir.Until.READ else 0
                 number = self.queue_number[queue]
-                return Node(KINDS["queue_wait"], a=code(pending), x=number, flags=flags)
+                return FlatNode(KINDS["queue_wait"], a=code(pending), x=number, flags=flags)
             case ir.QueueArrive(queue=queue, barrier=reference, count=count):
-                node = self._array(Node(KINDS["queue_arrive"], b=code(count)), reference)
+                node = self._array(FlatNode(KINDS["queue_arrive"], b=code(count)), reference)
                 # The queue stands where issues have it; the first barrier in `chunks`.
                 node.chunks, node.x = node.x, self.queue_number[queue]
                 node.completions = 1
                 return node
             case ir.Init(barrier=reference, count=count):
-                return self._array(Node(KINDS["init"], b=code(count)), reference)
+                return self._array(FlatNode(KINDS["init"], b=code(count)), reference)
             case ir.Invalidate(barrier=reference):
-                return self._array(Node(KINDS["invalidate"]), reference)
+                return self._array(FlatNode(KINDS["invalidate"]), reference)
             case ir.Arrive(barrier=reference, count=count, transaction=size):
                 flags = FLAG_DROP * operation.drop | FLAG_TOKEN * operation.token
-                node = Node(KINDS["arrive"], b=code(count), c=code(size), flags=flags)
+                node = FlatNode(KINDS["arrive"], b=code(count), c=code(size), flags=flags)
                 return self._array(node, reference)
             case ir.ExpectTransaction(barrier=reference, bytes=size):
-                return self._array(Node(KINDS["expect"], b=code(size)), reference)
+                return self._array(FlatNode(KINDS["expect"], b=code(size)), reference)
             case ir.Wait(barrier=reference, parity=parity, phase=phase):
                 meant = -1 if phase is None else code(phase)
-                return self._array(Node(KINDS["wait"], b=code(parity), c=meant), reference)
+                return self._array(FlatNode(KINDS["wait"], b=code(parity), c=meant), reference)
             case ir.TokenWait(barrier=reference):
-                return self._array(Node(KINDS["token_wait"]), reference)
+                return self._array(FlatNode(KINDS["token_wait"]), reference)
             case ir.BarrierSync(barrier=reference, threads=threads):
-                return self._array(Node(KINDS["named_sync"], b=code(threads)), reference, True)
+                return self._array(FlatNode(KINDS["named_sync"], b=code(threads)), reference, True)
             case ir.BarrierArrive(barrier=reference, threads=threads):
-                return self._array(Node(KINDS["named_arrive"], b=code(threads)), reference, True)
+                return self._array(
+                    FlatNode(KINDS["named_arrive"], b=code(threads)), reference, True
+                )
             case ir.BarrierWait(barrier=reference):
-                return self._array(Node(KINDS["named_wait"]), reference, True)
+                return self._array(FlatNode(KINDS["named_wait"]), reference, True)
             case ir.Fence():
                 return self._fence(operation)
             case ir.PoolTake(pool=pool, amount=amount):
-                return Node(KINDS["take"], a=code(amount), x=self.pool_number[pool])
+                return FlatNode(KINDS["take"], a=code(amount), x=self.pool_number[pool])
             case ir.PoolGive(pool=pool, amount=amount):
-                return Node(KINDS["give"], a=code(amount), x=self.pool_number[pool])
+                return FlatNode(KINDS["give"], a=code(amount), x=self.pool_number[pool])
         raise TypeError(f"no meaning for {type(operation).__name__}")
 
-    def _effects(self, node: Node, effects: Iterable[ir.Effect]) -> Node:
+    def _effects(self, node: FlatNode, effects: Iterable[ir.Effect]) -> FlatNode:
         node.effect = len(self.flat.effects)
         for effect in effects:
             # Parts that no effect names are not told apart.
@@ -422,21 +424,21 @@ class _Compiler:
             raise TooLargeError(f"more than {EFFECTS_MAX} effects in one operation")
         return node
 
-    def _issue(self, operation: ir.Asynchronous) -> Node:
+    def _issue(self, operation: ir.Asynchronous) -> FlatNode:
         free = len(self.program.queues)
         queue = free if operation.queue is None else self.queue_number[operation.queue]
-        node = Node(KINDS["issue"], x=queue, chunks=operation.chunks)
+        node = FlatNode(KINDS["issue"], x=queue, chunks=operation.chunks)
         self._effects(node, operation.effects)
         node.completion = len(self.flat.completions)
         for completion in operation.completes:
-            reference = self._array(Node(0), completion.barrier)
+            reference = self._array(FlatNode(0), completion.barrier)
             size = self._code(completion.bytes)
             self.flat.completions.append([reference.x, reference.y, reference.a, size])
         node.completions = len(operation.completes)
         return node
 
-    def _fence(self, operation: ir.Fence) -> Node:
-        node = Node(KINDS["fence"], x=FENCES[operation.kind], effect=len(self.flat.covers))
+    def _fence(self, operation: ir.Fence) -> FlatNode:
+        node = FlatNode(KINDS["fence"], x=FENCES[operation.kind], effect=len(self.flat.covers))
         if operation.kind is ir.FenceKind.BARRIER_INIT:
             return node
         role = self.program.roles[self.role]

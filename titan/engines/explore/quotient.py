@@ -52,7 +52,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from titan.engines.explore.shifts import Analysis, NotApplicableError, ShiftClass
-from titan.engines.explore.tables import KINDS, Flat, Node
+from titan.engines.explore.tables import KINDS, Flat, FlatNode
 from titan.sync import program as ir
 from titan.sync.expression import Binary, Constant, Expression, Name, linear_form
 
@@ -252,7 +252,7 @@ class _Tables:
                     node.restart, node.rewinds = restart, rewinds
                     changed = True
 
-    def _restart_bit(self, node: Node) -> int:
+    def _restart_bit(self, node: FlatNode) -> int:
         if node.kind != KINDS["assign"]:
             fixed = self.analysis.fixed_ghosts.get(id(node.operation), set())
             roots = {self.analysis.find(member): n for member, n in self.number.items()}
@@ -264,14 +264,14 @@ class _Tables:
         value = self.analysis.fold(node.value)
         return 0 if self.analysis.degree(node.role, value) else 1 << group
 
-    def _sets(self, node: Node, outer: str | None) -> bool:
+    def _sets(self, node: FlatNode, outer: str | None) -> bool:
         """Whether the node sets the outer variable other than by a step."""
         names = self.flat.variables[node.role]
         if node.kind != KINDS["assign"] or outer not in names or names[outer] != node.x:
             return False
         return outer not in node.uses
 
-    def _check_carried(self, node: Node, cut: int, rewound: int) -> None:
+    def _check_carried(self, node: FlatNode, cut: int, rewound: int) -> None:
         """No member of a window may be carried from one value of the outer variable to another.
 
         It would have been made relative with the size of the one, and be compared with the other's.
@@ -290,7 +290,7 @@ class _Tables:
                         f"{self.flat.parameters[parameter].per} changes"
                     )
 
-    def _cut_classes(self, node: Node, windows: Iterable[tuple[int, ir.Parameter]]) -> int:
+    def _cut_classes(self, node: FlatNode, windows: Iterable[tuple[int, ir.Parameter]]) -> int:
         """Classes of windows whose outer variable the node steps."""
         names, bits = self.flat.variables[node.role], 0
         for number, parameter in windows:
@@ -301,5 +301,5 @@ class _Tables:
         return bits
 
 
-def _successors(node: Node) -> list[int]:
+def _successors(node: FlatNode) -> list[int]:
     return [to for to in (node.next, node.alt) if to >= 0]

@@ -11,22 +11,23 @@ from titan.sync.interpreter import Machine, Sizes
 from titan.sync.program import SyncProgram
 
 
-class ReplayError(RuntimeError):
+class NativeReplayError(RuntimeError):
     """A trace that the interpreter does not confirm: an internal error."""
 
 
 def replay(program: SyncProgram, sizes: Sizes, steps: tuple[Step, ...], kind: FaultKind) -> Trace:
-    """The confirmed trace. Raises ReplayError when a step is impossible or the fault another."""
+    """The confirmed trace. Raises NativeReplayError when a step is impossible or the fault
+    another."""
     machine = Machine(program, sizes)
     state = machine.initial()
     fault: Fault | None = None
     for position, step in enumerate(steps):
         if step not in machine.steps(state):
-            raise ReplayError(f"step {position} of the trace, {step}, is not possible")
+            raise NativeReplayError(f"step {position} of the trace, {step}, is not possible")
         successor, fault = machine.apply(state, step)
         if fault is not None:
             if position != len(steps) - 1:
-                raise ReplayError(f"{fault.kind} occurs at step {position}, before the end")
+                raise NativeReplayError(f"{fault.kind} occurs at step {position}, before the end")
             break
         assert successor is not None
         state = successor
@@ -34,5 +35,5 @@ def replay(program: SyncProgram, sizes: Sizes, steps: tuple[Step, ...], kind: Fa
         fault = machine.state_fault(state)
     if fault is None or fault.kind != kind:
         found = "no fault" if fault is None else fault.kind.value
-        raise ReplayError(f"the trace ends with {found} where {kind.value} was found")
+        raise NativeReplayError(f"the trace ends with {found} where {kind.value} was found")
     return Trace(tuple(machine.sizes.items()), steps, fault)

@@ -36,13 +36,13 @@ class ExplorationError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class SearchBudget:
     states_max: int = 20_000_000
     seconds_max: float = 60.0
     bytes_max: int = 2**30
 
 
-SHORTENING = Budget(states_max=200_000, seconds_max=2.0)
+SHORTENING = SearchBudget(states_max=200_000, seconds_max=2.0)
 FIRST_STATES_MAX = 2_000_000  # of a search for any number with partial order, before it is given up
 CLOSURE_OPERATIONS = 3000  # of others, until partial order goes on without their numbers
 
@@ -79,7 +79,7 @@ _LIMITS = {
 def explore(
     program: SyncProgram,
     sizes: Sizes | None = None,
-    budget: Budget | None = None,
+    budget: SearchBudget | None = None,
     reductions: Reductions | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> ExplorationResult:
@@ -94,7 +94,7 @@ def explore(
     """
     flat = flatten(program, sizes)
     apply_quotient(flat)
-    whole = budget or Budget()
+    whole = budget or SearchBudget()
     if reductions is not None or not flat.classes or flat.mark_fields:
         result = _search(flat, whole, reductions or Reductions(), progress)
     else:
@@ -114,7 +114,7 @@ def explore(
 
 def _search(
     flat: Flat,
-    budget: Budget,
+    budget: SearchBudget,
     reductions: Reductions,
     progress: Callable[[int, float], None] | None,
 ) -> ExplorationResult:
@@ -158,7 +158,7 @@ def core() -> Any:
 class _Run:
     """One search in the core, and the memory that its tables live in."""
 
-    def __init__(self, flat: Flat, budget: Budget, reductions: Reductions) -> None:
+    def __init__(self, flat: Flat, budget: SearchBudget, reductions: Reductions) -> None:
         self.flat, self.budget = flat, budget
         module = core()
         self.ffi, self.lib = module.ffi, module.lib

@@ -53,7 +53,7 @@ class TooLargeError(ValueError):
 
 
 @dataclass(slots=True)
-class Node:
+class FlatNode:
     """One node; the fields are those of `node_t` in native/core.h."""
 
     kind: int
@@ -95,7 +95,7 @@ class Flat:
     program: ir.SyncProgram
     agents: tuple[Agent, ...]
     parameters: tuple[ir.Parameter, ...]
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[FlatNode] = field(default_factory=list)
     code: list[int] = field(default_factory=list)
     effects: list[list[int]] = field(default_factory=list)
     completions: list[list[int]] = field(default_factory=list)

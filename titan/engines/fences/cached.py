@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from titan.engines.fences.graph import MemoryEffect, NodeKind
 from titan.engines.fences.recording import Recording
-from titan.engines.happens_before.tables import Layout
+from titan.engines.happens_before.tables import RunLayout
 from titan.engines.happens_before.unfolding import Cell
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
@@ -48,7 +48,7 @@ class CachedHistory:
     def __init__(self, recording: Recording) -> None:
         assert recording.layout is not None
         self._graph = recording.graph
-        self._layout: Layout = recording.layout
+        self._layout: RunLayout = recording.layout
         cells = {effect.cell for effect in self._graph.effects if effect.proxy in ir.CACHED}
         self._cells: dict[Cell, _History] = {cell: _History() for cell in cells}
         self._reads_end = {

@@ -32,7 +32,7 @@ _ASYNC_PROXY_SINCE = 90
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class FenceForm:
     """One fence instruction of the target and its weight for one execution."""
 
     name: str
@@ -44,9 +44,11 @@ class Form:
 @dataclass(frozen=True, slots=True)
 class FenceCosts:
     target: str
-    forms: tuple[Form, ...]
+    forms: tuple[FenceForm, ...]
 
-    def form(self, kind: ir.FenceKind, spaces: tuple[ir.Space, ...], far: bool = False) -> Form:
+    def form(
+        self, kind: ir.FenceKind, spaces: tuple[ir.Space, ...], far: bool = False
+    ) -> FenceForm:
         """The form that a fence becomes; `far`: it covers the memory of another CTA, too."""
         return next(form for form in self.forms if form.name == form_name(kind, spaces, far))
 
@@ -96,7 +98,7 @@ def costs(target: str) -> FenceCosts:
     return FenceCosts(name, tuple(forms))
 
 
-def _forms(reader: Reader, instructions: Node, forms: Node) -> list[Form]:
+def _forms(reader: Reader, instructions: Node, forms: Node) -> list[FenceForm]:
     weights: dict[str, int] = {}
     table = reader.mapping(instructions, optional=None, what="the instructions")
     for word in table or ():
@@ -118,5 +120,5 @@ def _forms(reader: Reader, instructions: Node, forms: Node) -> list[Form]:
             at_least=1,
         )
         ptx, source = reader.string(row["ptx"]) or "", reader.string(row["source"]) or ""
-        found.append(Form(name, ptx, sum(weights[word] for word in used), source))
+        found.append(FenceForm(name, ptx, sum(weights[word] for word in used), source))
     return found

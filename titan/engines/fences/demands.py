@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from titan.engines.fences.cached import CachedHistory, Stage
 from titan.engines.fences.graph import EffectGraph, MemoryEffect, NodeKind
 from titan.engines.fences.recording import Recording
-from titan.engines.happens_before.tables import Flight, Layout
+from titan.engines.happens_before.tables import IssuedOperation, RunLayout
 from titan.engines.happens_before.unfolding import Cell
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
@@ -67,9 +67,9 @@ class _CellHistory:
 
     writes: dict[int, int] = field(default_factory=dict)
     reads: dict[int, int] = field(default_factory=dict)
-    engine_write: tuple[Flight, int] | None = None
+    engine_write: tuple[IssuedOperation, int] | None = None
     map_write: int | None = None
-    engine_reads: list[tuple[Flight, int]] = field(default_factory=list)
+    engine_reads: list[tuple[IssuedOperation, int]] = field(default_factory=list)
 
 
 class Demands:
@@ -87,7 +87,7 @@ class Demands:
         assert recording.layout is not None
         self._recording = recording
         self._graph: EffectGraph = recording.graph
-        self._layout: Layout = recording.layout
+        self._layout: RunLayout = recording.layout
         self._choices_of = choices_of
         policies = self._layout.program.policies
         self._path_rule = policies.fence_rule == "path"
@@ -166,7 +166,7 @@ class Demands:
         kind: FaultKind,
         effect: MemoryEffect,
         marks: dict[int, int],
-        engines: list[tuple[Flight, int]],
+        engines: list[tuple[IssuedOperation, int]],
     ) -> Iterator[Demand]:
         for agent, mark in marks.items():
             found = self._between(agent, mark, effect)
@@ -178,7 +178,7 @@ class Demands:
             found = self._after_engine(end, effect)
             yield Demand(kind, end, effect.node, effect.cell, effect.agent, found)
 
-    def _open_at(self, flight: Flight, node: int) -> bool:
+    def _open_at(self, flight: IssuedOperation, node: int) -> bool:
         """Whether the flight is committed only after the (same agent's) node."""
         end = self._flight_ends[flight]
         return any(

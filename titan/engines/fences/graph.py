@@ -39,7 +39,7 @@ class EdgeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ProxyNode:
     """`agent` -1: no agent's; `index` counts the operations of the agent, or phases."""
 
     number: int
@@ -51,7 +51,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class ProxyEdge:
     source: int
     kind: EdgeKind
     visible: bool = True
@@ -77,8 +77,8 @@ class EffectGraph:
 
     agents: tuple[str, ...]
     ctas: tuple[int, ...]
-    nodes: list[Node] = field(default_factory=list)
-    incoming: list[tuple[Edge, ...]] = field(default_factory=list)
+    nodes: list[ProxyNode] = field(default_factory=list)
+    incoming: list[tuple[ProxyEdge, ...]] = field(default_factory=list)
     effects: list[MemoryEffect] = field(default_factory=list)
     _before: list[int] = field(default_factory=list)
     _seen: list[int] = field(default_factory=list)
@@ -86,7 +86,7 @@ class EffectGraph:
     def add(
         self,
         kind: NodeKind,
-        edges: list[Edge],
+        edges: list[ProxyEdge],
         agent: int = -1,
         index: int = 0,
         instance: Instance | None = None,
@@ -94,7 +94,7 @@ class EffectGraph:
     ) -> int:
         """A new node after the sources of the edges."""
         number = len(self.nodes)
-        self.nodes.append(Node(number, kind, agent, index, instance, name))
+        self.nodes.append(ProxyNode(number, kind, agent, index, instance, name))
         self.incoming.append(tuple(edges))
         before = seen = 0
         for edge in edges:
@@ -109,9 +109,9 @@ class EffectGraph:
         """Whether a path leads from the first node to the second; of visible edges only, if so."""
         return bool((self._seen if visible else self._before)[second] >> first & 1)
 
-    def path(self, first: int, second: int) -> list[Edge]:
+    def path(self, first: int, second: int) -> list[ProxyEdge]:
         """The edges of one shortest path, backwards from `second`; empty where there is none."""
-        back: dict[int, tuple[int, Edge]] = {}
+        back: dict[int, tuple[int, ProxyEdge]] = {}
         todo = [second]
         for node in todo:
             if node == first:

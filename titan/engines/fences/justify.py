@@ -38,7 +38,7 @@ class Unjustified:
 
 
 @dataclass(slots=True)
-class Judgement:
+class FenceJudgement:
     """`demands` counts the pairs that were looked at."""
 
     recording: Recording
@@ -66,11 +66,11 @@ def satisfied(demand: Demand, chosen: frozenset[Choice] | None = None) -> bool:
 def judge(
     program: ir.SyncProgram,
     sizes: Mapping[str, int | tuple[int, ...]] | None = None,
-) -> Judgement:
+) -> FenceJudgement:
     """The unjustified pairs of a program, one for each pair of operations and kind."""
     recording = record(program, sizes)
     if recording.layout is None:
-        return Judgement(recording, [], 0, recording.reason)
+        return FenceJudgement(recording, [], 0, recording.reason)
     found: dict[tuple[object, ...], Unjustified] = {}
     count = 0
     for demand in Demands(recording, itself).all():
@@ -80,7 +80,7 @@ def judge(
         item = describe(recording.graph, demand, program.policies)
         key = (demand.kind, demand.place[0], *(id(operation) for operation in item.operations))
         found.setdefault(key, item)
-    return Judgement(recording, list(found.values()), count, recording.reason)
+    return FenceJudgement(recording, list(found.values()), count, recording.reason)
 
 
 # ---------------------------------------------------------------------------------- words

@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from titan.engines.fences.graph import Edge, EdgeKind, EffectGraph, MemoryEffect, NodeKind
-from titan.engines.happens_before.execution import Execution
+from titan.engines.fences.graph import EdgeKind, EffectGraph, MemoryEffect, NodeKind, ProxyEdge
+from titan.engines.happens_before.execution import OrderedRun
 from titan.engines.happens_before.findings import Weight
-from titan.engines.happens_before.memory import MemoryRules
+from titan.engines.happens_before.memory import MemoryObserver
 from titan.engines.happens_before.steering import run_to_end
 from titan.engines.happens_before.tables import (
     CellTable,
-    Flight,
-    Layout,
+    IssuedOperation,
     Mbarrier,
     Named,
     QueueTable,
+    RunLayout,
 )
 from titan.engines.happens_before.tracker import Tracker
 from titan.engines.happens_before.unfolding import (
@@ -39,7 +39,7 @@ OPERATIONS_MAX = 8_000  # reach is kept as one bit for each pair of nodes
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class BarrierUse:
     """A use of an initialised barrier by an engine or from another CTA; needs publication."""
 
     key: Key
@@ -52,14 +52,14 @@ class Recording:
     """One run. `reason` says why it does not stand for all runs; empty where it does."""
 
     graph: EffectGraph
-    layout: Layout | None
+    layout: RunLayout | None
     reason: str = ""
     fences: list[int] = field(default_factory=list)
-    uses: list[Use] = field(default_factory=list)
-    flights: dict[int, Flight] = field(default_factory=dict)
+    uses: list[BarrierUse] = field(default_factory=list)
+    flights: dict[int, IssuedOperation] = field(default_factory=dict)
 
 
-class _Unfenced(Execution):
+class _Unfenced(OrderedRun):
     """A run that does not stop at what the graph is to decide."""
 
     def _check_proxy(self, agent: int, instance: Instance, touch: Touch, cell: CellTable) -> None:
@@ -72,14 +72,14 @@ class _Unfenced(Execution):
         super()._check_status(barrier, agent, instance, False)
 
 
-class _OrderOnly(MemoryRules):
+class _OrderOnly(MemoryObserver):
     """Races and what is in flight, without the fences."""
 
-    def _check_proxy(self, at: object, flight: Flight, touch: Touch) -> None:
+    def _check_proxy(self, at: object, flight: IssuedOperation, touch: Touch) -> None:
         return
 
     def _check_cached(
-        self, at: object, instance: Instance, touch: Touch, flight: Flight | None
+        self, at: object, instance: Instance, touch: Touch, flight: IssuedOperation | None
     ) -> None:
         return
 
@@ -97,7 +97,7 @@ class _Point:
 class _Recorder(Tracker):
     """Hears the run twice: as the engine does, and to draw the graph."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: RunLayout) -> None:
         super().__init__(layout)
         self._memory = _OrderOnly(self.clocks, layout, self.findings)
         self._phases._publishing = False
@@ -106,21 +106,21 @@ class _Recorder(Tracker):
         self.recording = Recording(self.graph, layout)
         self._last: list[int | None] = [None] * len(names)
         self._made: list[int] = [-1] * len(names)
-        self._joins: list[list[Edge]] = [[] for _ in names]
+        self._joins: list[list[ProxyEdge]] = [[] for _ in names]
         self._points: dict[_Place, _Point] = {}
         self._inits: dict[Key, int] = {}
         self._tokens: dict[tuple[Key, int], int] = {}
         self._arrived: dict[tuple[Key, int], int] = {}
-        self._issues: dict[Flight, int] = {}
-        self._ready: dict[Flight, int] = {}
-        self._ends: dict[Flight, int] = {}
-        self._reads: dict[Flight, int] = {}
-        self._queued: dict[int, list[Flight]] = {}
-        self._windows: list[tuple[Flight, int]] = []
+        self._issues: dict[IssuedOperation, int] = {}
+        self._ready: dict[IssuedOperation, int] = {}
+        self._ends: dict[IssuedOperation, int] = {}
+        self._reads: dict[IssuedOperation, int] = {}
+        self._queued: dict[int, list[IssuedOperation]] = {}
+        self._windows: list[tuple[IssuedOperation, int]] = []
 
     # ------------------------------------------------------------------------- nodes
 
-    def _node(self, agent: int, joins: list[Edge] | None = None) -> int:
+    def _node(self, agent: int, joins: list[ProxyEdge] | None = None) -> int:
         """The node of the agent's present operation."""
         assert self.execution is not None
         index = self.execution.next[agent]
@@ -129,14 +129,14 @@ class _Recorder(Tracker):
             return last
         edges = [*self._joins[agent], *(joins or [])]
         if last is not None:
-            edges.insert(0, Edge(last, EdgeKind.PROGRAM))
+            edges.insert(0, ProxyEdge(last, EdgeKind.PROGRAM))
         self._joins[agent] = []
         instance = self._layout.agents[agent].instances[index]
         number = self.graph.add(NodeKind.OPERATION, edges, agent, index, instance)
         self._last[agent], self._made[agent] = number, index
         return number
 
-    def _end(self, flight: Flight) -> int:
+    def _end(self, flight: IssuedOperation) -> int:
         """The node of the flight's end; in an ordered queue after those of earlier flights."""
         if flight in self._ends:
             return self._ends[flight]
@@ -146,17 +146,17 @@ class _Recorder(Tracker):
         for other in line:
             if other in self._ends:
                 continue
-            edges = [Edge(self._ready[other], EdgeKind.ISSUE)]
+            edges = [ProxyEdge(self._ready[other], EdgeKind.ISSUE)]
             read = self._read(other)
             if read != self._ready[other]:
-                edges.append(Edge(read, EdgeKind.QUEUE))
+                edges.append(ProxyEdge(read, EdgeKind.QUEUE))
             if ordered and other.position:
                 before = self._queued[id(queue)][other.position - 1]
-                edges.append(Edge(self._ends[before], EdgeKind.QUEUE))
+                edges.append(ProxyEdge(self._ends[before], EdgeKind.QUEUE))
             self._ends[other] = self._engine_node(NodeKind.END, other, edges)
         return self._ends[flight]
 
-    def _read(self, flight: Flight) -> int:
+    def _read(self, flight: IssuedOperation) -> int:
         """The node at which the flight has read its sources; its start where nobody waits so."""
         queue = flight.queue
         if queue is None or not queue.split:
@@ -166,14 +166,14 @@ class _Recorder(Tracker):
         for other in line:
             if other in self._reads:
                 continue
-            edges = [Edge(self._ready[other], EdgeKind.ISSUE)]
+            edges = [ProxyEdge(self._ready[other], EdgeKind.ISSUE)]
             if ordered and other.position:
                 before = self._queued[id(queue)][other.position - 1]
-                edges.append(Edge(self._reads[before], EdgeKind.QUEUE))
+                edges.append(ProxyEdge(self._reads[before], EdgeKind.QUEUE))
             self._reads[other] = self._engine_node(NodeKind.READS_END, other, edges)
         return self._reads[flight]
 
-    def _engine_node(self, kind: NodeKind, flight: Flight, edges: list[Edge]) -> int:
+    def _engine_node(self, kind: NodeKind, flight: IssuedOperation, edges: list[ProxyEdge]) -> int:
         number = self.graph.add(kind, edges, -1, flight.ordinal, flight.instance)
         self.recording.flights[number] = flight
         return number
@@ -197,7 +197,7 @@ class _Recorder(Tracker):
 
     # ----------------------------------------------------------------------- flights
 
-    def issued(self, flight: Flight) -> None:
+    def issued(self, flight: IssuedOperation) -> None:
         node = self._node(flight.agent)
         self._issues[flight] = self._ready[flight] = node
         if flight.queue is not None:
@@ -208,7 +208,7 @@ class _Recorder(Tracker):
                 self._effect(node, flight.agent, touch, flight.instance)
         super().issued(flight)
 
-    def committed(self, agent: int, queue: QueueTable, flights: list[Flight]) -> None:
+    def committed(self, agent: int, queue: QueueTable, flights: list[IssuedOperation]) -> None:
         node = self._node(agent)
         for flight in flights:
             self._ready[flight] = node
@@ -217,12 +217,12 @@ class _Recorder(Tracker):
     def queue_waited(
         self, agent: int, queue: QueueTable, reads: bool, covered: int, exact: bool
     ) -> None:
-        joins: list[Edge] = []
+        joins: list[ProxyEdge] = []
         if exact and covered:
             line = self._queued[id(queue)][:covered]
             wanted = line[-1:] if queue.declaration.ordered else line
             joins = [
-                Edge(self._read(flight) if reads else self._end(flight), EdgeKind.GROUP)
+                ProxyEdge(self._read(flight) if reads else self._end(flight), EdgeKind.GROUP)
                 for flight in wanted
             ]
         self._node(agent, joins)
@@ -234,7 +234,7 @@ class _Recorder(Tracker):
         start = self._inits.get(barrier.key)
         far = engine or barrier.cta != self._layout.ctas[agent]
         if start is not None and far:
-            self.recording.uses.append(Use(barrier.key, start, node))
+            self.recording.uses.append(BarrierUse(barrier.key, start, node))
 
     def _contribute(
         self, place: _Place, node: int, cta: int, scope: ir.Scope, order: ir.Order
@@ -246,35 +246,35 @@ class _Recorder(Tracker):
         point = self._points.setdefault(place, _Point())
         node_kind = NodeKind.PHASE if place[0] == "mbarrier" else NodeKind.GENERATION
         weak = self.clocks.weak
-        edges = [Edge(node, kind, not weak) for node, _, _, _ in point.parts]
+        edges = [ProxyEdge(node, kind, not weak) for node, _, _, _ in point.parts]
         point.flat = self.graph.add(node_kind, edges, -1, place[3], name=name)
         if not weak:
             return
         strong = [part for part in point.parts if part[3] is not ir.Order.RELAXED]
         for cta in {part[1] for part in strong}:
-            edges = [Edge(part[0], kind) for part in strong if part[1] == cta]
+            edges = [ProxyEdge(part[0], kind) for part in strong if part[1] == cta]
             point.near[cta] = self.graph.add(node_kind, edges, -1, place[3], name=name)
-        edges = [Edge(part[0], kind) for part in strong if part[2] is ir.Scope.CLUSTER]
+        edges = [ProxyEdge(part[0], kind) for part in strong if part[2] is ir.Scope.CLUSTER]
         if edges:
             point.cluster = self.graph.add(node_kind, edges, -1, place[3], name=name)
 
     def _learnt(
         self, place: _Place, cta: int, scope: ir.Scope, order: ir.Order, kind: EdgeKind
-    ) -> list[Edge]:
+    ) -> list[ProxyEdge]:
         """The edges to whoever observes the completion."""
         point = self._points.get(place)
         if point is None or point.flat < 0:
             return []
-        edges = [Edge(point.flat, kind, not self.clocks.weak)]
+        edges = [ProxyEdge(point.flat, kind, not self.clocks.weak)]
         if order is not ir.Order.RELAXED and self.clocks.weak:
             if cta in point.near:
-                edges.append(Edge(point.near[cta], kind))
+                edges.append(ProxyEdge(point.near[cta], kind))
             if scope is ir.Scope.CLUSTER and point.cluster >= 0:
-                edges.append(Edge(point.cluster, kind))
+                edges.append(ProxyEdge(point.cluster, kind))
         return edges
 
     def arriving(
-        self, barrier: Mbarrier, agent: int, instance: Instance, flight: Flight | None
+        self, barrier: Mbarrier, agent: int, instance: Instance, flight: IssuedOperation | None
     ) -> None:
         node = self._node(agent) if flight is None else self._end(flight)
         self._use(barrier, agent, node, flight is not None)
@@ -291,7 +291,7 @@ class _Recorder(Tracker):
             self._contribute(place, node, home, ir.Scope.CLUSTER, ir.Order.SYNCHRONISING)
         super().arriving(barrier, agent, instance, flight)
 
-    def transacting(self, barrier: Mbarrier, flight: Flight, amount: int) -> None:
+    def transacting(self, barrier: Mbarrier, flight: IssuedOperation, amount: int) -> None:
         node = self._end(flight) if flight.chunks == 1 else self._ready[flight]
         self._use(barrier, flight.agent, node, True)
         if amount:
@@ -418,7 +418,7 @@ def record(
     """The graph of one run. Raises ValueError when a parameter has no size."""
     unfolder = Unfolder(program, sizes, operations_max)
     try:
-        layout = Layout(unfolder)
+        layout = RunLayout(unfolder)
     except BudgetSpentError:
         return Recording(EffectGraph((), ()), None, f"more than {operations_max} operations")
     except NoValueError as error:

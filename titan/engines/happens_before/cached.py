@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from titan.engines.happens_before.clocks import Clocks, Moment
 from titan.engines.happens_before.fences import Fences, Stage
-from titan.engines.happens_before.tables import Flight, Layout
+from titan.engines.happens_before.tables import IssuedOperation, RunLayout
 from titan.engines.happens_before.unfolding import Cell, Touch
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
@@ -23,39 +23,39 @@ KINDS = {proxy: kind for kind, proxy in ir.CACHED_FENCES.items()}
 
 
 @dataclass(slots=True, eq=False)
-class Access:
+class PastAccess:
     """An access of the past: an agent's at its moment, or an engine's."""
 
     moment: Moment
     write: bool
     proxy: ir.Proxy
-    flight: Flight | None = None
+    flight: IssuedOperation | None = None
 
 
 @dataclass(slots=True, eq=False)
 class _History:
     """Of one cell: the last access of each agent, proxy and direction, and those of engines."""
 
-    agents: dict[tuple[int, ir.Proxy, bool], Access] = field(default_factory=dict)
-    engines: list[Access] = field(default_factory=list)
+    agents: dict[tuple[int, ir.Proxy, bool], PastAccess] = field(default_factory=dict)
+    engines: list[PastAccess] = field(default_factory=list)
 
 
 class CachedRules:
     """Remembers the accesses of cells that a cached proxy reaches, and finds what is not fenced."""
 
-    def __init__(self, clocks: Clocks, layout: Layout, fences: Fences) -> None:
+    def __init__(self, clocks: Clocks, layout: RunLayout, fences: Fences) -> None:
         self._clocks = clocks
         self._layout = layout
         self._fences = fences
         self._path_rule = layout.program.policies.fence_rule == "path"
         self._cells = {cell: _History() for cell in layout.cached}
 
-    def note(self, at: Moment, touch: Touch, flight: Flight | None) -> None:
+    def note(self, at: Moment, touch: Touch, flight: IssuedOperation | None) -> None:
         """An access that has been judged."""
         history = self._cells.get(touch.cell)
         if history is None:
             return
-        access = Access(at, touch.write, touch.proxy, flight)
+        access = PastAccess(at, touch.write, touch.proxy, flight)
         if flight is None:
             proxy = touch.proxy if touch.proxy in ir.CACHED else ir.Proxy.GENERIC
             access.proxy = proxy
@@ -64,8 +64,8 @@ class CachedRules:
             history.engines.append(access)
 
     def unseen(
-        self, at: Moment, touch: Touch, flight: Flight | None
-    ) -> Iterator[tuple[FaultKind, Access, bool]]:
+        self, at: Moment, touch: Touch, flight: IssuedOperation | None
+    ) -> Iterator[tuple[FaultKind, PastAccess, bool]]:
         """What the access does not see: the rule, the other access, and whether order is lacking.
 
         The last is False where fences stand in the order, but it carries no visibility.
@@ -90,7 +90,7 @@ class CachedRules:
                     break
 
     def _asked(
-        self, old: Access, proxy: ir.Proxy, at: Moment, touch: Touch
+        self, old: PastAccess, proxy: ir.Proxy, at: Moment, touch: Touch
     ) -> Iterator[tuple[FaultKind, list[list[Stage]]]]:
         """Which ways through fences would do, rule by rule; no way: nothing is asked."""
         ctas = self._layout.ctas
@@ -120,7 +120,7 @@ class CachedRules:
         return [agent for agent, other in enumerate(self._layout.ctas) if other == cta]
 
     def _fenced(
-        self, old: Access, ways: list[list[Stage]], cell: Cell, at: Moment, seen: bool
+        self, old: PastAccess, ways: list[list[Stage]], cell: Cell, at: Moment, seen: bool
     ) -> bool:
         def after(moment: Moment) -> bool:
             if old.flight is None:

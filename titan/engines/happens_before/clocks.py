@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from titan.engines.happens_before.run_state import RunState
-from titan.engines.happens_before.tables import Flight, Layout, QueueTable
+from titan.engines.happens_before.tables import IssuedOperation, QueueTable, RunLayout
 from titan.engines.happens_before.unfolding import Key
 from titan.sync import program as ir
 
@@ -44,7 +44,7 @@ class Point:
     seen_cluster: Clock
     arrivals: list[tuple[int, int]] = field(default_factory=list)
     arrival_moments: list[Moment] = field(default_factory=list)
-    flights: list[Flight] = field(default_factory=list)
+    flights: list[IssuedOperation] = field(default_factory=list)
     expects: list[tuple[int, int, Moment]] = field(default_factory=list)
     waits: list[tuple[int, int, Moment]] = field(default_factory=list)
     observers: list[tuple[int, int]] = field(default_factory=list)
@@ -64,7 +64,7 @@ class BarrierTrack:
     replaced: tuple[int, int, Moment] | None = None
     points: list[Point] = field(default_factory=list)
     uses: dict[int, tuple[int, Moment]] = field(default_factory=dict)
-    flights: list[Flight] = field(default_factory=list)
+    flights: list[IssuedOperation] = field(default_factory=list)
     tokens: dict[int, int] = field(default_factory=dict)
     last_arrival: dict[int, int] = field(default_factory=dict)
     expected: int = 1
@@ -82,7 +82,7 @@ class FlightTrack:
 class Clocks:
     """The clocks of all agents at the present point of the run."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: RunLayout) -> None:
         self.layout = layout
         self.count = len(layout.agents)
         self._queue_slots: dict[tuple[int, str], int] = {}
@@ -117,7 +117,7 @@ class Clocks:
         self.weak = _uses_weak_synchronisation(layout)
         self.now: list[Clock] = [self.zero] * self.count
         self.seen: list[Clock] = [self.zero] * self.count if self.weak else self.now
-        self.flights: dict[Flight, FlightTrack] = {}
+        self.flights: dict[IssuedOperation, FlightTrack] = {}
 
     # ------------------------------------------------------------------------- slots
 
@@ -171,7 +171,7 @@ class Clocks:
             return index < at.index
         return (at.seen if seen else at.clock)[agent] > index
 
-    def over(self, flight: Flight, at: Moment, seen: bool = False) -> bool:
+    def over(self, flight: IssuedOperation, at: Moment, seen: bool = False) -> bool:
         """Whether the flight has ended before the moment."""
         clock = at.seen if seen else at.clock
         queue = flight.queue
@@ -180,7 +180,7 @@ class Clocks:
         track = self.flights[flight]
         return any(clock[barrier.slot] >= phase for barrier, phase in track.joins)
 
-    def read(self, flight: Flight, at: Moment, seen: bool = False) -> bool:
+    def read(self, flight: IssuedOperation, at: Moment, seen: bool = False) -> bool:
         """Whether the flight has read all its sources before the moment."""
         queue = flight.queue
         if queue is not None and queue.split:
@@ -199,7 +199,7 @@ class Clocks:
         )
 
     def _over_otherwise(
-        self, flight: Flight, at: Moment, barrier: BarrierTrack, phases: int
+        self, flight: IssuedOperation, at: Moment, barrier: BarrierTrack, phases: int
     ) -> bool:
         """`over`, learnt by another way than the completion of this phase."""
         queue = flight.queue
@@ -217,7 +217,7 @@ def new_point(clocks: Clocks) -> Point:
     return Point(clocks.zero, {}, clocks.zero)
 
 
-def _uses_weak_synchronisation(layout: Layout) -> bool:
+def _uses_weak_synchronisation(layout: RunLayout) -> bool:
     """Whether some synchronisation of the program carries no visibility, or not of all."""
     if len(set(layout.ctas)) > 1:
         return True

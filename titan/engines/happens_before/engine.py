@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from titan.engines.happens_before.execution import Execution
-from titan.engines.happens_before.findings import Finding, Weight
+from titan.engines.happens_before.execution import OrderedRun
+from titan.engines.happens_before.findings import Suspicion, Weight
 from titan.engines.happens_before.steering import (
     Shown,
     earliest,
@@ -29,7 +29,7 @@ from titan.engines.happens_before.steering import (
     run_to_end,
     way_to,
 )
-from titan.engines.happens_before.tables import Layout
+from titan.engines.happens_before.tables import RunLayout
 from titan.engines.happens_before.tracker import Tracker
 from titan.engines.happens_before.unfolding import BudgetSpentError, NoValueError, Sizes, Unfolder
 from titan.sync.fault import Fault, Trace
@@ -71,7 +71,7 @@ def analyse(
     """Decide the program for the given sizes. Raises ValueError when a parameter has no size."""
     unfolder = Unfolder(program, sizes, operations_max)
     try:
-        layout = Layout(unfolder)
+        layout = RunLayout(unfolder)
     except BudgetSpentError:
         reason = f"the run has more than {operations_max} operations"
         return OrderResult(Outcome.UNDECIDED, operations_max, reason)
@@ -81,14 +81,14 @@ def analyse(
 
 
 class _Analysis:
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: RunLayout) -> None:
         self._layout = layout
         self._operations = sum(len(agent.instances) for agent in layout.agents)
         self._runs_left = max(8, STEPS_FOLLOWED_MAX // max(1, self._operations))
 
     def result(self) -> OrderResult:
         tracker = Tracker(self._layout)
-        execution = Execution(self._layout, tracker)
+        execution = OrderedRun(self._layout, tracker)
         tracker.execution = execution
         order = range(len(self._layout.agents))
         fault = run_to_end(execution, order)
@@ -124,7 +124,7 @@ class _Analysis:
     def _other_runs(self) -> Shown | None:
         """Some more interleavings: each agent ahead of all, each behind all, eager engines."""
         agents = range(len(self._layout.agents))
-        runs: list[Callable[[Execution], Fault | None]] = [
+        runs: list[Callable[[OrderedRun], Fault | None]] = [
             partial(run_to_end, order=order, eager_engines=eager)
             for eager in (True, False)
             for order in (list(agents), list(reversed(agents)))
@@ -132,7 +132,7 @@ class _Analysis:
         runs += [partial(prefer, favoured=agent, stalled=None) for agent in agents]
         runs += [partial(prefer, favoured=None, stalled=agent) for agent in agents]
         for run in runs[: max(0, self._runs_left)]:
-            execution = Execution(self._layout)
+            execution = OrderedRun(self._layout)
             fault = run(execution)
             if fault is not None:
                 return fault, tuple(execution.steps)
@@ -148,12 +148,12 @@ class _Analysis:
             Outcome.REFUTED, self._operations, "", shown[0], self._trace(shown), True
         )
 
-    def _not_shown(self, finding: Finding) -> OrderResult:
+    def _not_shown(self, finding: Suspicion) -> OrderResult:
         """The order leaves the fault open, and no run built from it showed the fault."""
         reason = f"no interleaving was found for: {finding.fault.message}"
         return OrderResult(Outcome.NOT_APPLICABLE, self._operations, reason, finding.fault)
 
-    def _weak(self, finding: Finding) -> OrderResult:
+    def _weak(self, finding: Suspicion) -> OrderResult:
         steps = way_to(self._layout, finding.plans[0])
         trace = None if steps is None else self._trace((finding.fault, steps))
         return OrderResult(Outcome.REFUTED, self._operations, "", finding.fault, trace, False)

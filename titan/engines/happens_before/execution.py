@@ -20,7 +20,7 @@ from titan.engines.happens_before.tables import (
     ENGINE,
     OTHER,
     CellTable,
-    Flight,
+    IssuedOperation,
     Mbarrier,
     QueueTable,
 )
@@ -31,7 +31,7 @@ from titan.sync.fault import Actor, FaultKind, Step
 TRANSACTION_MAX = 2**20 - 1  # PTX "mbarrier: Contents": range of the transaction count
 
 
-class Execution(RunState):
+class OrderedRun(RunState):
     """A run in progress. `steps` are those taken; a fault ends it."""
 
     # ------------------------------------------------------------------------ stepping
@@ -47,7 +47,7 @@ class Execution(RunState):
             self._advance(agent)
         self._after_step()
 
-    def step_engine(self, actor: Actor, flight: Flight) -> None:
+    def step_engine(self, actor: Actor, flight: IssuedOperation) -> None:
         """One step of an engine. Raises FaultError."""
         self.steps.append(Step(actor, flight.agent, flight.ordinal))
         if actor is Actor.READS:
@@ -240,9 +240,9 @@ class Execution(RunState):
 
     def _enqueue(
         self, agent: int, instance: Instance, name: str | None, chunks: int, reading: bool
-    ) -> Flight:
+    ) -> IssuedOperation:
         queue = None if name is None else self.queues[(agent, name)]
-        flight = Flight(
+        flight = IssuedOperation(
             agent, self.issued[agent], instance, self.next[agent], queue, chunks, reading
         )
         self.issued[agent] += 1
@@ -286,7 +286,7 @@ class Execution(RunState):
         exact = queue.declaration.ordered or instance.amount == 0 or covered == 0
         self.observer.queue_waited(agent, queue, reads, covered, exact)
 
-    def _finish_chunk(self, flight: Flight) -> None:
+    def _finish_chunk(self, flight: IssuedOperation) -> None:
         """An engine completes one chunk of a flight, or all that is left of it."""
         instance = flight.instance
         operation = instance.operation
@@ -317,7 +317,7 @@ class Execution(RunState):
             if not flight.queue.closed:
                 del self.busy_queues[(flight.agent, flight.queue.declaration.name)]
 
-    def _land(self, flight: Flight) -> None:
+    def _land(self, flight: IssuedOperation) -> None:
         """The effects of a flight on memory when it ends."""
         self._have_read(flight)
         for touch in flight.instance.touches:
@@ -336,7 +336,7 @@ class Execution(RunState):
             cell = self.cells[touch.cell]
             cell.holders = [holder for holder in cell.holders if holder[0] is not flight]
 
-    def _have_read(self, flight: Flight) -> None:
+    def _have_read(self, flight: IssuedOperation) -> None:
         """The engine's reads through other proxies are over, if they were not before."""
         for touch in flight.instance.touches if flight.reading else ():
             if not touch.write and touch.proxy is not ir.Proxy.GENERIC:

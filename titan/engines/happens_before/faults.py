@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from titan.engines.happens_before.tables import Flight, Mbarrier
+from titan.engines.happens_before.tables import IssuedOperation, Mbarrier
 from titan.engines.happens_before.unfolding import AgentProgram, Cell, Instance
 from titan.sync.fault import Fault, FaultKind
 
@@ -35,7 +35,12 @@ def race_fault(
 
 
 def in_flight_fault(
-    agent: int, instance: Instance, cell: Cell, write: bool, flight: Flight, flight_writes: bool
+    agent: int,
+    instance: Instance,
+    cell: Cell,
+    write: bool,
+    flight: IssuedOperation,
+    flight_writes: bool,
 ) -> Fault:
     if write:
         kind = FaultKind.OVERWRITE_IN_FLIGHT

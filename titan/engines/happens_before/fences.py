@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from titan.engines.happens_before.clocks import Clocks, Moment
-from titan.engines.happens_before.tables import Layout
+from titan.engines.happens_before.tables import RunLayout
 from titan.engines.happens_before.unfolding import Cell
 from titan.sync import program as ir
 
@@ -16,7 +16,7 @@ Stage = tuple[ir.FenceKind, Collection[int] | None]
 
 
 @dataclass(slots=True)
-class FenceLine:
+class FenceSequence:
     """The fences of one agent, one kind and one choice of spaces, in order."""
 
     operation: ir.Fence
@@ -28,10 +28,10 @@ class FenceLine:
 class Fences:
     """Hears the fences of a run, and answers for the past of a moment."""
 
-    def __init__(self, clocks: Clocks, layout: Layout) -> None:
+    def __init__(self, clocks: Clocks, layout: RunLayout) -> None:
         self._clocks = clocks
         self._layout = layout
-        self._lines: dict[tuple[int, ir.FenceKind], dict[tuple[ir.Space, ...], FenceLine]] = {}
+        self._lines: dict[tuple[int, ir.FenceKind], dict[tuple[ir.Space, ...], FenceSequence]] = {}
         self._covers: dict[tuple[ir.Fence, Cell, int], tuple[bool, bool]] = {}
 
     def add(self, at: Moment, operation: ir.Fence) -> None:
@@ -39,12 +39,12 @@ class Fences:
         lines = self._lines.setdefault((at.agent, operation.kind), {})
         line = lines.get(operation.spaces)
         if line is None:
-            line = FenceLine(operation, self._layout.ctas[at.agent])
+            line = FenceSequence(operation, self._layout.ctas[at.agent])
             lines[operation.spaces] = line
         line.indices.append(at.index)
         line.moments.append(at)
 
-    def _covered(self, line: FenceLine, cell: Cell) -> tuple[bool, bool]:
+    def _covered(self, line: FenceSequence, cell: Cell) -> tuple[bool, bool]:
         key = (line.operation, cell, line.cta)
         answer = self._covers.get(key)
         if answer is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from titan.engines.happens_before.clocks import Clocks, Moment
-from titan.engines.happens_before.tables import Flight
+from titan.engines.happens_before.tables import IssuedOperation
 from titan.sync.fault import Fault
 
 FlightName = tuple[int, int]
@@ -45,7 +45,7 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Finding:
+class Suspicion:
     """One suspicion: the fault, or for a deviation what it would lead to, with its reason."""
 
     weight: Weight
@@ -60,16 +60,16 @@ class Findings:
     LIMIT = 8
 
     def __init__(self) -> None:
-        self.items: list[Finding] = []
+        self.items: list[Suspicion] = []
         self._counts: dict[tuple[Weight, str], int] = {}
 
     def add(self, weight: Weight, fault: Fault, *plans: Plan) -> None:
         key = (weight, fault.kind.value)
         self._counts[key] = self._counts.get(key, 0) + 1
         if self._counts[key] <= self.LIMIT:
-            self.items.append(Finding(weight, fault, list(plans)))
+            self.items.append(Suspicion(weight, fault, list(plans)))
 
-    def of(self, weight: Weight) -> list[Finding]:
+    def of(self, weight: Weight) -> list[Suspicion]:
         return [finding for finding in self.items if finding.weight is weight]
 
 
@@ -94,5 +94,5 @@ def up_to(bounds: list[int], agent: int, index: int) -> list[int]:
     return [index if n == agent else bound for n, bound in enumerate(bounds)]
 
 
-def name_of(flight: Flight) -> FlightName:
+def name_of(flight: IssuedOperation) -> FlightName:
     return flight.agent, flight.ordinal

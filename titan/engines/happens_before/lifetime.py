@@ -23,7 +23,7 @@ from titan.engines.happens_before.findings import (
     with_event,
 )
 from titan.engines.happens_before.run_state import RunState
-from titan.engines.happens_before.tables import Flight, Layout
+from titan.engines.happens_before.tables import IssuedOperation, RunLayout
 from titan.engines.happens_before.unfolding import Instance
 from titan.sync.fault import Fault, FaultKind
 
@@ -33,7 +33,7 @@ TAKES_MAX = 400
 class ExitRules:
     """Hears of remote operations; judges all at the end of the run."""
 
-    def __init__(self, clocks: Clocks, layout: Layout, findings: Findings) -> None:
+    def __init__(self, clocks: Clocks, layout: RunLayout, findings: Findings) -> None:
         self._clocks = clocks
         self._layout = layout
         self._findings = findings
@@ -66,7 +66,7 @@ class ExitRules:
                 if moments and not any(done(flight, end) for end in moments):
                     self._leak(flight, moments, reads_only)
 
-    def _touched(self, flight: Flight) -> dict[int, bool]:
+    def _touched(self, flight: IssuedOperation) -> dict[int, bool]:
         """The CTAs that the flight uses, and whether it only reads there."""
         touched: dict[int, bool] = {}
         for touch in flight.instance.touches:
@@ -76,7 +76,7 @@ class ExitRules:
             touched[self._layout.barrier_ctas[key[0]]] = False
         return touched
 
-    def _leak(self, flight: Flight, moments: list[Moment], reading: bool) -> None:
+    def _leak(self, flight: IssuedOperation, moments: list[Moment], reading: bool) -> None:
         issue = self._clocks.flights[flight].issue
         bounds = bounds_of(self._clocks, issue, *moments)
         bounds = with_event(bounds, issue.agent, issue.index)
@@ -92,7 +92,7 @@ class ExitRules:
 class PoolRules:
     """Hears takes and gives; judges all at the end of the run."""
 
-    def __init__(self, clocks: Clocks, layout: Layout, findings: Findings) -> None:
+    def __init__(self, clocks: Clocks, layout: RunLayout, findings: Findings) -> None:
         self._clocks = clocks
         self._available = {pool.name: pool.available for pool in layout.program.pools}
         self._findings = findings

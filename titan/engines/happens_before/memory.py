@@ -30,7 +30,7 @@ from titan.engines.happens_before.findings import (
     up_to,
     with_event,
 )
-from titan.engines.happens_before.tables import Flight, Layout
+from titan.engines.happens_before.tables import IssuedOperation, RunLayout
 from titan.engines.happens_before.unfolding import Cell, Instance, Touch
 from titan.sync import program as ir
 from titan.sync.fault import Fault, FaultKind
@@ -43,7 +43,7 @@ class Past:
     moment: Moment
     instance: Instance
     write: bool
-    flight: Flight | None = None
+    flight: IssuedOperation | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -54,15 +54,15 @@ class CellTrack:
     readers: list[Past] = field(default_factory=list)
     generic_writes: dict[int, Moment] = field(default_factory=dict)
     generic_reads: dict[int, Moment] = field(default_factory=dict)
-    engine_write: Flight | None = None
-    map_write: Flight | None = None
-    engine_reads: list[Flight] = field(default_factory=list)
+    engine_write: IssuedOperation | None = None
+    map_write: IssuedOperation | None = None
+    engine_reads: list[IssuedOperation] = field(default_factory=list)
 
 
-class MemoryRules:
+class MemoryObserver:
     """Hears accesses, issues and fences; adds findings."""
 
-    def __init__(self, clocks: Clocks, layout: Layout, findings: Findings) -> None:
+    def __init__(self, clocks: Clocks, layout: RunLayout, findings: Findings) -> None:
         self._clocks = clocks
         self._layout = layout
         self._findings = findings
@@ -94,7 +94,7 @@ class MemoryRules:
                 if generic:
                     cell.generic_reads[at.agent] = at
 
-    def issue(self, at: Moment, flight: Flight) -> None:
+    def issue(self, at: Moment, flight: IssuedOperation) -> None:
         """An asynchronous operation at the instant of its issue."""
         instance = flight.instance
         for touch in instance.touches:
@@ -135,7 +135,9 @@ class MemoryRules:
     def _stays(old: Past, new: Past, at: Moment) -> bool:
         return _piped(old, new.flight) and not (old.write and _same_line(old, new))
 
-    def _compare(self, at: Moment, instance: Instance, touch: Touch, flight: Flight | None) -> None:
+    def _compare(
+        self, at: Moment, instance: Instance, touch: Touch, flight: IssuedOperation | None
+    ) -> None:
         """The new access must come after all kept ones that it conflicts with."""
         cell = self._cells[touch.cell]
         for old in [*cell.writers, *cell.readers] if touch.write else cell.writers:
@@ -156,7 +158,7 @@ class MemoryRules:
             return self._clocks.over(old.flight, at, seen)
         return self._clocks.read(old.flight, at, seen)
 
-    def _visible(self, old: Past, at: Moment, touch: Touch, flight: Flight | None) -> bool:
+    def _visible(self, old: Past, at: Moment, touch: Touch, flight: IssuedOperation | None) -> bool:
         """Whether the order carries visibility, where the pair needs it.
 
         What an engine has read or overwrites needs execution order only (PTX: completion). What one
@@ -168,7 +170,12 @@ class MemoryRules:
         return self._ordered(old, at, seen=True)
 
     def _conflict(
-        self, old: Past, at: Moment, instance: Instance, touch: Touch, flight: Flight | None
+        self,
+        old: Past,
+        at: Moment,
+        instance: Instance,
+        touch: Touch,
+        flight: IssuedOperation | None,
     ) -> None:
         bounds = bounds_of(self._clocks, old.moment, at)
         agents = self._layout.agents
@@ -242,13 +249,13 @@ class MemoryRules:
         )
 
     def _engine_mark_cleared(
-        self, kind: ir.FenceKind, flight: Flight, cell: Cell, at: Moment
+        self, kind: ir.FenceKind, flight: IssuedOperation, cell: Cell, at: Moment
     ) -> bool:
         return any(
             self._clocks.over(flight, fence) for fence in self._fences.last(kind, cell, at, False)
         )
 
-    def _check_proxy(self, at: Moment, flight: Flight, touch: Touch) -> None:
+    def _check_proxy(self, at: Moment, flight: IssuedOperation, touch: Touch) -> None:
         """No interleaving may reach the issue with a generic access unfenced."""
         cell = self._cells[touch.cell]
         if touch.proxy is ir.Proxy.TENSORMAP:
@@ -275,10 +282,10 @@ class MemoryRules:
         self,
         kind: FaultKind,
         at: Moment,
-        flight: Flight,
+        flight: IssuedOperation,
         touch: Touch,
         marks: dict[int, Moment],
-        engines: list[Flight],
+        engines: list[IssuedOperation],
     ) -> None:
         fence = ir.FenceKind.ASYNC
         for agent, mark in marks.items():
@@ -305,7 +312,7 @@ class MemoryRules:
     def _handed_on(
         self,
         mark: Moment | None,
-        engine: Flight | None,
+        engine: IssuedOperation | None,
         cell: Cell,
         at: Moment,
         seen: bool = False,
@@ -325,7 +332,7 @@ class MemoryRules:
         return self._fences.lead(stages, cell, at, after, seen)
 
     def _check_cached(
-        self, at: Moment, instance: Instance, touch: Touch, flight: Flight | None
+        self, at: Moment, instance: Instance, touch: Touch, flight: IssuedOperation | None
     ) -> None:
         """Accesses of which one goes through a cached proxy."""
         for kind, old, unordered in self._cached.unseen(at, touch, flight):
@@ -339,7 +346,7 @@ class MemoryRules:
                 past = Past(old.moment, other, old.write, old.flight)
                 self._weak(past, at, instance, touch.cell)
 
-    def _late(self, at: Moment, engine: Flight) -> Plan:
+    def _late(self, at: Moment, engine: IssuedOperation) -> Plan:
         """The engine ends at the last moment before the access."""
         issue = self._clocks.flights[engine].issue
         bounds = with_event(bounds_of(self._clocks, at, issue), issue.agent, issue.index)
@@ -366,7 +373,12 @@ class MemoryRules:
         )
 
     def _unfenced(
-        self, kind: FaultKind, at: Moment, flight: Flight, touch: Touch, engine: Flight | None
+        self,
+        kind: FaultKind,
+        at: Moment,
+        flight: IssuedOperation,
+        touch: Touch,
+        engine: IssuedOperation | None,
     ) -> None:
         fault = fence_fault(kind, at.agent, flight.instance, touch.cell)
         plan = Plan(bounds_of(self._clocks, at), last=at.agent)
@@ -376,7 +388,7 @@ class MemoryRules:
         self._findings.add(Weight.FAULT, fault, plan)
 
 
-def _piped(old: Past, flight: Flight | None) -> bool:
+def _piped(old: Past, flight: IssuedOperation | None) -> bool:
     """Whether the data path itself orders the two."""
     return (
         flight is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from titan.engines.happens_before.tables import Flight, Mbarrier, Named, QueueTable
+    from titan.engines.happens_before.tables import IssuedOperation, Mbarrier, Named, QueueTable
     from titan.engines.happens_before.unfolding import Instance
 
 
@@ -18,10 +18,10 @@ class Observer:
     def access(self, agent: int, instance: Instance) -> None:
         """Synchronous accesses."""
 
-    def issued(self, flight: Flight) -> None:
+    def issued(self, flight: IssuedOperation) -> None:
         """An asynchronous operation starts."""
 
-    def committed(self, agent: int, queue: QueueTable, flights: list[Flight]) -> None:
+    def committed(self, agent: int, queue: QueueTable, flights: list[IssuedOperation]) -> None:
         """The open group is closed with these flights, or a marker lets them finish before."""
 
     def queue_waited(
@@ -33,11 +33,11 @@ class Observer:
         """
 
     def arriving(
-        self, barrier: Mbarrier, agent: int, instance: Instance, flight: Flight | None
+        self, barrier: Mbarrier, agent: int, instance: Instance, flight: IssuedOperation | None
     ) -> None:
         """An arrival that counts, by an agent or (with `flight`) by an engine."""
 
-    def transacting(self, barrier: Mbarrier, flight: Flight, amount: int) -> None:
+    def transacting(self, barrier: Mbarrier, flight: IssuedOperation, amount: int) -> None:
         """An engine takes bytes off the transaction count."""
 
     def expecting(self, barrier: Mbarrier, agent: int, instance: Instance) -> None:

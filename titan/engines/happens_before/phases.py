@@ -47,7 +47,7 @@ from titan.engines.happens_before.findings import (
     up_to,
     with_event,
 )
-from titan.engines.happens_before.tables import Flight, Layout, Mbarrier, Named
+from titan.engines.happens_before.tables import IssuedOperation, Mbarrier, Named, RunLayout
 from titan.engines.happens_before.unfolding import Instance, Key
 from titan.sync import program as ir
 from titan.sync.fault import Fault, FaultKind
@@ -56,7 +56,7 @@ from titan.sync.fault import Fault, FaultKind
 class PhaseRules:
     """Hears what happens to barriers; keeps their points and adds findings."""
 
-    def __init__(self, clocks: Clocks, layout: Layout, findings: Findings) -> None:
+    def __init__(self, clocks: Clocks, layout: RunLayout, findings: Findings) -> None:
         self._clocks = clocks
         self._layout = layout
         self._findings = findings
@@ -129,7 +129,9 @@ class PhaseRules:
         fault = Fault(kind, message, (), (instance.operation,), instance.key[0])
         self._findings.add(weight, fault, *plans)
 
-    def _reach(self, at: Moment, flight: Flight | None, open_point: Point | None = None) -> Plan:
+    def _reach(
+        self, at: Moment, flight: IssuedOperation | None, open_point: Point | None = None
+    ) -> Plan:
         """Execute the event with nothing but what must be before it.
 
         What the phase of `open_point` still lacks then, engines are not to complete.
@@ -152,7 +154,11 @@ class PhaseRules:
     # ---------------------------------------------------------------------- lifecycle
 
     def use(
-        self, barrier: Mbarrier, at: Moment, instance: Instance, flight: Flight | None = None
+        self,
+        barrier: Mbarrier,
+        at: Moment,
+        instance: Instance,
+        flight: IssuedOperation | None = None,
     ) -> BarrierTrack:
         """Any operation on a live barrier."""
         track = self.track(barrier)
@@ -197,7 +203,7 @@ class PhaseRules:
             if track.initialised and track.initialised[0] == at.agent and not track.published:
                 track.published = (at.agent, at.index)
 
-    def issue(self, at: Moment, flight: Flight) -> None:
+    def issue(self, at: Moment, flight: IssuedOperation) -> None:
         """A flight that completes on a barrier exists only after the barrier's invalidation."""
         for key, _ in flight.instance.completes:
             track = self.tracks.get(key)
@@ -237,7 +243,7 @@ class PhaseRules:
     # ----------------------------------------------------------------------- arrivals
 
     def _at_phase(
-        self, barrier: Mbarrier, at: Moment, instance: Instance, flight: Flight | None
+        self, barrier: Mbarrier, at: Moment, instance: Instance, flight: IssuedOperation | None
     ) -> Point:
         """Check that the operation cannot fall into an earlier phase."""
         track = self.use(barrier, at, instance, flight)
@@ -258,7 +264,7 @@ class PhaseRules:
         barrier: Mbarrier,
         at: Moment,
         instance: Instance,
-        flight: Flight | None,
+        flight: IssuedOperation | None,
         after: tuple[Clock, Clock],
     ) -> None:
         """An arrival that counts; `after` are the clocks once it has been made."""
@@ -293,7 +299,12 @@ class PhaseRules:
         self._contribute(point, cta, scope, order, *after)
 
     def _check_observed(
-        self, barrier: Mbarrier, point: Point, at: Moment, instance: Instance, flight: Flight | None
+        self,
+        barrier: Mbarrier,
+        point: Point,
+        at: Moment,
+        instance: Instance,
+        flight: IssuedOperation | None,
     ) -> None:
         """Some wait for the phase before must be before the arrival (PTX "Phase of the mbarrier").
 
@@ -310,7 +321,12 @@ class PhaseRules:
         self._findings.add(Weight.FAULT, fault, plan)
 
     def transact(
-        self, barrier: Mbarrier, at: Moment, flight: Flight, amount: int, after: tuple[Clock, Clock]
+        self,
+        barrier: Mbarrier,
+        at: Moment,
+        flight: IssuedOperation,
+        amount: int,
+        after: tuple[Clock, Clock],
     ) -> None:
         """Bytes that an engine completes."""
         if amount == 0:

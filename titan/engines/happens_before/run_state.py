@@ -10,11 +10,11 @@ from titan.engines.happens_before.faults import race_fault
 from titan.engines.happens_before.observer import Observer
 from titan.engines.happens_before.tables import (
     CellTable,
-    Flight,
-    Layout,
+    IssuedOperation,
     Mbarrier,
     Named,
     QueueTable,
+    RunLayout,
 )
 from titan.engines.happens_before.unfolding import Instance
 from titan.sync import program as ir
@@ -24,7 +24,7 @@ from titan.sync.fault import Actor, Fault, FaultKind, Step
 class RunState:
     """Positions, barriers, memory and queues; `steps` are those taken."""
 
-    def __init__(self, layout: Layout, observer: Observer | None = None) -> None:
+    def __init__(self, layout: RunLayout, observer: Observer | None = None) -> None:
         self.layout = layout
         self.observer = observer or Observer()
         self.agents = layout.agents
@@ -56,7 +56,7 @@ class RunState:
             for queue in program.queues
         }
         self.pools = {pool.name: pool.available for pool in program.pools}
-        self.free_flights: list[Flight] = []
+        self.free_flights: list[IssuedOperation] = []
         self.busy_queues: dict[tuple[int, str], QueueTable] = {}
         self._running: dict[int, int] = {}
         for agent in self.agents:
@@ -99,7 +99,7 @@ class RunState:
                 return self.pools[name] >= instance.amount
         return True
 
-    def engine_steps(self) -> list[tuple[Actor, Flight]]:
+    def engine_steps(self) -> list[tuple[Actor, IssuedOperation]]:
         """Every step that an engine can take."""
         steps = [(Actor.FINISH, flight) for flight in self.free_flights]
         for queue in self.busy_queues.values():
@@ -112,10 +112,10 @@ class RunState:
         return steps
 
     @staticmethod
-    def _engine_actor(queue: QueueTable, flight: Flight) -> Actor:
+    def _engine_actor(queue: QueueTable, flight: IssuedOperation) -> Actor:
         return Actor.READS if queue.split and flight.reading else Actor.FINISH
 
-    def flights(self) -> list[Flight]:
+    def flights(self) -> list[IssuedOperation]:
         """All that is in flight, open groups included."""
         result = list(self.free_flights)
         for queue in self.busy_queues.values():

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from titan.engines.happens_before.execution import Execution
+from titan.engines.happens_before.execution import OrderedRun
 from titan.engines.happens_before.faults import FaultError
 from titan.engines.happens_before.findings import FlightName, Plan, name_of
-from titan.engines.happens_before.tables import Flight, Layout
+from titan.engines.happens_before.tables import IssuedOperation, RunLayout
 from titan.sync.fault import Actor, Fault, Step
 
 Shown = tuple[Fault, tuple[Step, ...]]
 
 
 def run_to_end(
-    execution: Execution, order: Sequence[int], eager_engines: bool = False
+    execution: OrderedRun, order: Sequence[int], eager_engines: bool = False
 ) -> Fault | None:
     """Run until nothing moves; agents in the given order of preference.
 
@@ -42,12 +42,12 @@ def run_to_end(
         return found.fault
 
 
-def _finish_all(execution: Execution) -> None:
+def _finish_all(execution: OrderedRun) -> None:
     while ready := execution.engine_steps():
         execution.step_engine(*ready[0])
 
 
-def prefer(execution: Execution, favoured: int | None, stalled: int | None) -> Fault | None:
+def prefer(execution: OrderedRun, favoured: int | None, stalled: int | None) -> Fault | None:
     """Run to the end; one agent goes whenever it can, another only when nothing else can."""
     agents = [agent.number for agent in execution.agents if agent.number != stalled]
     if favoured is not None:
@@ -69,9 +69,9 @@ def prefer(execution: Execution, favoured: int | None, stalled: int | None) -> F
         return found.fault
 
 
-def follow(layout: Layout, plan: Plan) -> Shown | None:
+def follow(layout: RunLayout, plan: Plan) -> Shown | None:
     """Steer a new run along the plan; the fault that it meets, with the steps, or None."""
-    execution = Execution(layout)
+    execution = OrderedRun(layout)
     try:
         if not _reach(execution, plan):
             return None
@@ -90,9 +90,9 @@ def follow(layout: Layout, plan: Plan) -> Shown | None:
     return None
 
 
-def way_to(layout: Layout, plan: Plan) -> tuple[Step, ...] | None:
+def way_to(layout: RunLayout, plan: Plan) -> tuple[Step, ...] | None:
     """The steps of a run that brings every agent to its bound, or None."""
-    execution = Execution(layout)
+    execution = OrderedRun(layout)
     try:
         reached = _reach(execution, plan)
     except FaultError:
@@ -100,7 +100,7 @@ def way_to(layout: Layout, plan: Plan) -> tuple[Step, ...] | None:
     return tuple(execution.steps) if reached else None
 
 
-def _reach(execution: Execution, plan: Plan) -> bool:
+def _reach(execution: OrderedRun, plan: Plan) -> bool:
     """Bring every agent to its bound, engines only where nothing else helps."""
     bounds, hold = plan.bounds, plan.hold
     agents = range(len(bounds))
@@ -120,12 +120,14 @@ def _reach(execution: Execution, plan: Plan) -> bool:
         execution.step_engine(*ready[0])
 
 
-def _reached(execution: Execution, agent: int, bound: int) -> bool:
+def _reached(execution: OrderedRun, agent: int, bound: int) -> bool:
     done = execution.next[agent]
     return done >= bound or (execution.held_in[agent] is not None and done == bound - 1)
 
 
-def _free_steps(execution: Execution, hold: dict[FlightName, bool]) -> list[tuple[Actor, Flight]]:
+def _free_steps(
+    execution: OrderedRun, hold: dict[FlightName, bool]
+) -> list[tuple[Actor, IssuedOperation]]:
     """What engines may do without ending what must stay in flight."""
     return [
         (actor, flight)
@@ -134,7 +136,7 @@ def _free_steps(execution: Execution, hold: dict[FlightName, bool]) -> list[tupl
     ]
 
 
-def _land(execution: Execution, names: list[FlightName]) -> None:
+def _land(execution: OrderedRun, names: list[FlightName]) -> None:
     """Let the named flights end, and before them what their queues order before them."""
     wanted = set(names)
     while wanted:
@@ -151,10 +153,10 @@ def _land(execution: Execution, names: list[FlightName]) -> None:
         execution.step_engine(*ready[0])
 
 
-def earliest(layout: Layout, shown: Shown) -> Shown:
+def earliest(layout: RunLayout, shown: Shown) -> Shown:
     """The same run, cut where two agents first stand at accesses that nothing orders."""
     steps = shown[1]
-    execution = Execution(layout)
+    execution = OrderedRun(layout)
     standing: set[int] = set()
     try:
         for number in range(len(steps) + 1):
@@ -176,7 +178,7 @@ def earliest(layout: Layout, shown: Shown) -> Shown:
     return shown
 
 
-def _take(execution: Execution, step: Step) -> None:
+def _take(execution: OrderedRun, step: Step) -> None:
     if step.actor is Actor.AGENT:
         execution.step_agent(step.agent)
         return

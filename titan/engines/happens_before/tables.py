@@ -21,7 +21,7 @@ OTHER = "some other value"
 
 
 @dataclass(slots=True, eq=False)
-class Flight:
+class IssuedOperation:
     """An asynchronous operation; `position` counts those of its queue, `group` their groups."""
 
     agent: int
@@ -50,8 +50,8 @@ class QueueTable:
     groups: int = 0
     issued: int = 0
     group_ends: list[int] = field(default_factory=list)
-    closed: list[Flight] = field(default_factory=list)
-    open: list[Flight] = field(default_factory=list)
+    closed: list[IssuedOperation] = field(default_factory=list)
+    open: list[IssuedOperation] = field(default_factory=list)
 
     def outstanding(self, reads: bool) -> int:
         """How many committed groups a wait would count."""
@@ -115,10 +115,10 @@ class CellTable:
     authors: set[int] = field(default_factory=set)
     released: bool = False
     trails: Trails = field(default_factory=Trails)
-    holders: list[tuple[Flight, bool, int | None]] = field(default_factory=list)
+    holders: list[tuple[IssuedOperation, bool, int | None]] = field(default_factory=list)
 
 
-class Layout:
+class RunLayout:
     """What is the same in all runs of one unfolded program."""
 
     def __init__(self, unfolder: Unfolder) -> None:

@@ -5,11 +5,17 @@ from __future__ import annotations
 from titan.engines.happens_before.clocks import Clock, Clocks, FlightTrack, Moment
 from titan.engines.happens_before.findings import Findings
 from titan.engines.happens_before.lifetime import ExitRules, PoolRules
-from titan.engines.happens_before.memory import MemoryRules
+from titan.engines.happens_before.memory import MemoryObserver
 from titan.engines.happens_before.observer import Observer
 from titan.engines.happens_before.phases import PhaseRules
 from titan.engines.happens_before.run_state import RunState
-from titan.engines.happens_before.tables import Flight, Layout, Mbarrier, Named, QueueTable
+from titan.engines.happens_before.tables import (
+    IssuedOperation,
+    Mbarrier,
+    Named,
+    QueueTable,
+    RunLayout,
+)
 from titan.engines.happens_before.unfolding import Instance
 from titan.sync import program as ir
 
@@ -17,11 +23,11 @@ from titan.sync import program as ir
 class Tracker(Observer):
     """Keeps the clocks of a run and passes each event to the rules it concerns."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: RunLayout) -> None:
         self._layout = layout
         self.clocks = Clocks(layout)
         self.findings = Findings()
-        self._memory = MemoryRules(self.clocks, layout, self.findings)
+        self._memory = MemoryObserver(self.clocks, layout, self.findings)
         self._phases = PhaseRules(self.clocks, layout, self.findings)
         self._exits = ExitRules(self.clocks, layout, self.findings)
         self._pools = PoolRules(self.clocks, layout, self.findings)
@@ -59,7 +65,7 @@ class Tracker(Observer):
 
     # ----------------------------------------------------------------------- flights
 
-    def issued(self, flight: Flight) -> None:
+    def issued(self, flight: IssuedOperation) -> None:
         at = self._at(flight.agent)
         self.clocks.flights[flight] = FlightTrack(at, at)
         self._far(at, flight.instance)
@@ -67,7 +73,7 @@ class Tracker(Observer):
         if isinstance(flight.instance.operation, ir.Asynchronous):
             self._memory.issue(at, flight)
 
-    def committed(self, agent: int, queue: QueueTable, flights: list[Flight]) -> None:
+    def committed(self, agent: int, queue: QueueTable, flights: list[IssuedOperation]) -> None:
         at = self._at(agent)
         for flight in flights:
             self.clocks.flights[flight].ready = at
@@ -82,7 +88,7 @@ class Tracker(Observer):
             if not reads:
                 clocks.raise_slot(agent, clocks.finish_slot(queue), covered)
 
-    def _engine(self, flight: Flight, slot_values: dict[int, int]) -> tuple[Clock, Clock]:
+    def _engine(self, flight: IssuedOperation, slot_values: dict[int, int]) -> tuple[Clock, Clock]:
         """The clocks of an engine's step: the issue (or commit), and the order of the queue."""
         clock, seen = self.clocks.after(self.clocks.flights[flight].ready)
         for slot, value in slot_values.items():
@@ -90,7 +96,7 @@ class Tracker(Observer):
             seen[slot] = max(seen[slot], value)
         return clock, seen
 
-    def _engine_moments(self, flight: Flight) -> tuple[Moment, tuple[Clock, Clock]]:
+    def _engine_moments(self, flight: IssuedOperation) -> tuple[Moment, tuple[Clock, Clock]]:
         queue = flight.queue
         if queue is None or not queue.declaration.ordered:
             clock, seen = self._engine(flight, {})
@@ -106,7 +112,7 @@ class Tracker(Observer):
     # ---------------------------------------------------------------------- mbarriers
 
     def arriving(
-        self, barrier: Mbarrier, agent: int, instance: Instance, flight: Flight | None
+        self, barrier: Mbarrier, agent: int, instance: Instance, flight: IssuedOperation | None
     ) -> None:
         if flight is None:
             at = self._at(agent)
@@ -116,7 +122,7 @@ class Tracker(Observer):
             at, after = self._engine_moments(flight)
             self._phases.arrive(barrier, at, instance, flight, after)
 
-    def transacting(self, barrier: Mbarrier, flight: Flight, amount: int) -> None:
+    def transacting(self, barrier: Mbarrier, flight: IssuedOperation, amount: int) -> None:
         at, after = self._engine_moments(flight)
         self._phases.transact(barrier, at, flight, amount, after)
 

@@ -19,7 +19,13 @@ from collections.abc import Sequence
 from titan.engines.spin.names import ExportError, Sizes, comment_text
 from titan.engines.spin.promela_marks import Marks
 from titan.engines.spin.promela_operations import OperationText
-from titan.engines.spin.promela_text import ALL_FAULTS, AgentLayout, Layout, State, indent
+from titan.engines.spin.promela_text import (
+    ALL_FAULTS,
+    AgentLayout,
+    PromelaLayout,
+    PromelaState,
+    indent,
+)
 from titan.sync import program as ir
 
 CAPACITY = 6
@@ -98,8 +104,8 @@ class _Model:
                 raise ExportError(f"parameter {parameter.name!r} has no size")
             known[parameter.name] = size
         self.program, self.prefix, self.reporting = program, prefix, reporting
-        self.layout = Layout(program, known, prefix, capacity)
-        self.state = State(self.layout, Marks(self.layout))
+        self.layout = PromelaLayout(program, known, prefix, capacity)
+        self.state = PromelaState(self.layout, Marks(self.layout))
         self.operations = OperationText(self.layout, self.state)
 
     def parts(self) -> list[str]:

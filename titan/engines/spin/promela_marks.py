@@ -10,7 +10,7 @@ has no such variables.
 from __future__ import annotations
 
 from titan.engines.spin.names import ExportError
-from titan.engines.spin.promela_text import AgentLayout, Layout, fail
+from titan.engines.spin.promela_text import AgentLayout, PromelaLayout, fail
 from titan.sync import program as ir
 
 DOMAINS_MAX = 30
@@ -20,7 +20,7 @@ _ROWS = (*ir.CACHED, ir.Proxy.ASYNC)
 class Marks:
     """What the marks of one program are, and the statements that change them."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: PromelaLayout) -> None:
         self.layout, self.p = layout, layout.prefix
         self._domains: dict[tuple[ir.Proxy, int], int] = {}
         self._cached: dict[str, int] = {}

@@ -1,11 +1,18 @@
-"""What every operation of an agent does, as Promela statements on the variables of `State`."""
+"""What every operation of an agent does, as Promela statements on the variables of
+`PromelaState`."""
 
 from __future__ import annotations
 
 from itertools import combinations
 
 from titan.engines.spin.names import comment_text
-from titan.engines.spin.promela_text import AgentLayout, Layout, State, fail, when_sound
+from titan.engines.spin.promela_text import (
+    AgentLayout,
+    PromelaLayout,
+    PromelaState,
+    fail,
+    when_sound,
+)
 from titan.sync import program as ir
 
 Lines = list[str]
@@ -14,7 +21,7 @@ Lines = list[str]
 class OperationText:
     """Guards and effects of the operations of all agents."""
 
-    def __init__(self, layout: Layout, state: State) -> None:
+    def __init__(self, layout: PromelaLayout, state: PromelaState) -> None:
         self.layout, self.state, self.p = layout, state, layout.prefix
 
     def steps(self, agent: AgentLayout) -> list[tuple[str, Lines, str]]:

@@ -93,7 +93,7 @@ class AgentLayout:
         ]
 
 
-class Layout:
+class PromelaLayout:
     """Where everything of the program lies in the arrays of the model."""
 
     def __init__(self, program: ir.SyncProgram, sizes: Sizes, prefix: str, capacity: int) -> None:
@@ -193,10 +193,10 @@ def _bases(arrays: Iterable[tuple[str, int]]) -> dict[str, int]:
     return bases
 
 
-class State:
+class PromelaState:
     """Declarations, first values, and everything that concerns flights."""
 
-    def __init__(self, layout: Layout, marks: Marks) -> None:
+    def __init__(self, layout: PromelaLayout, marks: Marks) -> None:
         self.layout, self.p, self.marks = layout, layout.prefix, marks
 
     def declarations(self) -> list[str]:

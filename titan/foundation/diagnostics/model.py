@@ -41,7 +41,7 @@ class TraceStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class TraceReference:
     """An interleaving that shows the fault; `path` is the saved file for `titan replay`, if any."""
 
     steps: tuple[TraceStep, ...]
@@ -58,7 +58,7 @@ class Diagnostic:
     annotations: tuple[Annotation, ...] = ()
     notes: tuple[str, ...] = ()
     helps: tuple[str, ...] = ()
-    trace: Trace | None = None
+    trace: TraceReference | None = None
     fingerprint: str = ""
 
     @property
@@ -78,7 +78,7 @@ class Diagnostic:
         primary = self.primary
         return primary.span if primary is not None else None
 
-    def with_trace(self, trace: Trace) -> Diagnostic:
+    def with_trace(self, trace: TraceReference) -> Diagnostic:
         return replace(self, trace=trace)
 
 
@@ -91,7 +91,7 @@ def diagnostic(
     others: tuple[Annotation, ...] = (),
     notes: tuple[str, ...] = (),
     helps: tuple[str, ...] = (),
-    trace: Trace | None = None,
+    trace: TraceReference | None = None,
 ) -> Diagnostic:
     """A diagnostic with the severity of its code, a primary annotation and a fingerprint.
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import re
 
-from titan.isa.gcn.listing import COPY, Function, Instruction, events
+from titan.isa.gcn.listing import COPY, GcnFunction, GcnInstruction, events
 
 VECTOR_TO_BUFFER = 5
 M0_TO_COPY = 1
 _SCALARS = re.compile(r"\bs(?:(\d+)\b|\[(\d+):(\d+)\])")
 
 
-def hazards(function: Function) -> list[str]:
+def hazards(function: GcnFunction) -> list[str]:
     """What stands too close before a copy to LDS, one line each."""
     before: list[list[int]] = [[] for _ in function.instructions]
     for number in range(len(function.instructions)):
@@ -31,7 +31,7 @@ def hazards(function: Function) -> list[str]:
 
 
 def _close(
-    function: Function, before: list[list[int]], copy: int, read: frozenset[int]
+    function: GcnFunction, before: list[list[int]], copy: int, read: frozenset[int]
 ) -> list[str]:
     found = []
     seen: dict[int, int] = {}
@@ -51,12 +51,12 @@ def _close(
     return found
 
 
-def states(item: Instruction) -> int:
+def states(item: GcnInstruction) -> int:
     """Wait states that an instruction is worth."""
     return int(item.operands) + 1 if item.mnemonic == "s_nop" else 1
 
 
-def written(item: Instruction) -> frozenset[int]:
+def written(item: GcnInstruction) -> frozenset[int]:
     """The scalar registers that a vector instruction writes: its first operand, or its second."""
     head = item.operands.split(",")
     carries = item.mnemonic.startswith(("v_add_co", "v_sub_co", "v_addc_co", "v_subb_co", "v_mad_"))

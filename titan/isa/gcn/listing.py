@@ -26,7 +26,7 @@ class NotUnderstood(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class GcnInstruction:
     """`target`: the address that a branch may go to."""
 
     address: int
@@ -40,10 +40,10 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class GcnFunction:
     name: str
     address: int
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[GcnInstruction, ...]
 
     def successors(self, number: int) -> tuple[int, ...]:
         """Numbers of the instructions that may come next. Raises NotUnderstood."""
@@ -64,15 +64,15 @@ class Function:
         return {item.address: number for number, item in enumerate(self.instructions)}
 
 
-def read(text: str) -> dict[str, Function]:
+def read(text: str) -> dict[str, GcnFunction]:
     """All functions of a disassembly. Raises NotUnderstood."""
-    found: dict[str, Function] = {}
+    found: dict[str, GcnFunction] = {}
     name, start = "", 0
-    items: list[Instruction] = []
+    items: list[GcnInstruction] = []
 
     def close() -> None:
         if name:
-            found[name] = Function(name, start, tuple(_trimmed(items)))
+            found[name] = GcnFunction(name, start, tuple(_trimmed(items)))
         items.clear()
 
     for line in text.split("\n"):
@@ -90,7 +90,7 @@ def read(text: str) -> dict[str, Function]:
     return found
 
 
-def _instruction(match: re.Match[str], start: int) -> Instruction:
+def _instruction(match: re.Match[str], start: int) -> GcnInstruction:
     mnemonic, operands = match.group(1), match.group(2)
     target = None
     if mnemonic == "s_branch" or mnemonic.startswith("s_cbranch_"):
@@ -99,16 +99,16 @@ def _instruction(match: re.Match[str], start: int) -> Instruction:
         target = start + int(match.group(5) or "0", 16)
     elif mnemonic.startswith(("s_setpc", "s_swappc", "s_call", "s_cbranch", "s_rfe")):
         raise NotUnderstood(f"a jump that is not followed: {mnemonic}")
-    return Instruction(int(match.group(3), 16), mnemonic, operands, target)
+    return GcnInstruction(int(match.group(3), 16), mnemonic, operands, target)
 
 
-def _trimmed(items: list[Instruction]) -> list[Instruction]:
+def _trimmed(items: list[GcnInstruction]) -> list[GcnInstruction]:
     """Without the padding behind the last end."""
     ends = [n for n, item in enumerate(items) if item.mnemonic in ("s_endpgm", "s_branch")]
     return items[: ends[-1] + 1] if ends else items
 
 
-def events(item: Instruction) -> tuple[str, ...]:
+def events(item: GcnInstruction) -> tuple[str, ...]:
     """What the instruction does for synchronisation, in order. Raises NotUnderstood."""
     name = item.mnemonic
     if name == "s_barrier":
@@ -127,7 +127,7 @@ def events(item: Instruction) -> tuple[str, ...]:
     return ()
 
 
-def _waits(item: Instruction) -> tuple[str, ...]:
+def _waits(item: GcnInstruction) -> tuple[str, ...]:
     vector, shared = _VMCNT.search(item.operands), _LGKMCNT.search(item.operands)
     if vector is None and shared is None and "expcnt" not in item.operands:
         raise NotUnderstood(f"a wait of an unknown form: {item.text}")
@@ -147,7 +147,7 @@ class LoopSummary:
     products: int
 
 
-def loops(function: Function) -> list[LoopSummary]:
+def loops(function: GcnFunction) -> list[LoopSummary]:
     """The natural loops, by their heads: a backward branch and all that reaches it from there."""
     forward = [function.successors(number) for number in range(len(function.instructions))]
     backward: list[list[int]] = [[] for _ in forward]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from titan.isa.thread.integers import WIDTHS, Bits, compare, compute, integer_type
-from titan.isa.thread.ptx import Instruction, PtxKernel, split_operands
+from titan.isa.thread.ptx import PtxInstruction, PtxKernel, split_operands
 
 STEPS_MAX = 3_000_000
 SHARED_BASE = 1024
@@ -28,12 +28,12 @@ _NUMBER = re.compile(r"-?(0[xX][0-9a-fA-F]+U?|\d+U?)")
 _ADDRESS = re.compile(r"\[\s*([%\w$@.]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
 
 
-class Unsupported(Exception):
+class UnsupportedPtx(Exception):
     """The text holds something whose effect on the control flow is not known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ThreadEvent:
     """What a thread did: its kind, numbers (None: not known), modifiers, and the line.
 
     `warp_met`: since its last event the thread has met the others of its warp (`bar.warp.sync`).
@@ -47,7 +47,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Thread:
+class ThreadLaunch:
     """Which thread runs, and what the launch says; `arguments` are the sizes by position."""
 
     thread: int
@@ -61,7 +61,7 @@ class Thread:
 
 @dataclass(slots=True)
 class Ran:
-    events: list[Event] = field(default_factory=list)
+    events: list[ThreadEvent] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)  # lines of synchronising instructions
 
 
@@ -72,13 +72,13 @@ _SILENT = {
 }  # fmt: skip
 
 
-def run(kernel: PtxKernel, thread: Thread) -> Ran:
-    """The events of the thread until it ends. Raises Unsupported."""
+def run(kernel: PtxKernel, thread: ThreadLaunch) -> Ran:
+    """The events of the thread until it ends. Raises UnsupportedPtx."""
     return _Machine(kernel, thread).run()
 
 
 class _Machine:
-    def __init__(self, kernel: PtxKernel, thread: Thread) -> None:
+    def __init__(self, kernel: PtxKernel, thread: ThreadLaunch) -> None:
         self.kernel = kernel
         self.thread = thread
         self.registers: dict[str, Bits] = {}
@@ -103,14 +103,14 @@ class _Machine:
         while position < len(instructions):
             steps += 1
             if steps > STEPS_MAX:
-                raise Unsupported(f"the thread takes more than {STEPS_MAX} steps")
+                raise UnsupportedPtx(f"the thread takes more than {STEPS_MAX} steps")
             here = instructions[position]
             position += 1
             if here.guard:
                 holds = self.registers.get(here.guard)
                 if holds is None:
                     if here.opcode in ("bra", "ret", "exit") or here.opcode in NOTED:
-                        raise Unsupported(f"line {here.line}: control depends on data")
+                        raise UnsupportedPtx(f"line {here.line}: control depends on data")
                     self._forget(here)
                     continue
                 if bool(holds) == here.negated:
@@ -124,7 +124,7 @@ class _Machine:
         self._passed_by()
         return self.ran
 
-    def _step(self, here: Instruction) -> None:
+    def _step(self, here: PtxInstruction) -> None:
         opcode = here.opcode
         if opcode in NOTED:
             NOTED[opcode](self, here)
@@ -133,7 +133,7 @@ class _Machine:
         elif opcode == "setp":
             self._compare(here)
         elif opcode == "call":
-            raise Unsupported(f"line {here.line}: the kernel calls a function")
+            raise UnsupportedPtx(f"line {here.line}: the kernel calls a function")
         elif opcode in _SILENT:
             self._forget(here)
         elif opcode == "elect":
@@ -171,7 +171,7 @@ class _Machine:
             return None
         return SHARED_BASE if re.fullmatch(r"[A-Za-z_$][\w$]*", text) else None
 
-    def _pack(self, here: Instruction) -> Bits:
+    def _pack(self, here: PtxInstruction) -> Bits:
         """`mov.b64 d, {a, b}`: the lower part first."""
         pieces = split_operands(here.operands[1][1:-1])
         kind = integer_type(here.modifiers)
@@ -184,7 +184,7 @@ class _Machine:
             result |= (value & ((1 << width) - 1)) << (number * width)
         return result
 
-    def _unpack(self, here: Instruction) -> None:
+    def _unpack(self, here: PtxInstruction) -> None:
         pieces = split_operands(here.operands[0][1:-1])
         value = self._value(here.operands[1])
         kind = integer_type(here.modifiers)
@@ -204,14 +204,14 @@ class _Machine:
         if other:
             self._set(other, second)
 
-    def _forget(self, here: Instruction) -> None:
+    def _forget(self, here: PtxInstruction) -> None:
         """What the instruction writes is not known."""
         if here.opcode in ("st", "stmatrix", "red", "bra") or not here.operands:
             return
         for name in re.findall(r"[%\w$@]+", here.operands[0]):
             self.registers[name] = None
 
-    def _compare(self, here: Instruction) -> None:
+    def _compare(self, here: PtxInstruction) -> None:
         relation, kind = here.modifiers[0], here.modifiers[-1]
         first, second = self._value(here.operands[1]), self._value(here.operands[2])
         result = compare(relation, kind, first, second)
@@ -238,19 +238,19 @@ class _Machine:
 
     # What is noted
 
-    def note(self, kind: str, here: Instruction, *values: Bits) -> None:
+    def note(self, kind: str, here: PtxInstruction, *values: Bits) -> None:
         self._passed_by()
         self.ran.seen.add(here.line)
-        self.ran.events.append(Event(kind, values, here.modifiers, here.line, self.warp_met))
+        self.ran.events.append(ThreadEvent(kind, values, here.modifiers, here.line, self.warp_met))
         self.warp_met = False
 
     def _passed_by(self) -> None:
         """A thread that goes on after a test that failed does not wait."""
         if self.failed is not None:
             line, self.failed = self.failed[0], None
-            self.ran.events.append(Event("test without waiting", (), (), line))
+            self.ran.events.append(ThreadEvent("test without waiting", (), (), line))
 
-    def _access(self, here: Instruction) -> None:
+    def _access(self, here: PtxInstruction) -> None:
         """Loads of parameters give the launch's numbers; accesses of shared memory are noted."""
         reads = here.opcode.startswith("ld")
         place = here.operands[1 if reads else 0]
@@ -276,7 +276,7 @@ class _Machine:
             return None
         return self.thread.arguments.get(number, POINTER_BASE + number * STRIDE * STRIDE)
 
-    def _barrier(self, here: Instruction) -> None:
+    def _barrier(self, here: PtxInstruction) -> None:
         """`mbarrier.*`."""
         what = here.modifiers[0]
         if what == "init":
@@ -300,7 +300,7 @@ class _Machine:
         else:
             self.note("other", here)
 
-    def _arrival(self, here: Instruction) -> None:
+    def _arrival(self, here: PtxInstruction) -> None:
         place = next(i for i, text in enumerate(here.operands) if text.startswith("["))
         address = self._address(here.operands[place])
         rest = [self._value(text) for text in here.operands[place + 1 :]]
@@ -313,7 +313,7 @@ class _Machine:
         else:
             self.note("arrive", here, address, rest[0] if rest else 1)
 
-    def _copy(self, here: Instruction) -> None:
+    def _copy(self, here: PtxInstruction) -> None:
         """`cp.*`: bulk copies, their groups; anything else is told as it is."""
         words = here.modifiers
         if "tensor" in words and "complete_tx::bytes" in "::".join(words):
@@ -339,7 +339,7 @@ class _Machine:
         pieces = split_operands(rest[0].strip()[1:-1]) if rest else []
         return self._value(table), tuple(self._value(piece) for piece in pieces)
 
-    def _matrix(self, here: Instruction) -> None:
+    def _matrix(self, here: PtxInstruction) -> None:
         """`wgmma.*`: of a multiplication the descriptors are noted, or None for registers."""
         what = here.modifiers[0]
         if what == "mma_async":
@@ -354,7 +354,7 @@ class _Machine:
         else:
             self.note({"fence": "mma_fence", "commit_group": "mma_commit"}.get(what, "other"), here)
 
-    def _fence(self, here: Instruction) -> None:
+    def _fence(self, here: PtxInstruction) -> None:
         if here.modifiers[:2] == ("proxy", "async"):
             self.note("fence_async", here)
         elif "mbarrier_init" in here.modifiers:
@@ -362,7 +362,7 @@ class _Machine:
         else:
             self.note("other", here)
 
-    def _named(self, here: Instruction) -> None:
+    def _named(self, here: PtxInstruction) -> None:
         """`bar.*` and `barrier.*`."""
         words = here.modifiers
         if "warp" in words:
@@ -378,11 +378,11 @@ class _Machine:
         )
         self.note(kind, here, numbers[0], threads)
 
-    def _limit(self, here: Instruction) -> None:
+    def _limit(self, here: PtxInstruction) -> None:
         kind = "registers_up" if "inc" in here.modifiers else "registers_down"
         self.note(kind, here, self._value(here.operands[0]))
 
-    def _tensor_core(self, here: Instruction) -> None:
+    def _tensor_core(self, here: PtxInstruction) -> None:
         """`tcgen05.*` with one CTA in a group; any other form is told as it is."""
         words, operands = here.modifiers, here.operands
         numbers = [self._value(text) for text in operands]
@@ -413,7 +413,7 @@ class _Machine:
                      "wait::ld": "tensor_wait", "wait::st": "tensor_put_wait"}  # fmt: skip
             self.note(kinds.get(what, "other"), here)
 
-    def _other(self, here: Instruction) -> None:
+    def _other(self, here: PtxInstruction) -> None:
         self.note("other", here)
 
 
@@ -429,7 +429,7 @@ def _combined(operator: str, first: bool | None, second: Bits) -> bool | None:
     return first != other if operator == "xor" else None
 
 
-NOTED: dict[str, Callable[[_Machine, Instruction], None]] = {
+NOTED: dict[str, Callable[[_Machine, PtxInstruction], None]] = {
     "mbarrier": _Machine._barrier,
     "cp": _Machine._copy,
     "wgmma": _Machine._matrix,

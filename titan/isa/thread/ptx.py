@@ -27,13 +27,13 @@ class PtxError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class PtxParameter:
     name: str
     bytes: int  # 0 for a single value
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class PtxInstruction:
     """`opcode` without modifiers, which are in `modifiers`; `line` counts from 1 in the text."""
 
     opcode: str
@@ -49,8 +49,8 @@ class PtxKernel:
     """`labels` give the index of the instruction behind them; the last may be the end."""
 
     name: str
-    parameters: tuple[Parameter, ...]
-    instructions: tuple[Instruction, ...]
+    parameters: tuple[PtxParameter, ...]
+    instructions: tuple[PtxInstruction, ...]
     labels: dict[str, int]
 
 
@@ -62,7 +62,7 @@ def parse(text: str, entry: str | None = None) -> PtxKernel:
         raise PtxError(f"the text holds {len(found)} kernels of that name")
     close = clean.index(")", found[0].end())
     parameters = tuple(
-        Parameter(name, int(count or 0))
+        PtxParameter(name, int(count or 0))
         for _, _, name, count in _PARAMETER.findall(clean[found[0].end() : close])
     )
     try:
@@ -81,10 +81,10 @@ class _Body:
         self.line = text.count("\n", 0, position) + 1
         self.scopes: list[dict[str, str]] = [{}]
         self.made = 0
-        self.instructions: list[Instruction] = []
+        self.instructions: list[PtxInstruction] = []
         self.labels: dict[str, int] = {}
 
-    def kernel(self, name: str, parameters: tuple[Parameter, ...]) -> PtxKernel:
+    def kernel(self, name: str, parameters: tuple[PtxParameter, ...]) -> PtxKernel:
         while self.scopes:
             self._skip_space()
             if self.position >= len(self.text):
@@ -135,7 +135,7 @@ class _Body:
                 return scope[name]
         return name
 
-    def _instruction(self, text: str, line: int) -> Instruction:
+    def _instruction(self, text: str, line: int) -> PtxInstruction:
         guard, negated = "", False
         if found := _GUARD.match(text):
             guard, negated = self._resolve(found.group(2)), bool(found.group(1))
@@ -145,7 +145,7 @@ class _Body:
             head, _, rest = text.replace("\t", " ", 1).partition(" ")
         opcode, *modifiers = head.split(".")
         operands = tuple(self._operand(piece) for piece in split_operands(rest))
-        return Instruction(opcode, tuple(modifiers), operands, guard, negated, line)
+        return PtxInstruction(opcode, tuple(modifiers), operands, guard, negated, line)
 
     def _operand(self, text: str) -> str:
         if len(self.scopes) == 1:

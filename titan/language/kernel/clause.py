@@ -12,7 +12,7 @@ from titan.foundation.diagnostics.wording import listed, quoted, suggestion
 from titan.foundation.source.reader import Reader
 from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Entry, Mapping, Node, Scalar, Sequence, kind
-from titan.language.kernel.table import VERB_OF, WHEN, Form, Verb
+from titan.language.kernel.table import VERB_OF, WHEN, ValueForm, Verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _objects(
     reader: Reader, verb: Verb, value: Node, options: dict[str, Node], spans: dict[str, Span]
 ) -> tuple[Node, ...]:
     """What the verb acts on; options in braces with it are added to `options`."""
-    if verb.object is Form.ASSIGNMENTS:
+    if verb.object is ValueForm.ASSIGNMENTS:
         return (value,)
     if isinstance(value, Scalar):
         return () if value.is_null else (value,)
@@ -146,16 +146,21 @@ def _checked(reader: Reader, clause: Clause) -> Clause | None:
     if verb.needs_object and not clause.objects:
         reader.error("TTN007", f"`{verb.name}` lacks {_needed(verb)}", clause.span)
         good = False
-    single = verb.object in (Form.REFERENCE, Form.CONDITION, Form.RANGE, Form.WORD)
+    single = verb.object in (
+        ValueForm.REFERENCE,
+        ValueForm.CONDITION,
+        ValueForm.RANGE,
+        ValueForm.WORD,
+    )
     if single and len(clause.objects) > 1:
         headline = f"`{verb.name}` takes one object, not {len(clause.objects)}"
         reader.error("TTN009", headline, clause.span)
         good = False
-    if verb.object is Form.NOTHING and clause.objects:
+    if verb.object is ValueForm.NOTHING and clause.objects:
         reader.error("TTN008", f"`{verb.name}` takes no object", clause.objects[0].span)
         good = False
     return clause if good else None
 
 
 def _needed(verb: Verb) -> str:
-    return "a reference" if verb.object is Form.REFERENCES else verb.object.value
+    return "a reference" if verb.object is ValueForm.REFERENCES else verb.object.value

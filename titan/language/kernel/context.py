@@ -9,7 +9,7 @@ from titan.foundation.source.reader import Reader
 from titan.foundation.source.tree import Node, Scalar
 from titan.language.kernel.clause import Clause
 from titan.language.kernel.declarations import Declared, RoleHead
-from titan.language.kernel.scope import Ref, Scope, Terms
+from titan.language.kernel.scope import KernelTerms, NameScope, Ref
 from titan.sync.expression import ZERO, Constant, Expression
 
 
@@ -21,7 +21,7 @@ class Context:
     """
 
     reader: Reader
-    terms: Terms
+    terms: KernelTerms
     declared: Declared
     head: RoleHead
     cta: int
@@ -34,7 +34,7 @@ class Context:
     # Values of options
 
     def expression(
-        self, clause: Clause, name: str, scope: Scope, default: Expression | None = None
+        self, clause: Clause, name: str, scope: NameScope, default: Expression | None = None
     ) -> Expression | None:
         node = clause.get(name)
         if node is None:
@@ -93,7 +93,7 @@ class Context:
             return None
         return f"{ref.name}@{where.value}"
 
-    def reference(self, node: Node, scope: Scope, what: str, *kinds: str) -> Ref | None:
+    def reference(self, node: Node, scope: NameScope, what: str, *kinds: str) -> Ref | None:
         """A reference to something of one of `kinds`, without part or tile."""
         ref = self.terms.reference(node, scope, what)
         if ref is None:

@@ -17,7 +17,7 @@ from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Mapping, Node, Scalar
 from titan.language.kernel.layout import Layouts
 from titan.language.kernel.model import Layout, MatrixInstruction, Placement, TensorMap
-from titan.language.kernel.scope import Scope, Terms
+from titan.language.kernel.scope import KernelTerms, NameScope
 from titan.language.kernel.table import (
     AGENTS_MAX,
     BITS_OF_DTYPE,
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DeclarationPlace:
     """Where a declared thing exists: in every CTA, in one, or once for all (`shared`)."""
 
     cta: int | None = None
@@ -79,7 +79,7 @@ class Declared:
 
     kinds: dict[str, str] = field(default_factory=dict)
     spans: dict[str, Span] = field(default_factory=dict)
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, DeclarationPlace] = field(default_factory=dict)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     rings: dict[str, Ring] = field(default_factory=dict)
     ring_of: dict[str, str] = field(default_factory=dict)
@@ -112,9 +112,9 @@ class Declared:
 class Declarations:
     """Reads the sections of one file."""
 
-    def __init__(self, reader: Reader, scope: Scope, target: str, ctas: int) -> None:
+    def __init__(self, reader: Reader, scope: NameScope, target: str, ctas: int) -> None:
         self.reader = reader
-        self.terms = Terms(reader)
+        self.terms = KernelTerms(reader)
         self.scope = scope
         self.target = target
         self.ctas = ctas
@@ -234,7 +234,7 @@ class Declarations:
             self._number(fields, "free_count", 0, what, 1, 2**20 - 1),
             span=span,
         )
-        self.declared.places[name] = Place()
+        self.declared.places[name] = DeclarationPlace()
         for buffer in buffers:
             first = self.declared.ring_of.setdefault(buffer, name)
             if first != name:
@@ -277,7 +277,7 @@ class Declarations:
             span,
         )
         alone = space is Space.GLOBAL and not fields.has("cta")
-        self.declared.places[name] = Place(self._cta(fields, what), shared=alone)
+        self.declared.places[name] = DeclarationPlace(self._cta(fields, what), shared=alone)
 
     def _bytes(self, fields: Fields, what: str, layout: Layout) -> int:
         """Bytes of one stage, from `bytes` or from tile and dtype; 0 where nothing is said."""
@@ -303,7 +303,7 @@ class Declarations:
             0,
             span,
         )
-        self.declared.places[name] = Place(self._cta(fields, what))
+        self.declared.places[name] = DeclarationPlace(self._cta(fields, what))
         base = self._number(fields, "base", None, what)
         if base is not None:
             self.declared.barrier_bases[name] = base
@@ -314,7 +314,7 @@ class Declarations:
         scope = BarrierScope(self._word("named_barriers", fields, "scope", "cta", what))
         self.declared.named[name] = NamedBarrier(name, stages, scope, span)
         self.declared.threads[name] = self._number(fields, "threads", 0, what, 1, 2**20)
-        self.declared.places[name] = Place(shared=scope is BarrierScope.CLUSTER)
+        self.declared.places[name] = DeclarationPlace(shared=scope is BarrierScope.CLUSTER)
 
     def _queue(self, name: str, fields: Fields, span: Span) -> None:
         what = f"queue {quoted(name)}"
@@ -334,7 +334,7 @@ class Declarations:
         available = self._number(fields, "available", 0, what)
         self.declared.pools[name] = Pool(name, available, span)
         self.declared.kind_of[name] = self._word("pools", fields, "kind", "", what)
-        self.declared.places[name] = Place(self._cta(fields, what))
+        self.declared.places[name] = DeclarationPlace(self._cta(fields, what))
 
     def _role(self, name: str, fields: Fields, span: Span) -> None:
         what = f"role {quoted(name)}"
@@ -440,7 +440,7 @@ def read_policies(reader: Reader, node: Node | None) -> Policies:
     return Policies(**values)  # type: ignore[arg-type]
 
 
-def read_ctas(reader: Reader, terms: Terms, scope: Scope, node: Node | None) -> int:
+def read_ctas(reader: Reader, terms: KernelTerms, scope: NameScope, node: Node | None) -> int:
     """The number of CTAs."""
     if node is None:
         return 1

@@ -26,7 +26,7 @@ from titan.language.kernel.declarations import (
     read_policies,
 )
 from titan.language.kernel.model import Allowance, Family, Kernel, RoleShape
-from titan.language.kernel.scope import Scope, Terms
+from titan.language.kernel.scope import KernelTerms, NameScope
 from titan.language.kernel.sizes import Overrides, Sizes, read_sizes, scope_of
 from titan.language.kernel.statements import Statements, TooMany, groups_of, to_block
 from titan.language.kernel.table import SECTIONS, TARGETS, TOP_LEVEL, VERSION
@@ -137,7 +137,7 @@ class _Decoder:
         self.sizes = sizes
         self.chosen = chosen
         self.computations = computations
-        self.terms = Terms(reader)
+        self.terms = KernelTerms(reader)
         self.statements = 0
 
     def kernel(self) -> Kernel | None:
@@ -215,7 +215,7 @@ class _Decoder:
 
     # Roles
 
-    def _roles(self, declared: Declared, scope: Scope, ctas: int) -> list[model.ProtocolRole]:
+    def _roles(self, declared: Declared, scope: NameScope, ctas: int) -> list[model.ProtocolRole]:
         node = self.top.get("program")
         programs = self.reader.names(node, "`program`") if node is not None else None
         if programs is None:
@@ -237,7 +237,7 @@ class _Decoder:
         return roles
 
     def _role(
-        self, declared: Declared, head: RoleHead, node: Node, scope: Scope, cta: int, ctas: int
+        self, declared: Declared, head: RoleHead, node: Node, scope: NameScope, cta: int, ctas: int
     ) -> model.ProtocolRole:
         inner = scope.child()
         inner.names["cta"], inner.names["ctas"] = Constant(cta), Constant(ctas)

@@ -13,7 +13,7 @@ from titan.foundation.source.reader import Fields, Reader
 from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Node, as_integer
 from titan.language.kernel.model import Layout, MatrixInstruction, TensorMap
-from titan.language.kernel.scope import Scope, Terms
+from titan.language.kernel.scope import KernelTerms, NameScope
 from titan.language.kernel.table import NUMBER_MAX, SECTION_OF
 
 PLACE_MAX = 2**24
@@ -25,7 +25,7 @@ DIMENSIONS_MAX = 8
 class Layouts:
     """Reads the declarations of one file that say where things lie."""
 
-    def __init__(self, reader: Reader, terms: Terms, scope: Scope) -> None:
+    def __init__(self, reader: Reader, terms: KernelTerms, scope: NameScope) -> None:
         self.reader = reader
         self.terms = terms
         self.scope = scope

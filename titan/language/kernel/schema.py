@@ -16,9 +16,9 @@ from titan.language.kernel.table import (
     VERBS,
     VERSION,
     WHEN,
-    Form,
     Key,
     Section,
+    ValueForm,
     Verb,
 )
 
@@ -37,27 +37,27 @@ def _one_or_list(item: Schema) -> Schema:
     return {"anyOf": [item, {"type": "array", "items": item}]}
 
 
-_FORMS: dict[Form, Schema] = {
-    Form.EXPRESSION: _ref("expression"),
-    Form.CONSTANT: _ref("expression"),
-    Form.CONDITION: _ref("expression"),
-    Form.BOOLEAN: {"type": "boolean"},
-    Form.IDENTIFIER: _ref("name"),
-    Form.TEXT: {"type": ["string", "number", "boolean"]},
-    Form.NAMES: _one_or_list(_ref("name")),
-    Form.NUMBERS: _one_or_list(_ref("expression")),
-    Form.REFERENCE: _ref("reference"),
-    Form.REFERENCES: _one_or_list(_ref("reference")),
-    Form.MEMORY: _one_or_list(_ref("reference")),
-    Form.CTAS: {"anyOf": [{"const": "all"}, _one_or_list(_ref("expression"))]},
-    Form.BLOCK: _ref("block"),
-    Form.ASSIGNMENTS: {
+_FORMS: dict[ValueForm, Schema] = {
+    ValueForm.EXPRESSION: _ref("expression"),
+    ValueForm.CONSTANT: _ref("expression"),
+    ValueForm.CONDITION: _ref("expression"),
+    ValueForm.BOOLEAN: {"type": "boolean"},
+    ValueForm.IDENTIFIER: _ref("name"),
+    ValueForm.TEXT: {"type": ["string", "number", "boolean"]},
+    ValueForm.NAMES: _one_or_list(_ref("name")),
+    ValueForm.NUMBERS: _one_or_list(_ref("expression")),
+    ValueForm.REFERENCE: _ref("reference"),
+    ValueForm.REFERENCES: _one_or_list(_ref("reference")),
+    ValueForm.MEMORY: _one_or_list(_ref("reference")),
+    ValueForm.CTAS: {"anyOf": [{"const": "all"}, _one_or_list(_ref("expression"))]},
+    ValueForm.BLOCK: _ref("block"),
+    ValueForm.ASSIGNMENTS: {
         "type": "object",
         "propertyNames": _ref("name"),
         "additionalProperties": _ref("expression"),
     },
-    Form.RANGE: {"type": "string", "pattern": _RANGE},
-    Form.NOTHING: {"type": "null"},
+    ValueForm.RANGE: {"type": "string", "pattern": _RANGE},
+    ValueForm.NOTHING: {"type": "null"},
 }
 
 
@@ -126,7 +126,7 @@ def _statement(verb: Verb) -> Schema:
         "required": [verb.name, *required],
         "additionalProperties": False,
     }
-    if verb.object is Form.ASSIGNMENTS:
+    if verb.object is ValueForm.ASSIGNMENTS:
         return {"description": verb.about, **beside}
     braces = {
         "type": "object",
@@ -151,7 +151,7 @@ def _object(verb: Verb) -> Schema:
 
 
 def _value(key: Key) -> Schema:
-    shape = {"enum": list(key.words)} if key.form is Form.WORD else dict(_FORMS[key.form])
+    shape = {"enum": list(key.words)} if key.form is ValueForm.WORD else dict(_FORMS[key.form])
     return {**shape, "description": key.about}
 
 

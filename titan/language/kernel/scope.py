@@ -33,13 +33,13 @@ _SIZE_MAX = 400
 
 
 @dataclass(slots=True)
-class Scope:
+class NameScope:
     """Names that an expression may use, from the outermost to the innermost block."""
 
     names: dict[str, Expression] = field(default_factory=dict)
 
-    def child(self) -> Scope:
-        return Scope(dict(self.names))
+    def child(self) -> NameScope:
+        return NameScope(dict(self.names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Ref:
     tile: Expression | None = None
 
 
-class Terms:
+class KernelTerms:
     """Reads expressions and references under a scope; faults go to the reader."""
 
     def __init__(self, reader: Reader) -> None:
@@ -62,7 +62,7 @@ class Terms:
 
     # Expressions
 
-    def expression(self, node: Node, scope: Scope, what: str) -> Expression | None:
+    def expression(self, node: Node, scope: NameScope, what: str) -> Expression | None:
         """An expression, its names replaced by what they stand for."""
         if not isinstance(node, Scalar) or node.is_null:
             self.reader.error(
@@ -71,7 +71,7 @@ class Terms:
             return None
         return self.text(node.text, _inner(node), scope, what)
 
-    def text(self, text: str, span: Span, scope: Scope, what: str) -> Expression | None:
+    def text(self, text: str, span: Span, scope: NameScope, what: str) -> Expression | None:
         """The expression that `text` is, which stands at `span`."""
         try:
             found = parse_expression(text)
@@ -100,7 +100,7 @@ class Terms:
         return replaced
 
     def constant(
-        self, node: Node, scope: Scope, what: str, minimum: int = 0, maximum: int = NUMBER_MAX
+        self, node: Node, scope: NameScope, what: str, minimum: int = 0, maximum: int = NUMBER_MAX
     ) -> int | None:
         """A number that the sizes alone determine, within bounds."""
         found = self.expression(node, scope, what)
@@ -135,7 +135,7 @@ class Terms:
 
     # References
 
-    def reference(self, node: Node, scope: Scope, what: str) -> Ref | None:
+    def reference(self, node: Node, scope: NameScope, what: str) -> Ref | None:
         """`name`, `name[index]`, `name[index, part]`, each with `@cta` and ` = tile`."""
         if not isinstance(node, Scalar) or node.is_null:
             self.reader.error("TTN008", f"{what} must be a reference, not {kind(node)}", node.span)
@@ -173,7 +173,7 @@ class Terms:
         return Ref(name, whole, index, part, *tail)
 
     def _tail(
-        self, text: str, rest: int, span: Span, scope: Scope, what: str
+        self, text: str, rest: int, span: Span, scope: NameScope, what: str
     ) -> tuple[Expression | None, Expression | None] | None:
         """What stands behind the index: the CTA and the tile."""
         cta = tile = None

@@ -15,7 +15,7 @@ from titan.foundation.source.reader import Reader
 from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Mapping as MappingNode
 from titan.foundation.source.tree import Node, Scalar, Sequence, as_integer
-from titan.language.kernel.scope import Scope, Terms
+from titan.language.kernel.scope import KernelTerms, NameScope
 from titan.language.kernel.table import NUMBER_MAX, RESERVED, SWEEP_MAX
 from titan.sync.expression import Constant, Name
 from titan.sync.program import Parameter
@@ -136,9 +136,9 @@ def parse_values(text: str) -> tuple[int, ...]:
 
 def scope_of(
     reader: Reader, sizes: Sizes, chosen: dict[str, int]
-) -> tuple[Scope, tuple[Parameter, ...], dict[str, int]]:
+) -> tuple[NameScope, tuple[Parameter, ...], dict[str, int]]:
     """The outermost scope for one choice, the parameters, and all numbers with computed ones."""
-    terms, scope, numbers = Terms(reader), Scope(), dict(chosen)
+    terms, scope, numbers = KernelTerms(reader), NameScope(), dict(chosen)
     parameters = []
     for name, parameter in sizes.parameters.items():
         value = chosen.get(name)

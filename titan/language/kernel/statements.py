@@ -14,7 +14,7 @@ from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Node, Scalar, Sequence
 from titan.language.kernel.clause import Clause, read_clause
 from titan.language.kernel.context import Context
-from titan.language.kernel.scope import Ref, Scope
+from titan.language.kernel.scope import NameScope, Ref
 from titan.language.kernel.sync_verbs import BUFFER, MBARRIER, NAMED, QUEUE, SyncVerbs
 from titan.language.kernel.table import NESTING_MAX, RESERVED, STATEMENTS_MAX
 from titan.language.protocol import model
@@ -39,7 +39,7 @@ class Statements:
         self.sync = SyncVerbs(context)
         self.loop_variables: set[str] = set()
         sync = self.sync
-        self.sync_verbs: dict[str, Callable[[Clause, Scope], list[ir.Operation]]] = {
+        self.sync_verbs: dict[str, Callable[[Clause, NameScope], list[ir.Operation]]] = {
             "init": sync.lifecycle,
             "invalidate": sync.lifecycle,
             "arrive": sync.arrive,
@@ -55,7 +55,7 @@ class Statements:
         }
         for verb in ("bulk_load", "bulk_store", "mma", "cp_async", "lds_dma", "async"):
             self.sync_verbs[verb] = sync.asynchronous
-        self.verbs: dict[str, Callable[[Clause, Scope, int], Made]] = {
+        self.verbs: dict[str, Callable[[Clause, NameScope, int], Made]] = {
             "for": self._for,
             "if": self._if,
             "count": self._count,
@@ -72,7 +72,7 @@ class Statements:
             "drain": self._drain,
         }
 
-    def block(self, node: Node, scope: Scope, depth: int) -> model.Body:
+    def block(self, node: Node, scope: NameScope, depth: int) -> model.Body:
         """A list of statements; `let` names last to its end."""
         if depth > NESTING_MAX:
             self.reader.error("TTN003", f"nesting is deeper than {NESTING_MAX} levels", node.span)
@@ -96,7 +96,7 @@ class Statements:
             self.reader.error("TTN003", headline, node.span)
             raise TooMany
 
-    def statement(self, clause: Clause, scope: Scope, depth: int) -> Made:
+    def statement(self, clause: Clause, scope: NameScope, depth: int) -> Made:
         """What one clause stands for, `when` included."""
         verb = clause.verb.name
         if verb in self.verbs:
@@ -117,7 +117,7 @@ class Statements:
 
     # Control
 
-    def _for(self, clause: Clause, scope: Scope, depth: int) -> Made:
+    def _for(self, clause: Clause, scope: NameScope, depth: int) -> Made:
         node = clause.objects[0]
         found = _RANGE.fullmatch(node.text) if isinstance(node, Scalar) else None
         if found is None or not isinstance(node, Scalar):
@@ -146,10 +146,10 @@ class Statements:
         elif len(name) > 64:
             self.reader.error("TTN009", "a name is longer than 64 characters", span)
 
-    def _condition(self, clause: Clause, scope: Scope) -> Expression | None:
+    def _condition(self, clause: Clause, scope: NameScope) -> Expression | None:
         return self.context.terms.expression(clause.objects[0], scope, "the condition")
 
-    def _arms(self, clause: Clause, scope: Scope, depth: int) -> tuple[model.Body, model.Body]:
+    def _arms(self, clause: Clause, scope: NameScope, depth: int) -> tuple[model.Body, model.Body]:
         then, otherwise = clause.get("then"), clause.get("else")
         if then is None and otherwise is None:
             self.reader.error("TTN007", f"{clause.what} lacks `then`", clause.span)
@@ -158,7 +158,7 @@ class Statements:
             self.block(otherwise, scope, depth + 1) if otherwise is not None else (),
         )
 
-    def _if(self, clause: Clause, scope: Scope, depth: int) -> Made:
+    def _if(self, clause: Clause, scope: NameScope, depth: int) -> Made:
         condition = self._condition(clause, scope)
         then, otherwise = self._arms(clause, scope, depth)
         if condition is None:
@@ -167,7 +167,7 @@ class Statements:
             return list(then if condition.value else otherwise)
         return [model.When(condition, then, otherwise, span=clause.span)]
 
-    def _count(self, clause: Clause, scope: Scope, depth: int) -> Made:
+    def _count(self, clause: Clause, scope: NameScope, depth: int) -> Made:
         names = self.reader.names(clause.objects[0], "`count`")
         made: Made = []
         for name in names or ():
@@ -180,7 +180,7 @@ class Statements:
                 made.append(model.Count(name, value, span=clause.span))
         return made
 
-    def _let(self, clause: Clause, scope: Scope, depth: int) -> Made:
+    def _let(self, clause: Clause, scope: NameScope, depth: int) -> Made:
         names = self.reader.names(clause.objects[0], "`let`")
         for name in names or ():
             assert names is not None
@@ -189,7 +189,7 @@ class Statements:
             scope.names[name] = value if value is not None else Constant(0)
         return []
 
-    def _compute(self, clause: Clause, scope: Scope, depth: int) -> Made:
+    def _compute(self, clause: Clause, scope: NameScope, depth: int) -> Made:
         """Nothing that a verdict depends on; kept only for emission."""
         name = self.reader.identifier(clause.objects[0], "the computation")
         index = self.context.expression(clause, "tile", scope, Constant(0))
@@ -203,7 +203,7 @@ class Statements:
 
     # Protocol statements
 
-    def _slots(self, clause: Clause, scope: Scope) -> list[tuple[str, Expression]]:
+    def _slots(self, clause: Clause, scope: NameScope) -> list[tuple[str, Expression]]:
         """The ring references that a verb acts on."""
         slots = []
         for node in clause.objects:
@@ -218,10 +218,10 @@ class Statements:
         name = self.context.instance(ref)
         return (name, index) if index is not None and name is not None else None
 
-    def _acquire(self, clause: Clause, scope: Scope, depth: int) -> Made:
+    def _acquire(self, clause: Clause, scope: NameScope, depth: int) -> Made:
         return [model.Acquire(*slot, span=clause.span) for slot in self._slots(clause, scope)]
 
-    def _produce(self, clause: Clause, scope: Scope, depth: int) -> Made:
+    def _produce(self, clause: Clause, scope: NameScope, depth: int) -> Made:
         size = self.context.expression(clause, "bytes", scope)
         poison = self.context.expression(clause, "poison", scope)
         last = self.context.flag(clause, "last", True)
@@ -233,7 +233,7 @@ class Statements:
             for slot in self._slots(clause, scope)
         ]
 
-    def _read(self, clause: Clause, scope: Scope, depth: int) -> Made:
+    def _read(self, clause: Clause, scope: NameScope, depth: int) -> Made:
         made: Made = []
         for operand in self._operands(clause.objects, scope):
             only = self._buffers(clause, operand.ring) or operand.buffers
@@ -257,7 +257,7 @@ class Statements:
                 chosen.append(f"{text}@{cta}" if cta else text)
         return tuple(chosen)
 
-    def _operands(self, nodes: tuple[Node, ...], scope: Scope) -> list[model.Operand]:
+    def _operands(self, nodes: tuple[Node, ...], scope: NameScope) -> list[model.Operand]:
         """Rings, or buffers of rings, each at an iteration; the same ring and index become one."""
         found: dict[tuple[str, Expression], tuple[str, ...]] = {}
         for node in nodes:
@@ -281,7 +281,7 @@ class Statements:
             found[slot] = tuple(dict.fromkeys(more))
         return [model.Operand(ring, index, names) for (ring, index), names in found.items()]
 
-    def _issue(self, clause: Clause, scope: Scope, depth: int) -> Made:
+    def _issue(self, clause: Clause, scope: NameScope, depth: int) -> Made:
         nodes = (*clause.objects, *self.context.nodes(clause.get("mma")))
         operands = self._operands(nodes, scope)
         fills = self._operands(self.context.nodes(clause.get("into")), scope)
@@ -297,7 +297,7 @@ class Statements:
         adds = tuple(self._operands(self.context.nodes(clause.get("accumulates")), scope))
         return [model.Issue(tuple(operands), group, tuple(fills), adds, span=clause.span)]
 
-    def _release(self, clause: Clause, scope: Scope, depth: int) -> Made:
+    def _release(self, clause: Clause, scope: NameScope, depth: int) -> Made:
         node = clause.get("after")
         after = self.reader.identifier(node, "`after`") if node is not None else None
         if after is not None and node is not None and after not in self.context.groups:
@@ -306,17 +306,17 @@ class Statements:
             model.Release(*slot, after, span=clause.span) for slot in self._slots(clause, scope)
         ]
 
-    def _when_poisoned(self, clause: Clause, scope: Scope, depth: int) -> Made:
+    def _when_poisoned(self, clause: Clause, scope: NameScope, depth: int) -> Made:
         slots = self._slots(clause, scope)
         then, otherwise = self._arms(clause, scope, depth)
         return [model.WhenPoisoned(*slot, then, otherwise, span=clause.span) for slot in slots]
 
-    def _finalize(self, clause: Clause, scope: Scope, depth: int) -> Made:
+    def _finalize(self, clause: Clause, scope: NameScope, depth: int) -> Made:
         return [model.Finalize(span=clause.span)]
 
     # Verbs of both levels
 
-    def _wait(self, clause: Clause, scope: Scope, depth: int) -> Made:
+    def _wait(self, clause: Clause, scope: NameScope, depth: int) -> Made:
         made: Made = []
         for node in clause.objects:
             kinds = (RING, MBARRIER, NAMED, QUEUE)
@@ -333,7 +333,7 @@ class Statements:
                 made.append(model.Primitive(operation, span=clause.span))
         return made
 
-    def _drain(self, clause: Clause, scope: Scope, depth: int) -> Made:
+    def _drain(self, clause: Clause, scope: NameScope, depth: int) -> Made:
         made: Made = []
         for node in clause.objects:
             if isinstance(node, Scalar) and node.text in self.context.groups:

@@ -6,7 +6,7 @@ from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.source.tree import Node, Scalar, Sequence
 from titan.language.kernel.clause import Clause
 from titan.language.kernel.context import Context
-from titan.language.kernel.scope import Ref, Scope
+from titan.language.kernel.scope import NameScope, Ref
 from titan.language.kernel.table import FENCES as WORDS
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO, Constant, Expression, binary
@@ -34,7 +34,7 @@ class SyncVerbs:
 
     # mbarriers and named barriers
 
-    def lifecycle(self, clause: Clause, scope: Scope) -> list[ir.Operation]:
+    def lifecycle(self, clause: Clause, scope: NameScope) -> list[ir.Operation]:
         """`init` and `invalidate`."""
         found: list[ir.Operation] = []
         for node in clause.objects:
@@ -51,7 +51,7 @@ class SyncVerbs:
                 found.append(ir.Invalidate(target, span=clause.span))
         return found
 
-    def arrive(self, clause: Clause, scope: Scope) -> list[ir.Operation]:
+    def arrive(self, clause: Clause, scope: NameScope) -> list[ir.Operation]:
         found: list[ir.Operation] = []
         for node in clause.objects:
             pair = self._barrier(node, scope, MBARRIER, NAMED)
@@ -84,7 +84,7 @@ class SyncVerbs:
                 )
         return found
 
-    def expect(self, clause: Clause, scope: Scope) -> list[ir.Operation]:
+    def expect(self, clause: Clause, scope: NameScope) -> list[ir.Operation]:
         size = self.context.expression(clause, "bytes", scope)
         pairs = [self._barrier(node, scope, MBARRIER) for node in clause.objects]
         if size is None:
@@ -95,7 +95,7 @@ class SyncVerbs:
             if pair is not None
         ]
 
-    def sync(self, clause: Clause, scope: Scope) -> list[ir.Operation]:
+    def sync(self, clause: Clause, scope: NameScope) -> list[ir.Operation]:
         found: list[ir.Operation] = []
         for node in clause.objects:
             pair = self._barrier(node, scope, NAMED)
@@ -105,7 +105,7 @@ class SyncVerbs:
                 found.append(ir.BarrierSync(pair[1], threads, order, span=clause.span))
         return found
 
-    def wait(self, clause: Clause, node: Node, scope: Scope, kind: str) -> list[ir.Operation]:
+    def wait(self, clause: Clause, node: Node, scope: NameScope, kind: str) -> list[ir.Operation]:
         """A wait on one mbarrier, named barrier or queue."""
         if kind == QUEUE:
             return self.queue_wait(clause, node, scope)
@@ -146,7 +146,7 @@ class SyncVerbs:
 
     # Queues and pools
 
-    def queue_wait(self, clause: Clause, node: Node, scope: Scope) -> list[ir.Operation]:
+    def queue_wait(self, clause: Clause, node: Node, scope: NameScope) -> list[ir.Operation]:
         self.context.only(clause, QUEUE, ("leaving", "pending", "until"))
         ref = self.context.reference(node, scope, clause.what, QUEUE)
         if clause.get("leaving") is not None and clause.get("pending") is not None:
@@ -159,7 +159,7 @@ class SyncVerbs:
             return []
         return [ir.QueueWait(ref.name, leaving, until, span=clause.span)]
 
-    def commit(self, clause: Clause, scope: Scope) -> list[ir.Operation]:
+    def commit(self, clause: Clause, scope: NameScope) -> list[ir.Operation]:
         found: list[ir.Operation] = []
         arrives = clause.get("arrives")
         pair = self._barrier(arrives, scope, MBARRIER) if arrives is not None else None
@@ -179,7 +179,7 @@ class SyncVerbs:
                 found.append(ir.Commit(ref.name, span=clause.span))
         return found
 
-    def pool(self, clause: Clause, scope: Scope) -> list[ir.Operation]:
+    def pool(self, clause: Clause, scope: NameScope) -> list[ir.Operation]:
         """`take` and `give`."""
         found: list[ir.Operation] = []
         amount = self.context.expression(clause, "amount", scope)
@@ -194,7 +194,7 @@ class SyncVerbs:
                 found.append(ir.PoolGive(name, amount, span=clause.span))
         return found
 
-    def fence(self, clause: Clause, scope: Scope) -> list[ir.Operation]:
+    def fence(self, clause: Clause, scope: NameScope) -> list[ir.Operation]:
         del scope
         word = self.reader.choice(clause.objects[0], FENCES, "the fence")
         spaces = [
@@ -211,7 +211,7 @@ class SyncVerbs:
 
     # Memory
 
-    def access(self, clause: Clause, scope: Scope) -> list[ir.Operation]:
+    def access(self, clause: Clause, scope: NameScope) -> list[ir.Operation]:
         """`load`, `store` and `access`."""
         verb = clause.verb.name
         proxy = ir.Proxy(self.context.word(clause, "proxy", "generic"))
@@ -244,7 +244,7 @@ class SyncVerbs:
                 return False
         return True
 
-    def asynchronous(self, clause: Clause, scope: Scope) -> list[ir.Operation]:
+    def asynchronous(self, clause: Clause, scope: NameScope) -> list[ir.Operation]:
         """`async`, `bulk_load`, `bulk_store`, `mma`, `cp_async` and `lds_dma`."""
         verb = clause.verb.name
         if verb == "async":
@@ -292,7 +292,7 @@ class SyncVerbs:
             headline = f"{clause.what} takes `reads` and `writes`"
             self.reader.error("TTN008", headline, clause.objects[0].span)
 
-    def _queue_of(self, clause: Clause, scope: Scope) -> str | bool | None:
+    def _queue_of(self, clause: Clause, scope: NameScope) -> str | bool | None:
         """The queue; None where there is none, False where it is faulty."""
         node = clause.get("queue")
         if node is None:
@@ -308,7 +308,7 @@ class SyncVerbs:
         ref = self.context.reference(node, scope, "`queue`", QUEUE)
         return ref.name if ref is not None else False
 
-    def _multicast(self, clause: Clause, scope: Scope) -> tuple[int, ...]:
+    def _multicast(self, clause: Clause, scope: NameScope) -> tuple[int, ...]:
         """The CTAs that a multicast load writes; empty: those that the references name."""
         node = clause.get("multicast")
         if node is None:
@@ -327,7 +327,7 @@ class SyncVerbs:
         self,
         clause: Clause,
         node: Node | None,
-        scope: Scope,
+        scope: NameScope,
         write: bool,
         proxy: ir.Proxy,
         ctas: tuple[int, ...] = (),
@@ -362,7 +362,7 @@ class SyncVerbs:
         return effects
 
     def _completions(
-        self, clause: Clause, scope: Scope, effects: list[ir.Effect], ctas: tuple[int, ...]
+        self, clause: Clause, scope: NameScope, effects: list[ir.Effect], ctas: tuple[int, ...]
     ) -> list[ir.Completion] | None:
         """What the operation completes; None where that is faulty."""
         node = clause.get("completes")
@@ -414,14 +414,16 @@ class SyncVerbs:
 
     # Shared parts
 
-    def _barrier(self, node: Node, scope: Scope, *kinds: str) -> tuple[Ref, ir.Reference] | None:
+    def _barrier(
+        self, node: Node, scope: NameScope, *kinds: str
+    ) -> tuple[Ref, ir.Reference] | None:
         ref = self.context.reference(node, scope, "this", *kinds)
         name = self.context.instance(ref) if ref is not None else None
         if ref is None or name is None:
             return None
         return ref, ir.Reference(name, self.context.index(ref))
 
-    def _threads(self, clause: Clause, ref: Ref, scope: Scope) -> Expression | None:
+    def _threads(self, clause: Clause, ref: Ref, scope: NameScope) -> Expression | None:
         declared = self.context.declared.threads.get(ref.name, 0)
         default = Constant(declared) if declared else None
         if default is None and clause.get("threads") is None:

@@ -39,7 +39,7 @@ PACKED_DTYPES = ("16u4_align8b", "16u4_align16b", "16u6_align16b")
 TENSOR_DTYPES = (*BITS_OF_DTYPE, *PACKED_DTYPES)
 
 
-class Form(Enum):
+class ValueForm(Enum):
     """What a value looks like."""
 
     EXPRESSION = "an integer expression"
@@ -66,7 +66,7 @@ class Key:
     """One key of a mapping: its form, its words where they are few, and what it says."""
 
     name: str
-    form: Form
+    form: ValueForm
     about: str
     words: tuple[str, ...] = ()
     required: bool = False
@@ -92,7 +92,7 @@ class Verb:
 
     name: str
     about: str
-    object: Form
+    object: ValueForm
     options: tuple[Key, ...] = ()
     needs_object: bool = True
 
@@ -113,8 +113,8 @@ QUEUE_KINDS: dict[str, tuple[bool, bool, bool]] = {  # grouped, ordered, pipelin
     "kmcnt": (False, False, False),
 }
 
-_STAGES = Key("stages", Form.CONSTANT, "number of elements that are used in turn")
-_CTA = Key("cta", Form.CONSTANT, "the one CTA of the cluster that has it")
+_STAGES = Key("stages", ValueForm.CONSTANT, "number of elements that are used in turn")
+_CTA = Key("cta", ValueForm.CONSTANT, "the one CTA of the cluster that has it")
 
 SECTIONS: tuple[Section, ...] = (
     Section(
@@ -122,22 +122,26 @@ SECTIONS: tuple[Section, ...] = (
         "buffer",
         "pieces of memory",
         (
-            Key("space", Form.WORD, "where it is", ("shared", "tensor", "global", "register")),
+            Key("space", ValueForm.WORD, "where it is", ("shared", "tensor", "global", "register")),
             _STAGES,
-            Key("parts", Form.CONSTANT, "pieces of one stage that are touched on their own"),
-            Key("tile", Form.NUMBERS, "shape of one stage"),
-            Key("dtype", Form.WORD, "element type", tuple(BITS_OF_DTYPE)),
-            Key("bytes", Form.CONSTANT, "bytes of one stage"),
-            Key("swizzle", Form.WORD, "swizzle mode", SWIZZLES),
-            Key("layout", Form.TEXT, "a word for the layout"),
-            Key("alignment", Form.CONSTANT, "bytes that its address is a multiple of"),
-            Key("base", Form.CONSTANT, "byte offset of its first stage in shared memory"),
-            Key("stride", Form.CONSTANT, "bytes from one stage to the next, padding included"),
-            Key("lane_bytes", Form.CONSTANT, "bytes that a lane copies in one direct-to-LDS load"),
-            Key("initial", Form.CONSTANT, "tile that is held before the program starts"),
-            Key("storage", Form.IDENTIFIER, "memory that is shared with other buffers"),
-            Key("offset", Form.CONSTANT, "first unit in the storage"),
-            Key("units", Form.CONSTANT, "units of the storage that one piece covers"),
+            Key("parts", ValueForm.CONSTANT, "pieces of one stage that are touched on their own"),
+            Key("tile", ValueForm.NUMBERS, "shape of one stage"),
+            Key("dtype", ValueForm.WORD, "element type", tuple(BITS_OF_DTYPE)),
+            Key("bytes", ValueForm.CONSTANT, "bytes of one stage"),
+            Key("swizzle", ValueForm.WORD, "swizzle mode", SWIZZLES),
+            Key("layout", ValueForm.TEXT, "a word for the layout"),
+            Key("alignment", ValueForm.CONSTANT, "bytes that its address is a multiple of"),
+            Key("base", ValueForm.CONSTANT, "byte offset of its first stage in shared memory"),
+            Key("stride", ValueForm.CONSTANT, "bytes from one stage to the next, padding included"),
+            Key(
+                "lane_bytes",
+                ValueForm.CONSTANT,
+                "bytes that a lane copies in one direct-to-LDS load",
+            ),
+            Key("initial", ValueForm.CONSTANT, "tile that is held before the program starts"),
+            Key("storage", ValueForm.IDENTIFIER, "memory that is shared with other buffers"),
+            Key("offset", ValueForm.CONSTANT, "first unit in the storage"),
+            Key("units", ValueForm.CONSTANT, "units of the storage that one piece covers"),
             _CTA,
         ),
     ),
@@ -146,24 +150,24 @@ SECTIONS: tuple[Section, ...] = (
         "ring",
         "buffers whose stages are handed from producers to consumers",
         (
-            Key("buffers", Form.NAMES, "buffers that are filled together", required=True),
-            Key("depth", Form.CONSTANT, "number of stages"),
-            Key("bytes", Form.CONSTANT, "bytes that fill one stage"),
-            Key("release", Form.WORD, "how readers give back", ("per_agent", "collective")),
+            Key("buffers", ValueForm.NAMES, "buffers that are filled together", required=True),
+            Key("depth", ValueForm.CONSTANT, "number of stages"),
+            Key("bytes", ValueForm.CONSTANT, "bytes that fill one stage"),
+            Key("release", ValueForm.WORD, "how readers give back", ("per_agent", "collective")),
             Key(
                 "partial",
-                Form.WORD,
+                ValueForm.WORD,
                 "what is done for a tile that is not there",
                 ("zero_bytes", "poison", "fallback"),
             ),
             Key(
                 "transport",
-                Form.WORD,
+                ValueForm.WORD,
                 "how a stage is filled",
                 ("bulk", "async_copy", "store", "mma", "lds_dma"),
             ),
-            Key("ready_count", Form.CONSTANT, "arrivals that fill a stage"),
-            Key("free_count", Form.CONSTANT, "arrivals that free a stage"),
+            Key("ready_count", ValueForm.CONSTANT, "arrivals that fill a stage"),
+            Key("free_count", ValueForm.CONSTANT, "arrivals that free a stage"),
         ),
     ),
     Section(
@@ -171,10 +175,10 @@ SECTIONS: tuple[Section, ...] = (
         "barrier",
         "mbarriers",
         (
-            Key("count", Form.CONSTANT, "arrivals of one phase", required=True),
+            Key("count", ValueForm.CONSTANT, "arrivals of one phase", required=True),
             _STAGES,
-            Key("initialised", Form.BOOLEAN, "false: the program runs `init` and the fence"),
-            Key("base", Form.CONSTANT, "byte offset of the first one in shared memory"),
+            Key("initialised", ValueForm.BOOLEAN, "false: the program runs `init` and the fence"),
+            Key("base", ValueForm.CONSTANT, "byte offset of the first one in shared memory"),
             _CTA,
         ),
         short="count",
@@ -185,8 +189,10 @@ SECTIONS: tuple[Section, ...] = (
         "hardware barriers with an id, and cluster barriers",
         (
             _STAGES,
-            Key("threads", Form.CONSTANT, "threads that take part, unless a statement says so"),
-            Key("scope", Form.WORD, "who takes part", ("cta", "cluster")),
+            Key(
+                "threads", ValueForm.CONSTANT, "threads that take part, unless a statement says so"
+            ),
+            Key("scope", ValueForm.WORD, "who takes part", ("cta", "cluster")),
         ),
         short="threads",
     ),
@@ -195,10 +201,10 @@ SECTIONS: tuple[Section, ...] = (
         "queue",
         "asynchronous operations of an agent that are waited for by count",
         (
-            Key("kind", Form.WORD, "ready-made kind", tuple(QUEUE_KINDS)),
-            Key("grouped", Form.BOOLEAN, "operations gather until `commit`"),
-            Key("ordered", Form.BOOLEAN, "groups finish in the order of issue"),
-            Key("pipelined", Form.BOOLEAN, "the data path itself keeps the order"),
+            Key("kind", ValueForm.WORD, "ready-made kind", tuple(QUEUE_KINDS)),
+            Key("grouped", ValueForm.BOOLEAN, "operations gather until `commit`"),
+            Key("ordered", ValueForm.BOOLEAN, "groups finish in the order of issue"),
+            Key("pipelined", ValueForm.BOOLEAN, "the data path itself keeps the order"),
         ),
         short="kind",
     ),
@@ -207,8 +213,8 @@ SECTIONS: tuple[Section, ...] = (
         "pool",
         "counted resources that are taken and given back",
         (
-            Key("available", Form.CONSTANT, "amount at the start", required=True),
-            Key("kind", Form.WORD, "what is counted", ("registers", "tensor")),
+            Key("available", ValueForm.CONSTANT, "amount at the start", required=True),
+            Key("kind", ValueForm.WORD, "what is counted", ("registers", "tensor")),
             _CTA,
         ),
         short="available",
@@ -218,13 +224,13 @@ SECTIONS: tuple[Section, ...] = (
         "role",
         "who runs",
         (
-            Key("warps", Form.CONSTANT, "warps (waves); one agent each"),
-            Key("warpgroups", Form.CONSTANT, "warpgroups; one agent each"),
-            Key("threads", Form.CONSTANT, "threads; one agent each"),
-            Key("agents", Form.CONSTANT, "the same threads as so many agents"),
-            Key("registers", Form.CONSTANT, "registers a thread after setmaxnreg"),
-            Key("index", Form.IDENTIFIER, "name of the agent's number"),
-            Key("counters", Form.ASSIGNMENTS, "running counters with their first values"),
+            Key("warps", ValueForm.CONSTANT, "warps (waves); one agent each"),
+            Key("warpgroups", ValueForm.CONSTANT, "warpgroups; one agent each"),
+            Key("threads", ValueForm.CONSTANT, "threads; one agent each"),
+            Key("agents", ValueForm.CONSTANT, "the same threads as so many agents"),
+            Key("registers", ValueForm.CONSTANT, "registers a thread after setmaxnreg"),
+            Key("index", ValueForm.IDENTIFIER, "name of the agent's number"),
+            Key("counters", ValueForm.ASSIGNMENTS, "running counters with their first values"),
             _CTA,
         ),
     ),
@@ -233,21 +239,25 @@ SECTIONS: tuple[Section, ...] = (
         "tensor map",
         "descriptors of bulk tensor copies; lists go from the innermost dimension outwards",
         (
-            Key("buffer", Form.IDENTIFIER, "buffer that is copied", required=True),
-            Key("global_shape", Form.NUMBERS, "elements of the tensor", required=True),
-            Key("global_strides", Form.NUMBERS, "bytes between rows, planes, ..."),
-            Key("box", Form.NUMBERS, "elements that one copy moves; not for im2col"),
-            Key("element_strides", Form.NUMBERS, "distances of the elements that are moved"),
-            Key("dtype", Form.WORD, "element type, unless that of the buffer", TENSOR_DTYPES),
-            Key("interleave", Form.WORD, "interleaved layout", ("none", "16B", "32B")),
-            Key("swizzle", Form.WORD, "swizzle, unless that of the buffer", SWIZZLES),
-            Key("oob_fill", Form.WORD, "what lies outside of the tensor", ("zero", "nan")),
-            Key("mode", Form.WORD, "how the box is made", ("tile", "im2col")),
-            Key("channels", Form.CONSTANT, "im2col: channels of a pixel"),
-            Key("pixels", Form.CONSTANT, "im2col: pixels of a column"),
-            Key("lower_corner", Form.NUMBERS, "im2col: lower corner of the bounding box"),
-            Key("upper_corner", Form.NUMBERS, "im2col: upper corner of the bounding box"),
-            Key("global_alignment", Form.CONSTANT, "bytes that the tensor's address is aligned to"),
+            Key("buffer", ValueForm.IDENTIFIER, "buffer that is copied", required=True),
+            Key("global_shape", ValueForm.NUMBERS, "elements of the tensor", required=True),
+            Key("global_strides", ValueForm.NUMBERS, "bytes between rows, planes, ..."),
+            Key("box", ValueForm.NUMBERS, "elements that one copy moves; not for im2col"),
+            Key("element_strides", ValueForm.NUMBERS, "distances of the elements that are moved"),
+            Key("dtype", ValueForm.WORD, "element type, unless that of the buffer", TENSOR_DTYPES),
+            Key("interleave", ValueForm.WORD, "interleaved layout", ("none", "16B", "32B")),
+            Key("swizzle", ValueForm.WORD, "swizzle, unless that of the buffer", SWIZZLES),
+            Key("oob_fill", ValueForm.WORD, "what lies outside of the tensor", ("zero", "nan")),
+            Key("mode", ValueForm.WORD, "how the box is made", ("tile", "im2col")),
+            Key("channels", ValueForm.CONSTANT, "im2col: channels of a pixel"),
+            Key("pixels", ValueForm.CONSTANT, "im2col: pixels of a column"),
+            Key("lower_corner", ValueForm.NUMBERS, "im2col: lower corner of the bounding box"),
+            Key("upper_corner", ValueForm.NUMBERS, "im2col: upper corner of the bounding box"),
+            Key(
+                "global_alignment",
+                ValueForm.CONSTANT,
+                "bytes that the tensor's address is aligned to",
+            ),
         ),
     ),
     Section(
@@ -255,121 +265,125 @@ SECTIONS: tuple[Section, ...] = (
         "matrix instruction",
         "the matrix instructions that the kernel uses",
         (
-            Key("kind", Form.WORD, "family", ("wgmma", "tcgen05"), required=True),
-            Key("shape", Form.NUMBERS, "M, N, and K of one instruction", required=True),
-            Key("a", Form.WORD, "type of A", tuple(BITS_OF_DTYPE), required=True),
-            Key("b", Form.WORD, "type of B, unless that of A", tuple(BITS_OF_DTYPE)),
-            Key("accumulator", Form.WORD, "type of D", tuple(BITS_OF_DTYPE), required=True),
-            Key("cta_group", Form.CONSTANT, "CTAs that work together, 1 or 2"),
-            Key("role", Form.IDENTIFIER, "role that issues it"),
+            Key("kind", ValueForm.WORD, "family", ("wgmma", "tcgen05"), required=True),
+            Key("shape", ValueForm.NUMBERS, "M, N, and K of one instruction", required=True),
+            Key("a", ValueForm.WORD, "type of A", tuple(BITS_OF_DTYPE), required=True),
+            Key("b", ValueForm.WORD, "type of B, unless that of A", tuple(BITS_OF_DTYPE)),
+            Key("accumulator", ValueForm.WORD, "type of D", tuple(BITS_OF_DTYPE), required=True),
+            Key("cta_group", ValueForm.CONSTANT, "CTAs that work together, 1 or 2"),
+            Key("role", ValueForm.IDENTIFIER, "role that issues it"),
         ),
     ),
 )
 SECTION_OF = {section.name: section for section in SECTIONS}
 
 TOP_LEVEL: tuple[Key, ...] = (
-    Key("titan", Form.CONSTANT, "version of the language", required=True),
-    Key("kernel", Form.IDENTIFIER, "name of the kernel", required=True),
-    Key("target", Form.WORD, "hardware", TARGETS, required=True),
-    Key("note", Form.TEXT, "what is modelled"),
-    Key("source", Form.TEXT, "where it comes from"),
-    Key("ctas", Form.CONSTANT, "CTAs of the cluster"),
+    Key("titan", ValueForm.CONSTANT, "version of the language", required=True),
+    Key("kernel", ValueForm.IDENTIFIER, "name of the kernel", required=True),
+    Key("target", ValueForm.WORD, "hardware", TARGETS, required=True),
+    Key("note", ValueForm.TEXT, "what is modelled"),
+    Key("source", ValueForm.TEXT, "where it comes from"),
+    Key("ctas", ValueForm.CONSTANT, "CTAs of the cluster"),
 )
 POLICIES: tuple[Key, ...] = (
-    Key("fence_rule", Form.WORD, "who must fence", ("writer", "path")),
-    Key("war_fence", Form.BOOLEAN, "a generic read needs a fence before an asynchronous write"),
-    Key("barrier_init", Form.WORD, "publication of mbarriers", ("fence", "assumed")),
-    Key("exit_in_flight", Form.WORD, "work in flight at the end", ("refuse", "allow")),
-    Key("unobserved_phase", Form.WORD, "arrivals before a wait", ("refuse", "allow")),
+    Key("fence_rule", ValueForm.WORD, "who must fence", ("writer", "path")),
+    Key(
+        "war_fence", ValueForm.BOOLEAN, "a generic read needs a fence before an asynchronous write"
+    ),
+    Key("barrier_init", ValueForm.WORD, "publication of mbarriers", ("fence", "assumed")),
+    Key("exit_in_flight", ValueForm.WORD, "work in flight at the end", ("refuse", "allow")),
+    Key("unobserved_phase", ValueForm.WORD, "arrivals before a wait", ("refuse", "allow")),
 )
 
 # ------------------------------------------------------------------------------- statements
 
-_TILE = Key("tile", Form.EXPRESSION, "content that is meant, for all references")
-_QUEUE = Key("queue", Form.IDENTIFIER, "queue that the operation goes to")
-_COMPLETES = Key("completes", Form.REFERENCES, "mbarriers that the bytes are counted on")
-_BYTES = Key("bytes", Form.EXPRESSION, "bytes that are counted")
-_CHUNKS = Key("chunks", Form.CONSTANT, "instalments in which the bytes may complete")
-_ORDER = Key("order", Form.WORD, "memory order", ("synchronising", "relaxed"))
-_SCOPE = Key("scope", Form.WORD, "scope", ("cta", "cluster"))
-_COUNT = Key("count", Form.EXPRESSION, "number of arrivals")
-_THREADS = Key("threads", Form.EXPRESSION, "threads that take part")
-_READS = Key("reads", Form.MEMORY, "what is read")
-_WRITES = Key("writes", Form.MEMORY, "what is written")
-_FROM = Key("from", Form.MEMORY, "what is read")
-_TO = Key("to", Form.MEMORY, "what is written")
-_INTO = Key("into", Form.MEMORY, "what the computation writes")
-_DESCRIPTOR = Key("descriptor", Form.MEMORY, "tensor map that is read")
-_BUFFERS = Key("buffers", Form.NAMES, "only these buffers of the ring")
-_AMOUNT = Key("amount", Form.EXPRESSION, "how much", required=True)
-_LEAVING = Key("leaving", Form.EXPRESSION, "newest groups that may be unfinished")
-_PENDING = Key("pending", Form.EXPRESSION, "the same as `leaving`")
-_UNTIL = Key("until", Form.WORD, "what is waited for", ("done", "read"))
-_THEN = Key("then", Form.BLOCK, "statements where it holds")
-_ELSE = Key("else", Form.BLOCK, "statements where it does not hold")
-WHEN = Key("when", Form.CONDITION, "the statement is executed where this holds")
+_TILE = Key("tile", ValueForm.EXPRESSION, "content that is meant, for all references")
+_QUEUE = Key("queue", ValueForm.IDENTIFIER, "queue that the operation goes to")
+_COMPLETES = Key("completes", ValueForm.REFERENCES, "mbarriers that the bytes are counted on")
+_BYTES = Key("bytes", ValueForm.EXPRESSION, "bytes that are counted")
+_CHUNKS = Key("chunks", ValueForm.CONSTANT, "instalments in which the bytes may complete")
+_ORDER = Key("order", ValueForm.WORD, "memory order", ("synchronising", "relaxed"))
+_SCOPE = Key("scope", ValueForm.WORD, "scope", ("cta", "cluster"))
+_COUNT = Key("count", ValueForm.EXPRESSION, "number of arrivals")
+_THREADS = Key("threads", ValueForm.EXPRESSION, "threads that take part")
+_READS = Key("reads", ValueForm.MEMORY, "what is read")
+_WRITES = Key("writes", ValueForm.MEMORY, "what is written")
+_FROM = Key("from", ValueForm.MEMORY, "what is read")
+_TO = Key("to", ValueForm.MEMORY, "what is written")
+_INTO = Key("into", ValueForm.MEMORY, "what the computation writes")
+_DESCRIPTOR = Key("descriptor", ValueForm.MEMORY, "tensor map that is read")
+_BUFFERS = Key("buffers", ValueForm.NAMES, "only these buffers of the ring")
+_AMOUNT = Key("amount", ValueForm.EXPRESSION, "how much", required=True)
+_LEAVING = Key("leaving", ValueForm.EXPRESSION, "newest groups that may be unfinished")
+_PENDING = Key("pending", ValueForm.EXPRESSION, "the same as `leaving`")
+_UNTIL = Key("until", ValueForm.WORD, "what is waited for", ("done", "read"))
+_THEN = Key("then", ValueForm.BLOCK, "statements where it holds")
+_ELSE = Key("else", ValueForm.BLOCK, "statements where it does not hold")
+WHEN = Key("when", ValueForm.CONDITION, "the statement is executed where this holds")
 
 _PROXY = Key(
-    "proxy", Form.WORD, "how it reaches memory", ("generic", "constant", "texture", "surface")
+    "proxy", ValueForm.WORD, "how it reaches memory", ("generic", "constant", "texture", "surface")
 )
 VERBS: tuple[Verb, ...] = (
     Verb(
         "for",
         "loop",
-        Form.RANGE,
-        (Key("do", Form.BLOCK, "body of the loop", required=True),),
+        ValueForm.RANGE,
+        (Key("do", ValueForm.BLOCK, "body of the loop", required=True),),
     ),
-    Verb("if", "branch", Form.CONDITION, (_THEN, _ELSE)),
-    Verb("count", "counters take new values", Form.ASSIGNMENTS),
-    Verb("let", "names for expressions", Form.ASSIGNMENTS),
+    Verb("if", "branch", ValueForm.CONDITION, (_THEN, _ELSE)),
+    Verb("count", "counters take new values", ValueForm.ASSIGNMENTS),
+    Verb("let", "names for expressions", ValueForm.ASSIGNMENTS),
     Verb(
         "compute",
         "names what the role computes on values of its own",
-        Form.IDENTIFIER,
-        (Key("tile", Form.EXPRESSION, "iteration that it belongs to"),),
+        ValueForm.IDENTIFIER,
+        (Key("tile", ValueForm.EXPRESSION, "iteration that it belongs to"),),
     ),
-    Verb("acquire", "wait until a stage is free", Form.REFERENCES),
+    Verb("acquire", "wait until a stage is free", ValueForm.REFERENCES),
     Verb(
         "produce",
         "fill a stage",
-        Form.REFERENCES,
+        ValueForm.REFERENCES,
         (
             _BYTES,
-            Key("poison", Form.CONDITION, "where this holds the token is poisoned"),
+            Key("poison", ValueForm.CONDITION, "where this holds the token is poisoned"),
             _BUFFERS,
-            Key("last", Form.BOOLEAN, "false: more statements fill the same stage"),
-            Key("stored", Form.BOOLEAN, "true: by stores of the agent"),
+            Key("last", ValueForm.BOOLEAN, "false: more statements fill the same stage"),
+            Key("stored", ValueForm.BOOLEAN, "true: by stores of the agent"),
         ),
     ),
-    Verb("read", "synchronous reads of a stage", Form.REFERENCES, (_BUFFERS,)),
+    Verb("read", "synchronous reads of a stage", ValueForm.REFERENCES, (_BUFFERS,)),
     Verb(
         "issue",
         "an asynchronous computation on stages",
-        Form.REFERENCES,
+        ValueForm.REFERENCES,
         (
-            Key("mma", Form.REFERENCES, "stages that it reads"),
-            Key("as", Form.IDENTIFIER, "group that it belongs to", required=True),
-            Key("into", Form.REFERENCES, "stages that it fills"),
-            Key("accumulates", Form.REFERENCES, "stages that it writes, but does not complete"),
+            Key("mma", ValueForm.REFERENCES, "stages that it reads"),
+            Key("as", ValueForm.IDENTIFIER, "group that it belongs to", required=True),
+            Key("into", ValueForm.REFERENCES, "stages that it fills"),
+            Key(
+                "accumulates", ValueForm.REFERENCES, "stages that it writes, but does not complete"
+            ),
         ),
         needs_object=False,
     ),
     Verb(
         "release",
         "give a stage back",
-        Form.REFERENCES,
-        (Key("after", Form.IDENTIFIER, "group after whose work so far it happens"),),
+        ValueForm.REFERENCES,
+        (Key("after", ValueForm.IDENTIFIER, "group after whose work so far it happens"),),
     ),
-    Verb("when poisoned", "branch on the last wait", Form.REFERENCE, (_THEN, _ELSE)),
-    Verb("finalize", "the end of the role", Form.NOTHING, needs_object=False),
+    Verb("when poisoned", "branch on the last wait", ValueForm.REFERENCE, (_THEN, _ELSE)),
+    Verb("finalize", "the end of the role", ValueForm.NOTHING, needs_object=False),
     Verb(
         "wait",
         "wait for a ring, an mbarrier, a named barrier or a queue",
-        Form.REFERENCES,
+        ValueForm.REFERENCES,
         (
-            Key("parity", Form.EXPRESSION, "parity of the phase that is waited for"),
-            Key("phase", Form.EXPRESSION, "number of the phase that is waited for, from 0"),
-            Key("token", Form.BOOLEAN, "wait for the phase of the agent's last token"),
+            Key("parity", ValueForm.EXPRESSION, "parity of the phase that is waited for"),
+            Key("phase", ValueForm.EXPRESSION, "number of the phase that is waited for, from 0"),
+            Key("token", ValueForm.BOOLEAN, "wait for the phase of the agent's last token"),
             _ORDER,
             _SCOPE,
             _LEAVING,
@@ -377,18 +391,18 @@ VERBS: tuple[Verb, ...] = (
             _UNTIL,
         ),
     ),
-    Verb("drain", "wait for groups", Form.REFERENCES, (_LEAVING, _PENDING, _UNTIL)),
-    Verb("init", "initialise an mbarrier", Form.REFERENCES, (_COUNT,)),
-    Verb("invalidate", "invalidate an mbarrier", Form.REFERENCES),
+    Verb("drain", "wait for groups", ValueForm.REFERENCES, (_LEAVING, _PENDING, _UNTIL)),
+    Verb("init", "initialise an mbarrier", ValueForm.REFERENCES, (_COUNT,)),
+    Verb("invalidate", "invalidate an mbarrier", ValueForm.REFERENCES),
     Verb(
         "arrive",
         "arrive at an mbarrier or named barrier",
-        Form.REFERENCES,
+        ValueForm.REFERENCES,
         (
             _COUNT,
             _BYTES,
-            Key("drop", Form.BOOLEAN, "later phases expect so many arrivals less"),
-            Key("token", Form.BOOLEAN, "keep the state of the phase"),
+            Key("drop", ValueForm.BOOLEAN, "later phases expect so many arrivals less"),
+            Key("token", ValueForm.BOOLEAN, "keep the state of the phase"),
             _ORDER,
             _SCOPE,
             _THREADS,
@@ -397,23 +411,23 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "expect",
         "expect bytes",
-        Form.REFERENCES,
-        (Key("bytes", Form.EXPRESSION, "bytes that are expected", required=True),),
+        ValueForm.REFERENCES,
+        (Key("bytes", ValueForm.EXPRESSION, "bytes that are expected", required=True),),
     ),
-    Verb("sync", "synchronise at a named barrier", Form.REFERENCES, (_THREADS, _ORDER)),
-    Verb("load", "reads of the agent itself", Form.MEMORY, (_TILE, _PROXY)),
-    Verb("store", "writes of the agent itself", Form.MEMORY, (_TILE, _PROXY)),
+    Verb("sync", "synchronise at a named barrier", ValueForm.REFERENCES, (_THREADS, _ORDER)),
+    Verb("load", "reads of the agent itself", ValueForm.MEMORY, (_TILE, _PROXY)),
+    Verb("store", "writes of the agent itself", ValueForm.MEMORY, (_TILE, _PROXY)),
     Verb(
         "access",
         "reads and writes of one instruction",
-        Form.MEMORY,
+        ValueForm.MEMORY,
         (_READS, _WRITES, _TILE, _PROXY),
         needs_object=False,
     ),
     Verb(
         "bulk_load",
         "bulk copy into memory",
-        Form.MEMORY,
+        ValueForm.MEMORY,
         (
             _TILE,
             _COMPLETES,
@@ -421,18 +435,20 @@ VERBS: tuple[Verb, ...] = (
             _FROM,
             _QUEUE,
             _CHUNKS,
-            Key("multicast", Form.CTAS, "the same place and barrier in each of these CTAs"),
+            Key("multicast", ValueForm.CTAS, "the same place and barrier in each of these CTAs"),
             _DESCRIPTOR,
         ),
     ),
-    Verb("bulk_store", "bulk copy out of memory", Form.MEMORY, (_TILE, _QUEUE, _TO, _DESCRIPTOR)),
-    Verb("mma", "matrix multiplication", Form.MEMORY, (_TILE, _QUEUE, _INTO)),
-    Verb("cp_async", "asynchronous copy of the threads", Form.MEMORY, (_TILE, _QUEUE, _FROM)),
-    Verb("lds_dma", "direct-to-LDS load", Form.MEMORY, (_TILE, _QUEUE, _FROM)),
+    Verb(
+        "bulk_store", "bulk copy out of memory", ValueForm.MEMORY, (_TILE, _QUEUE, _TO, _DESCRIPTOR)
+    ),
+    Verb("mma", "matrix multiplication", ValueForm.MEMORY, (_TILE, _QUEUE, _INTO)),
+    Verb("cp_async", "asynchronous copy of the threads", ValueForm.MEMORY, (_TILE, _QUEUE, _FROM)),
+    Verb("lds_dma", "direct-to-LDS load", ValueForm.MEMORY, (_TILE, _QUEUE, _FROM)),
     Verb(
         "async",
         "any asynchronous operation",
-        Form.MEMORY,
+        ValueForm.MEMORY,
         (
             _READS,
             _WRITES,
@@ -440,7 +456,7 @@ VERBS: tuple[Verb, ...] = (
             _QUEUE,
             _COMPLETES,
             _BYTES,
-            Key("proxy", Form.WORD, "how it accesses", ("async", "generic", "tensormap")),
+            Key("proxy", ValueForm.WORD, "how it accesses", ("async", "generic", "tensormap")),
             _CHUNKS,
         ),
         needs_object=False,
@@ -448,17 +464,17 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "commit",
         "close a group",
-        Form.REFERENCES,
-        (Key("arrives", Form.REFERENCE, "mbarrier to arrive at when all is done"), _COUNT),
+        ValueForm.REFERENCES,
+        (Key("arrives", ValueForm.REFERENCE, "mbarrier to arrive at when all is done"), _COUNT),
     ),
     Verb(
         "fence",
         "a proxy fence",
-        Form.WORD,
-        (Key("spaces", Form.NAMES, "only these memories"),),
+        ValueForm.WORD,
+        (Key("spaces", ValueForm.NAMES, "only these memories"),),
     ),
-    Verb("take", "take from a pool", Form.REFERENCES, (_AMOUNT,)),
-    Verb("give", "give back to a pool", Form.REFERENCES, (_AMOUNT,)),
+    Verb("take", "take from a pool", ValueForm.REFERENCES, (_AMOUNT,)),
+    Verb("give", "give back to a pool", ValueForm.REFERENCES, (_AMOUNT,)),
 )
 VERB_OF = {verb.name: verb for verb in VERBS}
 FENCES = (

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from titan.language.lower.facts import Facts
 from titan.language.lower.model import refusal
 from titan.language.protocol import model
-from titan.language.protocol.unroll import AgentTrace, Event, walk
+from titan.language.protocol.unroll import AgentTrace, ProtocolEvent, walk
 from titan.sync import program as ir
 from titan.sync.expression import (
     ONE,
@@ -56,7 +56,7 @@ class Samples:
 
 
 def operations_of(
-    facts: Facts, event: Event, counter: str, issues: dict[str, str]
+    facts: Facts, event: ProtocolEvent, counter: str, issues: dict[str, str]
 ) -> Iterator[Token | None]:
     """The operations that an event adds to a counter, each with the stage it fills or reads.
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from titan.language.lower.model import refusal
 from titan.language.protocol import model
 from titan.language.protocol.participants import probe_sizes
-from titan.language.protocol.unroll import AgentTrace, Event, UnrollError, unroll, walk
+from titan.language.protocol.unroll import AgentTrace, ProtocolEvent, UnrollError, unroll, walk
 from titan.sync.program import Buffer, Space
 
 
@@ -146,7 +146,7 @@ def _runs(protocol: model.Protocol) -> Iterator[tuple[AgentTrace, ...]]:
         )
 
 
-def _count(rings: dict[str, RingFacts], event: Event) -> None:
+def _count(rings: dict[str, RingFacts], event: ProtocolEvent) -> None:
     match event.statement:
         case model.Produce(ring=name, index=index, buffers=buffers, last=last):
             facts, tile = rings[name], event.value(index)

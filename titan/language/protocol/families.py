@@ -28,7 +28,7 @@ from titan.sync.expression import (
 )
 
 
-class Unsupported(Exception):
+class UnsupportedProtocol(Exception):
     """The protocol says something that families cannot; the span is that of the statement."""
 
     def __init__(self, reason: str, span: object = None) -> None:
@@ -61,7 +61,7 @@ class LoopVariable:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class StatementFamily:
     """One statement of one class of agents. `position` alternates places and variables."""
 
     agent: AgentClass
@@ -76,7 +76,7 @@ class Family:
         known = dict(self.environment)
         for name in names_of(expression):
             if name not in known:
-                raise Unsupported(f"{name} has no affine value here", self.statement.span)
+                raise UnsupportedProtocol(f"{name} has no affine value here", self.statement.span)
         return substitute(expression, known)
 
     @property
@@ -88,7 +88,7 @@ class Family:
             ranges.append(Binary("<", Name(loop.name), loop.stop))
         return (*ranges, *self.conditions)
 
-    def renamed(self, suffix: str) -> Family:
+    def renamed(self, suffix: str) -> StatementFamily:
         """The same family with other variables, to speak of two executions at once."""
         values: dict[str, Expression | int] = {
             loop.name: Name(loop.name + suffix) for loop in self.loops
@@ -101,7 +101,7 @@ class Family:
             LoopVariable(loop.name + suffix, over(loop.start), over(loop.stop), loop.site)
             for loop in self.loops
         )
-        return Family(
+        return StatementFamily(
             self.agent,
             self.statement,
             loops,
@@ -130,15 +130,17 @@ def _all_names(item: Any) -> Iterator[str]:
                 yield from _all_names(getattr(item, field.name))
 
 
-def families_of(protocol: model.Protocol, poison: dict[str, Any]) -> tuple[Family, ...]:
+def families_of(protocol: model.Protocol, poison: dict[str, Any]) -> tuple[StatementFamily, ...]:
     """All families of a protocol. `poison` gives each ring's condition (see `index_condition`).
 
-    Raises Unsupported.
+    Raises UnsupportedProtocol.
     """
     for parameter in protocol.parameters:
         if parameter.per is not None and parameter.value is None:
-            raise Unsupported(f"{parameter.name} has a value of its own for each {parameter.per}")
-    result: list[Family] = []
+            raise UnsupportedProtocol(
+                f"{parameter.name} has a value of its own for each {parameter.per}"
+            )
+    result: list[StatementFamily] = []
     for role in protocol.roles:
         for agent in agent_classes(role):
             result.extend(_Walk(protocol, agent, poison).families())
@@ -150,11 +152,11 @@ class _Walk:
         self.protocol = protocol
         self.agent = agent
         self.poison = poison
-        self.found: list[Family] = []
+        self.found: list[StatementFamily] = []
         self.fresh = count()
         self.sites: dict[int, int] = {}
 
-    def families(self) -> list[Family]:
+    def families(self) -> list[StatementFamily]:
         role = self.agent.role
         environment: dict[str, Expression] = {
             parameter.name: Name(parameter.name)
@@ -205,14 +207,14 @@ class _Walk:
         position: tuple[Expression, ...],
     ) -> None:
         kept = tuple(environment.items())
-        self.found.append(Family(self.agent, statement, loops, conditions, position, kept))
+        self.found.append(StatementFamily(self.agent, statement, loops, conditions, position, kept))
 
     def _over(
         self, expression: Expression, environment: dict[str, Expression], span: object
     ) -> Expression:
         for name in sorted(names_of(expression)):
             if name not in environment:
-                raise Unsupported(f"{name} has no affine value here", span)
+                raise UnsupportedProtocol(f"{name} has no affine value here", span)
         return substitute(expression, environment)
 
     def _poisoned(self, ring: str, index: Expression, span: object) -> Expression:
@@ -220,7 +222,7 @@ class _Walk:
         if condition is None:
             return Constant(0)
         if not condition.exact:
-            raise Unsupported(
+            raise UnsupportedProtocol(
                 f"whether a tile of {ring} is poisoned does not follow from its index", span
             )
         result: Expression = condition.at(index)
@@ -263,9 +265,13 @@ class _Walk:
         start = self._over(loop.start, environment, loop.span)
         stop = self._over(loop.stop, environment, loop.span)
         if loop.variable in names_of(loop.stop) or _assigns(loop.body, loop.variable):
-            raise Unsupported(f"{loop.variable} does not simply run from start to stop", loop.span)
+            raise UnsupportedProtocol(
+                f"{loop.variable} does not simply run from start to stop", loop.span
+            )
         if any(_assigns(loop.body, name) for name in names_of(loop.stop)):
-            raise Unsupported(f"the stop of {loop.variable} changes in its own loop", loop.span)
+            raise UnsupportedProtocol(
+                f"the stop of {loop.variable} changes in its own loop", loop.span
+            )
         site = self.sites.setdefault(id(loop), len(self.sites))
         name = f"{loop.variable}#{self.agent.role.name}.{self.agent.member}.{next(self.fresh)}"
         variable = LoopVariable(name, start, stop, site)

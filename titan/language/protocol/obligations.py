@@ -14,22 +14,22 @@ from typing import Any
 
 from titan.language.protocol import model
 from titan.language.protocol.content import poison_condition
-from titan.language.protocol.families import AgentClass, Family, Unsupported
+from titan.language.protocol.families import AgentClass, StatementFamily, UnsupportedProtocol
 from titan.language.protocol.orders import (
-    Execution,
+    FamilyExecution,
     earlier,
     matching,
     nearest,
     nearest_after,
     touches,
 )
-from titan.language.protocol.solver import Arithmetic
-from titan.language.protocol.uses import Use, Uses
+from titan.language.protocol.solver import SolverArithmetic
+from titan.language.protocol.uses import StageUse, Uses
 from titan.sync.expression import Binary, Constant, Expression, binary
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Obligation:
     """`formula` satisfiable: `code` may be broken. `soft`: a model cannot refute, only leave open.
 
     `reason` says what a model means where it does not refute.
@@ -49,7 +49,7 @@ class Obligations:
         self,
         protocol: model.Protocol,
         uses: Uses,
-        arithmetic: Arithmetic,
+        arithmetic: SolverArithmetic,
         depths: dict[str, Expression],
         ready: dict[str, int],
         free: dict[str, int],
@@ -63,7 +63,7 @@ class Obligations:
         self.rings = {ring.name: ring for ring in protocol.rings}
         self.blackwell = protocol.target.startswith("sm_10")
 
-    def groups(self) -> Iterator[Iterator[Question]]:
+    def groups(self) -> Iterator[Iterator[Obligation]]:
         """All questions, in groups of which each may be Unsupported for itself."""
         yield self.indices()
         for use in self.uses.writes:
@@ -85,22 +85,22 @@ class Obligations:
     def holds(self, conditions: list[Expression]) -> Any:
         return self.ask.all_of(conditions)
 
-    def some(self, use: Use, wanted: Expression, *extra: Expression) -> Any:
+    def some(self, use: StageUse, wanted: Expression, *extra: Expression) -> Any:
         """Some execution of a use touches `wanted`."""
         execution = matching(use.family, use.index, wanted)
         return self.holds([*touches(execution, use.index, wanted), *extra])
 
-    def some_before(self, use: Use, wanted: Expression, reference: Execution) -> Any:
+    def some_before(self, use: StageUse, wanted: Expression, reference: FamilyExecution) -> Any:
         execution = matching(use.family, use.index, wanted)
         order = earlier(execution, reference)
         return self.holds([*touches(execution, use.index, wanted), order])
 
-    def some_after(self, use: Use, wanted: Expression, reference: Execution) -> Any:
+    def some_after(self, use: StageUse, wanted: Expression, reference: FamilyExecution) -> Any:
         execution = matching(use.family, use.index, wanted)
         order = earlier(reference, execution)
         return self.holds([*touches(execution, use.index, wanted), order])
 
-    def arrived(self, uses: list[Use], ring: str, wanted: Expression) -> Any:
+    def arrived(self, uses: list[StageUse], ring: str, wanted: Expression) -> Any:
         """How many arrivals the uses give index `wanted`, over all agents."""
         smt = self.ask.smt
         terms = [
@@ -110,28 +110,28 @@ class Obligations:
         ]
         return smt.Plus(terms) if terms else smt.Int(0)
 
-    def any_of(self, uses: list[Use], ring: str, wanted: Expression) -> Any:
+    def any_of(self, uses: list[StageUse], ring: str, wanted: Expression) -> Any:
         return self.ask.smt.Or([self.some(use, wanted) for use in uses if use.ring == ring])
 
-    def same_agent(self, uses: list[Use], use: Use) -> list[Use]:
+    def same_agent(self, uses: list[StageUse], use: StageUse) -> list[StageUse]:
         return [
             other
             for other in uses
             if other.ring == use.ring and other.family.agent is use.family.agent
         ]
 
-    def others(self, uses: list[Use], use: Use) -> bool:
+    def others(self, uses: list[StageUse], use: StageUse) -> bool:
         """Whether another class of agents has such a use of the ring."""
         return any(
             other.ring == use.ring and other.family.agent is not use.family.agent for other in uses
         )
 
-    def own(self, use: Use) -> tuple[Execution, Expression, Any]:
+    def own(self, use: StageUse) -> tuple[FamilyExecution, Expression, Any]:
         """Any execution of a use: itself, its index and its conditions."""
-        execution = Execution(use.family.renamed("~"))
+        execution = FamilyExecution(use.family.renamed("~"))
         return execution, execution.value(use.index), self.holds(execution.conditions)
 
-    def twice(self, uses: list[Use], use: Use) -> Any:
+    def twice(self, uses: list[StageUse], use: StageUse) -> Any:
         """The same agent touches the index of `use` again, later."""
         smt = self.ask.smt
         execution, index, _ = self.own(use)
@@ -141,16 +141,16 @@ class Obligations:
 
     # ------------------------------------------------------------------------------- rules
 
-    def indices(self) -> Iterator[Question]:
+    def indices(self) -> Iterator[Obligation]:
         smt = self.ask.smt
         for use in (
             *self.uses.acquires, *self.uses.writes, *self.uses.waits, *self.uses.releases,
         ):  # fmt: skip
             _, index, there = self.own(use)
             below = self.ask.truth(Binary("<", index, Constant(0)))
-            yield Question("TTN106", smt.And(there, below), use.statement)
+            yield Obligation("TTN106", smt.And(there, below), use.statement)
 
-    def write(self, use: Use) -> Iterator[Question]:
+    def write(self, use: StageUse) -> Iterator[Obligation]:
         """Acquired before, filled once, with as many arrivals as expected, and waited for."""
         smt = self.ask.smt
         execution, index, there = self.own(use)
@@ -160,9 +160,9 @@ class Obligations:
         unheld = smt.And(there, again, smt.Not(before))
         if not mine and self.others(self.uses.acquires, use):
             reason = f"{use.ring} is filled by agents that others acquire it for"
-            yield Question("TTN101", unheld, use.statement, True, reason)
+            yield Obligation("TTN101", unheld, use.statement, True, reason)
         else:
-            yield Question("TTN106" if mine else "TTN101", unheld, use.statement)
+            yield Obligation("TTN106" if mine else "TTN101", unheld, use.statement)
         if not use.arrives:
             completed = smt.Or(
                 [
@@ -170,19 +170,21 @@ class Obligations:
                     for other in self.same_agent(self.uses.arrivals, use)
                 ]
             )
-            yield Question("TTN102", smt.And(there, completed), use.statement)
+            yield Obligation("TTN102", smt.And(there, completed), use.statement)
             return
-        yield Question("TTN102", smt.And(there, self.twice(self.uses.arrivals, use)), use.statement)
+        yield Obligation(
+            "TTN102", smt.And(there, self.twice(self.uses.arrivals, use)), use.statement
+        )
         count = self.arrived(self.uses.arrivals, use.ring, index)
         over = smt.GT(count, smt.Int(self.ready[use.ring]))
-        yield Question("TTN102", smt.And(there, over), use.statement)
+        yield Obligation("TTN102", smt.And(there, over), use.statement)
         stored = isinstance(use.statement, model.Produce) and use.statement.stored
         if self.rings[use.ring].transport is not model.Transport.STORE and not stored:
             unseen = smt.Not(self.any_of(self.uses.waits, use.ring, index))
             data = self._has_data(use, execution, index)
-            yield Question("TTN109", smt.And(there, data, unseen), use.statement)
+            yield Obligation("TTN109", smt.And(there, data, unseen), use.statement)
 
-    def _has_data(self, use: Use, execution: Execution, index: Expression) -> Any:
+    def _has_data(self, use: StageUse, execution: FamilyExecution, index: Expression) -> Any:
         smt = self.ask.smt
         parts = []
         if use.bytes is not None:
@@ -192,7 +194,7 @@ class Obligations:
             parts.append(smt.Not(self.ask.truth(execution.value(statement.poison))))
         return smt.And(parts)
 
-    def acquire(self, use: Use) -> Iterator[Question]:
+    def acquire(self, use: StageUse) -> Iterator[Obligation]:
         """The stage's last readers all give it back; an agent that acquires also fills."""
         smt = self.ask.smt
         execution, index, there = self.own(use)
@@ -200,13 +202,13 @@ class Obligations:
         again = self.ask.truth(Binary(">=", older, Constant(0)))
         count = self.arrived(self.uses.releases, use.ring, older)
         wanted = smt.Int(self.free[use.ring])
-        yield Question("TTN105", smt.And(there, again, smt.LT(count, wanted)), use.statement)
-        yield Question("TTN113", smt.And(there, again, smt.GT(count, wanted)), use.statement)
+        yield Obligation("TTN105", smt.And(there, again, smt.LT(count, wanted)), use.statement)
+        yield Obligation("TTN113", smt.And(there, again, smt.GT(count, wanted)), use.statement)
         late = [
             self.some_before(other, index, execution)
             for other in self.same_agent(self.uses.arrivals, use)
         ]
-        yield Question(
+        yield Obligation(
             "TTN106", smt.And(there, smt.Or(late)), use.statement, True,
             f"an agent acquires an index of {use.ring} that it has filled already",
         )  # fmt: skip
@@ -217,12 +219,12 @@ class Obligations:
                 for other in self.same_agent(self.uses.arrivals, use)
             ]
         )
-        yield Question(
+        yield Obligation(
             "TTN106", smt.And(there, smt.Not(filled)), use.statement, True,
             f"an agent acquires a stage of {use.ring} that it does not fill",
         )  # fmt: skip
 
-    def _parity(self, use: Use, uses: list[Use], phase: Expression) -> Question:
+    def _parity(self, use: StageUse, uses: list[StageUse], phase: Expression) -> Obligation:
         """The agent has seen the phase before the one it asks for.
 
         Without that, a parity wait passes on the phase before that one.
@@ -236,15 +238,15 @@ class Obligations:
             [self.some_before(other, previous, execution) for other in self.same_agent(uses, use)]
         )
         wanted = smt.Bool(self.protocol.target.startswith("sm_"))
-        return Question("TTN106", smt.And(wanted, there, asks, smt.Not(seen)), use.statement)
+        return Obligation("TTN106", smt.And(wanted, there, asks, smt.Not(seen)), use.statement)
 
-    def wait(self, use: Use) -> Iterator[Question]:
+    def wait(self, use: StageUse) -> Iterator[Obligation]:
         """Somebody makes the index ready, and the agent has not given it back already."""
         smt = self.ask.smt
         execution, index, there = self.own(use)
         count = self.arrived(self.uses.arrivals, use.ring, index)
         few = smt.LT(count, smt.Int(self.ready[use.ring]))
-        yield Question("TTN107", smt.And(there, few), use.statement)
+        yield Obligation("TTN107", smt.And(there, few), use.statement)
         yield self._parity(use, self.uses.waits, index)
         gone = smt.Or(
             [
@@ -252,7 +254,7 @@ class Obligations:
                 for other in self.same_agent(self.uses.releases, use)
             ]
         )
-        yield Question(
+        yield Obligation(
             "TTN112", smt.And(there, gone), use.statement, True,
             f"an agent waits for a tile of {use.ring} that it has released",
         )  # fmt: skip
@@ -263,12 +265,12 @@ class Obligations:
                     for other in self.same_agent(self.uses.releases, use)
                 ]
             )
-            yield Question(
+            yield Obligation(
                 "TTN105", smt.And(there, smt.Not(returned)), use.statement, True,
                 f"an agent waits for tiles of {use.ring} that others release",
             )  # fmt: skip
 
-    def read(self, use: Use) -> Iterator[Question]:
+    def read(self, use: StageUse) -> Iterator[Obligation]:
         """Waited for before, not released before, not poisoned."""
         smt = self.ask.smt
         execution, index, there = self.own(use)
@@ -277,27 +279,27 @@ class Obligations:
         early = smt.And(there, smt.Not(before))
         if not mine and self.others(self.uses.waits, use):
             reason = f"{use.ring} is read by agents that others wait for it for"
-            yield Question("TTN103", early, use.statement, True, reason)
+            yield Obligation("TTN103", early, use.statement, True, reason)
         else:
-            yield Question("TTN103", early, use.statement)
+            yield Obligation("TTN103", early, use.statement)
         gone = smt.Or(
             [
                 self.some_before(other, index, execution)
                 for other in self.same_agent(self.uses.releases, use)
             ]
         )
-        yield Question("TTN103", smt.And(there, gone), use.statement)
+        yield Obligation("TTN103", smt.And(there, gone), use.statement)
         condition = poison_condition(self.protocol, use.ring)
         if condition is not None:
             if not condition.exact:
-                raise Unsupported(
+                raise UnsupportedProtocol(
                     f"whether a tile of {use.ring} is poisoned does not follow from its index",
                     use.statement.span,
                 )
             poisoned = self.ask.truth(condition.at(index))
-            yield Question("TTN111", smt.And(there, poisoned), use.statement)
+            yield Obligation("TTN111", smt.And(there, poisoned), use.statement)
 
-    def release(self, use: Use) -> Iterator[Question]:
+    def release(self, use: StageUse) -> Iterator[Obligation]:
         """Waited for before, once, and after every group that reads the stage."""
         smt = self.ask.smt
         execution, index, there = self.own(use)
@@ -306,22 +308,24 @@ class Obligations:
         early = smt.And(there, smt.Not(before))
         if not mine and self.others(self.uses.waits, use):
             reason = f"{use.ring} is released by agents that others wait for it for"
-            yield Question("TTN112", early, use.statement, True, reason)
+            yield Obligation("TTN112", early, use.statement, True, reason)
         else:
-            yield Question("TTN112", early, use.statement)
-        yield Question("TTN113", smt.And(there, self.twice(self.uses.releases, use)), use.statement)
+            yield Obligation("TTN112", early, use.statement)
+        yield Obligation(
+            "TTN113", smt.And(there, self.twice(self.uses.releases, use)), use.statement
+        )
         for read in self.same_agent(self.uses.reads, use):
             if not read.asynchronous:
                 continue
-            issue = Execution(read.family)
+            issue = FamilyExecution(read.family)
             same = Binary("==", issue.value(read.index), index)
             open_ = self.holds([*issue.conditions, same, earlier(issue, execution)])
             drained = self.drained(issue, execution)
-            yield Question("TTN104", smt.And(there, open_, smt.Not(drained)), use.statement)
+            yield Obligation("TTN104", smt.And(there, open_, smt.Not(drained)), use.statement)
 
     # ------------------------------------------------------------------------------ drains
 
-    def drained(self, issue: Execution, until: Execution | None) -> Any:
+    def drained(self, issue: FamilyExecution, until: FamilyExecution | None) -> Any:
         """Some drain before `until` covers the issue (`until` itself where it waits)."""
         smt = self.ask.smt
         agent = issue.family.agent
@@ -350,7 +354,9 @@ class Obligations:
                 cases.append(self._by(until, None, issue, after, 0))
         return smt.Or(cases)
 
-    def _ordered(self, place: Execution, until: Execution | None, issue: Execution) -> Any:
+    def _ordered(
+        self, place: FamilyExecution, until: FamilyExecution | None, issue: FamilyExecution
+    ) -> Any:
         """`place` is executed, after the issue and before `until`."""
         conditions = [*place.conditions, earlier(issue, place)]
         if until is not None:
@@ -358,7 +364,12 @@ class Obligations:
         return self.holds(conditions)
 
     def _by(
-        self, place: Execution, until: Execution | None, issue: Execution, group: str, leaving: int
+        self,
+        place: FamilyExecution,
+        until: FamilyExecution | None,
+        issue: FamilyExecution,
+        group: str,
+        leaving: int,
     ) -> Any:
         """A wait at `place` for all of `group` but the newest `leaving` covers the issue."""
         smt = self.ask.smt
@@ -384,24 +395,24 @@ class Obligations:
 
     # ------------------------------------------------------------------------------ the end
 
-    def ends(self) -> Iterator[Question]:
+    def ends(self) -> Iterator[Obligation]:
         """Whatever went into a tensor-core queue is over when the program ends."""
         smt = self.ask.smt
         for family in self.uses.issues:
-            issue = Execution(family.renamed("~"))
+            issue = FamilyExecution(family.renamed("~"))
             there = self.holds(issue.conditions)
             over = smt.Or(self.drained(issue, None), self._seen(issue))
-            yield Question("TTN109", smt.And(there, smt.Not(over)), family.statement)
+            yield Obligation("TTN109", smt.And(there, smt.Not(over)), family.statement)
         if self.blackwell:
             for use in self.uses.releases:
                 if getattr(use.statement, "after", None) is None:
                     continue
-                mark = Execution(use.family.renamed("~"))
+                mark = FamilyExecution(use.family.renamed("~"))
                 there = self.holds(mark.conditions)
                 over = smt.Or(self._drained_after(mark), self._seen(mark))
-                yield Question("TTN109", smt.And(there, smt.Not(over)), use.statement)
+                yield Obligation("TTN109", smt.And(there, smt.Not(over)), use.statement)
 
-    def _drained_after(self, mark: Execution) -> Any:
+    def _drained_after(self, mark: FamilyExecution) -> Any:
         cases = [
             self.holds([*place.conditions, earlier(mark, place)])
             for family in (*self.uses.drains, *self.uses.finalizes)
@@ -410,7 +421,7 @@ class Obligations:
         ]
         return self.ask.smt.Or(cases)
 
-    def _seen(self, reference: Execution) -> Any:
+    def _seen(self, reference: FamilyExecution) -> Any:
         """A commit at or after `reference` for which another agent waits."""
         smt = self.ask.smt
         cases = []
@@ -435,26 +446,26 @@ class Obligations:
                 cases.append(smt.And(self.holds([*place.conditions, *order]), watched))
         return smt.Or(cases)
 
-    def finalizes(self) -> Iterator[Question]:
+    def finalizes(self) -> Iterator[Obligation]:
         """Where one role finalizes, every role that takes part in a ring does, exactly once."""
         if not self.uses.finalizes:
             return
         smt = self.ask.smt
-        agents: dict[int, tuple[AgentClass, Family]] = {}
+        agents: dict[int, tuple[AgentClass, StatementFamily]] = {}
         for use in (*self.uses.acquires, *self.uses.writes, *self.uses.waits, *self.uses.releases):
             agents.setdefault(id(use.family.agent), (use.family.agent, use.family))
         for agent, family in agents.values():
             mine = [item for item in self.uses.finalizes if item.agent is agent]
             if any(item.loops for item in mine):
-                raise Unsupported("finalize in a loop", mine[0].statement.span)
+                raise UnsupportedProtocol("finalize in a loop", mine[0].statement.span)
             terms = [
                 smt.Ite(self.holds(list(item.conditions)), smt.Int(1), smt.Int(0)) for item in mine
             ]
             times = smt.Plus(terms) if terms else smt.Int(0)
             statement = mine[0].statement if mine else family.statement
-            yield Question("TTN109", smt.Not(smt.Equals(times, smt.Int(1))), statement)
+            yield Obligation("TTN109", smt.Not(smt.Equals(times, smt.Int(1))), statement)
 
-    def collective(self) -> Iterator[Question]:
+    def collective(self) -> Iterator[Obligation]:
         """A collective release is reached by all readers of the ring or by none."""
         smt = self.ask.smt
         for ring in self.protocol.rings:
@@ -466,7 +477,7 @@ class Obligations:
                 if use.ring == ring.name
             }
             if len({agent.role.name for agent in readers.values()}) > 1:
-                raise Unsupported(
+                raise UnsupportedProtocol(
                     f"{ring.name} is released collectively by several roles", ring.span
                 )
             releases = [use for use in self.uses.releases if use.ring == ring.name]
@@ -475,4 +486,4 @@ class Obligations:
                 for agent in readers.values():
                     mine = [other for other in releases if other.family.agent is agent]
                     joined = smt.Or([self.some(other, index) for other in mine])
-                    yield Question("TTN110", smt.And(there, smt.Not(joined)), use.statement)
+                    yield Obligation("TTN110", smt.And(there, smt.Not(joined)), use.statement)

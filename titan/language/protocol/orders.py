@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from titan.language.protocol.families import Family, LoopVariable, Unsupported
+from titan.language.protocol.families import LoopVariable, StatementFamily, UnsupportedProtocol
 from titan.sync.expression import (
     Binary,
     Constant,
@@ -26,10 +26,10 @@ Values = dict[str, Expression]
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
+class FamilyExecution:
     """One execution of a family; without values, any."""
 
-    family: Family
+    family: StatementFamily
     values: Values = field(default_factory=dict)
 
     def over(self, expression: Expression) -> Expression:
@@ -49,7 +49,7 @@ class Execution:
         return [self.over(item) for item in self.family.position]
 
 
-def earlier(first: Execution, second: Execution) -> Expression:
+def earlier(first: FamilyExecution, second: FamilyExecution) -> Expression:
     """Whether one execution comes before another of the same agent."""
     return _lexicographic(first.position, second.position)
 
@@ -74,7 +74,7 @@ def _compare(operator: str, left: Expression, right: Expression) -> Expression:
     return binary(operator, left, right)
 
 
-def order_cases(first: Execution, second: Execution) -> list[list[Expression]]:
+def order_cases(first: FamilyExecution, second: FamilyExecution) -> list[list[Expression]]:
     """`earlier` as alternatives, each a conjunction of comparisons."""
     cases: list[list[Expression]] = []
     ties: list[Expression] = []
@@ -90,20 +90,21 @@ def order_cases(first: Execution, second: Execution) -> list[list[Expression]]:
     return cases
 
 
-def matching(family: Family, index: Expression, wanted: Expression) -> Execution:
+def matching(family: StatementFamily, index: Expression, wanted: Expression) -> FamilyExecution:
     """The only execution that can touch index `wanted`; its conditions say whether it does.
 
-    `index` is the family's own. Raises Unsupported where several executions may touch one index.
+    `index` is the family's own. Raises UnsupportedProtocol where several executions may touch one
+    index.
     """
     mine = family.expression(index)
     form = linear_form(mine)
     if form is None:
-        raise Unsupported("an index that is not affine", family.statement.span)
+        raise UnsupportedProtocol("an index that is not affine", family.statement.span)
     names = {loop.name for loop in family.loops}
     used = [loop for loop in family.loops if loop.name in form[0]]
     free = [loop for loop in family.loops if loop.name not in form[0] and not _once(loop)]
     if free:
-        raise Unsupported(
+        raise UnsupportedProtocol(
             "a statement that touches the same index in several passes of a loop",
             family.statement.span,
         )
@@ -121,16 +122,16 @@ def matching(family: Family, index: Expression, wanted: Expression) -> Execution
     elif len(used) == 2:
         values.update(_two(used, form[0], remaining, family))
     elif used:
-        raise Unsupported("an index of more than two loop variables", family.statement.span)
+        raise UnsupportedProtocol("an index of more than two loop variables", family.statement.span)
     return _resolved(family, values)
 
 
-def _resolved(family: Family, values: Values) -> Execution:
+def _resolved(family: StatementFamily, values: Values) -> FamilyExecution:
     """Values may speak of outer variables of the same family; put them in, from the outside."""
     done: Values = {}
     for loop in family.loops:
         done[loop.name] = substitute(values[loop.name], done)
-    return Execution(family, done)
+    return FamilyExecution(family, done)
 
 
 def _once(loop: LoopVariable) -> bool:
@@ -138,16 +139,19 @@ def _once(loop: LoopVariable) -> bool:
 
 
 def _two(
-    used: list[LoopVariable], factors: dict[str, int], remaining: Expression, family: Family
+    used: list[LoopVariable],
+    factors: dict[str, int],
+    remaining: Expression,
+    family: StatementFamily,
 ) -> Values:
     """Two variables as the digits of the index: the small one stays below the step of the other."""
     small, large = sorted(used, key=lambda loop: factors[loop.name])
     low, high = factors[small.name], factors[large.name]
     if not (isinstance(small.start, Constant) and isinstance(small.stop, Constant)) or low < 1:
-        raise Unsupported("an index of two loop variables, none with fixed bounds",
+        raise UnsupportedProtocol("an index of two loop variables, none with fixed bounds",
                           family.statement.span)  # fmt: skip
     if low * (small.stop.value - small.start.value - 1) >= high:
-        raise Unsupported("an index that several iterations share", family.statement.span)
+        raise UnsupportedProtocol("an index that several iterations share", family.statement.span)
     offset = binary("-", remaining, Constant(low * small.start.value))
     digit = binary("//", binary("%", offset, Constant(high)), Constant(low))
     return {
@@ -156,18 +160,20 @@ def _two(
     }
 
 
-def touches(execution: Execution, index: Expression, wanted: Expression) -> list[Expression]:
+def touches(execution: FamilyExecution, index: Expression, wanted: Expression) -> list[Expression]:
     """The conditions under which a `matching` execution exists and touches `wanted`."""
     return [*execution.conditions, Binary("==", execution.value(index), wanted)]
 
 
-def nearest(family: Family, reference: Execution | None, passes: int) -> list[Execution]:
+def nearest(
+    family: StatementFamily, reference: FamilyExecution | None, passes: int
+) -> list[FamilyExecution]:
     """Executions before `reference` (None: before the end), the newest of each kind first.
 
     `passes` is how many passes back to look. The caller adds the conditions of each.
     """
     shared = _shared(family, reference)
-    found: list[Execution] = []
+    found: list[FamilyExecution] = []
     if reference is None or not shared:
         # Each execution once: callers count them.
         found += [_last(family, {}, back) for back in range(passes if family.loops else 1)]
@@ -188,7 +194,7 @@ def nearest(family: Family, reference: Execution | None, passes: int) -> list[Ex
     return found
 
 
-def nearest_after(family: Family, reference: Execution) -> list[Execution]:
+def nearest_after(family: StatementFamily, reference: FamilyExecution) -> list[FamilyExecution]:
     """Executions that may follow `reference`: the same pass of the common loops, others' first."""
     shared = _shared(family, reference)
     outer = reference.family.loops[: len(shared)]
@@ -198,10 +204,10 @@ def nearest_after(family: Family, reference: Execution) -> list[Execution]:
     }
     for loop in family.loops[len(shared) :]:
         values[loop.name] = substitute(loop.start, values)
-    return [Execution(family, values)]
+    return [FamilyExecution(family, values)]
 
 
-def _shared(family: Family, reference: Execution | None) -> tuple[LoopVariable, ...]:
+def _shared(family: StatementFamily, reference: FamilyExecution | None) -> tuple[LoopVariable, ...]:
     if reference is None:
         return ()
     count = 0
@@ -212,7 +218,7 @@ def _shared(family: Family, reference: Execution | None) -> tuple[LoopVariable, 
     return family.loops[:count]
 
 
-def _last(family: Family, fixed: Values, back: int) -> Execution:
+def _last(family: StatementFamily, fixed: Values, back: int) -> FamilyExecution:
     """All loops that are not fixed at their last pass, the innermost `back` passes earlier."""
     values = dict(fixed)
     for loop in family.loops:
@@ -220,4 +226,4 @@ def _last(family: Family, fixed: Values, back: int) -> Execution:
             last = binary("-", substitute(loop.stop, values), Constant(1))
             inner = loop is family.loops[-1]
             values[loop.name] = binary("-", last, Constant(back)) if inner and back else last
-    return Execution(family, values)
+    return FamilyExecution(family, values)

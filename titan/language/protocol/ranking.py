@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from titan.language.protocol.families import Unsupported
-from titan.language.protocol.orders import Execution, order_cases
+from titan.language.protocol.families import UnsupportedProtocol
+from titan.language.protocol.orders import FamilyExecution, order_cases
 from titan.language.protocol.solver import TIMEOUT_MS
 from titan.sync.expression import Binary, Constant, Expression, Name, Not, names_of
 
@@ -25,17 +25,17 @@ Linear = tuple[dict[str, int], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class WaitNode:
     """A statement that waits, or that others wait for, with the index it touches."""
 
-    execution: Execution
+    execution: FamilyExecution
     ring: str
     index: Expression
     waits: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class WaitEdge:
     source: int
     target: int
     conditions: tuple[Expression, ...]
@@ -150,16 +150,16 @@ def _shifted(form: Linear, amount: int) -> Linear:
     return form[0], form[1] + amount
 
 
-def edges_of(nodes: list[Node], depths: dict[str, Expression]) -> list[Edge]:
+def edges_of(nodes: list[WaitNode], depths: dict[str, Expression]) -> list[WaitEdge]:
     """All dependences between executions of the nodes; targets have primed variables."""
-    edges: list[Edge] = []
+    edges: list[WaitEdge] = []
     for number, source in enumerate(nodes):
         for other, node in enumerate(nodes):
             target = _primed(node)
             both = [*source.execution.conditions, *target.execution.conditions]
             if source.waits and node.execution.family.agent is source.execution.family.agent:
                 for case in order_cases(source.execution, target.execution):
-                    edges.append(Edge(number, other, (*both, *case)))
+                    edges.append(WaitEdge(number, other, (*both, *case)))
             if not source.waits and node.waits and source.ring == node.ring:
                 given = source.execution.value(source.index)
                 wanted = target.execution.value(target.index)
@@ -169,17 +169,20 @@ def edges_of(nodes: list[Node], depths: dict[str, Expression]) -> list[Edge]:
                     continue
                 if released:
                     given = Binary("+", given, depths[source.ring])
-                edges.append(Edge(number, other, (*both, Binary("==", given, wanted))))
+                edges.append(WaitEdge(number, other, (*both, Binary("==", given, wanted))))
     return edges
 
 
-def _primed(node: Node) -> Node:
+def _primed(node: WaitNode) -> WaitNode:
     family = node.execution.family.renamed("'")
-    return Node(Execution(family), node.ring, node.index, node.waits)
+    return WaitNode(FamilyExecution(family), node.ring, node.index, node.waits)
 
 
-def has_ranking(nodes: list[Node], depths: dict[str, Expression], sizes: list[Expression]) -> bool:
-    """Whether affine times exist. `sizes` are conditions on the sizes. Raises Unsupported."""
+def has_ranking(
+    nodes: list[WaitNode], depths: dict[str, Expression], sizes: list[Expression]
+) -> bool:
+    """Whether affine times exist. `sizes` are conditions on the sizes. Raises
+    UnsupportedProtocol."""
     from pysmt import shortcuts as smt
     from pysmt.exceptions import PysmtException
 
@@ -193,7 +196,7 @@ def has_ranking(nodes: list[Node], depths: dict[str, Expression], sizes: list[Ex
             solver.add_assertion(smt.And(problem.rows))
             return bool(solver.solve())
     except PysmtException as error:
-        raise Unsupported(f"the solver gave up ({type(error).__name__})") from None
+        raise UnsupportedProtocol(f"the solver gave up ({type(error).__name__})") from None
 
 
 class _Farkas:
@@ -207,7 +210,7 @@ class _Farkas:
 
         return self.smt.Symbol(f"ranking:{name}", REAL)
 
-    def _time(self, number: int, node: Node, sizes: set[str], prime: str) -> dict[str, Any]:
+    def _time(self, number: int, node: WaitNode, sizes: set[str], prime: str) -> dict[str, Any]:
         """Unknown coefficients of a node's time, by variable; "" is the constant."""
         variables = [loop.name for loop in node.execution.family.loops]
         time = {f"{name}{prime}": self._real(f"{number}.{name}") for name in variables}
@@ -215,7 +218,7 @@ class _Farkas:
         time[""] = self._real(f"{number}.")
         return time
 
-    def grows(self, edge: Edge, nodes: list[Node], sizes: list[Expression]) -> None:
+    def grows(self, edge: WaitEdge, nodes: list[WaitNode], sizes: list[Expression]) -> None:
         """time(target) - time(source) - 1 is a nonnegative combination of the conditions."""
         smt = self.smt
         polyhedron = Polyhedron((*edge.conditions, *sizes))

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
-from titan.language.protocol.families import Unsupported
+from titan.language.protocol.families import UnsupportedProtocol
 from titan.sync.expression import Binary, Constant, Expression, Name, Not
 
 TIMEOUT_MS = 3_000
 
 
-class Arithmetic:
+class SolverArithmetic:
     """Translates expressions and asks z3. `sizes` are constraints that hold in every question."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Arithmetic:
                 return smt.Minus(self.number(left), self.number(right))
             case Binary("*", left, right):
                 if not isinstance(left, Constant) and not isinstance(right, Constant):
-                    raise Unsupported("a product of two quantities that are not fixed")
+                    raise UnsupportedProtocol("a product of two quantities that are not fixed")
                 return smt.Times(self.number(left), self.number(right))
             case Binary("min", left, right):
                 first, second = self.number(left), self.number(right)
@@ -64,7 +64,7 @@ class Arithmetic:
                 quotient, rest = self._division(left, divisor)
                 return quotient if operator == "//" else rest
             case Binary("//" | "%"):
-                raise Unsupported("a division by a quantity that is not fixed")
+                raise UnsupportedProtocol("a division by a quantity that is not fixed")
         return smt.Ite(self.truth(expression), smt.Int(1), smt.Int(0))
 
     def _division(self, left: Expression, divisor: int) -> tuple[Any, Any]:
@@ -120,7 +120,7 @@ class Arithmetic:
     def example(self, formula: Any, small: Iterable[str] = ()) -> dict[str, int] | None:
         """Values that make the formula true, those of `small` kept small; None: there are none.
 
-        Raises Unsupported when the solver gives up.
+        Raises UnsupportedProtocol when the solver gives up.
         """
         from pysmt.exceptions import PysmtException
 
@@ -148,4 +148,4 @@ class Arithmetic:
                     if symbol.symbol_type() == self.integer
                 }
         except PysmtException as error:
-            raise Unsupported(f"the solver gave up ({type(error).__name__})") from None
+            raise UnsupportedProtocol(f"the solver gave up ({type(error).__name__})") from None

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from titan.language.protocol import model
-from titan.language.protocol.unroll import AgentTrace, Event, Sizes, unroll, walk
+from titan.language.protocol.unroll import AgentTrace, ProtocolEvent, Sizes, unroll, walk
 
 Key = tuple[str, int]  # ring, index
 
@@ -28,7 +28,7 @@ class Breach:
     code: str
     message: str
     agent: str
-    events: tuple[Event, ...] = field(default=(), compare=False)
+    events: tuple[ProtocolEvent, ...] = field(default=(), compare=False)
     statements: tuple[model.Statement, ...] = field(default=(), compare=False)
 
 
@@ -436,7 +436,7 @@ class _Run:
                 moved = True
         return moved
 
-    def _passes(self, number: int, event: Event) -> bool:
+    def _passes(self, number: int, event: ProtocolEvent) -> bool:
         """Whether the event is not blocked; a wait learns what its arrivals knew."""
         statement = event.statement
         if isinstance(statement, model.WaitReady):
@@ -481,7 +481,7 @@ class _Run:
         if not seen and not known:
             self.unsafe.append((number, self.places[number], key))
 
-    def _arrive(self, number: int, event: Event) -> None:
+    def _arrive(self, number: int, event: ProtocolEvent) -> None:
         statement = event.statement
         clock = list(self.clocks[number])
         if isinstance(statement, model.Produce) and statement.last:

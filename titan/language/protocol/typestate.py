@@ -24,12 +24,12 @@ from itertools import product
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.foundation.source.span import Span
 from titan.language.protocol import model
-from titan.language.protocol.families import Unsupported
-from titan.language.protocol.obligations import Obligations, Question
-from titan.language.protocol.orders import Execution
+from titan.language.protocol.families import UnsupportedProtocol
+from titan.language.protocol.obligations import Obligation, Obligations
+from titan.language.protocol.orders import FamilyExecution
 from titan.language.protocol.participants import participants
-from titan.language.protocol.ranking import Node, has_ranking
-from titan.language.protocol.solver import Arithmetic
+from titan.language.protocol.ranking import WaitNode, has_ranking
+from titan.language.protocol.solver import SolverArithmetic
 from titan.language.protocol.tokens import Breach, TokenRun
 from titan.language.protocol.unroll import UnrollError, walk
 from titan.language.protocol.uses import SOFT_IF_OPAQUE, Uses, uses_of
@@ -40,7 +40,7 @@ RUNS_MAX = 400
 RUNS_SECONDS_MAX = 5.0
 
 
-class Answer(StrEnum):
+class TypestateResult(StrEnum):
     VERIFIED = "verified"
     REFUTED = "refuted"
     UNDECIDED = "undecided"
@@ -66,7 +66,7 @@ class Undecided:
 class TypestateReport:
     """`deeper`: the same holds with every ring as deep or deeper (None: not asked)."""
 
-    answer: Answer
+    answer: TypestateResult
     counterexamples: tuple[Counterexample, ...] = ()
     open: tuple[Undecided, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -82,10 +82,10 @@ def check(protocol: model.Protocol, *, any_depth: bool = False) -> TypestateRepo
     try:
         ready, free = participants(protocol)
     except UnrollError as error:
-        return TypestateReport(Answer.UNDECIDED, open=(Undecided(str(error)),))
+        return TypestateReport(TypestateResult.UNDECIDED, open=(Undecided(str(error)),))
     checker = _Checker(protocol, ready, free)
     report = checker.run()
-    if any_depth and report.answer is Answer.VERIFIED:
+    if any_depth and report.answer is TypestateResult.VERIFIED:
         return replace(report, deeper=checker.verified_deeper())
     return report
 
@@ -128,13 +128,13 @@ class _Checker:
                 self._try_runs()
                 if not self.found:
                     self._leave("no affine times show that no circle of waits exists")
-        except Unsupported as error:
+        except UnsupportedProtocol as error:
             self._leave(error.reason, error.span)
         if self.open and not self.found:
             self._try_runs()
-        answer = Answer.REFUTED if self.found else Answer.VERIFIED
+        answer = TypestateResult.REFUTED if self.found else TypestateResult.VERIFIED
         if self.open and not self.found:
-            answer = Answer.UNDECIDED
+            answer = TypestateResult.UNDECIDED
         told = tuple(_diagnostic(self.protocol, item) for item in self.found.values())
         return TypestateReport(
             answer, tuple(self.found.values()), tuple(self.open), told, self.questions
@@ -154,13 +154,18 @@ class _Checker:
                     if arithmetic.example(question.formula) is not None:
                         return False
             return has_ranking(_nodes(uses), depths, self._sizes(depths))
-        except Unsupported:
+        except UnsupportedProtocol:
             return False
 
     def _parts(
-        self, uses: Uses, arithmetic: Arithmetic, depths: dict[str, Expression]
+        self, uses: Uses, arithmetic: SolverArithmetic, depths: dict[str, Expression]
     ) -> tuple[
-        model.Protocol, Uses, Arithmetic, dict[str, Expression], dict[str, int], dict[str, int]
+        model.Protocol,
+        Uses,
+        SolverArithmetic,
+        dict[str, Expression],
+        dict[str, int],
+        dict[str, int],
     ]:
         return self.protocol, uses, arithmetic, depths, self.ready, self.free
 
@@ -177,8 +182,8 @@ class _Checker:
                 conditions.append(Binary(">=", depth, Constant(ring.depth)))
         return conditions
 
-    def _arithmetic(self, depths: Mapping[str, Expression]) -> Arithmetic:
-        arithmetic = Arithmetic()
+    def _arithmetic(self, depths: Mapping[str, Expression]) -> SolverArithmetic:
+        arithmetic = SolverArithmetic()
         for condition in self._sizes(depths):
             arithmetic.assume(condition)
         return arithmetic
@@ -191,7 +196,7 @@ class _Checker:
     def _free_names(self) -> list[str]:
         return [item.name for item in self.protocol.parameters if item.value is None]
 
-    def _ask(self, obligations: Obligations, arithmetic: Arithmetic) -> None:
+    def _ask(self, obligations: Obligations, arithmetic: SolverArithmetic) -> None:
         for group in obligations.groups():
             try:
                 for question in group:
@@ -199,10 +204,10 @@ class _Checker:
                     values = arithmetic.example(question.formula, self._free_names())
                     if values is not None:
                         self._suspect(question, values)
-            except Unsupported as error:
+            except UnsupportedProtocol as error:
                 self._leave(error.reason, error.span)
 
-    def _suspect(self, question: Question, values: dict[str, int]) -> None:
+    def _suspect(self, question: Obligation, values: dict[str, int]) -> None:
         """Confirm a model by running the tokens; otherwise leave the question open."""
         if question.soft or question.code in self.ignored:
             reason = question.reason or f"{question.code} is kept only if a primitive orders it"
@@ -265,10 +270,10 @@ def _small_sizes(protocol: model.Protocol) -> Iterator[dict[str, int]]:
         yield {item.name: value for item, value in zip(free, values, strict=True)}
 
 
-def _nodes(uses: Uses) -> list[Node]:
-    waits = [Node(Execution(use.family), use.ring, use.index, True)
+def _nodes(uses: Uses) -> list[WaitNode]:
+    waits = [WaitNode(FamilyExecution(use.family), use.ring, use.index, True)
              for use in (*uses.acquires, *uses.waits)]  # fmt: skip
-    arrivals = [Node(Execution(use.family), use.ring, use.index, False)
+    arrivals = [WaitNode(FamilyExecution(use.family), use.ring, use.index, False)
                 for use in (*uses.arrivals, *uses.releases)]  # fmt: skip
     return waits + arrivals
 

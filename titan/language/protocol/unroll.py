@@ -22,7 +22,7 @@ class UnrollError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ProtocolEvent:
     """One statement executed by one agent; `environment` holds all names at that moment."""
 
     agent: int
@@ -40,7 +40,7 @@ class AgentTrace:
     agent: int
     role: model.ProtocolRole
     member: int
-    events: tuple[Event, ...]
+    events: tuple[ProtocolEvent, ...]
 
     @property
     def name(self) -> str:
@@ -108,7 +108,7 @@ class _Unroller:
             if isinstance(statement, model.For | model.Count)
         }
         values.update(role.variables)
-        events: list[Event] = []
+        events: list[ProtocolEvent] = []
         try:
             self._body(role, member, agent, role.body, values, events)
         except KeyError as error:
@@ -137,7 +137,7 @@ class _Unroller:
         agent: int,
         body: model.Body,
         values: dict[str, int],
-        events: list[Event],
+        events: list[ProtocolEvent],
     ) -> None:
         for statement in body:
             self.steps += 1
@@ -160,14 +160,14 @@ class _Unroller:
                     arm = then if evaluate(condition, environment) else otherwise
                     self._body(role, member, agent, arm, values, events)
                 case model.WhenPoisoned(ring=ring, index=index, then=then, otherwise=otherwise):
-                    events.append(Event(agent, statement, environment))
+                    events.append(ProtocolEvent(agent, statement, environment))
                     poisoned = evaluate(index, environment) in self._poisoned(ring)
                     arm = then if poisoned else otherwise
                     self._body(role, member, agent, arm, values, events)
                 case model.Count(variable=variable, value=value):
                     values[variable] = evaluate(value, environment)
                 case _:
-                    events.append(Event(agent, statement, environment))
+                    events.append(ProtocolEvent(agent, statement, environment))
 
     def _poisoned(self, ring: str) -> frozenset[int]:
         """The indices of a ring that its producers poison."""

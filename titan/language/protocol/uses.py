@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 
 from titan.language.protocol import model
 from titan.language.protocol.content import poison_condition
-from titan.language.protocol.families import Family, Unsupported, families_of
+from titan.language.protocol.families import StatementFamily, UnsupportedProtocol, families_of
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class StageUse:
     """A family together with the stage it touches and how."""
 
-    family: Family
+    family: StatementFamily
     ring: str
     index: Expression
     arrives: bool = False  # a write that completes the stage
@@ -34,18 +34,18 @@ class Uses:
     `opaque` are primitives that order or block in ways unknown here, with their spans.
     """
 
-    acquires: list[Use] = field(default_factory=list)
-    writes: list[Use] = field(default_factory=list)
-    waits: list[Use] = field(default_factory=list)
-    reads: list[Use] = field(default_factory=list)
-    releases: list[Use] = field(default_factory=list)
-    issues: list[Family] = field(default_factory=list)
-    drains: list[Family] = field(default_factory=list)
-    finalizes: list[Family] = field(default_factory=list)
+    acquires: list[StageUse] = field(default_factory=list)
+    writes: list[StageUse] = field(default_factory=list)
+    waits: list[StageUse] = field(default_factory=list)
+    reads: list[StageUse] = field(default_factory=list)
+    releases: list[StageUse] = field(default_factory=list)
+    issues: list[StatementFamily] = field(default_factory=list)
+    drains: list[StatementFamily] = field(default_factory=list)
+    finalizes: list[StatementFamily] = field(default_factory=list)
     opaque: list[tuple[str, object]] = field(default_factory=list)
 
     @property
-    def arrivals(self) -> list[Use]:
+    def arrivals(self) -> list[StageUse]:
         return [use for use in self.writes if use.arrives]
 
 
@@ -59,9 +59,9 @@ SOFT_IF_OPAQUE = frozenset({"TTN101", "TTN104", "TTN106", "TTN109"})
 
 
 def uses_of(protocol: model.Protocol) -> Uses:
-    """Sort all families by what they do. Raises Unsupported."""
+    """Sort all families by what they do. Raises UnsupportedProtocol."""
     if len({role.cta for role in protocol.roles}) > 1:
-        raise Unsupported("roles in several CTAs")
+        raise UnsupportedProtocol("roles in several CTAs")
     poison = {ring.name: poison_condition(protocol, ring.name) for ring in protocol.rings}
     result = Uses()
     for family in families_of(protocol, poison):
@@ -69,34 +69,36 @@ def uses_of(protocol: model.Protocol) -> Uses:
     return result
 
 
-def _sort(protocol: model.Protocol, family: Family, uses: Uses) -> None:
+def _sort(protocol: model.Protocol, family: StatementFamily, uses: Uses) -> None:
     declared = {queue.name for queue in protocol.queues}
     match family.statement:
         case model.Acquire(ring=ring, index=index):
-            uses.acquires.append(Use(family, ring, index))
+            uses.acquires.append(StageUse(family, ring, index))
         case model.Produce(ring=ring, index=index, last=last, bytes=size):
-            uses.writes.append(Use(family, ring, index, arrives=last, bytes=size))
+            uses.writes.append(StageUse(family, ring, index, arrives=last, bytes=size))
         case model.WaitReady(ring=ring, index=index):
-            uses.waits.append(Use(family, ring, index))
+            uses.waits.append(StageUse(family, ring, index))
         case model.ReadStage(ring=ring, index=index):
-            uses.reads.append(Use(family, ring, index))
+            uses.reads.append(StageUse(family, ring, index))
         case model.Release(ring=ring, index=index, after=after):
-            uses.releases.append(Use(family, ring, index))
+            uses.releases.append(StageUse(family, ring, index))
             _known_queue(after, declared, family)
         case model.Issue():
             _known_queue(family.statement.group, declared, family)
             uses.issues.append(family)
             for operand in family.statement.operands:
-                uses.reads.append(Use(family, operand.ring, operand.index, asynchronous=True))
+                uses.reads.append(StageUse(family, operand.ring, operand.index, asynchronous=True))
             for slot in family.statement.accumulates:
-                uses.writes.append(Use(family, slot.ring, slot.index))
+                uses.writes.append(StageUse(family, slot.ring, slot.index))
             for slot in family.statement.produces:
-                uses.writes.append(Use(family, slot.ring, slot.index, arrives=True))
+                uses.writes.append(StageUse(family, slot.ring, slot.index, arrives=True))
         case model.Drain(group=group, leaving=leaving):
             _known_queue(group, declared, family)
             if not isinstance(leaving, Constant):
-                raise Unsupported("a drain that leaves a number of groups that is not fixed",
-                                  family.statement.span)  # fmt: skip
+                raise UnsupportedProtocol(
+                    "a drain that leaves a number of groups that is not fixed",
+                    family.statement.span,
+                )
             uses.drains.append(family)
         case model.Finalize():
             uses.finalizes.append(family)
@@ -105,7 +107,7 @@ def _sort(protocol: model.Protocol, family: Family, uses: Uses) -> None:
 
 
 def _primitive(
-    protocol: model.Protocol, operation: ir.Operation, family: Family, uses: Uses
+    protocol: model.Protocol, operation: ir.Operation, family: StatementFamily, uses: Uses
 ) -> None:
     """Note what orders or blocks; what touches rings itself cannot be said."""
     staged = {name for ring in protocol.rings for name in ring.buffers}
@@ -117,15 +119,15 @@ def _primitive(
         effects = inner.effects if isinstance(inner, ir.Access | ir.Asynchronous) else ()
         completes = isinstance(inner, ir.Asynchronous) and inner.completes
         if not isinstance(inner, _OPAQUE) or completes:
-            raise Unsupported(f"a sync-level {kind}, which the exploration decides", span)
+            raise UnsupportedProtocol(f"a sync-level {kind}, which the exploration decides", span)
         if any(effect.buffer in staged for effect in effects):
-            raise Unsupported(f"a sync-level {kind} that touches a ring itself", span)
+            raise UnsupportedProtocol(f"a sync-level {kind} that touches a ring itself", span)
         uses.opaque.append((kind, span))
 
 
-def _known_queue(group: str | None, declared: set[str], family: Family) -> None:
+def _known_queue(group: str | None, declared: set[str], family: StatementFamily) -> None:
     if group in declared:
-        raise Unsupported(
+        raise UnsupportedProtocol(
             f"group {group} is a queue of its own, which the exploration decides",
             family.statement.span,
         )

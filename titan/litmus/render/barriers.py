@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from titan.litmus import ast
-from titan.litmus.ast import Barrier, ClusterBarrier, LitmusTest, Operand, Thread
-from titan.litmus.render.places import Layout, Seat
+from titan.litmus.ast import Barrier, ClusterBarrier, LitmusTest, LitmusThread, Operand
+from titan.litmus.render.places import LitmusLayout, Seat
 from titan.litmus.render.refusal import NotRenderable
 
 BARRIERS = 16  # named barriers of a CTA
@@ -39,10 +39,10 @@ def with_numbers(test: LitmusTest) -> LitmusTest:
     return replace(test, threads=threads)
 
 
-def _numbered(thread: Thread) -> tuple[ast.Instruction, ...]:
+def _numbered(thread: LitmusThread) -> tuple[ast.LitmusInstruction, ...]:
     known: dict[str, int | None] = dict(thread.registers)
     jumps = any(isinstance(step, ast.Label) for step in thread.instructions)
-    steps: list[ast.Instruction] = []
+    steps: list[ast.LitmusInstruction] = []
     for step in thread.instructions:
         if isinstance(step, Barrier):
             if jumps:
@@ -67,7 +67,7 @@ def _value(operand: Operand, known: dict[str, int | None], barrier: Barrier) -> 
     return value
 
 
-def participants(test: LitmusTest, thread: Thread, barrier: Barrier) -> int:
+def participants(test: LitmusTest, thread: LitmusThread, barrier: Barrier) -> int:
     """How many litmus threads take part: as written, or all of the CTA that name the barrier."""
     if isinstance(barrier.count, int):
         return barrier.count
@@ -81,7 +81,7 @@ def participants(test: LitmusTest, thread: Thread, barrier: Barrier) -> int:
     )
 
 
-def cluster_phases(layout: Layout) -> dict[int, int]:
+def cluster_phases(layout: LitmusLayout) -> dict[int, int]:
     """How often the threads of each cluster pass `barrier.cluster`."""
     phases = dict.fromkeys(range(layout.clusters), 0)
     for seat in layout.seats:
@@ -90,7 +90,7 @@ def cluster_phases(layout: Layout) -> dict[int, int]:
     return phases
 
 
-def check_barriers(test: LitmusTest, layout: Layout) -> None:
+def check_barriers(test: LitmusTest, layout: LitmusLayout) -> None:
     """Raises `NotRenderable` for a barrier that does not exist or that would wait for ever."""
     for seat in layout.seats:
         for step in seat.thread.instructions:
@@ -104,7 +104,7 @@ def check_barriers(test: LitmusTest, layout: Layout) -> None:
     _run(test, layout)
 
 
-def _clusters(layout: Layout) -> None:
+def _clusters(layout: LitmusLayout) -> None:
     phases = cluster_phases(layout)
     for seat in layout.seats:
         steps = [s for s in seat.thread.instructions if isinstance(s, ClusterBarrier)]
@@ -119,7 +119,7 @@ def _clusters(layout: Layout) -> None:
             )
 
 
-def _run(test: LitmusTest, layout: Layout) -> None:
+def _run(test: LitmusTest, layout: LitmusLayout) -> None:
     """Walk all barriers until nobody can go on; then everybody must be at the end."""
     runs = [_Run(seat) for seat in layout.seats]
     open_barriers: dict[tuple[int, int], _Open] = {}

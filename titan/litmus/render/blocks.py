@@ -44,7 +44,7 @@ class Operands:
         return _OPERAND.sub(lambda found: self.name(own[int(found[1])]), part.text)
 
 
-def has_jumps(thread: ast.Thread) -> bool:
+def has_jumps(thread: ast.LitmusThread) -> bool:
     return any(isinstance(step, ast.Label | ast.Branch) for step in thread.instructions)
 
 
@@ -76,7 +76,7 @@ def write_block(writer: Writer) -> tuple[list[str], list[Constraint], list[Const
     return lines, operands.outputs, operands.inputs
 
 
-def _part(writer: Writer, step: ast.Instruction) -> Assembly:
+def _part(writer: Writer, step: ast.LitmusInstruction) -> Assembly:
     """The instruction; of a branch the text holds its two operands."""
     match step:
         case ast.Label():
@@ -91,7 +91,7 @@ def _part(writer: Writer, step: ast.Instruction) -> Assembly:
 
 
 def _operand(
-    writer: Writer, value: Operand, inputs: list[Constraint], step: ast.Instruction
+    writer: Writer, value: Operand, inputs: list[Constraint], step: ast.LitmusInstruction
 ) -> str:
     if isinstance(value, int):
         if not -(2**31) <= value < 2**31:

@@ -19,8 +19,8 @@ from titan.litmus.printing import format_instruction
 from titan.litmus.render.barriers import check_barriers, participants, with_numbers
 from titan.litmus.render.layout import lay_out_anywhere
 from titan.litmus.render.manifest import FORMAT
-from titan.litmus.render.outcomes import Outcomes, Verdict, outcomes_of
-from titan.litmus.render.places import Layout, Seat
+from titan.litmus.render.outcomes import ModelVerdict, Outcomes, outcomes_of
+from titan.litmus.render.places import LitmusLayout, Seat
 from titan.litmus.render.refusal import NotRenderable
 from titan.litmus.render.rendering import Rendering
 
@@ -61,7 +61,7 @@ _ARITHMETIC = {
 _RELATIONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 
 
-def render_c11(test: LitmusTest, verdict: Verdict | None = None) -> Rendering:
+def render_c11(test: LitmusTest, verdict: ModelVerdict | None = None) -> Rendering:
     """Source and manifest; raises `NotRenderable` with the reason."""
     outcomes = outcomes_of(test, verdict)
     _plain(test)
@@ -109,7 +109,7 @@ def _plain(test: LitmusTest) -> None:
             raise NotRenderable("size", "an initial value does not fit 32 bits", location.span)
 
 
-def _barriers(layout: Layout) -> dict[tuple[str, int, int], int]:
+def _barriers(layout: LitmusLayout) -> dict[tuple[str, int, int], int]:
     """Each barrier of a CTA or cluster -> its number."""
     found: dict[tuple[str, int, int], int] = {}
     for seat in layout.seats:
@@ -127,7 +127,7 @@ class _Writer:
     """Writes one thread; registers and locations are numbers."""
 
     test: LitmusTest
-    layout: Layout
+    layout: LitmusLayout
     seat: Seat
     registers: dict[str, int] = field(default_factory=dict)
     locations: dict[str, int] = field(init=False)
@@ -140,7 +140,7 @@ class _Writer:
     def register(self, name: str) -> str:
         return f"r{self.registers.setdefault(name, len(self.registers))}"
 
-    def value(self, operand: Operand, step: ast.Instruction) -> str:
+    def value(self, operand: Operand, step: ast.LitmusInstruction) -> str:
         if isinstance(operand, ast.Register):
             return self.register(operand.name)
         if not -(2**31) < operand < 2**31:
@@ -150,7 +150,7 @@ class _Writer:
     def at(self, name: str) -> str:
         return f"&mine->location[{self.locations[name]}].value"
 
-    def write(self, step: ast.Instruction, labels: dict[str, int], index: int) -> str:
+    def write(self, step: ast.LitmusInstruction, labels: dict[str, int], index: int) -> str:
         match step:
             case ast.Load(destination, location, proxy=Proxy.GENERIC):
                 order = _order(step.semantics)
@@ -254,7 +254,7 @@ def _thread(writer: _Writer, outcomes: Outcomes) -> dict[str, Any]:
     }
 
 
-def _manifest(test: LitmusTest, outcomes: Outcomes, verdict: Verdict | None) -> dict[str, Any]:
+def _manifest(test: LitmusTest, outcomes: Outcomes, verdict: ModelVerdict | None) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "test": test.name,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from titan.litmus import ast
-from titan.litmus.ast import LitmusTest, Location, Placement, Proxy, Space
+from titan.litmus.ast import LitmusTest, Location, Proxy, Space, ThreadPlacement
 from titan.litmus.condition import observed_terms
 from titan.litmus.render.places import (
     SLOT_BYTES,
@@ -22,10 +22,10 @@ from titan.litmus.render.places import (
 from titan.litmus.render.refusal import NotRenderable
 
 
-class Allocation:
+class CellAllocation:
     """The places of all locations that a test uses; raises `NotRenderable` where there is none."""
 
-    def __init__(self, test: LitmusTest, numbers: dict[Placement, int]) -> None:
+    def __init__(self, test: LitmusTest, numbers: dict[ThreadPlacement, int]) -> None:
         self.test = test
         self.numbers = numbers
         self.cells: dict[str, Cell] = {}
@@ -175,7 +175,7 @@ def observed_locations(test: LitmusTest) -> set[str]:
     return names
 
 
-def named(step: ast.Instruction) -> set[str]:
+def named(step: ast.LitmusInstruction) -> set[str]:
     """The locations that an instruction names."""
     names: set[str] = set()
     for attribute in ("location", "source", "tensormap"):
@@ -220,7 +220,7 @@ def tensor_maps(test: LitmusTest) -> dict[str, list[int]]:
     return {name: list(dict.fromkeys(values)) for name, values in maps.items()}
 
 
-def _of_maps(step: ast.Instruction) -> bool:
+def _of_maps(step: ast.LitmusInstruction) -> bool:
     """Whether the instruction may name tensor maps; what is wrong with it is said elsewhere."""
     kinds = ast.Load | ast.Store | ast.ProxyFence | ast.DescriptorCopy
     return isinstance(step, kinds) or (

@@ -17,7 +17,7 @@ from titan.litmus.render.places import (
     TENSOR_TILE_BYTES,
     WARP_THREADS,
     Cell,
-    Layout,
+    LitmusLayout,
     Region,
     Seat,
 )
@@ -43,7 +43,7 @@ class Writer:
     `addresses` maps a C variable to its declaration; the C names in it are those of the template.
     """
 
-    layout: Layout
+    layout: LitmusLayout
     seat: Seat
     registers: dict[str, int] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Writer:
     def register(self, name: str) -> str:
         return f"r{self.registers.setdefault(name, len(self.registers))}"
 
-    def place(self, name: str, step: ast.Instruction) -> tuple[str, Constraint]:
+    def place(self, name: str, step: ast.LitmusInstruction) -> tuple[str, Constraint]:
         """The state space to write in an instruction, and the operand that holds the address."""
         cell = self.layout.cells[name]
         if cell.cta is None:
@@ -83,7 +83,7 @@ class Writer:
         self.addresses[variable] = f"address_t {variable} = (address_t)({pointer(cell)})"
         return variable
 
-    def own(self, name: str, step: ast.Instruction) -> Constraint:
+    def own(self, name: str, step: ast.LitmusInstruction) -> Constraint:
         """The address of a location that has to be in the shared memory of the own CTA."""
         space, operand = self.place(name, step)
         if space != "shared::cta":
@@ -92,7 +92,7 @@ class Writer:
             )
         return operand
 
-    def write(self, step: ast.Instruction, participants: int = 0) -> Assembly:
+    def write(self, step: ast.LitmusInstruction, participants: int = 0) -> Assembly:
         """The instruction as PTX; raises `NotRenderable` where PTX has no such form."""
         match step:
             case ast.Load() | ast.Store():
@@ -132,7 +132,7 @@ class Writer:
         inputs: list[Constraint],
         values: tuple[ast.Operand, ...],
         destination: str | None,
-        step: ast.Instruction,
+        step: ast.LitmusInstruction,
     ) -> Assembly:
         """`head` and then the values: numbers stand in the text, registers become operands."""
         outputs = (("=r", self.register(destination)),) if destination is not None else ()
@@ -280,7 +280,7 @@ class Writer:
             raise NotRenderable("reach", "a tensor map is fenced in global memory", step.span)
         return Assembly(text + " [%0], 128;", (), (("l", self.plain(cell)),))
 
-    def _matrix(self, step: ast.Instruction) -> Assembly:
+    def _matrix(self, step: ast.LitmusInstruction) -> Assembly:
         if isinstance(step, ast.NoEffect) and step.spelling.startswith("wgmma.fence"):
             return Assembly("wgmma.fence.sync.aligned;", self._accumulators())
         if tensors.is_tensor(step):
@@ -299,7 +299,7 @@ class Writer:
             (("r", "selector"), ("r", "0"), ("l", f"tile(s{cell.index})")),
         )
 
-    def _tensor_memory(self, step: ast.Instruction) -> Assembly:
+    def _tensor_memory(self, step: ast.LitmusInstruction) -> Assembly:
         """One thread issues it; the result stays in tensor memory until the end."""
         match step:
             case ast.NoEffect(spelling) if spelling in tensors.FENCES:
@@ -336,7 +336,7 @@ class Writer:
         read = ".read" if step.read else ""
         return Assembly(f"{step.kind}.wait_group{read}{aligned} {step.pending:d};", outputs)
 
-    def _asynchronous(self, step: ast.Instruction) -> Assembly:
+    def _asynchronous(self, step: ast.LitmusInstruction) -> Assembly:
         match step:
             case ast.MbarrierInit(location, count):
                 address = self.own(location, step)
@@ -555,7 +555,7 @@ def texel(cell: Cell) -> str:
     return f"place * (STRIDE / 4) + {cell.offset // 4}"
 
 
-def _barrier_scope(scope: Scope, step: ast.Instruction) -> None:
+def _barrier_scope(scope: Scope, step: ast.LitmusInstruction) -> None:
     if scope not in (Scope.CTA, Scope.CLUSTER):
         raise NotRenderable(
             "no such form", f"mbarrier operations have no scope {scope} in ptx", step.span

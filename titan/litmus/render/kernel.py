@@ -27,18 +27,18 @@ from titan.litmus.render.layout import lay_out
 from titan.litmus.render.manifest import (
     CONSTANT_INSTANCES,
     TARGET,
-    Options,
+    RenderOptions,
     describe,
     parameters,
     target_of,
 )
-from titan.litmus.render.outcomes import Outcomes, Verdict, outcomes_of
+from titan.litmus.render.outcomes import ModelVerdict, Outcomes, outcomes_of
 from titan.litmus.render.places import (
     SHARED_BYTES_MAX,
     WARP_THREADS,
     WARPGROUP_WARPS,
     Cell,
-    Layout,
+    LitmusLayout,
     Region,
     Seat,
 )
@@ -61,7 +61,7 @@ class Segment:
     statements: list[dict[str, Any]] = field(default_factory=list)
 
 
-def render(test: LitmusTest, verdict: Verdict | None = None) -> Rendering:
+def render(test: LitmusTest, verdict: ModelVerdict | None = None) -> Rendering:
     """Source and manifest; raises `NotRenderable` with the reason."""
     outcomes = outcomes_of(test, verdict)
     _known(test)
@@ -126,12 +126,12 @@ def _fill(context: dict[str, Any]) -> str:
     return str(template(TARGET, TEMPLATE).render(context))
 
 
-def _shared_max(layout: Layout) -> int:
+def _shared_max(layout: LitmusLayout) -> int:
     tensor = any(tensors.uses_tensors(seat.thread) for seat in layout.seats)
     return SHARED_BYTES_MAX - (tensors.RESERVED_BYTES if tensor else 0)
 
 
-def _tensor(layout: Layout, outcomes: Outcomes) -> dict[str, Any] | None:
+def _tensor(layout: LitmusLayout, outcomes: Outcomes) -> dict[str, Any] | None:
     """What the template knows of tensor memory; None for a test without tcgen05."""
     if not any(tensors.uses_tensors(seat.thread) for seat in layout.seats):
         return None
@@ -144,7 +144,7 @@ def _tensor(layout: Layout, outcomes: Outcomes) -> dict[str, Any] | None:
     }
 
 
-def _results(layout: Layout) -> int:
+def _results(layout: LitmusLayout) -> int:
     """Results that the tensor memory of one instance's CTA has to hold, one at least."""
     return 1 + max(tensors.numbers(layout.seats).values(), default=0)
 
@@ -164,7 +164,7 @@ def _known(test: LitmusTest) -> None:
             raise NotRenderable("size", "the matrix unit reads 8 bits of a location", test.span)
 
 
-def _limits(layout: Layout, seats: list[dict[str, Any]]) -> Options:
+def _limits(layout: LitmusLayout, seats: list[dict[str, Any]]) -> RenderOptions:
     """How densely instances may be packed so that each still does what the test says."""
     kinds = {segment.kind for seat in seats for segment in seat["segments"]}
     warps = layout.cta_threads // WARP_THREADS
@@ -184,7 +184,7 @@ def _limits(layout: Layout, seats: list[dict[str, Any]]) -> Options:
         groups = min(groups, tensors.COLUMNS_MAX // (tensors.COLUMNS * _results(layout)))
     per_cta = [sum(s.cta == cta for s in layout.seats) for cta in range(layout.ctas)]
     alone = not tensor and kinds <= {"lane", "block"} and layout.cta_threads == 32 * max(per_cta)
-    return Options(
+    return RenderOptions(
         {
             "TITAN_LANES": lanes,
             "TITAN_GROUPS": min(groups, fit),
@@ -195,7 +195,7 @@ def _limits(layout: Layout, seats: list[dict[str, Any]]) -> Options:
     )
 
 
-def _seat(test: LitmusTest, layout: Layout, seat: Seat, outcomes: Outcomes) -> dict[str, Any]:
+def _seat(test: LitmusTest, layout: LitmusLayout, seat: Seat, outcomes: Outcomes) -> dict[str, Any]:
     writer = Writer(layout, seat)
     results = tensors.registers(seat.thread)
     segments = _block(writer) if has_jumps(seat.thread) else _segments(test, writer)
@@ -259,7 +259,7 @@ def _block(writer: Writer) -> list[Segment]:
     return [Segment("block", [{"text": statement, "poll": None}])]
 
 
-def _who(step: ast.Instruction) -> str:
+def _who(step: ast.LitmusInstruction) -> str:
     match step:
         case _ if tensors.is_tensor(step):
             return "lane"
@@ -314,7 +314,7 @@ def _drain_all(writer: Writer) -> list[str]:
     return [_statement(writer.write(step))["text"] for step in groups]
 
 
-def _bindings(layout: Layout, seats: list[dict[str, Any]]) -> set[str]:
+def _bindings(layout: LitmusLayout, seats: list[dict[str, Any]]) -> set[str]:
     """Texture and surface objects that some thread uses."""
     text = " ".join(
         statement["text"]

@@ -9,22 +9,22 @@ destinations at the same offset in each CTA; such locations share one.
 from __future__ import annotations
 
 from titan.litmus import ast
-from titan.litmus.ast import LitmusTest, Placement, Thread
-from titan.litmus.render.cells import Allocation
+from titan.litmus.ast import LitmusTest, LitmusThread, ThreadPlacement
+from titan.litmus.render.cells import CellAllocation
 from titan.litmus.render.places import (
     CLUSTER_CTAS_MAX,
     CTA_THREADS_MAX,
     SHARED_BYTES_MAX,
     WARP_THREADS,
     WARPGROUP_WARPS,
-    Layout,
+    LitmusLayout,
     Seat,
 )
 from titan.litmus.render.refusal import NotRenderable
 from titan.litmus.render.tensors import is_tensor
 
 
-def lay_out(test: LitmusTest) -> Layout:
+def lay_out(test: LitmusTest) -> LitmusLayout:
     """Decide all places; raises `NotRenderable` where one launch has no such place."""
     places = _places(test)
     gpus = {place.gpu for place in places}
@@ -32,7 +32,7 @@ def lay_out(test: LitmusTest) -> Layout:
         raise NotRenderable(
             "several gpus", f"the test needs {len(gpus)} gpus, and a launch runs on one", test.span
         )
-    clusters: dict[int, list[Placement]] = {}
+    clusters: dict[int, list[ThreadPlacement]] = {}
     for place in places:
         clusters.setdefault(place.cluster, []).append(place)
     width = max(len(members) for members in clusters.values())
@@ -48,9 +48,9 @@ def lay_out(test: LitmusTest) -> Layout:
     return _layout(test, numbers, len(clusters), width)
 
 
-def lay_out_anywhere(test: LitmusTest) -> Layout:
+def lay_out_anywhere(test: LitmusTest) -> LitmusLayout:
     """For a machine that is one scope: every CTA of the test is a place, whatever its gpu."""
-    clusters: dict[tuple[int, int], list[Placement]] = {}
+    clusters: dict[tuple[int, int], list[ThreadPlacement]] = {}
     for place in _places(test):
         clusters.setdefault((place.gpu, place.cluster), []).append(place)
     width = max(len(members) for members in clusters.values())
@@ -62,12 +62,14 @@ def lay_out_anywhere(test: LitmusTest) -> Layout:
     return _layout(test, numbers, len(clusters), width)
 
 
-def _layout(test: LitmusTest, numbers: dict[Placement, int], clusters: int, width: int) -> Layout:
+def _layout(
+    test: LitmusTest, numbers: dict[ThreadPlacement, int], clusters: int, width: int
+) -> LitmusLayout:
     seats, warps = _seats(test, numbers)
-    placed = Allocation(test, numbers)
+    placed = CellAllocation(test, numbers)
     if warps * WARP_THREADS > CTA_THREADS_MAX or placed.shared_end > SHARED_BYTES_MAX:
         raise NotRenderable("size", "the test does not fit into a cta", test.span)
-    return Layout(
+    return LitmusLayout(
         placed.cells,
         seats,
         clusters,
@@ -81,12 +83,12 @@ def _layout(test: LitmusTest, numbers: dict[Placement, int], clusters: int, widt
     )
 
 
-def _places(test: LitmusTest) -> list[Placement]:
+def _places(test: LitmusTest) -> list[ThreadPlacement]:
     homes = [place.home for place in test.locations if place.home is not None]
     return sorted({thread.placement for thread in test.threads} | set(homes))
 
 
-def _seats(test: LitmusTest, numbers: dict[Placement, int]) -> tuple[tuple[Seat, ...], int]:
+def _seats(test: LitmusTest, numbers: dict[ThreadPlacement, int]) -> tuple[tuple[Seat, ...], int]:
     """Warpgroups first, because they have to start at a multiple of four warps."""
     used: dict[int, int] = {}
     seats: dict[int, Seat] = {}
@@ -99,7 +101,7 @@ def _seats(test: LitmusTest, numbers: dict[Placement, int]) -> tuple[tuple[Seat,
     return tuple(seats[index] for index in sorted(seats)), max(used.values())
 
 
-def needs_warpgroup(thread: Thread) -> bool:
+def needs_warpgroup(thread: LitmusThread) -> bool:
     for step in thread.instructions:
         match step:
             case ast.MatrixRead() | ast.NoEffect() if not is_tensor(step):

@@ -13,8 +13,8 @@ from titan.litmus.ast import LitmusTest
 from titan.litmus.condition import format_condition
 from titan.litmus.printing import format_instruction
 from titan.litmus.render import tensors
-from titan.litmus.render.outcomes import Outcomes, Verdict
-from titan.litmus.render.places import TENSOR_TILE_BYTES, Layout, Region
+from titan.litmus.render.outcomes import ModelVerdict, Outcomes
+from titan.litmus.render.places import TENSOR_TILE_BYTES, LitmusLayout, Region
 
 TARGET = "sm_90a"
 FORMAT = 2
@@ -25,7 +25,7 @@ SURFACE_TEXELS_MAX = 1 << 15  # width of a one-dimensional surface
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RenderOptions:
     """Greatest value of each macro, and how many threads of the test share a CTA at most."""
 
     limits: dict[str, int]
@@ -41,7 +41,7 @@ def target_of(test: LitmusTest) -> str:
     return tensors.TARGET if any(map(tensors.uses_tensors, test.threads)) else TARGET
 
 
-def parameters(layout: Layout, bindings: set[str]) -> list[dict[str, str]]:
+def parameters(layout: LitmusLayout, bindings: set[str]) -> list[dict[str, str]]:
     """The parameters of every kernel of the source, in order."""
     found = [
         {"name": f"memory{view}", "type": _POINTER, "role": "memory" if not view else "view"}
@@ -81,11 +81,11 @@ def parameters(layout: Layout, bindings: set[str]) -> list[dict[str, str]]:
 
 def describe(
     test: LitmusTest,
-    layout: Layout,
+    layout: LitmusLayout,
     outcomes: Outcomes,
-    options: Options,
+    options: RenderOptions,
     bindings: set[str],
-    verdict: Verdict | None,
+    verdict: ModelVerdict | None,
 ) -> dict[str, Any]:
     """The manifest, less the name of the source."""
     kernels = ["titan_litmus_prepare", "titan_litmus_run", "titan_litmus_collect"]
@@ -137,7 +137,7 @@ def describe(
     }
 
 
-def _instances_max(layout: Layout) -> int:
+def _instances_max(layout: LitmusLayout) -> int:
     most = (1 << 31) // max(layout.global_bytes, 1)
     if layout.texels:
         most = min(most, SURFACE_TEXELS_MAX // layout.texels)
@@ -146,11 +146,11 @@ def _instances_max(layout: Layout) -> int:
     return most
 
 
-def _instances(layout: Layout) -> int:
+def _instances(layout: LitmusLayout) -> int:
     return min(INSTANCES, _instances_max(layout))
 
 
-def _scopes(test: LitmusTest, layout: Layout) -> dict[str, Any]:
+def _scopes(test: LitmusTest, layout: LitmusLayout) -> dict[str, Any]:
     """The narrowest place that all threads share, and which CTAs of an instance are clusters."""
     ctas = {seat.cta for seat in layout.seats}
     clusters = {layout.cluster(cta) for cta in ctas}
@@ -168,7 +168,7 @@ def _scopes(test: LitmusTest, layout: Layout) -> dict[str, Any]:
     }
 
 
-def _locations(layout: Layout) -> list[dict[str, Any]]:
+def _locations(layout: LitmusLayout) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
@@ -187,7 +187,7 @@ def _locations(layout: Layout) -> list[dict[str, Any]]:
     ]
 
 
-def _buffers(layout: Layout, outcomes: Outcomes) -> list[dict[str, Any]]:
+def _buffers(layout: LitmusLayout, outcomes: Outcomes) -> list[dict[str, Any]]:
     """What the host allocates, filled with zeros: `bytes`, and `bytes_per_instance` for each."""
     found: list[dict[str, Any]] = [
         {"parameter": "memory0", "bytes_per_instance": layout.global_bytes, "bytes": 0},
@@ -203,7 +203,7 @@ def _buffers(layout: Layout, outcomes: Outcomes) -> list[dict[str, Any]]:
     return found
 
 
-def _setup(layout: Layout, bindings: set[str]) -> list[dict[str, Any]]:
+def _setup(layout: LitmusLayout, bindings: set[str]) -> list[dict[str, Any]]:
     """What the host does besides allocating, in order."""
     steps: list[dict[str, Any]] = [
         {"step": "map again", "parameter": f"memory{view}", "alias_of": "memory0"}

@@ -80,7 +80,7 @@ class Outcomes:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ModelVerdict:
     """What the model says: the asked outcome and every outcome, by reading.
 
     `states` lists an outcome as its values in the order of the words; None where there were too
@@ -101,7 +101,7 @@ class Verdict:
         }
 
 
-def outcomes_of(test: LitmusTest, verdict: Verdict | None = None) -> Outcomes:
+def outcomes_of(test: LitmusTest, verdict: ModelVerdict | None = None) -> Outcomes:
     """Words and values; raises `NotRenderable` for a question about what cannot be seen."""
     for condition in (test.condition, test.filter):
         if condition is not None:
@@ -178,7 +178,7 @@ def _compared(test: LitmusTest) -> set[int]:
     return found
 
 
-def verdict_of(test: LitmusTest, unroll: int = 2) -> Verdict | None:
+def verdict_of(test: LitmusTest, unroll: int = 2) -> ModelVerdict | None:
     """What the model allows, by reading; None for a test that it does not decide."""
     from titan.litmus.decide import STATES_MAX, decide, final_states
     from titan.litmus.options import FenceRule, ModelOptions, WarPolicy
@@ -200,4 +200,4 @@ def verdict_of(test: LitmusTest, unroll: int = 2) -> Verdict | None:
         complete = complete and decision.complete
         rows = [[state[term] for term in terms] for state in states]
         listed[str(options)] = rows if len(rows) < STATES_MAX else None
-    return Verdict(expected, listed, complete)
+    return ModelVerdict(expected, listed, complete)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from titan.litmus.ast import Location, Thread
+from titan.litmus.ast import LitmusThread, Location
 
 WARP_THREADS = 32
 WARPGROUP_WARPS = 4
@@ -67,14 +67,14 @@ class Seat:
     """Where a litmus thread runs: the CTA of the instance, and its first warp in it."""
 
     index: int
-    thread: Thread
+    thread: LitmusThread
     cta: int
     warp: int
     warps: int
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class LitmusLayout:
     """`cluster_ctas` CTAs a cluster, `clusters` clusters an instance; CTA = cluster, rank."""
 
     cells: dict[str, Cell]

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from titan.litmus import ast
-from titan.litmus.ast import FinalRegister, LitmusTest, Register, Thread
+from titan.litmus.ast import FinalRegister, LitmusTest, LitmusThread, Register
 from titan.litmus.render.outcomes import Observed
-from titan.litmus.render.places import Layout, Seat
+from titan.litmus.render.places import LitmusLayout, Seat
 from titan.litmus.render.refusal import NotRenderable
 
 TARGET = "sm_100a"
@@ -30,7 +30,7 @@ FENCES = ("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class TensorResult:
     """A result that the condition asks for: the CTA that has it, its number there, its word."""
 
     cta: int
@@ -38,7 +38,7 @@ class Result:
     slot: int
 
 
-def is_tensor(step: ast.Instruction) -> bool:
+def is_tensor(step: ast.LitmusInstruction) -> bool:
     """Whether it is an instruction of tcgen05."""
     match step:
         case ast.MatrixRead(tensor_memory=tensor_memory):
@@ -48,11 +48,11 @@ def is_tensor(step: ast.Instruction) -> bool:
     return isinstance(step, ast.TensorCommit)
 
 
-def uses_tensors(thread: Thread) -> bool:
+def uses_tensors(thread: LitmusThread) -> bool:
     return any(is_tensor(step) for step in thread.instructions)
 
 
-def registers(thread: Thread) -> list[str]:
+def registers(thread: LitmusThread) -> list[str]:
     """Registers that get a result from tensor memory, in order."""
     found = [
         step.destination
@@ -87,7 +87,7 @@ def check(test: LitmusTest) -> None:
         _check_results(thread)
 
 
-def check_launch(test: LitmusTest, layout: Layout) -> None:
+def check_launch(test: LitmusTest, layout: LitmusLayout) -> None:
     """Raises `NotRenderable` where CTAs could wait for each other's tensor memory for ever."""
     if layout.cluster_ctas > 1 and any(map(uses_tensors, test.threads)):
         raise NotRenderable(
@@ -95,7 +95,7 @@ def check_launch(test: LitmusTest, layout: Layout) -> None:
         )
 
 
-def _check_results(thread: Thread) -> None:
+def _check_results(thread: LitmusThread) -> None:
     results = set(registers(thread))
     jumps = any(isinstance(step, ast.Label | ast.Branch) for step in thread.instructions)
     for step in thread.instructions:
@@ -108,7 +108,7 @@ def _check_results(thread: Thread) -> None:
             )
 
 
-def _touched(step: ast.Instruction) -> set[str]:
+def _touched(step: ast.LitmusInstruction) -> set[str]:
     """Registers that an instruction reads or writes."""
     values = [getattr(step, name, None) for name in ("value", "left", "right")]
     values += getattr(step, "operands", ())
@@ -117,7 +117,7 @@ def _touched(step: ast.Instruction) -> set[str]:
     return names | ({destination} if isinstance(destination, str) else set())
 
 
-def results(seats: Sequence[Seat], slots: Mapping[Observed, int]) -> list[Result]:
+def results(seats: Sequence[Seat], slots: Mapping[Observed, int]) -> list[TensorResult]:
     """What is to be fetched at the end."""
     known = numbers(seats)
     by_name = {seat.thread.name: seat for seat in seats}
@@ -127,5 +127,5 @@ def results(seats: Sequence[Seat], slots: Mapping[Observed, int]) -> list[Result
             seat = by_name[term.thread]
             number = known.get((seat.index, term.register))
             if number is not None:
-                found.append(Result(seat.cta, number, slot))
+                found.append(TensorResult(seat.cta, number, slot))
     return found

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import random
 
-from titan.scheduling.loop.model import DATA, ORDER, Dependence, Loop, Operation, Use
-from titan.target.model import Machine, Memory, Pool, Unit, WarpGroup
+from titan.scheduling.loop.model import DATA, ORDER, Dependence, Loop, Operation, ReservationUse
+from titan.target.model import Machine, Memory, ResourcePool, Unit, WarpGroup
 
 
 def small_loop(seed: int, with_groups: bool = True) -> Loop:
     """2 to 4 operations, costs of 1 to 3 cycles, every kind of constraint now and then."""
     rng = random.Random(seed)
     units = {name: Unit(name, rng.choice((1, 1, 1, 2))) for name in ("A", "B")}
-    pools: tuple[Pool, ...] = ()
+    pools: tuple[ResourcePool, ...] = ()
     if rng.random() < 0.2:
         window = rng.choice((1, 1, 2, 3))
         amount = rng.choice((1, 2))
-        pools = (Pool("P", (("A", 1), ("B", 1)), amount, window),)
+        pools = (ResourcePool("P", (("A", 1), ("B", 1)), amount, window),)
     memories = {"shared": Memory("shared", rng.choice((3, 4, 6, 99)))}
     groups: tuple[WarpGroup, ...] = ()
     if with_groups and rng.random() < 0.8:
@@ -46,13 +46,13 @@ def _operation(
     groups: tuple[WarpGroup, ...],
     special: bool,
     units: dict[str, Unit],
-    pools: tuple[Pool, ...],
+    pools: tuple[ResourcePool, ...],
 ) -> Operation:
     uses = []
     for name in rng.sample(("A", "B"), rng.choice((1, 1, 1, 2))):
         amount = rng.randint(1, units[name].capacity)
         amount = min(amount, pools[0].amount) if pools else amount
-        uses.append(Use(name, rng.randint(1, 3), amount, rng.choice((0, 0, 0, 1))))
+        uses.append(ReservationUse(name, rng.randint(1, 3), amount, rng.choice((0, 0, 0, 1))))
     load = special and rng.random() < 0.3
     slots = rng.choice((1, 2)) if load and rng.random() < 0.5 else None
     return Operation(
@@ -99,7 +99,9 @@ def large_loop(n: int, seed: int, units: int = 6, back: float = 0.05) -> Loop:
         cycles = rng.choice((1, 1, 1, 2, 3))
         total[unit] += cycles
         latency = rng.choice((1, 1, 2, 3, 5))
-        operations.append(Operation(f"o{i}", (Use(names[unit], cycles),), max(cycles, latency)))
+        operations.append(
+            Operation(f"o{i}", (ReservationUse(names[unit], cycles),), max(cycles, latency))
+        )
     target_ii = max(8, round(n**0.5))
     table = {name: Unit(name, max(1, -(-total[i] // target_ii))) for i, name in enumerate(names)}
     found = []

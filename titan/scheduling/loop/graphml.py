@@ -17,8 +17,8 @@ from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source
 from titan.scheduling.loop.bounds import Unschedulable, longest_paths
-from titan.scheduling.loop.model import Dependence, Loop, Operation, Use
-from titan.target.load import Refused
+from titan.scheduling.loop.model import Dependence, Loop, Operation, ReservationUse
+from titan.target.load import TargetRefused
 from titan.target.model import Machine, Unit
 
 BYTES_MAX = 64 << 20
@@ -28,7 +28,7 @@ Resources = dict[str, tuple[int, int, int]]
 
 
 def load_instance(path: str | Path, resources: str | Path | None = None) -> Loop:
-    """The loop of an instance. Raises Refused."""
+    """The loop of an instance. Raises TargetRefused."""
     path = Path(path)
     model = Path(resources) if resources is not None else beside(path)
     table = _resources(_source(model))
@@ -47,14 +47,14 @@ def beside(path: Path) -> Path:
 def _source(path: Path) -> Source:
     source, errors = load_file(path, BYTES_MAX)
     if source is None:
-        raise Refused(errors)
+        raise TargetRefused(errors)
     return source
 
 
-def _refuse(source: Source, headline: str, needle: str = "", code: str = "TTN001") -> Refused:
+def _refuse(source: Source, headline: str, needle: str = "", code: str = "TTN001") -> TargetRefused:
     place = source.text.find(needle) if needle else 0
     span = source.span(max(0, place), max(0, place) + len(needle))
-    return Refused([diagnostic(code, headline, span)])
+    return TargetRefused([diagnostic(code, headline, span)])
 
 
 def _parse(source: Source) -> ElementTree.Element:
@@ -67,7 +67,7 @@ def _parse(source: Source) -> ElementTree.Element:
         offset = source.line_starts[min(line, source.line_count) - 1] + column
         span = source.span(offset, offset)
         fault: Diagnostic = diagnostic("TTN001", f"not well-formed XML: {error.msg}", span)
-        raise Refused([fault]) from None
+        raise TargetRefused([fault]) from None
 
 
 def _local(element: ElementTree.Element) -> str:
@@ -126,7 +126,7 @@ def _graph(source: Source, table: Resources, name: str) -> Loop:
         if limit == 0:
             raise _refuse(source, f"resource {resource!r} has a limit of 0", resource, "TTN515")
         index[key] = len(operations)
-        uses = (Use(resource, blocking),) if limit > 0 else ()
+        uses = (ReservationUse(resource, blocking),) if limit > 0 else ()
         operations.append(Operation(f"n{key}", uses, latency_cycles=cycles))
         latency.append(cycles)
     dependences = []

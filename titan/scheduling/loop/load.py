@@ -33,9 +33,9 @@ from titan.scheduling.loop.bounds import (
     resource_bound,
     storage_bound,
 )
-from titan.scheduling.loop.model import DATA, ORDER, Dependence, Loop, Operation, Use
+from titan.scheduling.loop.model import DATA, ORDER, Dependence, Loop, Operation, ReservationUse
 from titan.target.load import (
-    Refused,
+    TargetRefused,
     below,
     known_machines,
     load_machine,
@@ -68,27 +68,27 @@ OPERATION_KEYS = (
 
 
 def load_loop(path: str | Path) -> Loop:
-    """The loop of a file. Raises Refused with every fault."""
+    """The loop of a file. Raises TargetRefused with every fault."""
     source, errors = load_file(path, BYTES_MAX)
     if source is None:
-        raise Refused(errors)
+        raise TargetRefused(errors)
     return read_loop(source, Path(path).parent)
 
 
 def parse_loop(text: str, path: str = "<loop>") -> Loop:
-    """The loop of a text. Raises Refused."""
+    """The loop of a text. Raises TargetRefused."""
     return read_loop(Source(path, text), Path())
 
 
 def read_loop(source: Source, folder: Path) -> Loop:
     if len(source.text) > BYTES_MAX:
         text = f"the file is larger than {BYTES_MAX} bytes"
-        raise Refused([diagnostic("TTN003", text, whole_file(source.path))])
+        raise TargetRefused([diagnostic("TTN003", text, whole_file(source.path))])
     root, errors = parse(source, nodes_max=NODES_MAX)
     reader = Reader(errors)
     found = _Decoder(reader, folder).loop(root) if root is not None else None
     if found is None or not reader.ok:
-        raise Refused(reader.errors)
+        raise TargetRefused(reader.errors)
     return found
 
 
@@ -159,7 +159,7 @@ class _Decoder:
                 return None
             try:
                 return load_machine(self.folder / file_name)
-            except Refused as refused:
+            except TargetRefused as refused:
                 reader.errors.extend(refused.diagnostics)
                 return None
         target = reader.string(top["target"], "the target")
@@ -264,11 +264,11 @@ class _Decoder:
     def flag(self, fields: Fields, key: str) -> bool:
         return fields.has(key) and bool(self.reader.boolean(fields[key], f"`{key}`"))
 
-    def uses(self, name: str, fields: Fields, units: set[str] | None) -> tuple[Use, ...]:
+    def uses(self, name: str, fields: Fields, units: set[str] | None) -> tuple[ReservationUse, ...]:
         inner = (
             self.reader.names(fields["uses"], f"`uses` of {name}") if fields.has("uses") else None
         )
-        found: list[Use] = []
+        found: list[ReservationUse] = []
         for unit in inner or ():
             block_node = inner[unit]  # type: ignore[index]
             if units is not None and unit not in units:
@@ -281,14 +281,14 @@ class _Decoder:
                     found.append(use)
         return tuple(found)
 
-    def use(self, name: str, unit: str, node: Node) -> Use | None:
+    def use(self, name: str, unit: str, node: Node) -> ReservationUse | None:
         """A number of cycles, or `{cycles, amount, from}`."""
         what = f"the cycles of {unit} in {name}"
         if not isinstance(node, Mapping):
             if below(self.reader, node, 1, "TTN514", what):
                 return None
             cycles = self.reader.integer(node, minimum=1, maximum=CYCLES_MAX, what=what)
-            return None if cycles is None else Use(unit, cycles)
+            return None if cycles is None else ReservationUse(unit, cycles)
         fields = self.reader.mapping(
             node, required=("cycles",), optional=("amount", "from"), what=f"a use of {unit}"
         )
@@ -300,7 +300,7 @@ class _Decoder:
         first = self.number(fields, "from", 0, CYCLES_MAX, default=0)
         if cycles is None or amount is None or first is None:
             return None
-        return Use(unit, cycles, amount, first)
+        return ReservationUse(unit, cycles, amount, first)
 
     def read_dependences(self, node: Node) -> tuple[Dependence, ...]:
         items = self.reader.sequence(node, what="the dependences", at_most=20 * OPERATIONS_MAX)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from titan.target.model import Machine, Memory, Pool, Unit, WarpGroup
+from titan.target.model import Machine, Memory, ResourcePool, Unit, WarpGroup
 
 if TYPE_CHECKING:
     import networkx
@@ -27,7 +27,7 @@ ORDER = "order"
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ReservationUse:
     """One block of a reservation table: `amount` of `unit` over `cycles` from `first_cycle`."""
 
     unit: str
@@ -50,7 +50,7 @@ class Operation:
     """
 
     name: str
-    uses: tuple[Use, ...] = ()
+    uses: tuple[ReservationUse, ...] = ()
     latency_cycles: int = 0
     registers: int = 0
     warps: int = 1
@@ -129,7 +129,7 @@ class Loop:
         return bool(self.groups)
 
     @property
-    def pools(self) -> tuple[Pool, ...]:
+    def pools(self) -> tuple[ResourcePool, ...]:
         return self.machine.pools
 
     @cached_property

@@ -22,10 +22,10 @@ from titan.isa.thread.machine import (
     NOTED,
     PARAMETER_BASE,
     STRIDE,
-    Event,
     Ran,
-    Thread,
-    Unsupported,
+    ThreadEvent,
+    ThreadLaunch,
+    UnsupportedPtx,
     run,
 )
 from titan.isa.thread.ptx import PtxKernel
@@ -36,7 +36,7 @@ from titan.validate.compare.matching import (
     ONE,
     WARP,
     Matcher,
-    Mismatch,
+    OperationMismatch,
     in_cluster,
     kind_of,
     multiplications,
@@ -51,7 +51,7 @@ REGISTERS_OF_SM = 65_536  # shared by the threads of a kernel that has the SM fo
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class ComparedLaunch:
     """One CTA of one launch, or the cluster whose first CTA it is.
 
     `sizes` by name; `numbers` are those of the program's parameters.
@@ -64,7 +64,7 @@ class Launch:
 
 
 @dataclass(slots=True)
-class Comparison:
+class TranslationComparison:
     """`faults` are empty where the text does what the program says, in all launches."""
 
     faults: list[str] = field(default_factory=list)
@@ -82,9 +82,10 @@ def compare(
     kernel: PtxKernel,
     program: ir.SyncProgram,
     manifest: Mapping[str, Any],
-    launches: list[Launch],
-) -> Comparison:
-    """Raises Unsupported for what cannot be compared, TooLong for launches that are too large."""
+    launches: list[ComparedLaunch],
+) -> TranslationComparison:
+    """Raises UnsupportedPtx for what cannot be compared, TooLong for launches that are too
+    large."""
     whole = _Whole(kernel, program, manifest)
     for launch in launches:
         whole.launch(launch)
@@ -102,7 +103,7 @@ class _Whole:
         self.program = program
         self.manifest = manifest
         self.bindings = Bindings(program)
-        self.result = Comparison()
+        self.result = TranslationComparison()
         self.seen: set[int] = set()
         self.counts: dict[int, int] = {}  # address of a barrier -> count of its initialisation
         self.ratios: dict[str, Counter[int]] = {}  # barrier -> arrivals for one of the program
@@ -114,7 +115,7 @@ class _Whole:
         self.takers: set[int] = set()  # threads that take tensor memory in a launch
         self.cluster = {item.name for item in program.named_barriers if item.scope is _CLUSTER}
 
-    def launch(self, launch: Launch) -> None:
+    def launch(self, launch: ComparedLaunch) -> None:
         self.result.launches += 1
         starts = Counter[int]()
         self.takers.clear()
@@ -140,10 +141,10 @@ class _Whole:
         place: Mapping[str, Any] = self.places[role.name.partition("@")[0]]
         return place
 
-    def _find_slot(self, launch: Launch) -> None:
+    def _find_slot(self, launch: ComparedLaunch) -> None:
         """Where the address of tensor memory is written."""
         if self.ctas > 1:
-            raise Unsupported("tensor memory in a cluster")
+            raise UnsupportedPtx("tensor memory in a cluster")
         for thread in range(0, self.manifest["launch"]["block"], WARP_THREADS):
             for event in self._ran(thread, 0, launch).events:
                 if event.kind == "tensor_alloc" and event.values[0] is not None:
@@ -151,7 +152,7 @@ class _Whole:
                     return
         self.result.fault("nobody takes tensor memory")
 
-    def _idle(self, rank: int, launch: Launch, starts: Counter[int]) -> None:
+    def _idle(self, rank: int, launch: ComparedLaunch, starts: Counter[int]) -> None:
         """Warps without a role do nothing once all threads have met."""
         taken = {
             warp
@@ -170,12 +171,14 @@ class _Whole:
                     text = f"line {events[0].line}: {events[0].kind} in a warp without a role"
                     self.result.fault(f"thread {thread}: {text}")
 
-    def _agent(self, role: ir.Role, agent: int, launch: Launch, starts: Counter[int]) -> None:
+    def _agent(
+        self, role: ir.Role, agent: int, launch: ComparedLaunch, starts: Counter[int]
+    ) -> None:
         expected = self._expected(role, agent, launch)
         place = self._place(role)
         first = place["first_thread"] + agent * role.threads
         warps = max(1, role.threads // WARP_THREADS)
-        performed: list[list[tuple[int, Event]]] = [[] for _ in expected]
+        performed: list[list[tuple[int, ThreadEvent]]] = [[] for _ in expected]
         away: set[int] = set()  # lanes that have left the role
         for warp in range(warps):
             for lane in LANES:
@@ -195,24 +198,24 @@ class _Whole:
             self.result.fault(f"{role.name}[{agent}]: some threads of the agent take no part")
         self._who(f"{role.name}[{agent}]", lanes - away, expected, performed)
 
-    def _expected(self, role: ir.Role, agent: int, launch: Launch) -> list[Occurrence]:
+    def _expected(self, role: ir.Role, agent: int, launch: ComparedLaunch) -> list[Occurrence]:
         """What the agent does up to the barrier of the cluster, which all threads end with."""
         expected = occurrences(role, agent, launch.numbers, self.program)
         at = [i for i, item in enumerate(expected) if item.place[0] in self.cluster]
         if not self.cluster:
             return expected
         if at != [len(expected) - 1]:
-            raise Unsupported("the cluster meets elsewhere than at the end of every role")
+            raise UnsupportedPtx("the cluster meets elsewhere than at the end of every role")
         return expected[:-1]
 
     def _events(
         self,
         thread: int,
         rank: int,
-        launch: Launch,
+        launch: ComparedLaunch,
         starts: Counter[int],
         place: Mapping[str, Any] | None,
-    ) -> list[Event]:
+    ) -> list[ThreadEvent]:
         """What the thread does in its role; what stands before and behind is judged here."""
         ran = self._ran(thread, rank, launch)
         threads = self.manifest["launch"]["block"]
@@ -238,19 +241,19 @@ class _Whole:
             self.result.fault(f"thread {thread}: {had} registers, not {place['registers']}")
         return events
 
-    def _ran(self, thread: int, rank: int, launch: Launch) -> Ran:
+    def _ran(self, thread: int, rank: int, launch: ComparedLaunch) -> Ran:
         arguments = {
             number: launch.sizes[item["name"]]
             for number, item in enumerate(self.manifest["arguments"])
             if item["kind"] == "size"
         }
         threads, block = self.manifest["launch"]["block"], launch.block + rank
-        where = Thread(thread, threads, block, launch.grid, arguments, rank, self.slot)
+        where = ThreadLaunch(thread, threads, block, launch.grid, arguments, rank, self.slot)
         return run(self.kernel, where)
 
     def _tensor(
-        self, thread: int, prologue: list[Event], events: list[Event]
-    ) -> tuple[list[Event], list[Event]]:
+        self, thread: int, prologue: list[ThreadEvent], events: list[ThreadEvent]
+    ) -> tuple[list[ThreadEvent], list[ThreadEvent]]:
         """Without the frame and the fences of tensor memory, which are judged here."""
         if any(event.kind == "tensor_alloc" for event in prologue):
             self.takers.add(thread)
@@ -261,7 +264,7 @@ class _Whole:
             self.result.fault(f"thread {thread}: {text}")
         return prologue, events
 
-    def _prologue(self, events: list[Event], starts: Counter[int], rank: int) -> None:
+    def _prologue(self, events: list[ThreadEvent], starts: Counter[int], rank: int) -> None:
         for event in events:
             address, *rest = event.values or (None,)
             if event.kind == "init" and address is not None and rest[0] is not None:
@@ -280,15 +283,15 @@ class _Whole:
         rank: int,
         warp: int,
         lane: int,
-        events: list[Event],
+        events: list[ThreadEvent],
         expected: list[Occurrence],
-        performed: list[list[tuple[int, Event]]],
+        performed: list[list[tuple[int, ThreadEvent]]],
     ) -> None:
         matcher = Matcher(self.bindings, self._boxes(), events, rank, self.tensor, warp)
         for number, occurrence in enumerate(expected):
             try:
                 taken = matcher.take(occurrence)
-            except Mismatch as mismatch:
+            except OperationMismatch as mismatch:
                 self.result.fault(f"{where}: {mismatch}")
                 return
             if taken is not None:
@@ -313,7 +316,7 @@ class _Whole:
         where: str,
         lanes: set[int],
         expected: list[Occurrence],
-        performed: list[list[tuple[int, Event]]],
+        performed: list[list[tuple[int, ThreadEvent]]],
     ) -> None:
         """Whether each operation was executed by the threads that it is for."""
         elected = {lane for lane in lanes if lane % WARP_THREADS == 0}
@@ -349,14 +352,18 @@ class _Whole:
                 )
 
     def _met(
-        self, where: str, occurrence: Occurrence, done: list[tuple[int, Event]], others: set[int]
+        self,
+        where: str,
+        occurrence: Occurrence,
+        done: list[tuple[int, ThreadEvent]],
+        others: set[int],
     ) -> None:
         """Who arrives for others has met them."""
         if others and not all(event.warp_met for _, event in done):
             text = f"{occurrence.text}: one thread arrives before its warp has met"
             self.result.fault(f"{where}: {text}")
 
-    def _arrivals(self, occurrence: Occurrence, events: list[Event]) -> None:
+    def _arrivals(self, occurrence: Occurrence, events: list[ThreadEvent]) -> None:
         """How many hardware arrivals stand for one of the program."""
         total = sum(
             1 if event.kind in ("arrive_expect", "tensor_commit") else event.values[1] or 0
@@ -398,8 +405,8 @@ _BYTES = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1, "u8": 
 
 
 def _split(
-    events: list[Event], threads: int, cluster: bool
-) -> tuple[list[Event] | None, list[Event]]:
+    events: list[ThreadEvent], threads: int, cluster: bool
+) -> tuple[list[ThreadEvent] | None, list[ThreadEvent]]:
     """What stands before the meeting of all threads (of the cluster), and what behind it."""
     for number, event in enumerate(events):
         if not cluster and event.kind == "sync" and event.values == (0, threads):

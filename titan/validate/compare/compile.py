@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from titan.validate.compare.gcn_compile import compile_hip
-from titan.validate.compare.toolchain import Compiled, Figures, Missing, run
+from titan.validate.compare.toolchain import CompiledKernel, Figures, ToolchainMissing, run
 
 _REMARK = re.compile(r"\(?(C75\d\d)\)?")
 
@@ -30,8 +30,8 @@ def nvcc() -> Path | None:
     return None
 
 
-def compile_package(files: dict[str, str], target: str) -> Compiled:
-    """Compiles source and header. Raises Missing and CannotCompile."""
+def compile_package(files: dict[str, str], target: str) -> CompiledKernel:
+    """Compiles source and header. Raises ToolchainMissing and CannotCompile."""
     with tempfile.TemporaryDirectory(prefix="titan-") as folder:
         for name, text in files.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
@@ -40,11 +40,11 @@ def compile_package(files: dict[str, str], target: str) -> Compiled:
         return compile_hip(Path(folder) / "kernel.hip.cpp", target)
 
 
-def compile_cuda(source: Path, target: str, includes: tuple[Path, ...] = ()) -> Compiled:
-    """PTX and figures of a CUDA source. Raises Missing and CannotCompile."""
+def compile_cuda(source: Path, target: str, includes: tuple[Path, ...] = ()) -> CompiledKernel:
+    """PTX and figures of a CUDA source. Raises ToolchainMissing and CannotCompile."""
     compiler = nvcc()
     if compiler is None:
-        raise Missing("nvcc is not installed")
+        raise ToolchainMissing("nvcc is not installed")
     flags = [f"-arch={target}", "-std=c++17", *(f"-I{path}" for path in includes)]
     with tempfile.TemporaryDirectory(prefix="titan-") as folder:
         ptx, cubin = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
@@ -53,7 +53,7 @@ def compile_cuda(source: Path, target: str, includes: tuple[Path, ...] = ()) -> 
         # ptxas takes what nvcc would hand to it; the source is not compiled twice.
         log += run([str(compiler), f"-arch={target}", "-cubin", "-Xptxas", "-v,-warn-spills",
                     str(ptx), "-o", str(cubin)])  # fmt: skip
-    return Compiled(target, text, cuda_figures(log), log)
+    return CompiledKernel(target, text, cuda_figures(log), log)
 
 
 def cuda_figures(log: str) -> Figures:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from titan.codegen.tile.model import TileProgram
-from titan.isa.gcn.listing import BARRIER, COPY, LGKM, READ, WRITE, Function, events
+from titan.isa.gcn.listing import BARRIER, COPY, LGKM, READ, WRITE, GcnFunction, events
 from titan.sync import program as ir
 from titan.sync.expression import Binary, Constant, Expression
 
@@ -29,7 +29,7 @@ PAIRS_MAX = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Mismatch:
+class LanguageMismatch:
     """`address` is where the machine program leaves the language; `expected` what could follow."""
 
     text: str
@@ -219,7 +219,7 @@ def language_of(
     return _Builder(program.roles[0], kinds, copies, tile).build()
 
 
-def compare(function: Function, language: Language) -> list[Mismatch]:
+def compare(function: GcnFunction, language: Language) -> list[LanguageMismatch]:
     """Where the function leaves the language, and what of the program it does not do at all.
 
     Raises NotUnderstood for what the reader does not know.
@@ -236,22 +236,22 @@ def compare(function: Function, language: Language) -> list[Mismatch]:
             if not following:
                 wanted = expected(language, states)
                 text = f"{item.text} is not what the sync program does here"
-                return [Mismatch(text, item.address, wanted)]
+                return [LanguageMismatch(text, item.address, wanted)]
             states = following
             met |= led
         targets = function.successors(number)
         if not targets and language.end not in states:
             wanted = expected(language, states)
-            return [Mismatch("the wave ends before its program does", item.address, wanted)]
+            return [LanguageMismatch("the wave ends before its program does", item.address, wanted)]
         for target in targets:
             pair = (target, states)
             if pair not in seen:
                 if len(seen) >= PAIRS_MAX:
-                    return [Mismatch("too many paths to compare", item.address)]
+                    return [LanguageMismatch("too many paths to compare", item.address)]
                 seen.add(pair)
                 waiting.append(pair)
     missing = sorted(language.sites[state] for state in set(language.sites) - met)
-    return [Mismatch(f"nowhere in the machine program: {text}") for text in missing]
+    return [LanguageMismatch(f"nowhere in the machine program: {text}") for text in missing]
 
 
 def expected(language: Language, states: Iterable[int]) -> tuple[str, ...]:

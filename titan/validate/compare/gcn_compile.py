@@ -11,7 +11,13 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from titan.validate.compare.toolchain import CannotCompile, Compiled, Figures, Missing, run
+from titan.validate.compare.toolchain import (
+    CannotCompile,
+    CompiledKernel,
+    Figures,
+    ToolchainMissing,
+    run,
+)
 
 CLANG, OBJDUMP, READELF = "clang-22", "llvm-objdump-22", "llvm-readelf-22"
 TOOLS = (CLANG, "ld.lld-22", OBJDUMP, READELF)
@@ -28,17 +34,17 @@ def missing_tools() -> list[str]:
     return [tool for tool in TOOLS if shutil.which(tool) is None]
 
 
-def compile_hip(source: Path, target: str) -> Compiled:
-    """Disassembly and figures of a HIP source. Raises Missing and CannotCompile."""
+def compile_hip(source: Path, target: str) -> CompiledKernel:
+    """Disassembly and figures of a HIP source. Raises ToolchainMissing and CannotCompile."""
     if missing := missing_tools():
-        raise Missing(f"{' and '.join(missing)} not installed")
+        raise ToolchainMissing(f"{' and '.join(missing)} not installed")
     with tempfile.TemporaryDirectory(prefix="titan-hip-") as folder:
         made = str(Path(folder) / "kernel.co")
         log = run([CLANG, "-x", "hip", f"--offload-arch={target}", *FLAGS, str(source),
                    "-o", made])  # fmt: skip
         disassembly = run([OBJDUMP, "-d", f"--mcpu={target}", made])
         figures = figures_of(run([READELF, "-n", made]))
-    return Compiled(target, disassembly, figures, log)
+    return CompiledKernel(target, disassembly, figures, log)
 
 
 def figures_of(notes: str) -> Figures:

@@ -15,11 +15,11 @@ from titan.isa.gcn.listing import NotUnderstood, read
 from titan.sync import program as ir
 from titan.validate.compare.gcn_check import compare, language_of
 from titan.validate.compare.gcn_compile import over_budget
-from titan.validate.compare.toolchain import Compiled
+from titan.validate.compare.toolchain import CompiledKernel
 
 
 def faults(
-    compiled: Compiled,
+    compiled: CompiledKernel,
     manifest: Mapping[str, Any],
     tile: TileProgram,
     program: ir.SyncProgram,

@@ -14,7 +14,7 @@ from typing import Any
 from titan.codegen.tile.model import TileProgram
 from titan.sync import program as ir
 from titan.sync.expression import evaluate, parse_expression, substitute
-from titan.validate.compare.compare import Launch
+from titan.validate.compare.compare import ComparedLaunch
 
 WORK, TRIPS = "work", "tiles"
 SIZES = (8, 64, 120, 136, 256, 264, 520, 640, 1032)
@@ -27,9 +27,9 @@ COMBINATIONS_MAX = 4000
 
 def launches(
     tile: TileProgram, program: ir.SyncProgram, manifest: Mapping[str, Any]
-) -> list[Launch]:
+) -> list[ComparedLaunch]:
     """At most LAUNCHES_MAX, sorted by what one CTA does; the shortest and the longest are in."""
-    found: dict[tuple[int, ...], Launch] = {}
+    found: dict[tuple[int, ...], ComparedLaunch] = {}
     for sizes in _sizes(manifest):
         for launch, trips in _ctas(tile, program, manifest, sizes):
             found.setdefault(trips, launch)
@@ -56,7 +56,7 @@ def _ctas(
     program: ir.SyncProgram,
     manifest: Mapping[str, Any],
     sizes: dict[str, int],
-) -> Iterator[tuple[Launch, tuple[int, ...]]]:
+) -> Iterator[tuple[ComparedLaunch, tuple[int, ...]]]:
     """CTAs of one launch with the trip counts of their work items."""
     items = evaluate(parse_expression(manifest["work"]), sizes)
     ctas = int(manifest["launch"]["cluster"])
@@ -80,7 +80,7 @@ def _ctas(
                 numbers[WORK] = len(mine)
                 if _shared(program):
                     numbers[TRIPS] = trips[0]
-            yield Launch(sizes, numbers, block, grid_size), trips
+            yield ComparedLaunch(sizes, numbers, block, grid_size), trips
 
 
 def _shared(program: ir.SyncProgram) -> bool:

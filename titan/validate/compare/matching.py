@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
-from titan.isa.thread.machine import CTA_SHIFT, TENSOR_BASE, Event
+from titan.isa.thread.machine import CTA_SHIFT, TENSOR_BASE, ThreadEvent
 from titan.sync import program as ir
 from titan.sync.expression import ZERO
 from titan.validate.compare.bindings import Bindings
@@ -26,7 +26,7 @@ _DESCRIPTOR_MASK = 0x3FFF  # matrix descriptors hold bits 4 to 17 of an address
 Boxes = Mapping[int, tuple[str, int]]
 
 
-class Mismatch(Exception):
+class OperationMismatch(Exception):
     """The next instructions are not those of the operation; says what they are."""
 
 
@@ -55,7 +55,7 @@ def in_cluster(address: int, rank: int) -> int:
     return address if address >> CTA_SHIFT else address | (rank + 1) << CTA_SHIFT
 
 
-def _strong(event: Event, occurrence: Occurrence) -> bool:
+def _strong(event: ThreadEvent, occurrence: Occurrence) -> bool:
     """Whether the order and scope of an instruction are at least those of the operation."""
     wide = getattr(occurrence.operation, "scope", ir.Scope.CTA) is ir.Scope.CLUSTER
     return "relaxed" not in event.modifiers and (not wide or "cluster" in event.modifiers)
@@ -72,7 +72,7 @@ class Matcher:
         self,
         bindings: Bindings,
         boxes: Boxes,
-        events: list[Event],
+        events: list[ThreadEvent],
         rank: int = 0,
         tensor: TensorSide | None = None,
         warp: int = 0,
@@ -89,27 +89,27 @@ class Matcher:
         self.tensor = tensor if tensor is not None else TensorSide()
         self.warp = warp
         self.added: set[Piece] = set()  # accumulators with a product that is not handed on
-        self.early: list[Event] = []  # puts of what was fetched, before all of it was fetched
+        self.early: list[ThreadEvent] = []  # puts of what was fetched, before all of it was fetched
 
-    def rest(self) -> Event | None:
+    def rest(self) -> ThreadEvent | None:
         """The first event that stands for no operation, once all operations are taken."""
         return next((e for e in self.events[self.position :] if e.kind != "mma_wait"), None)
 
-    def left(self) -> Event | None:
+    def left(self) -> ThreadEvent | None:
         return self.events[self.position] if self.position < len(self.events) else None
 
-    def take(self, occurrence: Occurrence) -> Event | None:
+    def take(self, occurrence: Occurrence) -> ThreadEvent | None:
         """The first event of the operation; None where this thread need not execute it.
 
-        Raises Mismatch.
+        Raises OperationMismatch.
         """
         operation = occurrence.operation
         rule = _RULES.get(type(operation))
         if rule is None:
-            raise Mismatch(f"{occurrence.text} has no spelling that is known here")
+            raise OperationMismatch(f"{occurrence.text} has no spelling that is known here")
         first = self.position
         if self.early and not any(piece[0] in self.tensor.buffers for piece in occurrence.writes):
-            raise Mismatch(f"line {self.early[0].line}: a put where none is expected")
+            raise OperationMismatch(f"line {self.early[0].line}: a put where none is expected")
         while True:
             start = self.position
             event = self.left()
@@ -123,16 +123,16 @@ class Matcher:
             self.position = first
             return None
         found = f"{event.kind} {event.values} in line {event.line}" if event else "nothing"
-        raise Mismatch(f"{occurrence.text} is expected, {found} is there")
+        raise OperationMismatch(f"{occurrence.text} is expected, {found} is there")
 
-    def _next(self, *kinds: str) -> Event | None:
+    def _next(self, *kinds: str) -> ThreadEvent | None:
         event = self.left()
         if event is None or event.kind not in kinds:
             return None
         self.position += 1
         return event
 
-    def _barrier(self, event: Event, occurrence: Occurrence) -> bool:
+    def _barrier(self, event: ThreadEvent, occurrence: Occurrence) -> bool:
         address = event.values[0]
         if address is None:
             return False
@@ -233,7 +233,9 @@ class Matcher:
                 pairs.append((left, occurrence.reads[:1]))
             for value, pieces in pairs:
                 if value is None:
-                    raise Mismatch(f"line {event.line}: a matrix descriptor that is not known")
+                    raise OperationMismatch(
+                        f"line {event.line}: a matrix descriptor that is not known"
+                    )
                 address = in_cluster((value & _DESCRIPTOR_MASK) << 4, self.rank)
                 self.bindings.access(address, pieces, event.line)
         return found
@@ -251,20 +253,24 @@ class Matcher:
             if not self.tensor.column(into, d):
                 return False
             if fault := self.tensor.instruction(event, left, right, into):
-                raise Mismatch(f"line {event.line}: {fault}")
+                raise OperationMismatch(f"line {event.line}: {fault}")
             if accumulate is None or bool(accumulate) != (into in self.added):
-                raise Mismatch(f"line {event.line}: whether the product is added or replaces")
+                raise OperationMismatch(
+                    f"line {event.line}: whether the product is added or replaces"
+                )
             self.added.add(into)
             places = ((a or 0) & _DESCRIPTOR_MASK) << 4, ((b or 0) & _DESCRIPTOR_MASK) << 4
             if in_tensor:
                 at = None if a is None else a - _COLUMNS_OF_STEP * len(seen)
                 if not self.tensor.column(left, at):
-                    raise Mismatch(f"line {event.line}: another column of the left operand")
+                    raise OperationMismatch(
+                        f"line {event.line}: another column of the left operand"
+                    )
                 places = len(seen), places[1]
             elif several and not seen and not self.tensor.rows_begin(left[0], into, places[0]):
-                raise Mismatch(f"line {event.line}: the rows of another sub-tile")
+                raise OperationMismatch(f"line {event.line}: the rows of another sub-tile")
             if seen and not (places[0] > seen[-1][0] and places[1] > seen[-1][1]):
-                raise Mismatch(f"line {event.line}: not the next step along K")
+                raise OperationMismatch(f"line {event.line}: not the next step along K")
             seen.append(places)
             for address, piece in zip(places, (left, right), strict=True):
                 if piece == right or not in_tensor:
@@ -283,12 +289,12 @@ class Matcher:
         """Of the four lanes that have the number of a row one puts it to shared memory."""
         return any(piece[0] in self.tensor.handed for piece in occurrence.writes)
 
-    def _cells(self, event: Event, piece: Piece) -> set[tuple[int, int]]:
+    def _cells(self, event: ThreadEvent, piece: Piece) -> set[tuple[int, int]]:
         """First lanes of 16, and columns from that of the piece on, of a fetch or a put."""
         rows, columns = shape_of(event)
         address = event.values[0]
         if address is None or not rows:
-            raise Mismatch(f"line {event.line}: a fetch or put that is not known")
+            raise OperationMismatch(f"line {event.line}: a fetch or put that is not known")
         lane, column = address >> 16, (address & 0xFFFF) - TENSOR_BASE
         first = column - self.tensor.places.get(piece, column)
         return {(lane + r, first + c) for r in range(0, rows, 16) for c in range(columns)}
@@ -305,7 +311,7 @@ class Matcher:
         ((piece),) = occurrence.reads
         wanted = self._all_cells(piece)
         seen: set[tuple[int, int]] = set()
-        early: list[Event] = []
+        early: list[ThreadEvent] = []
         while seen != wanted and (event := self._next("tensor_load", "tensor_put")) is not None:
             cells = self._cells(event, piece)
             if event.kind == "tensor_load":
@@ -336,7 +342,7 @@ class Matcher:
         found: list[int] = []
         while (event := self._next(kind)) is not None:
             if event.values[0] is None:
-                raise Mismatch(f"line {event.line}: a row that is not known")
+                raise OperationMismatch(f"line {event.line}: a row that is not known")
             found.append(event.values[0])
         own = self.warp % 4 * LANES_OF_WARP
         if not found:
@@ -374,7 +380,7 @@ class Matcher:
     def _several(self, occurrence: Occurrence) -> bool:
         return len(occurrence.completes) > 1
 
-    def _completes(self, event: Event, occurrence: Occurrence) -> bool:
+    def _completes(self, event: ThreadEvent, occurrence: Occurrence) -> bool:
         """Whether a copy goes to the CTAs of the model and completes their barriers."""
         address, mask = event.values[2], event.values[3]
         if address is None or mask is None:

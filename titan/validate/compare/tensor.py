@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import Any
 
 from titan.isa.thread.integers import Bits
-from titan.isa.thread.machine import TENSOR_BASE, Event
+from titan.isa.thread.machine import TENSOR_BASE, ThreadEvent
 from titan.sync import program as ir
 from titan.validate.compare.expected import Piece
 
@@ -31,8 +31,8 @@ _TRANSPOSE_B = 1 << 16
 
 
 def unframed(
-    prologue: list[Event], events: list[Event], threads: int, columns: int
-) -> tuple[list[Event], list[Event], list[str]]:
+    prologue: list[ThreadEvent], events: list[ThreadEvent], threads: int, columns: int
+) -> tuple[list[ThreadEvent], list[ThreadEvent], list[str]]:
     """Both without allocation, return and the fences around them; and what is wrong with these."""
     faults = []
     taken = [event for event in prologue if event.kind in ("tensor_alloc", "tensor_relinquish")]
@@ -87,7 +87,7 @@ class _Moves:
         return [text]
 
 
-def fenced(events: list[Event]) -> tuple[list[Event], list[str]]:
+def fenced(events: list[ThreadEvent]) -> tuple[list[ThreadEvent], list[str]]:
     """The events without the fences of tensor memory and the waits for fetches and puts; what is
     wrong there."""
     faults, kept = [], []
@@ -165,7 +165,7 @@ class TensorSide:
         ordered = [at for _, at in sorted(others)]
         return ordered == sorted(set(ordered))
 
-    def instruction(self, event: Event, left: Piece, right: Piece, into: Piece) -> str:
+    def instruction(self, event: ThreadEvent, left: Piece, right: Piece, into: Piece) -> str:
         """What is wrong with kind and descriptors of a multiplication; empty where nothing is."""
         _, a, b, said, _, in_tensor = event.values
         if bool(in_tensor) != (left[0] in self.buffers):
@@ -246,7 +246,7 @@ def tensor_side(program: ir.SyncProgram, manifest: Mapping[str, Any]) -> TensorS
     )  # fmt: skip
 
 
-def shape_of(event: Event) -> tuple[int, int]:
+def shape_of(event: ThreadEvent) -> tuple[int, int]:
     """Rows and columns of a fetch or put; no rows where the shape is not known here."""
     times = next((int(w[1:]) for w in event.modifiers if w[:1] == "x" and w[1:].isdigit()), 0)
     if "16x256b" in event.modifiers:

@@ -1,6 +1,6 @@
 """What compiling one emitted kernel gives, and how a compiler is run.
 
-No GPU is needed. A toolchain that is not there is told by `Missing`, never guessed around.
+No GPU is needed. A toolchain that is not there is told by `ToolchainMissing`, never guessed around.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 SECONDS_MAX = 300.0
 
 
-class Missing(Exception):
+class ToolchainMissing(Exception):
     """The toolchain of a target is not installed."""
 
 
@@ -45,7 +45,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledKernel:
     """`text` is the PTX, or the disassembly of the code object; `log` what the compiler said."""
 
     target: str
@@ -55,7 +55,7 @@ class Compiled:
 
 
 def run(command: list[str]) -> str:
-    """What a tool writes, stdout first. Raises Missing and CannotCompile."""
+    """What a tool writes, stdout first. Raises ToolchainMissing and CannotCompile."""
     try:
         ran = subprocess.run(
             command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
@@ -63,7 +63,7 @@ def run(command: list[str]) -> str:
     except subprocess.TimeoutExpired:
         raise CannotCompile(f"error: it takes more than {SECONDS_MAX:.0f} s") from None
     except OSError as error:
-        raise Missing(f"{Path(command[0]).name} cannot be run: {error.strerror}") from None
+        raise ToolchainMissing(f"{Path(command[0]).name} cannot be run: {error.strerror}") from None
     log = ran.stdout + ran.stderr
     if ran.returncode:
         raise CannotCompile(log)

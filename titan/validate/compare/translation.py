@@ -1,7 +1,7 @@
 """The translation check of one emitted kernel: compile, run the PTX beside the sync program, judge.
 
 The one call for builds and benchmarks. What cannot be compared (no toolchain, a branch on data) is
-told by the exceptions `Missing` and `Unsupported`, and is not a pass.
+told by the exceptions `Missing` and `UnsupportedPtx`, and is not a pass.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from titan.codegen.tile.model import TileProgram
-from titan.isa.thread.machine import Unsupported
+from titan.isa.thread.machine import UnsupportedPtx
 from titan.isa.thread.ptx import PtxError, parse
 from titan.sync.program import SyncProgram
-from titan.validate.compare.compare import Comparison, compare
+from titan.validate.compare.compare import TranslationComparison, compare
 from titan.validate.compare.launches import launches
-from titan.validate.compare.toolchain import Compiled
+from titan.validate.compare.toolchain import CompiledKernel
 
 TARGETS = ("sm_90a", "sm_100a")
 
 
 def translation(
-    tile: TileProgram, program: SyncProgram, manifest: Mapping[str, Any], compiled: Compiled
-) -> Comparison:
-    """Faults of what was compiled against the program it was emitted for. Raises Unsupported."""
+    tile: TileProgram, program: SyncProgram, manifest: Mapping[str, Any], compiled: CompiledKernel
+) -> TranslationComparison:
+    """Faults of what was compiled against the program it was emitted for. Raises UnsupportedPtx."""
     if compiled.target not in TARGETS:
-        raise Unsupported(f"code for {compiled.target} is not compared here")
+        raise UnsupportedPtx(f"code for {compiled.target} is not compared here")
     through = launches(tile, program, manifest)
     if not through:
-        raise Unsupported("no launch is small enough to go through")
+        raise UnsupportedPtx("no launch is small enough to go through")
     try:
         kernel = parse(compiled.text, manifest["entry"])
     except PtxError as error:
-        raise Unsupported(str(error)) from None
+        raise UnsupportedPtx(str(error)) from None
     found = compare(kernel, program, manifest, through)
     for text in compiled.figures.faults():
         found.fault(text)

@@ -27,7 +27,7 @@ SUM_ERROR = 2.0**-16  # of f32 sums and special functions, relative to the large
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class OutputComparison:
     """`error` is the largest ratio of a difference to its tolerance: above 1 the kernel is wrong.
 
     `at` is where (tensor and index), `got` and `expected` the numbers there.
@@ -74,7 +74,7 @@ def compare(
     inputs: Mapping[str, NDArray[Any]] | None = None,
     seed: int = 0,
     **options: Any,
-) -> Comparison:
+) -> OutputComparison:
     """Run the kernel once (`options` as for `emulate`) and compare all of its outputs.
 
     Raises what `emulate` raises.
@@ -82,7 +82,7 @@ def compare(
     given = sample_inputs(tile, parameters, seed) if inputs is None else inputs
     result = emulate(files, manifest, given, parameters, seed=seed, **options)
     expected = run_tile(tile, given, dict(tile.sizes) | dict(parameters))
-    worst: Comparison | None = None
+    worst: OutputComparison | None = None
     for name, right in expected.items():
         found = difference(tile, name, result.outputs[name], right, result.decisions)
         if worst is None or not found.error <= worst.error:
@@ -97,7 +97,7 @@ def difference(
     got: NDArray[np.float32],
     expected: NDArray[Any],
     decisions: int = 0,
-) -> Comparison:
+) -> OutputComparison:
     """The element of one output that is furthest from what it should be."""
     import numpy as np
 
@@ -114,7 +114,7 @@ def difference(
     ratio = np.where(alike, 0.0, np.where(np.isnan(ratio), np.inf, ratio))
     place = tuple(int(i) for i in np.unravel_index(int(np.argmax(ratio)), ratio.shape))
     text = f"{name}[{', '.join(map(str, place))}]"
-    return Comparison(
+    return OutputComparison(
         float(ratio[place]), text, float(written[place]), float(right[place]), decisions
     )
 

@@ -40,7 +40,7 @@ class LaunchRefused(EmulationError):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class EmulationResult:
     """`outputs`: the tensors that the kernel writes, as float32 numbers; elements never written
     are NaN. `decisions`: how many times the scheduler chose a thread."""
 
@@ -59,7 +59,7 @@ def emulate(
     delay: str = "mixed",
     read_fences: bool = True,
     time_limit: float = 120.0,
-) -> Result:
+) -> EmulationResult:
     """Run the kernel once under one interleaving.
 
     `files`: name -> text, or the folder of a package. `inputs`: numbers of any type, rounded to the
@@ -93,7 +93,7 @@ def emulate(
         ]
         (folder / "launch.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
         decisions = _run(program, folder, time_limit)
-        return Result(_read_outputs(folder, launch), decisions)
+        return EmulationResult(_read_outputs(folder, launch), decisions)
 
 
 def _folder(path: Path) -> dict[str, str]:

@@ -12,7 +12,7 @@ from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
 from titan.sync.expression import Constant
 from titan.sync.program import Asynchronous, Proxy, QueueWait, Space
-from titan.verify.legality.case import Case, Memory, plain, round_up
+from titan.verify.legality.case import Case, PlacedBuffer, plain, round_up
 from titan.verify.legality.rule import rule
 
 
@@ -33,7 +33,7 @@ def counter_saturates(case: Case) -> Iterator[Diagnostic]:
                 yield case.fault("TTN403", headline, operation.span, source="counter_max")
 
 
-def dma_buffers(case: Case) -> Iterator[tuple[Memory, Asynchronous]]:
+def dma_buffers(case: Case) -> Iterator[tuple[PlacedBuffer, Asynchronous]]:
     """The LDS buffers that loads counted by vmcnt fill, each with its first load."""
     seen = set()
     for _, item in case.asynchronous:

@@ -28,11 +28,11 @@ from titan.sync.program import (
     Space,
     SyncProgram,
 )
-from titan.verify.legality.limits import Limits
+from titan.verify.legality.limits import TargetLimits
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class PlacedBuffer:
     """A buffer with its layout: `stride` and `bytes_per_stage` in bytes, 0 where not known."""
 
     buffer: Buffer
@@ -65,7 +65,7 @@ class Case:
 
     kernel: Kernel
     program: SyncProgram
-    limits: Limits
+    limits: TargetLimits
     notes: list[str] = field(default_factory=list)
 
     def fault(
@@ -95,19 +95,19 @@ class Case:
     # Memory
 
     @cached_property
-    def memories(self) -> dict[str, Memory]:
+    def memories(self) -> dict[str, PlacedBuffer]:
         """Each buffer of the file once, by its name there."""
         layouts = {item.name: item for item in self.kernel.placement.layouts}
-        found: dict[str, Memory] = {}
+        found: dict[str, PlacedBuffer] = {}
         for buffer in self.program.buffers:
             name = plain(buffer.name)
             if name not in found:
                 span = buffer.span if isinstance(buffer.span, Span) else None
                 layout = layouts.get(name) or Layout(name, span=span)
-                found[name] = Memory(buffer, layout, name)
+                found[name] = PlacedBuffer(buffer, layout, name)
         return found
 
-    def shared(self) -> Iterator[Memory]:
+    def shared(self) -> Iterator[PlacedBuffer]:
         """The buffers in shared memory, LDS included."""
         return (item for item in self.memories.values() if item.buffer.space is Space.SHARED)
 
@@ -119,7 +119,7 @@ class Case:
             found.setdefault(item.buffer, []).append(item)
         return found
 
-    def swizzle(self, memory: Memory) -> str:
+    def swizzle(self, memory: PlacedBuffer) -> str:
         """The swizzle of a buffer, which may stand with its tensor map."""
         if memory.layout.swizzle != "none":
             return memory.layout.swizzle
@@ -136,7 +136,7 @@ class Case:
         found = {name for name, seen in proxies.items() if seen == {Proxy.GENERIC}}
         return frozenset(found - set(self.maps_of))
 
-    def repeat(self, memory: Memory) -> int:
+    def repeat(self, memory: PlacedBuffer) -> int:
         """Bytes after which the hardware's swizzle of a buffer repeats; 1 without one."""
         if memory.name in self.by_threads:
             return 1

@@ -22,7 +22,7 @@ from titan.verify.legality import (
     tensor_maps,
 )
 from titan.verify.legality.case import Case
-from titan.verify.legality.limits import Limits, limits
+from titan.verify.legality.limits import TargetLimits, limits
 from titan.verify.legality.rule import RULES, Rule
 
 MODULES = (tensor_maps, placement, barriers, roles, matrix, operations, proxies, amd)
@@ -43,7 +43,7 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(sorted(RULES, key=lambda item: order[item.check.__module__]))
 
 
-def examine(kernel: Kernel, program: SyncProgram, known: Limits | None = None) -> Legality:
+def examine(kernel: Kernel, program: SyncProgram, known: TargetLimits | None = None) -> Legality:
     """What breaks a limit of the kernel's target. Raises FaultyLimits."""
     case = Case(kernel, program, known if known is not None else limits(kernel.target))
     found: dict[tuple[str, str], Diagnostic] = {}

@@ -71,7 +71,7 @@ class MatrixShapes:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TargetLimits:
     """What one target accepts."""
 
     target: str
@@ -110,25 +110,25 @@ def known_targets() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def limits(target: str) -> Limits:
+def limits(target: str) -> TargetLimits:
     """What a target accepts; nothing is known of one without a file. Raises FaultyLimits."""
     path = root("backends") / target / "legality.yaml"
     if target not in known_targets():
-        return Limits(target)
+        return TargetLimits(target)
     return load_limits(path)
 
 
-def load_limits(path: Path) -> Limits:
+def load_limits(path: Path) -> TargetLimits:
     """The limits of a file. Raises FaultyLimits."""
     return _finish(*parse_file(path))
 
 
-def parse_limits(text: str, path: str = "<limits>") -> Limits:
+def parse_limits(text: str, path: str = "<limits>") -> TargetLimits:
     """The limits of a text. Raises FaultyLimits."""
     return _finish(*parse(Source(path, text)))
 
 
-def _finish(tree: Node | None, errors: list[Diagnostic]) -> Limits:
+def _finish(tree: Node | None, errors: list[Diagnostic]) -> TargetLimits:
     reader = Reader(errors)
     found = _limits(reader, tree) if tree is not None else None
     if found is None or not reader.ok:
@@ -136,7 +136,7 @@ def _finish(tree: Node | None, errors: list[Diagnostic]) -> Limits:
     return found
 
 
-def _limits(reader: Reader, tree: Node) -> Limits | None:
+def _limits(reader: Reader, tree: Node) -> TargetLimits | None:
     top = reader.mapping(
         tree,
         required=("titan", "legality", "limits"),
@@ -147,7 +147,7 @@ def _limits(reader: Reader, tree: Node) -> Limits | None:
         return None
     reader.choice(top["titan"], ("1",), "the format version")
     name = reader.identifier(top["legality"], "the target's name") or ""
-    below = Limits(name)
+    below = TargetLimits(name)
     if top.has("extends"):
         other = reader.choice(top["extends"], set(known_targets()) - {name}, "`extends`")
         below = limits(other) if other is not None else below
@@ -162,7 +162,7 @@ def _limits(reader: Reader, tree: Node) -> Limits | None:
             top["without_types"], lambda node: reader.string(node, "a type"), what="`without_types`"
         )
         rows = tuple(row for row in rows if not set(row.types) & set(left_out))
-    return Limits(name, values, sources, rows)
+    return TargetLimits(name, values, sources, rows)
 
 
 def _entry(

@@ -13,7 +13,7 @@ from titan.foundation.diagnostics.wording import listed, quoted
 from titan.language.kernel.table import BITS_OF_DTYPE
 from titan.sync.expression import Constant
 from titan.sync.program import PoolGive, PoolTake, Space
-from titan.verify.legality.case import Case, Memory, plain
+from titan.verify.legality.case import Case, PlacedBuffer, plain
 from titan.verify.legality.limits import MatrixShapes
 from titan.verify.legality.rule import rule
 
@@ -75,7 +75,7 @@ def tensor_memory(case: Case) -> Iterator[Diagnostic]:
         yield case.fault("TTN418", headline, place, source="tensor_columns")
 
 
-def columns_of(case: Case, memory: Memory) -> int:
+def columns_of(case: Case, memory: PlacedBuffer) -> int:
     """Columns of 32 bits that one stage covers at least; 0 where its size is not known.
 
     A tile of fewer rows than there are lanes may share its columns with another one, so only its

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import lcm
 
 from titan.language.kernel.model import Layout
-from titan.verify.legality.case import Case, Memory, round_up
+from titan.verify.legality.case import Case, PlacedBuffer, round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Padding:
     fits: bool
 
 
-def alignment_of(case: Case, memory: Memory) -> int:
+def alignment_of(case: Case, memory: PlacedBuffer) -> int:
     """Bytes that each stage's address must be a multiple of; 1 where nothing is asked for."""
     asked = case.repeat(memory)
     if memory.name in case.bulk:
@@ -34,7 +34,7 @@ def alignment_of(case: Case, memory: Memory) -> int:
     return asked
 
 
-def padding(case: Case, memory: Memory) -> Padding:
+def padding(case: Case, memory: PlacedBuffer) -> Padding:
     """The least padding that makes each stage of the buffer legal."""
     asked = alignment_of(case, memory)
     stride = round_up(memory.stride, asked) if memory.buffer.stages > 1 else memory.stride
@@ -46,7 +46,7 @@ def padding(case: Case, memory: Memory) -> Padding:
     return Padding(stride, moved, cost, room is None or shared_bytes(case) + cost <= room)
 
 
-def padded(case: Case, memory: Memory) -> Layout:
+def padded(case: Case, memory: PlacedBuffer) -> Layout:
     """The buffer's layout with that padding."""
     found = padding(case, memory)
     stride = found.stride if memory.buffer.stages > 1 else memory.layout.stride
@@ -56,7 +56,7 @@ def padded(case: Case, memory: Memory) -> Layout:
     return replace(memory.layout, stride=stride, base=found.base, alignment=alignment)
 
 
-def offer(case: Case, memory: Memory) -> str:
+def offer(case: Case, memory: PlacedBuffer) -> str:
     """The help for a stage at a wrong address."""
     found = padding(case, memory)
     if not found.fits:
@@ -102,7 +102,7 @@ def shared_bytes_of(case: Case, cta: int) -> int:
     return max(sum(largest.values()) + barriers, end)
 
 
-def _is_in(case: Case, memory: Memory, cta: int) -> bool:
+def _is_in(case: Case, memory: PlacedBuffer, cta: int) -> bool:
     """Whether the buffer exists in that CTA."""
     name = memory.name
     return any(

@@ -12,13 +12,13 @@ from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
 from titan.sync.expression import Constant
 from titan.sync.program import Proxy, Space
-from titan.verify.legality.case import Case, Memory, plain
+from titan.verify.legality.case import Case, PlacedBuffer, plain
 from titan.verify.legality.padding import alignment_of, offer, shared_bytes
 from titan.verify.legality.rule import rule
 from titan.verify.legality.tensor_maps import box_bytes
 
 
-def _reason(case: Case, memory: Memory, multiple: int) -> tuple[str, str]:
+def _reason(case: Case, memory: PlacedBuffer, multiple: int) -> tuple[str, str]:
     """Why an address must be a multiple, and the limit that says so."""
     if case.repeat(memory) == multiple:
         mode = case.swizzle(memory)

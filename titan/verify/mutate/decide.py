@@ -23,7 +23,7 @@ SIZE_SETS_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class MutationBudget:
     """`states` for one search, `seconds` for all searches of one program together."""
 
     states: int = 1_000_000
@@ -31,7 +31,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class MutantDecision:
     """`rule` and `message` of the fault; `scope` what VERIFIED covers, or why it is undecided.
 
     `ordered`: the sizes at which the happens-before engine has verified the program too, in words;
@@ -46,7 +46,7 @@ class Decision:
     ordered: str | None = None
 
 
-DEFAULT_BUDGET = Budget()
+DEFAULT_BUDGET = MutationBudget()
 
 
 class Decider:
@@ -57,20 +57,20 @@ class Decider:
     Where it ends for the first, each of the others is given half of its time for it.
     """
 
-    def __init__(self, budget: Budget = DEFAULT_BUDGET) -> None:
+    def __init__(self, budget: MutationBudget = DEFAULT_BUDGET) -> None:
         self.budget = budget
         self._any_number: bool | None = None  # not known before the first program
 
-    def __call__(self, program: ir.SyncProgram) -> Decision:
+    def __call__(self, program: ir.SyncProgram) -> MutantDecision:
         """Refuted as soon as one engine refutes; verified when nothing is left open."""
         try:
             return self._decide(program, time.monotonic() + self.budget.seconds)
         except ZeroDivisionError:
-            return Decision(Outcome.UNDECIDED, (), "an expression divides by zero")
+            return MutantDecision(Outcome.UNDECIDED, (), "an expression divides by zero")
         except LocalLoopError as error:
-            return Decision(Outcome.UNDECIDED, (), str(error))
+            return MutantDecision(Outcome.UNDECIDED, (), str(error))
 
-    def _decide(self, program: ir.SyncProgram, deadline: float) -> Decision:
+    def _decide(self, program: ir.SyncProgram, deadline: float) -> MutantDecision:
         typical = typical_sizes(program)
         for engine in (_order, _explore):
             decision = engine(program, typical, self._left(deadline))
@@ -88,13 +88,13 @@ class Decider:
         if not ordered:
             return whole
         engines = (*whole.engines, "happens-before")
-        return Decision(Outcome.VERIFIED, engines, whole.scope, ordered=_in_words(program))
+        return MutantDecision(Outcome.VERIFIED, engines, whole.scope, ordered=_in_words(program))
 
-    def _left(self, deadline: float, share: float = 1.0) -> Budget:
+    def _left(self, deadline: float, share: float = 1.0) -> MutationBudget:
         """What is left of the budget; never nothing, so that a search can say what it lacks."""
-        return Budget(self.budget.states, max(share * (deadline - time.monotonic()), 0.01))
+        return MutationBudget(self.budget.states, max(share * (deadline - time.monotonic()), 0.01))
 
-    def _whole(self, program: ir.SyncProgram, deadline: float) -> Decision:
+    def _whole(self, program: ir.SyncProgram, deadline: float) -> MutantDecision:
         """All sizes, or as many as a bound allows."""
         if all(parameter.value is not None for parameter in program.parameters):
             return _explore(program, {}, self._left(deadline))
@@ -108,7 +108,7 @@ class Decider:
                 return decision
         return self._all_sizes(program, deadline)
 
-    def _all_sizes(self, program: ir.SyncProgram, deadline: float) -> Decision:
+    def _all_sizes(self, program: ir.SyncProgram, deadline: float) -> MutantDecision:
         """All sizes up to a bound, the fewest first; the bound is in the scope."""
         engines: tuple[str, ...] = ()
         sets = list(_size_sets(program))
@@ -119,10 +119,10 @@ class Decider:
             engines = decision.engines
         names = ", ".join(p.name for p in program.parameters if p.value is None)
         last = max(value for sizes in sets for value in sizes.values() if isinstance(value, int))
-        return Decision(Outcome.VERIFIED, engines, f"{names} up to {last} (a bound)")
+        return MutantDecision(Outcome.VERIFIED, engines, f"{names} up to {last} (a bound)")
 
 
-def decide(program: ir.SyncProgram, budget: Budget = DEFAULT_BUDGET) -> Decision:
+def decide(program: ir.SyncProgram, budget: MutationBudget = DEFAULT_BUDGET) -> MutantDecision:
     """The verdict on one program."""
     return Decider(budget)(program)
 
@@ -158,37 +158,41 @@ def _in_words(program: ir.SyncProgram) -> str:
     return "; ".join(f"{n} = {', '.join(str(values[n]) for values in sets)}" for n in sets[0])
 
 
-def _explore(program: ir.SyncProgram, sizes: Values | None, budget: Budget) -> Decision:
+def _explore(
+    program: ir.SyncProgram, sizes: Values | None, budget: MutationBudget
+) -> MutantDecision:
     """The explorer, or the reference search where the explorer was not built."""
     from titan.engines.explore import search
     from titan.engines.explore.flatten import TooLargeError
 
     try:
-        limits = search.Budget(budget.states, budget.seconds)
+        limits = search.SearchBudget(budget.states, budget.seconds)
         result = search.explore(program, sizes, limits)
     except search.CoreMissingError:
         return _reference(program, sizes, budget)
     except (search.ExplorationError, TooLargeError) as error:
-        return Decision(Outcome.UNDECIDED, ("explorer",), str(error))
+        return MutantDecision(Outcome.UNDECIDED, ("explorer",), str(error))
     if result.trace is not None:
         fault = result.trace.fault
-        return Decision(result.outcome, ("explorer",), "", fault.kind.value, fault.message)
+        return MutantDecision(result.outcome, ("explorer",), "", fault.kind.value, fault.message)
     spent = f"not decided: {result.budget_spent}" if result.budget_spent else ""
-    return Decision(result.outcome, ("explorer",), spent or result.scope)
+    return MutantDecision(result.outcome, ("explorer",), spent or result.scope)
 
 
-def _reference(program: ir.SyncProgram, sizes: Values | None, budget: Budget) -> Decision:
+def _reference(
+    program: ir.SyncProgram, sizes: Values | None, budget: MutationBudget
+) -> MutantDecision:
     if sizes is None:
         raise ValueError("the reference search needs sizes")
     result = explore_reference(program, sizes, min(budget.states, REFERENCE_STATES_MAX))
     if result.trace is not None:
         fault = result.trace.fault
-        return Decision(result.outcome, ("reference",), "", fault.kind.value, fault.message)
+        return MutantDecision(result.outcome, ("reference",), "", fault.kind.value, fault.message)
     spent = "the budget of states is spent" if result.outcome is Outcome.UNDECIDED else ""
-    return Decision(result.outcome, ("reference",), spent)
+    return MutantDecision(result.outcome, ("reference",), spent)
 
 
-def _every_number(program: ir.SyncProgram, budget: Budget) -> Decision | None:
+def _every_number(program: ir.SyncProgram, budget: MutationBudget) -> MutantDecision | None:
     """The verdict for every size; None where the explorer has no such search for the program."""
     try:
         from titan.engines.explore.quotient import NotApplicableError
@@ -213,14 +217,14 @@ def _size_sets(program: ir.SyncProgram) -> Iterator[Values]:
         yield {p.name: value for p, value in zip(names, chosen, strict=True)}
 
 
-def _order(program: ir.SyncProgram, sizes: Values, budget: Budget) -> Decision:
+def _order(program: ir.SyncProgram, sizes: Values, budget: MutationBudget) -> MutantDecision:
     from titan.engines.happens_before import engine
 
     result = engine.analyse(program, sizes)
     if result.outcome is engine.Outcome.REFUTED and result.fault is not None:
         fault = result.fault
         name = ("happens-before",)
-        return Decision(Outcome.REFUTED, name, "", fault.kind.value, fault.message)
+        return MutantDecision(Outcome.REFUTED, name, "", fault.kind.value, fault.message)
     verified = result.outcome is engine.Outcome.VERIFIED
     outcome = Outcome.VERIFIED if verified else Outcome.UNDECIDED
-    return Decision(outcome, ("happens-before",), result.reason)
+    return MutantDecision(outcome, ("happens-before",), result.reason)

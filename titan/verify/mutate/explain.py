@@ -10,7 +10,7 @@ from titan.sync.expression import Constant, evaluate
 from titan.sync.interpreter import Machine
 from titan.verify.mutate.decide import typical_sizes
 from titan.verify.mutate.mutants import Change, Mutant
-from titan.verify.mutate.site import Site, sites
+from titan.verify.mutate.site import MutationSite, sites
 from titan.verify.mutate.wording import reference_text
 
 INSTANCES_MAX = 50_000
@@ -56,7 +56,7 @@ def _references(operation: ir.Operation) -> list[ir.Reference]:
 
 
 def _occurrences(
-    program: ir.SyncProgram, sizes: dict[str, int | tuple[int, ...]], site: Site
+    program: ir.SyncProgram, sizes: dict[str, int | tuple[int, ...]], site: MutationSite
 ) -> list[Counter[_Occurrence]] | None:
     """For every agent of the role: how often it does what, among operations of the site's type."""
     machine = Machine(program, sizes)

@@ -16,12 +16,12 @@ from enum import StrEnum
 from titan.engines.explore.reference import Outcome
 from titan.sync import program as ir
 from titan.sync.expression import Constant
-from titan.verify.mutate.decide import Decider, Decision
+from titan.verify.mutate.decide import Decider, MutantDecision
 from titan.verify.mutate.explain import merged_barrier, same_in_another_order
 from titan.verify.mutate.mutants import Change, Mutant, mutants_of
-from titan.verify.mutate.site import Site
+from titan.verify.mutate.site import MutationSite
 
-Decide = Callable[[ir.SyncProgram], Decision]
+Decide = Callable[[ir.SyncProgram], MutantDecision]
 
 
 class Fate(StrEnum):
@@ -33,7 +33,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class MutantJudgement:
     mutant: Mutant
     fate: Fate
     argument: str
@@ -45,8 +45,8 @@ class Score:
     """All judgements on one program. `baseline` is the verdict on the program itself."""
 
     name: str
-    baseline: Decision
-    judgements: tuple[Judgement, ...] = ()
+    baseline: MutantDecision
+    judgements: tuple[MutantJudgement, ...] = ()
 
     def counts(self) -> Counter[Fate]:
         return Counter(judgement.fate for judgement in self.judgements)
@@ -76,12 +76,12 @@ def judge_all(
 
 def _judgements(
     program: ir.SyncProgram, mutants: Iterable[Mutant], decider: Decide
-) -> Iterator[Judgement]:
-    redundant: dict[Site, Decision] = {}
+) -> Iterator[MutantJudgement]:
+    redundant: dict[MutationSite, MutantDecision] = {}
     for mutant in mutants:
         argument = _equivalent(program, mutant)
         if argument is not None:
-            yield Judgement(mutant, Fate.EQUIVALENT, argument)
+            yield MutantJudgement(mutant, Fate.EQUIVALENT, argument)
             continue
         decision = decider(mutant.program)
         deleted = mutant.site is not None and mutant.what == "deleted"
@@ -92,27 +92,30 @@ def _judgements(
 
 
 def _judged(
-    program: ir.SyncProgram, mutant: Mutant, decision: Decision, redundant: dict[Site, Decision]
-) -> Judgement:
+    program: ir.SyncProgram,
+    mutant: Mutant,
+    decision: MutantDecision,
+    redundant: dict[MutationSite, MutantDecision],
+) -> MutantJudgement:
     if decision.outcome is Outcome.REFUTED:
         text = f"{decision.rule}: {decision.message}"
-        return Judgement(mutant, Fate.KILLED, text, decision.rule)
+        return MutantJudgement(mutant, Fate.KILLED, text, decision.rule)
     if decision.outcome is Outcome.UNDECIDED:
-        return Judgement(mutant, Fate.UNDECIDED, decision.scope or "the budget is spent")
+        return MutantJudgement(mutant, Fate.UNDECIDED, decision.scope or "the budget is spent")
     relaxed = mutant.what == "relaxed"
     if relaxed and decision.ordered is None:
         text = "only the happens-before engine judges relaxed order, and it does not apply"
-        return Judgement(mutant, Fate.UNDECIDED, text)
+        return MutantJudgement(mutant, Fate.UNDECIDED, text)
     how = f"{' and '.join(decision.engines)}, {decision.scope}".rstrip(", ")
     if relaxed:
         how = f"happens-before, {decision.ordered}".rstrip(", ")
     argument = _less_is_enough(mutant, redundant) or _shift_means_no_harm(program, mutant)
     if argument is None:
-        return Judgement(mutant, Fate.SURVIVING, f"verified all the same ({how})")
-    return Judgement(mutant, Fate.OVER_SYNCHRONISED, f"{argument} ({how})")
+        return MutantJudgement(mutant, Fate.SURVIVING, f"verified all the same ({how})")
+    return MutantJudgement(mutant, Fate.OVER_SYNCHRONISED, f"{argument} ({how})")
 
 
-def _less_is_enough(mutant: Mutant, redundant: dict[Site, Decision]) -> str | None:
+def _less_is_enough(mutant: Mutant, redundant: dict[MutationSite, MutantDecision]) -> str | None:
     """Why a mutant that verifies means no harm, as far as that follows from its kind."""
     match mutant.change:
         case Change.DELETED:

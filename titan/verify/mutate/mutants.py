@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO, Constant, Expression, binary
-from titan.verify.mutate.site import Site, replaced, sites
+from titan.verify.mutate.site import MutationSite, replaced, sites
 from titan.verify.mutate.wording import operation_text
 
 
@@ -35,7 +35,7 @@ class Mutant:
     change: Change
     where: str
     program: ir.SyncProgram
-    site: Site | None = None
+    site: MutationSite | None = None
     subject: str = ""  # role or declaration
 
 
@@ -65,7 +65,7 @@ def mutants_of(program: ir.SyncProgram) -> Iterator[Mutant]:
     yield from _declarations(program)
 
 
-def _swapped(site: Site) -> ir.Block | None:
+def _swapped(site: MutationSite) -> ir.Block | None:
     """The operation and its neighbour in the other order, where that is a mutation."""
     one, other = site.operation, site.following
     if other is None or isinstance(one, _CONTROL) or isinstance(other, _CONTROL):

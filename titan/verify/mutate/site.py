@@ -11,7 +11,7 @@ _BLOCK_FIELDS = ("body", "then", "otherwise")
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class MutationSite:
     """An operation of a role: (field, index) from the outermost block inwards."""
 
     role: int
@@ -20,24 +20,26 @@ class Site:
     following: ir.Operation | None = field(compare=False, default=None)
 
 
-def sites(program: ir.SyncProgram) -> Iterator[Site]:
+def sites(program: ir.SyncProgram) -> Iterator[MutationSite]:
     """Every operation, control flow included, in program order."""
     for number, role in enumerate(program.roles):
         yield from _sites_of(number, role.body, ())
 
 
-def _sites_of(role: int, block: ir.Block, outer: tuple[tuple[str, int], ...]) -> Iterator[Site]:
+def _sites_of(
+    role: int, block: ir.Block, outer: tuple[tuple[str, int], ...]
+) -> Iterator[MutationSite]:
     for index, operation in enumerate(block):
         following = block[index + 1] if index + 1 < len(block) else None
         path = (*outer, ("", index))
-        yield Site(role, path, operation, following)
+        yield MutationSite(role, path, operation, following)
         for name in _BLOCK_FIELDS:
             inner = getattr(operation, name, ())
             yield from _sites_of(role, inner, (*outer, (name, index)))
 
 
 def replaced(
-    program: ir.SyncProgram, site: Site, replacement: ir.Block, width: int = 1
+    program: ir.SyncProgram, site: MutationSite, replacement: ir.Block, width: int = 1
 ) -> ir.SyncProgram:
     """The program with `width` operations from the site on replaced."""
     role = program.roles[site.role]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from titan.engines.explore.reference import Outcome
-from titan.verify.mutate.judge import Fate, Judgement, Score
+from titan.verify.mutate.judge import Fate, MutantJudgement, Score
 
 COLUMNS = (Fate.KILLED, Fate.EQUIVALENT, Fate.OVER_SYNCHRONISED, Fate.SURVIVING, Fate.UNDECIDED)
 
@@ -42,7 +42,7 @@ def _counted(counts: Counter[Fate]) -> str:
     return f"{counts.total()} mutants: {told}"
 
 
-def _told(judgement: Judgement) -> list[str]:
+def _told(judgement: MutantJudgement) -> list[str]:
     mutant = judgement.mutant
     line = line_of(judgement)
     place = mutant.subject + (f", line {line}" if line is not None else "")
@@ -50,7 +50,7 @@ def _told(judgement: Judgement) -> list[str]:
     return [head, f"    {judgement.argument}"]
 
 
-def line_of(judgement: Judgement) -> int | None:
+def line_of(judgement: MutantJudgement) -> int | None:
     """The line of the operation in the user's file, where that is known."""
     site = judgement.mutant.site
     if site is None:

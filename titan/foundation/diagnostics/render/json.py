@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from titan.foundation.diagnostics.model import Annotation, Diagnostic, Trace
+from titan.foundation.diagnostics.model import Annotation, Diagnostic, TraceReference
 
 FORMAT_VERSION = 1
 
@@ -45,7 +45,7 @@ def _annotation(annotation: Annotation) -> dict[str, Any]:
     return {**place, "label": annotation.label, "primary": annotation.primary}
 
 
-def _trace(trace: Trace) -> dict[str, Any]:
+def _trace(trace: TraceReference) -> dict[str, Any]:
     steps = [
         {
             "agent": step.agent,

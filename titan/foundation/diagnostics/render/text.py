@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from titan.foundation.diagnostics.model import Annotation, Diagnostic, Trace
+from titan.foundation.diagnostics.model import Annotation, Diagnostic, TraceReference
 from titan.foundation.diagnostics.render.colour import paint
 from titan.foundation.diagnostics.render.snippet import snippet
 from titan.foundation.diagnostics.wording import clean
@@ -64,7 +64,7 @@ def _remark(kind: str, text: str, gutter: int, sign: str, shown_kind: str) -> li
     return [f"{'':{gutter}} {sign} {shown_kind}: {first}", *(indent + line for line in more)]
 
 
-def _trace(trace: Trace, gutter: int, sign: str, shown_kind: str) -> list[str]:
+def _trace(trace: TraceReference, gutter: int, sign: str, shown_kind: str) -> list[str]:
     count = len(trace.steps)
     rows = [f"{'':{gutter}} {sign} {shown_kind}: {count} step{'' if count == 1 else 's'}"]
     width = max((len(step.agent) for step in trace.steps), default=0)

@@ -18,7 +18,7 @@ _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class RuleExplanation:
     """A rule as documented: its summary line and the text under each heading."""
 
     code: str
@@ -34,7 +34,7 @@ class Explanation:
         return "\n\n".join(parts) + "\n"
 
 
-def explanation(entry: Code) -> Explanation:
+def explanation(entry: Code) -> RuleExplanation:
     """Load the explanation of a rule. Raises ModuleNotFoundError when the rule has no module."""
     module = importlib.import_module(entry.module)
     document = inspect.cleandoc(module.__doc__ or "")
@@ -42,4 +42,4 @@ def explanation(entry: Code) -> Explanation:
     sections = {
         heading: text.strip("\n") for heading, text in zip(pieces[1::2], pieces[2::2], strict=True)
     }
-    return Explanation(module.CODE, module.NAME, pieces[0].strip(), sections)
+    return RuleExplanation(module.CODE, module.NAME, pieces[0].strip(), sections)
