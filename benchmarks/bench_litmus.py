@@ -15,9 +15,9 @@ from pathlib import Path
 
 from titan.cli.main import version_text
 from titan.foundation.resources import root
-from titan.litmus.ast import LitmusTest
 from titan.litmus.decide import LitmusDecision, decide
-from titan.litmus.suite import find_tests, read_test
+from titan.litmus.language.ast import LitmusTest
+from titan.litmus.language.suite import find_tests, read_test
 
 
 def timed(test: LitmusTest, solver: str, repeat: int) -> LitmusDecision:

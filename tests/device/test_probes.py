@@ -15,7 +15,7 @@ from titan.device.__main__ import main
 from titan.device.expressions import evaluate
 from titan.device.plan import plan
 from titan.foundation.resources import root
-from titan.litmus.suite import find_tests
+from titan.litmus.language.suite import find_tests
 
 FOLDER = root("litmus") / "probes"
 PATHS = probes.manifests(FOLDER)

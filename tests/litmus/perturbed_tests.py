@@ -8,9 +8,17 @@ from functools import cache
 from hypothesis import strategies as st
 
 from titan.foundation.resources import root
-from titan.litmus import ast
-from titan.litmus.ast import Direction, LitmusTest, Proxy, Scope, Semantics, Space, ThreadPlacement
-from titan.litmus.suite import find_tests, read_test
+from titan.litmus.language import ast
+from titan.litmus.language.ast import (
+    Direction,
+    LitmusTest,
+    Proxy,
+    Scope,
+    Semantics,
+    Space,
+    ThreadPlacement,
+)
+from titan.litmus.language.suite import find_tests, read_test
 
 FENCES = (
     ast.Fence(Semantics.ACQ_REL, Scope.GPU),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from titan.litmus import ast
-from titan.litmus.ast import (
+from titan.litmus.language import ast
+from titan.litmus.language.ast import (
     Compare,
     Connective,
     Direction,
@@ -23,8 +23,8 @@ from titan.litmus.ast import (
     Space,
     ThreadPlacement,
 )
-from titan.litmus.options import FenceRule, InitRule, ModelOptions, WarPolicy
-from titan.litmus.text import defined_registers
+from titan.litmus.language.text import defined_registers
+from titan.litmus.model.options import FenceRule, InitRule, ModelOptions, WarPolicy
 
 PLACES = (
     ThreadPlacement(0, 1000, 0),

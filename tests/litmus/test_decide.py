@@ -8,15 +8,15 @@ from xml.etree import ElementTree
 import pytest
 
 from titan.foundation.resources import root
-from titan.litmus import ast
 from titan.litmus.decide import decide, final_states
-from titan.litmus.explicit import admits
+from titan.litmus.enumerate.candidates import admits
 from titan.litmus.graph import to_dot, to_svg
-from titan.litmus.options import ModelOptions
+from titan.litmus.language import ast
+from titan.litmus.language.suite import find_tests, read_test
+from titan.litmus.language.text import read_litmus
+from titan.litmus.model.options import ModelOptions
 from titan.litmus.report import format_decision, format_execution
-from titan.litmus.suite import find_tests, read_test
-from titan.litmus.terms import UnsupportedTest
-from titan.litmus.text import read_litmus
+from titan.litmus.smt.terms import UnsupportedTest
 
 
 def one(name: str) -> ast.LitmusTest:

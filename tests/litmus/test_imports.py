@@ -33,4 +33,6 @@ def test_modules_import_each_other_in_one_direction() -> None:
 
 def test_a_circle_would_be_seen() -> None:
     with pytest.raises(CycleError):
-        TopologicalSorter({**imports(), "titan.litmus.ast": {"titan.litmus.decide"}}).prepare()
+        TopologicalSorter(
+            {**imports(), "titan.litmus.language.ast": {"titan.litmus.decide"}}
+        ).prepare()

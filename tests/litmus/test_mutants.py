@@ -8,9 +8,9 @@ import pytest
 
 from titan.foundation.resources import root
 from titan.litmus.decide import decide
-from titan.litmus.mutants import DROPPED, EQUIVALENT, WEAKENED
-from titan.litmus.options import FenceRule, ModelOptions
-from titan.litmus.suite import find_tests, read_test
+from titan.litmus.language.suite import find_tests, read_test
+from titan.litmus.model.mutants import DROPPED, EQUIVALENT, WEAKENED
+from titan.litmus.model.options import FenceRule, ModelOptions
 
 CAUGHT_BY = {
     "coherence": "classic/2+2W+fence.sc+weak",

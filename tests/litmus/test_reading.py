@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from titan.litmus.ast import Compare, FinalRegister, Proxy, Quantifier, ThreadPlacement
-from titan.litmus.condition import LitmusError, format_condition
-from titan.litmus.printing import format_litmus
-from titan.litmus.text import read_litmus
-from titan.litmus.yaml import read_litmus_yaml
+from titan.litmus.language.ast import Compare, FinalRegister, Proxy, Quantifier, ThreadPlacement
+from titan.litmus.language.condition import LitmusError, format_condition
+from titan.litmus.language.printing import format_litmus
+from titan.litmus.language.text import read_litmus
+from titan.litmus.language.yaml import read_litmus_yaml
 
 MP = """PTX MP
 "message passing"

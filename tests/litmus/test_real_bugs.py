@@ -6,8 +6,8 @@ import pytest
 
 from titan.foundation.resources import root
 from titan.litmus.decide import decide
-from titan.litmus.options import FenceRule, InitRule, ModelOptions
-from titan.litmus.suite import read_test
+from titan.litmus.language.suite import read_test
+from titan.litmus.model.options import FenceRule, InitRule, ModelOptions
 
 # reference of the bug -> (buggy, fixed)
 BUGS = {

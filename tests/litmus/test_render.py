@@ -19,17 +19,17 @@ from jinja2 import UndefinedError
 
 from titan.cli.litmus import litmus
 from titan.foundation.resources import root
-from titan.litmus import ast
-from titan.litmus.ast import LitmusTest
-from titan.litmus.printing import format_instruction
+from titan.litmus.language import ast
+from titan.litmus.language.ast import LitmusTest
+from titan.litmus.language.printing import format_instruction
+from titan.litmus.language.suite import find_tests, read_test
+from titan.litmus.language.text import read_litmus
 from titan.litmus.render import kernel
 from titan.litmus.render.cells import tensor_maps
 from titan.litmus.render.files import write_all
 from titan.litmus.render.kernel import Rendering, render
 from titan.litmus.render.outcomes import outcomes_of, verdict_of
 from titan.litmus.render.refusal import NotRenderable
-from titan.litmus.suite import find_tests, read_test
-from titan.litmus.text import read_litmus
 
 SUITE = root("litmus")
 MARK = re.compile(r"^(.*?) *// titan (\d+) (\d+)$")

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from titan.foundation.resources import root
-from titan.litmus.ast import ClusterBarrier
-from titan.litmus.printing import format_instruction
+from titan.litmus.language.ast import ClusterBarrier
+from titan.litmus.language.printing import format_instruction
+from titan.litmus.language.suite import find_tests, read_test
+from titan.litmus.language.text import read_litmus
 from titan.litmus.render.c11 import COMPILE, DEFAULTS, render_c11
 from titan.litmus.render.files import render_all
 from titan.litmus.render.outcomes import verdict_of
 from titan.litmus.render.refusal import NotRenderable
 from titan.litmus.render.rendering import Rendering
-from titan.litmus.suite import find_tests, read_test
-from titan.litmus.text import read_litmus
 
 SUITE = root("litmus")
 GCC = shutil.which("gcc")

@@ -7,10 +7,10 @@ import re
 import pytest
 
 from tests.litmus.test_render import SUITE, parse, refusal, rendered
-from titan.litmus.printing import format_instruction
+from titan.litmus.language.printing import format_instruction
+from titan.litmus.language.suite import read_test
 from titan.litmus.render import tensors
 from titan.litmus.render.kernel import render
-from titan.litmus.suite import read_test
 
 DRAFT = (
     "PTX t\n{{\nshared s = 1 @ cta 0,gpu 0;\nm = 0;\n}}\n P0@cta 0,gpu 0 ;\n"

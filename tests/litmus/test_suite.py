@@ -9,11 +9,11 @@ import pytest
 
 from titan.foundation.resources import root
 from titan.litmus.decide import decide
-from titan.litmus.explicit import TooManyCandidates, allowed
-from titan.litmus.options import FenceRule, InitRule, ModelOptions, WarPolicy
-from titan.litmus.printing import format_litmus
-from titan.litmus.suite import SuiteEntry, find_tests, read_kinds, read_test
-from titan.litmus.text import read_litmus
+from titan.litmus.enumerate.candidates import TooManyCandidates, allowed
+from titan.litmus.language.printing import format_litmus
+from titan.litmus.language.suite import SuiteEntry, find_tests, read_kinds, read_test
+from titan.litmus.language.text import read_litmus
+from titan.litmus.model.options import FenceRule, InitRule, ModelOptions, WarPolicy
 
 ENTRIES = list(find_tests([root("litmus")]))
 FOLDERS = sorted({entry.path.parent for entry in ENTRIES})

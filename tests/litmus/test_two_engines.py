@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.litmus.perturbed_tests import perturbed_tests
 from tests.litmus.random_tests import litmus_tests, options
 from titan.litmus.decide import decide
-from titan.litmus.explicit import TooManyCandidates, admits, allowed
-from titan.litmus.printing import format_litmus
-from titan.litmus.terms import UnsupportedTest
+from titan.litmus.enumerate.candidates import TooManyCandidates, admits, allowed
+from titan.litmus.language.printing import format_litmus
+from titan.litmus.smt.terms import UnsupportedTest
 
 EXAMPLES = {"plain": 300, "proxy": 300, "barrier": 250, "async": 200, "perturbed": 300}
 BUDGET = 3_000

@@ -14,8 +14,8 @@ from titan.cli.litmus_run import run
 if TYPE_CHECKING:
     from titan.foundation.source.span import Span
     from titan.litmus.decide import LitmusDecision
-    from titan.litmus.options import ModelOptions
-    from titan.litmus.suite import SuiteEntry
+    from titan.litmus.language.suite import SuiteEntry
+    from titan.litmus.model.options import ModelOptions
 
 _FOUND = click.Path(exists=True, path_type=Path)
 _PATHS = click.argument("paths", metavar="[FILE|DIR]...", nargs=-1, type=_FOUND)
@@ -93,7 +93,7 @@ def check(
     With recorded verdicts (kinds.txt) exit code 1 means that some test is decided differently;
     without, that the condition of some file does not hold (herd's No).
     """
-    from titan.litmus.options import FenceRule, InitRule, ModelOptions, WarPolicy
+    from titan.litmus.model.options import FenceRule, InitRule, ModelOptions, WarPolicy
 
     options = ModelOptions(FenceRule(fence_rule), WarPolicy(war), InitRule(init))
     rows: list[dict[str, object]] = []
@@ -155,7 +155,7 @@ def render(paths: tuple[Path, ...], output: Path, language: str) -> int:
     Tests below a folder that have no rendering are named on stderr with the reason; a test that is
     named itself and has none is an error, and then nothing is written. Exit code 2 if so.
     """
-    from titan.litmus.condition import LitmusError
+    from titan.litmus.language.condition import LitmusError
     from titan.litmus.render.files import render_all, write_all
 
     named = {path for path in paths if not path.is_dir()}
@@ -182,8 +182,8 @@ litmus.add_command(run)
 
 def _entries(paths: tuple[Path, ...]) -> list[SuiteEntry]:
     from titan.foundation.resources import root
-    from titan.litmus.condition import LitmusError
-    from titan.litmus.suite import find_tests
+    from titan.litmus.language.condition import LitmusError
+    from titan.litmus.language.suite import find_tests
 
     try:
         entries = list(find_tests(paths or (root("litmus"),)))
@@ -197,10 +197,10 @@ def _entries(paths: tuple[Path, ...]) -> list[SuiteEntry]:
 def _decide(
     entry: SuiteEntry, options: ModelOptions, solver: str, unroll: int, timeout: int | None
 ) -> LitmusDecision:
-    from titan.litmus.condition import LitmusError
     from titan.litmus.decide import decide
-    from titan.litmus.suite import read_test
-    from titan.litmus.terms import UnsupportedTest
+    from titan.litmus.language.condition import LitmusError
+    from titan.litmus.language.suite import read_test
+    from titan.litmus.smt.terms import UnsupportedTest
 
     try:
         test = read_test(entry.path)

@@ -83,9 +83,9 @@ def run(
 def _render(paths: tuple[Path, ...], folder: Path, language: str) -> None:
     """Render what can be rendered; those that cannot be are counted."""
     from titan.foundation.resources import root
-    from titan.litmus.condition import LitmusError
+    from titan.litmus.language.condition import LitmusError
+    from titan.litmus.language.suite import find_tests
     from titan.litmus.render.files import render_all, write_all
-    from titan.litmus.suite import find_tests
 
     try:
         tests = [entry.path for entry in find_tests(paths or (root("litmus"),))]

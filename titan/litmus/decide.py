@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from pysmt.shortcuts import Int, Solver
 
-from titan.litmus.ast import FinalMemory, FinalRegister, LitmusTest
-from titan.litmus.condition import observed_terms
-from titan.litmus.execution import CandidateExecution
-from titan.litmus.explicit import TooManyCandidates, admits
-from titan.litmus.options import ModelOptions
-from titan.litmus.question import LitmusQuestion
-from titan.litmus.terms import NO, any_of, compare, negation
-from titan.litmus.witness import extract
+from titan.litmus.enumerate.candidates import TooManyCandidates, admits
+from titan.litmus.language.ast import FinalMemory, FinalRegister, LitmusTest
+from titan.litmus.language.condition import observed_terms
+from titan.litmus.model.execution import CandidateExecution
+from titan.litmus.model.options import ModelOptions
+from titan.litmus.smt.question import LitmusQuestion
+from titan.litmus.smt.terms import NO, any_of, compare, negation
+from titan.litmus.smt.witness import extract
 
 SOLVER_LOGIC = "QF_LIA"
 STATES_MAX = 256

@@ -9,7 +9,7 @@ from __future__ import annotations
 from html import escape
 from itertools import pairwise
 
-from titan.litmus.execution import CandidateExecution, ExecutionEvent, Key
+from titan.litmus.model.execution import CandidateExecution, ExecutionEvent, Key
 from titan.litmus.report import _reduced
 
 COLOURS = {

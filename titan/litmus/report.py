@@ -5,10 +5,10 @@ The witness is listed event by event, then relation by relation.
 
 from __future__ import annotations
 
-from titan.litmus.ast import FinalMemory, FinalRegister
-from titan.litmus.condition import format_condition
 from titan.litmus.decide import STATES_MAX, LitmusDecision
-from titan.litmus.execution import CandidateExecution
+from titan.litmus.language.ast import FinalMemory, FinalRegister
+from titan.litmus.language.condition import format_condition
+from titan.litmus.model.execution import CandidateExecution
 
 State = dict[FinalRegister | FinalMemory, int]
 _RELATIONS = ("rf", "co", "fr", "sync", "cause")
@@ -46,7 +46,7 @@ def format_decision(
 
 def _witnesses(decision: LitmusDecision, states: list[State]) -> list[str]:
     """How many of the listed states satisfy the condition; only comparisons are counted."""
-    from titan.litmus.ast import Compare, Condition, Connective
+    from titan.litmus.language.ast import Compare, Condition, Connective
 
     def value(term: object, state: State) -> int:
         return term if isinstance(term, int) else state[term]  # type: ignore[index]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from titan.litmus import ast
+from titan.litmus.language import ast
 from titan.sync import program as ir
 from titan.sync.expression import Constant
 

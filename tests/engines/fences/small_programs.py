@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from titan.litmus import ast
-from titan.litmus.options import FenceRule, ModelOptions, WarPolicy
+from titan.litmus.language import ast
+from titan.litmus.model.options import FenceRule, ModelOptions, WarPolicy
 from titan.sync import program as ir
 from titan.sync.expression import Constant
 

@@ -17,7 +17,7 @@ from tests.engines.fences.small_programs import options
 from titan.engines.fences.justify import judge
 from titan.engines.happens_before.engine import Outcome, analyse
 from titan.litmus.decide import decide
-from titan.litmus.options import FenceRule
+from titan.litmus.model.options import FenceRule
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 

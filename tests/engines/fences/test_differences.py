@@ -22,9 +22,9 @@ from tests.engines.fences.small_programs import (
 )
 from titan.engines.fences.justify import judge
 from titan.engines.happens_before.engine import analyse
-from titan.litmus import ast
 from titan.litmus.decide import decide
-from titan.litmus.options import FenceRule, InitRule, ModelOptions
+from titan.litmus.language import ast
+from titan.litmus.model.options import FenceRule, InitRule, ModelOptions
 from titan.sync import program as ir
 from titan.sync.expression import Constant
 from titan.sync.fault import FaultKind

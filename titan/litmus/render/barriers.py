@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from titan.litmus import ast
-from titan.litmus.ast import Barrier, ClusterBarrier, LitmusTest, LitmusThread, Operand
+from titan.litmus.language import ast
+from titan.litmus.language.ast import Barrier, ClusterBarrier, LitmusTest, LitmusThread, Operand
 from titan.litmus.render.places import LitmusLayout, Seat
 from titan.litmus.render.refusal import NotRenderable
 

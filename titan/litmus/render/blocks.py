@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
-from titan.litmus import ast
-from titan.litmus.ast import Operand
-from titan.litmus.mnemonics import RELATIONS
+from titan.litmus.language import ast
+from titan.litmus.language.ast import Operand
+from titan.litmus.language.mnemonics import RELATIONS
 from titan.litmus.render.instructions import Assembly, Constraint, Writer
 from titan.litmus.render.refusal import NotRenderable
 

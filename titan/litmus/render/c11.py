@@ -12,10 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from titan.foundation.resources import template
-from titan.litmus import ast
-from titan.litmus.ast import FinalMemory, FinalRegister, LitmusTest, Operand, Proxy, Semantics
-from titan.litmus.condition import format_condition
-from titan.litmus.printing import format_instruction
+from titan.litmus.language import ast
+from titan.litmus.language.ast import (
+    FinalMemory,
+    FinalRegister,
+    LitmusTest,
+    Operand,
+    Proxy,
+    Semantics,
+)
+from titan.litmus.language.condition import format_condition
+from titan.litmus.language.printing import format_instruction
 from titan.litmus.render.barriers import check_barriers, participants, with_numbers
 from titan.litmus.render.layout import lay_out_anywhere
 from titan.litmus.render.manifest import FORMAT

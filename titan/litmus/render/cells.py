@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from titan.litmus import ast
-from titan.litmus.ast import LitmusTest, Location, Proxy, Space, ThreadPlacement
-from titan.litmus.condition import observed_terms
+from titan.litmus.language import ast
+from titan.litmus.language.ast import LitmusTest, Location, Proxy, Space, ThreadPlacement
+from titan.litmus.language.condition import observed_terms
 from titan.litmus.render.places import (
     SLOT_BYTES,
     TENSOR_TILE_BYTES,

@@ -13,11 +13,11 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from titan.litmus.language.suite import read_test
 from titan.litmus.render.c11 import render_c11
 from titan.litmus.render.kernel import render
 from titan.litmus.render.outcomes import verdict_of
 from titan.litmus.render.refusal import NotRenderable
-from titan.litmus.suite import read_test
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_+-]")
 _NAME_CHARACTERS_MAX = 100

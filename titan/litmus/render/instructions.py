@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from titan.litmus import ast
-from titan.litmus.ast import Direction, GroupKind, Proxy, Register, Scope, Semantics, Space
-from titan.litmus.printing import format_instruction
+from titan.litmus.language import ast
+from titan.litmus.language.ast import Direction, GroupKind, Proxy, Register, Scope, Semantics, Space
+from titan.litmus.language.printing import format_instruction
 from titan.litmus.render import tensors
 from titan.litmus.render.places import (
     TENSOR_TILE_BYTES,

@@ -12,8 +12,8 @@ from itertools import count
 from typing import Any
 
 from titan.foundation.resources import template
-from titan.litmus import ast
-from titan.litmus.ast import FinalMemory, FinalRegister, LitmusTest
+from titan.litmus.language import ast
+from titan.litmus.language.ast import FinalMemory, FinalRegister, LitmusTest
 from titan.litmus.render import tensors
 from titan.litmus.render.barriers import (
     check_barriers,

@@ -8,8 +8,8 @@ destinations at the same offset in each CTA; such locations share one.
 
 from __future__ import annotations
 
-from titan.litmus import ast
-from titan.litmus.ast import LitmusTest, LitmusThread, ThreadPlacement
+from titan.litmus.language import ast
+from titan.litmus.language.ast import LitmusTest, LitmusThread, ThreadPlacement
 from titan.litmus.render.cells import CellAllocation
 from titan.litmus.render.places import (
     CLUSTER_CTAS_MAX,

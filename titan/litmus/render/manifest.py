@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from titan.litmus.ast import LitmusTest
-from titan.litmus.condition import format_condition
-from titan.litmus.printing import format_instruction
+from titan.litmus.language.ast import LitmusTest
+from titan.litmus.language.condition import format_condition
+from titan.litmus.language.printing import format_instruction
 from titan.litmus.render import tensors
 from titan.litmus.render.outcomes import ModelVerdict, Outcomes
 from titan.litmus.render.places import TENSOR_TILE_BYTES, LitmusLayout, Region

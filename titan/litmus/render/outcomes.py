@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from titan.litmus import ast
-from titan.litmus.ast import FinalMemory, FinalRegister, LitmusTest
-from titan.litmus.condition import format_condition, observed_terms
+from titan.litmus.language import ast
+from titan.litmus.language.ast import FinalMemory, FinalRegister, LitmusTest
+from titan.litmus.language.condition import format_condition, observed_terms
 from titan.litmus.render.refusal import NotRenderable
 
 BUCKETS_MAX = 1 << 16
@@ -181,8 +181,8 @@ def _compared(test: LitmusTest) -> set[int]:
 def verdict_of(test: LitmusTest, unroll: int = 2) -> ModelVerdict | None:
     """What the model allows, by reading; None for a test that it does not decide."""
     from titan.litmus.decide import STATES_MAX, decide, final_states
-    from titan.litmus.options import FenceRule, ModelOptions, WarPolicy
-    from titan.litmus.terms import UnsupportedTest
+    from titan.litmus.model.options import FenceRule, ModelOptions, WarPolicy
+    from titan.litmus.smt.terms import UnsupportedTest
 
     terms = _terms(test)
     parts = (test.condition,) + ((test.filter,) if test.filter is not None else ())

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from titan.litmus.ast import LitmusThread, Location
+from titan.litmus.language.ast import LitmusThread, Location
 
 WARP_THREADS = 32
 WARPGROUP_WARPS = 4

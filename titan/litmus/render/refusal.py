@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from titan.foundation.source.span import Span
-from titan.litmus.condition import LitmusError
+from titan.litmus.language.condition import LitmusError
 
 
 class NotRenderable(LitmusError):

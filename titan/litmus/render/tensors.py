@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from titan.litmus import ast
-from titan.litmus.ast import FinalRegister, LitmusTest, LitmusThread, Register
+from titan.litmus.language import ast
+from titan.litmus.language.ast import FinalRegister, LitmusTest, LitmusThread, Register
 from titan.litmus.render.outcomes import Observed
 from titan.litmus.render.places import LitmusLayout, Seat
 from titan.litmus.render.refusal import NotRenderable

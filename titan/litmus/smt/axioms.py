@@ -11,8 +11,8 @@ from itertools import combinations, permutations
 
 from pysmt.fnode import FNode
 
-from titan.litmus.model import AxiomaticModel
-from titan.litmus.terms import NO, all_of, any_of, both, compare, implied, negation
+from titan.litmus.smt.model import AxiomaticModel
+from titan.litmus.smt.terms import NO, all_of, any_of, both, compare, implied, negation
 
 
 def coherence(model: AxiomaticModel) -> Iterator[FNode]:

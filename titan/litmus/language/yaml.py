@@ -20,9 +20,9 @@ from __future__ import annotations
 from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Mapping, Node, Scalar, Sequence
 from titan.foundation.source.yaml import parse_text
-from titan.litmus.ast import LitmusTest
-from titan.litmus.condition import LitmusError
-from titan.litmus.text import read_litmus
+from titan.litmus.language.ast import LitmusTest
+from titan.litmus.language.condition import LitmusError
+from titan.litmus.language.text import read_litmus
 
 QUANTIFIERS = {"exists": "exists", "not_exists": "~exists", "forall": "forall"}
 _KEYS = ("litmus", "comment", "locations", "registers", "threads", "filter", *QUANTIFIERS)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pysmt.fnode import FNode
 from pysmt.shortcuts import BOOL, Int, Symbol
 
-from titan.litmus.ast import (
+from titan.litmus.language.ast import (
     Compare,
     Condition,
     Connective,
@@ -21,12 +21,12 @@ from titan.litmus.ast import (
     Term,
     Undefined,
 )
-from titan.litmus.axioms import consistent
-from titan.litmus.condition import observed_terms
-from titan.litmus.events import EventGraph, build_events
-from titan.litmus.model import AxiomaticModel
-from titan.litmus.options import ModelOptions
-from titan.litmus.terms import NO, all_of, any_of, both, choose, compare, negation
+from titan.litmus.language.condition import observed_terms
+from titan.litmus.model.options import ModelOptions
+from titan.litmus.smt.axioms import consistent
+from titan.litmus.smt.events import EventGraph, build_events
+from titan.litmus.smt.model import AxiomaticModel
+from titan.litmus.smt.terms import NO, all_of, any_of, both, choose, compare, negation
 
 
 @dataclass(slots=True)

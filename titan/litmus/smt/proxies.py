@@ -16,11 +16,11 @@ from typing import Protocol
 
 from pysmt.fnode import FNode
 
-from titan.litmus.ast import Direction, Proxy, ProxyFence, Space
-from titan.litmus.event import EventGraph, EventKind, LitmusEvent
-from titan.litmus.options import FenceRule, ModelOptions, WarPolicy
-from titan.litmus.rendezvous import Rendezvous
-from titan.litmus.terms import NO, all_of, any_of, both
+from titan.litmus.language.ast import Direction, Proxy, ProxyFence, Space
+from titan.litmus.model.options import FenceRule, ModelOptions, WarPolicy
+from titan.litmus.smt.event import EventGraph, EventKind, LitmusEvent
+from titan.litmus.smt.rendezvous import Rendezvous
+from titan.litmus.smt.terms import NO, all_of, any_of, both
 
 
 class Causal(Protocol):

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from titan.litmus import ast
-from titan.litmus.ast import LitmusTest, Proxy, Register, ThreadPlacement
+from titan.litmus.language import ast
+from titan.litmus.language.ast import LitmusTest, Proxy, Register, ThreadPlacement
 
 Key = tuple[str, int, int, str]
 

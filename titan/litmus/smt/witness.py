@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from titan.litmus.execution import CandidateExecution, ExecutionEvent, Key
-from titan.litmus.model import SYNCHRONISATIONS
-from titan.litmus.question import LitmusQuestion
+from titan.litmus.model.execution import CandidateExecution, ExecutionEvent, Key
+from titan.litmus.smt.model import SYNCHRONISATIONS
+from titan.litmus.smt.question import LitmusQuestion
 
 
 def extract(question: LitmusQuestion, model: Any) -> CandidateExecution:

@@ -12,10 +12,10 @@ from typing import Any
 from pysmt.fnode import FNode
 from pysmt.shortcuts import BOOL, INT, Int, Symbol
 
-from titan.litmus import ast
-from titan.litmus.ast import GroupKind, Proxy, Scope, Semantics
-from titan.litmus.event import EventGraph, EventKind, LitmusEvent, SymbolicState
-from titan.litmus.terms import UnsupportedTest, arithmetic, choose
+from titan.litmus.language import ast
+from titan.litmus.language.ast import GroupKind, Proxy, Scope, Semantics
+from titan.litmus.smt.event import EventGraph, EventKind, LitmusEvent, SymbolicState
+from titan.litmus.smt.terms import UnsupportedTest, arithmetic, choose
 
 
 class AsynchronousSteps:

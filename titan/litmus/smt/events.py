@@ -13,9 +13,10 @@ from __future__ import annotations
 from pysmt.fnode import FNode
 from pysmt.shortcuts import BOOL, INT, Int, Symbol
 
-from titan.litmus import ast
-from titan.litmus.ast import GroupKind, LitmusTest, Scope, Semantics, ThreadPlacement
-from titan.litmus.event import (
+from titan.litmus.language import ast
+from titan.litmus.language.ast import GroupKind, LitmusTest, Scope, Semantics, ThreadPlacement
+from titan.litmus.language.text import defined_registers
+from titan.litmus.smt.event import (
     MBARRIER_USE,
     MEMORY,
     EventGraph,
@@ -24,8 +25,8 @@ from titan.litmus.event import (
     SymbolicState,
     add_event,
 )
-from titan.litmus.events_async import AsynchronousSteps
-from titan.litmus.terms import (
+from titan.litmus.smt.events_async import AsynchronousSteps
+from titan.litmus.smt.terms import (
     NO,
     YES,
     any_of,
@@ -35,7 +36,6 @@ from titan.litmus.terms import (
     compare,
     negation,
 )
-from titan.litmus.text import defined_registers
 
 
 def build_events(test: LitmusTest, unroll: int = 2) -> EventGraph:

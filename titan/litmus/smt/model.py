@@ -18,13 +18,13 @@ from itertools import combinations, permutations
 from pysmt.fnode import FNode
 from pysmt.shortcuts import BOOL, Symbol
 
-from titan.litmus.ast import Fence, MatrixRead, Proxy, Scope, Semantics
-from titan.litmus.events import MBARRIER_USE, MEMORY, EventGraph, EventKind, LitmusEvent
-from titan.litmus.mutants import MUTANTS
-from titan.litmus.options import InitRule, ModelOptions
-from titan.litmus.proxies import ProxyRules
-from titan.litmus.rendezvous import Rendezvous
-from titan.litmus.terms import NO, YES, all_of, any_of, both, implied, negation
+from titan.litmus.language.ast import Fence, MatrixRead, Proxy, Scope, Semantics
+from titan.litmus.model.mutants import MUTANTS
+from titan.litmus.model.options import InitRule, ModelOptions
+from titan.litmus.smt.events import MBARRIER_USE, MEMORY, EventGraph, EventKind, LitmusEvent
+from titan.litmus.smt.proxies import ProxyRules
+from titan.litmus.smt.rendezvous import Rendezvous
+from titan.litmus.smt.terms import NO, YES, all_of, any_of, both, implied, negation
 
 
 class AxiomaticModel:

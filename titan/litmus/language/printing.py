@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from titan.litmus import ast
-from titan.litmus.ast import (
+from titan.litmus.language import ast
+from titan.litmus.language.ast import (
     Direction,
     LitmusTest,
     Location,
@@ -12,8 +12,8 @@ from titan.litmus.ast import (
     Space,
     ThreadPlacement,
 )
-from titan.litmus.condition import format_condition
-from titan.litmus.mnemonics import RELATIONS
+from titan.litmus.language.condition import format_condition
+from titan.litmus.language.mnemonics import RELATIONS
 
 _LOADS = {
     Proxy.GENERIC: "ld",

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from titan.foundation.source.span import Source, Span
-from titan.litmus.ast import (
+from titan.litmus.language.ast import (
     Compare,
     Condition,
     Connective,

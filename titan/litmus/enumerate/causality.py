@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
 
-from titan.litmus.ast import Direction, Fence, LitmusTest, Proxy, ProxyFence, Space
-from titan.litmus.explicit_schedule import RendezvousSchedule
-from titan.litmus.explicit_trace import Act, Key
-from titan.litmus.options import FenceRule, InitRule, ModelOptions, WarPolicy
+from titan.litmus.enumerate.schedule import RendezvousSchedule
+from titan.litmus.enumerate.thread_runs import Act, Key
+from titan.litmus.language.ast import Direction, Fence, LitmusTest, Proxy, ProxyFence, Space
+from titan.litmus.model.options import FenceRule, InitRule, ModelOptions, WarPolicy
 
 Rows = list[int]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from titan.litmus.ast import LitmusTest
-from titan.litmus.explicit_trace import Act, Key
+from titan.litmus.enumerate.thread_runs import Act, Key
+from titan.litmus.language.ast import LitmusTest
 
 _STEPS = ("bar", "carr", "cwait", "arrive", "expect", "wait", "issue")
 
@@ -199,7 +199,7 @@ class Scheduler:
 
     def _arrives_in_program(self, steps: list[Act], wait: Act) -> int:
         """How many cluster arrivals the thread's code has, executed in this run or not."""
-        from titan.litmus.ast import ClusterBarrier
+        from titan.litmus.language.ast import ClusterBarrier
 
         thread = self.program.index(steps)
         spec = self.test.threads[thread]

@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 from itertools import combinations, islice, pairwise, permutations, product
 from typing import Any
 
-from titan.litmus import ast
-from titan.litmus.ast import (
+from titan.litmus.enumerate.causality import Candidate, Causality, closure, cyclic
+from titan.litmus.enumerate.schedule import RendezvousSchedule, Scheduler
+from titan.litmus.enumerate.thread_runs import Act, Key, ThreadRun, ThreadRuns
+from titan.litmus.language import ast
+from titan.litmus.language.ast import (
     Compare,
     Condition,
     Connective,
@@ -26,11 +29,8 @@ from titan.litmus.ast import (
     ThreadPlacement,
     Undefined,
 )
-from titan.litmus.execution import CandidateExecution
-from titan.litmus.explicit_order import Candidate, Causality, closure, cyclic
-from titan.litmus.explicit_schedule import RendezvousSchedule, Scheduler
-from titan.litmus.explicit_trace import Act, Key, ThreadRun, ThreadRuns
-from titan.litmus.options import ModelOptions
+from titan.litmus.model.execution import CandidateExecution
+from titan.litmus.model.options import ModelOptions
 
 
 class TooManyCandidates(RuntimeError):

@@ -5,7 +5,7 @@ A qualifier that is not listed is refused: ignoring a misspelled one could chang
 
 from __future__ import annotations
 
-from titan.litmus.ast import Scope, Semantics
+from titan.litmus.language.ast import Scope, Semantics
 
 ATOMIC_OPERATIONS = ("add", "sub", "exch", "cas", "min", "max", "and", "or", "xor")
 ARITHMETIC = ("add", "sub", "mul", "and", "or", "xor", "min", "max")

@@ -8,9 +8,9 @@ from typing import Any
 
 from pysmt.fnode import FNode
 
-from titan.litmus import ast
-from titan.litmus.ast import LitmusTest, Proxy, Scope, Semantics, ThreadPlacement
-from titan.litmus.terms import YES
+from titan.litmus.language import ast
+from titan.litmus.language.ast import LitmusTest, Proxy, Scope, Semantics, ThreadPlacement
+from titan.litmus.smt.terms import YES
 
 
 class EventKind(StrEnum):

@@ -16,9 +16,9 @@ from collections import defaultdict
 from pysmt.fnode import FNode
 from pysmt.shortcuts import INT, Int, Plus, Symbol
 
-from titan.litmus.ast import Barrier, MbarrierWait
-from titan.litmus.events import EventGraph, EventKind, LitmusEvent
-from titan.litmus.terms import (
+from titan.litmus.language.ast import Barrier, MbarrierWait
+from titan.litmus.smt.events import EventGraph, EventKind, LitmusEvent
+from titan.litmus.smt.terms import (
     NO,
     YES,
     UnsupportedTest,

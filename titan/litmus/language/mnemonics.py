@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from difflib import get_close_matches
 
-from titan.litmus.ast import (
+from titan.litmus.language.ast import (
     AliasFence,
     Assign,
     AsyncCopy,
@@ -49,7 +49,7 @@ from titan.litmus.ast import (
     TensorCommit,
     WaitGroup,
 )
-from titan.litmus.qualifiers import (
+from titan.litmus.language.qualifiers import (
     ARITHMETIC,
     ATOMIC_OPERATIONS,
     BULK_REDUCTIONS,

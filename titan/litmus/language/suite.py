@@ -13,11 +13,11 @@ from pathlib import Path
 
 from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source, whole_file
-from titan.litmus.ast import LitmusTest
-from titan.litmus.condition import LitmusError
-from titan.litmus.options import ModelOptions
-from titan.litmus.text import read_litmus
-from titan.litmus.yaml import read_litmus_yaml
+from titan.litmus.language.ast import LitmusTest
+from titan.litmus.language.condition import LitmusError
+from titan.litmus.language.text import read_litmus
+from titan.litmus.language.yaml import read_litmus_yaml
+from titan.litmus.model.options import ModelOptions
 
 SUFFIXES = (".litmus", ".yaml", ".yml")
 KINDS_FILE = "kinds.txt"

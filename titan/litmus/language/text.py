@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from titan.foundation.diagnostics.wording import nearest
 from titan.foundation.source.span import Source, Span
-from titan.litmus.ast import (
+from titan.litmus.language.ast import (
     Assign,
     AsyncCopyArrive,
     AsyncStore,
@@ -47,8 +47,8 @@ from titan.litmus.ast import (
     TensorCommit,
     ThreadPlacement,
 )
-from titan.litmus.condition import ConditionReader, LitmusError
-from titan.litmus.mnemonics import InstructionError, read_instruction
+from titan.litmus.language.condition import ConditionReader, LitmusError
+from titan.litmus.language.mnemonics import InstructionError, read_instruction
 
 _HEAD = re.compile(r"\s*([A-Za-z0-9_.]+)\s*(?:@\s*(.*))?$")
 _PLACE = re.compile(r"(cta|cluster|gpu)\s*(\d+)")

@@ -1,0 +1,1 @@
+"""The second engine: every execution enumerated, without a solver and without the first engine."""

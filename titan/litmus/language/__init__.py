@@ -1,0 +1,1 @@
+"""A litmus test as data, and its text: instructions, conditions, files and expected verdicts."""
