@@ -18,12 +18,13 @@ from pathlib import Path
 
 from titan.engines.fences.cost import costs
 from titan.foundation.resources import root
+from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.verify import fence_runs
 from titan.verify import fences as flow
 from titan.verify.fence_review import review
 from titan.verify.fence_text import without_fences
-from titan.verify.model import Verdict, VerifyOptions
+from titan.verify.model import VerifyOptions
 from titan.verify.pipeline import verify_kernel
 
 OPTIONS = VerifyOptions(save_traces=None, states_max=2_000_000, seconds_max=20.0)

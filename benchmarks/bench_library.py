@@ -24,11 +24,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from titan.foundation.verdict import Verdict  # noqa: E402
 from titan.language.kernel.decode import decode_text  # noqa: E402
 from titan.language.kernel.model import Kernel  # noqa: E402
 from titan.sync.control import agents_of  # noqa: E402
 from titan.verify.lowering import sync_program  # noqa: E402
-from titan.verify.model import Verdict, VerifyOptions  # noqa: E402
+from titan.verify.model import VerifyOptions  # noqa: E402
 from titan.verify.pipeline import verify_kernel  # noqa: E402
 
 LIBRARY = ROOT / "protocols"

@@ -23,11 +23,12 @@ from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.load import load_tile, targets_of
 from titan.codegen.tile.model import TileProgram
 from titan.foundation.resources import root
+from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 from titan.sync.expression import evaluate
-from titan.verify.model import Verdict, VerifyOptions
+from titan.verify.model import VerifyOptions
 from titan.verify.pipeline import verify_kernel
 
 OPTIONS = VerifyOptions(save_traces=None, require="any")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
-from titan.verify.model import Finding, Verdict, VerifyOptions
+from titan.verify.model import Finding, VerifyOptions
 from titan.verify.pipeline import verify_file, verify_kernel
 
 OPTIONS = VerifyOptions(save_traces=None, states_max=2_000_000, seconds_max=20.0)

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from tests.package.built import GEMM, built, forged, write
+from titan.foundation.verdict import Verdict
 from titan.package import contents
 from titan.package.check import check_package
 from titan.package.verdicts import answer, fault_of
 from titan.package.write import NotVerified, is_ours, package_files, write_package
-from titan.verify.model import Verdict
 
 
 @pytest.fixture(scope="module")

@@ -21,11 +21,12 @@ from tests.protocols.variants import VARIANTS, Broken
 from titan.engines.explore.reference import Outcome
 from titan.engines.explore.search import SearchBudget, explore
 from titan.engines.happens_before import engine as order
+from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
 from titan.sync.program import SyncProgram
 from titan.verify.lowering import sync_program
-from titan.verify.model import Finding, Verdict, VerifyOptions
+from titan.verify.model import Finding, VerifyOptions
 from titan.verify.pipeline import verify_kernel
 from titan.verify.sizes import Values, depth_of, size_sets
 

@@ -10,11 +10,12 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.language.kernel.test_fuzz import mutants
 from tests.verify import kernels
+from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
 from titan.report.findings import diagnostics_of, render
 from titan.sync.fault import Fault, FaultKind, Trace
 from titan.verify import judge as judging
-from titan.verify.model import EngineReport, Finding, Verdict, VerifyOptions, worst
+from titan.verify.model import EngineReport, Finding, VerifyOptions
 from titan.verify.pipeline import verify_file, verify_kernel
 from titan.verify.tracefile import TraceFileError, load
 
@@ -208,14 +209,6 @@ def test_a_refutation_without_a_trace_that_replays_is_no_refutation(damage: str)
         trace = None
     report = EngineReport("one", Verdict.REFUTED, 0.0, trace=trace)
     assert concluded(report).verdict is Verdict.DISAGREEMENT
-
-
-def test_the_worst_exit_code_wins():
-    assert worst([]) == worst([0, 0]) == 0
-    assert worst([0, 3]) == 3
-    assert worst([3, 1]) == 1
-    assert worst([1, 2, 3]) == 2
-    assert worst([4, 2]) == 4
 
 
 # ------------------------------------------------------------------------------- traces

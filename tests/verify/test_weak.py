@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
-from titan.verify.model import Verdict, VerifyOptions
+from titan.verify.model import VerifyOptions
 from titan.verify.pipeline import verify_kernel
 from titan.verify.weak import may_be_weak
 

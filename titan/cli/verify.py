@@ -108,8 +108,9 @@ def verify(
     rewrites: tuple[str, ...],
 ) -> int:
     """Verify kernels: files, and folders with all kernel files in them."""
+    from titan.foundation.verdict import worst
     from titan.verify.files import find_kernels
-    from titan.verify.model import VerifyOptions, worst
+    from titan.verify.model import VerifyOptions
 
     options = VerifyOptions(
         overrides(settings, depth, tiles),

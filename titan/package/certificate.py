@@ -14,12 +14,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from titan.foundation.verdict import Verdict
 from titan.package import canonical, contents
 from titan.scheduling.loop.bounds import bounds
 from titan.scheduling.model import Evidence, Schedule
 from titan.scheduling.store import digest as loop_digest
 from titan.sync.program import SyncProgram
-from titan.verify.model import Coverage, Finding, Verdict
+from titan.verify.model import Coverage, Finding
 
 if TYPE_CHECKING:
     from titan.codegen.pipeline.model import Built

@@ -206,7 +206,8 @@ def _beside(path: str) -> str | None:
 
 def judge_kernel(item: GateItem, seconds: float) -> Judged:
     """All kernels of a file verified."""
-    from titan.verify.model import Verdict, VerifyOptions
+    from titan.foundation.verdict import Verdict
+    from titan.verify.model import VerifyOptions
     from titan.verify.pipeline import verify_file
 
     findings = verify_file(item.path, VerifyOptions(seconds_max=seconds, save_traces=None))

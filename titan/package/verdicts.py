@@ -96,7 +96,7 @@ def fingerprint() -> str:
 
 def answer(question: RecheckQuestion, seconds: float) -> RecheckResult:
     """The verdict, recomputed."""
-    from titan.verify.model import Verdict
+    from titan.foundation.verdict import Verdict
 
     started = time.monotonic()
     kernel = _kernel(question)
@@ -135,10 +135,11 @@ def _kernel(question: RecheckQuestion) -> Kernel:
 
 
 def _decide(kernel: Kernel, question: RecheckQuestion, seconds: float) -> Finding:
+    from titan.foundation.verdict import Verdict
     from titan.verify import engines
     from titan.verify.judge import conclude
     from titan.verify.lowering import sync_program
-    from titan.verify.model import Finding, Verdict, VerifyOptions
+    from titan.verify.model import Finding, VerifyOptions
 
     program = sync_program(kernel).program
     finding = Finding(kernel.path, kernel.name, kernel.target, Verdict.UNDECIDED)

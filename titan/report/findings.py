@@ -12,8 +12,9 @@ from titan.foundation.diagnostics.render import json as json_render
 from titan.foundation.diagnostics.render import text as text_render
 from titan.foundation.diagnostics.render.colour import paint
 from titan.foundation.diagnostics.wording import clean, counted
+from titan.foundation.verdict import Verdict
 from titan.report.fault import diagnose
-from titan.verify.model import Coverage, EngineReport, Finding, Verdict
+from titan.verify.model import Coverage, EngineReport, Finding
 from titan.verify.replay import replay
 
 FORMAT_VERSION = 1

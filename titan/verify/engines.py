@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from titan.engines.explore.reference import Outcome, explore_reference
+from titan.foundation.verdict import Verdict
 from titan.sync.fault import Trace
 from titan.sync.program import SyncProgram
-from titan.verify.model import EngineReport, Verdict
+from titan.verify.model import EngineReport
 from titan.verify.sizes import Values, free_parameters, size_sets
 
 _VERDICT_OF = {

@@ -16,6 +16,7 @@ from titan.engines.fences.demands import Choice, Demand, Demands
 from titan.engines.fences.synthesis import Solution, Weighed, cheapest
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.source.yaml import parse_text
+from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
@@ -30,7 +31,7 @@ from titan.verify.fence_runs import (
 from titan.verify.fence_text import Edited, Insertion, WrittenFence, edit, places
 from titan.verify.judge import judge
 from titan.verify.lowering import Refusal, sync_program
-from titan.verify.model import Finding, Verdict, VerifyOptions
+from titan.verify.model import Finding, VerifyOptions
 from titan.verify.pipeline import verify_kernel, with_policies
 from titan.verify.sizes import Values
 

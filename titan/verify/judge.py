@@ -12,13 +12,14 @@ import time
 from dataclasses import replace
 
 from titan.foundation.diagnostics.model import diagnostic
+from titan.foundation.verdict import Verdict
 from titan.language.kernel.model import Kernel
 from titan.sync.fault import FaultKind
 from titan.sync.program import SyncProgram
 from titan.sync.relays import relays
 from titan.verify import engines
 from titan.verify.engines import Budget
-from titan.verify.model import EngineReport, Finding, Verdict, VerifyOptions
+from titan.verify.model import EngineReport, Finding, VerifyOptions
 from titan.verify.replay import ReplayError, replay
 from titan.verify.sizes import free_parameters
 from titan.verify.weak import may_be_weak

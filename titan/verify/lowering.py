@@ -6,10 +6,11 @@ import time
 from dataclasses import dataclass
 
 from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.verdict import Verdict
 from titan.language.kernel.model import Kernel
 from titan.language.protocol.model import Protocol
 from titan.sync.program import SyncProgram
-from titan.verify.model import EngineReport, Verdict
+from titan.verify.model import EngineReport
 
 TYPESTATE = "typestate"
 

@@ -3,36 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.verdict import Verdict
 from titan.sync.fault import Trace
 from titan.sync.program import SyncProgram
-
-
-class Verdict(StrEnum):
-    """What `titan verify` says of one kernel."""
-
-    VERIFIED = "verified"
-    REFUTED = "refuted"
-    UNDECIDED = "undecided"
-    REFUSED = "refused"  # the input is bad
-    DISAGREEMENT = "disagreement"  # two engines contradict each other, or a trace does not replay
-
-
-EXIT_CODE_OF = {
-    Verdict.VERIFIED: 0,
-    Verdict.REFUTED: 1,
-    Verdict.REFUSED: 2,
-    Verdict.UNDECIDED: 3,
-    Verdict.DISAGREEMENT: 4,
-}
-_WORST_FIRST = (4, 2, 1, 3, 0)
-
-
-def worst(codes: list[int]) -> int:
-    """The exit code of several verdicts; 0 where there are none."""
-    return next((code for code in _WORST_FIRST if code in codes), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,4 +76,5 @@ class Finding:
 
     @property
     def exit_code(self) -> int:
-        return EXIT_CODE_OF[self.verdict]
+        """The exit code that the verdict gives a command."""
+        return self.verdict.exit_code

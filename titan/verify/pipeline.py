@@ -17,6 +17,7 @@ from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Node
 from titan.foundation.source.yaml import parse_file
+from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode, size_names
 from titan.language.kernel.model import Family, Kernel
 from titan.sync.control import LocalLoopError
@@ -24,7 +25,7 @@ from titan.sync.program import Policies, SyncProgram
 from titan.verify.judge import judge
 from titan.verify.legality.check import examine
 from titan.verify.lowering import Refusal, sync_program
-from titan.verify.model import Coverage, EngineReport, Finding, Verdict, VerifyOptions
+from titan.verify.model import Coverage, EngineReport, Finding, VerifyOptions
 from titan.verify.tracefile import SavedTrace, save
 from titan.verify.vacuity import vacuous
 

@@ -6,12 +6,13 @@ import time
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.source.span import whole_file
+from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
 from titan.sync.control import LocalLoopError
 from titan.sync.fault import FaultKind, Trace
 from titan.sync.program import SyncProgram
 from titan.verify.lowering import Refusal, sync_program
-from titan.verify.model import Finding, Verdict
+from titan.verify.model import Finding
 from titan.verify.pipeline import coverage_of, with_policies
 from titan.verify.replay import ReplayError, replay
 from titan.verify.tracefile import SavedTrace, TraceFileError, load

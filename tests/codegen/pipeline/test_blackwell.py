@@ -10,7 +10,7 @@ from tests.codegen.pipeline import examples
 from tests.codegen.pipeline.test_hopper import any_number, verdict
 from titan.codegen.pipeline.forms import blackwell as construct
 from titan.codegen.pipeline.model import FormRefused, Shape
-from titan.verify.model import Verdict
+from titan.foundation.verdict import Verdict
 
 STARTS = {"acc_next": 0}
 

@@ -14,8 +14,8 @@ from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.load import load_tile, parse_tile
 from titan.codegen.tile.model import TileProgram, Value, ValuePlace
 from titan.foundation.resources import root
+from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
-from titan.verify.model import Verdict
 from titan.verify.mutate.judge import Fate, judge_all
 
 FOLDER = root("protocols") / "tiles"

@@ -11,9 +11,10 @@ from tests.codegen.pipeline.cdna_programs import PROGRAMS, copy, gemm
 from titan.codegen.pipeline.cdna import construct, lane_bytes, shapes
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.model import TileProgram
+from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
 from titan.sync.program import BarrierSync, Loop, QueueWait, SyncProgram, walk
-from titan.verify.model import Finding, Verdict, VerifyOptions
+from titan.verify.model import Finding, VerifyOptions
 from titan.verify.pipeline import verify_kernel
 
 COUNTED = {depth: Shape(f"depth {depth}", depth, specialised=False) for depth in (2, 3, 4)}

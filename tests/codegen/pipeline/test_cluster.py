@@ -11,8 +11,8 @@ from tests.codegen.pipeline.test_hopper import any_number, verdict
 from titan.codegen.pipeline.forms import hopper as construct
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.model import View
+from titan.foundation.verdict import Verdict
 from titan.sync.expression import parse_expression
-from titan.verify.model import Verdict
 
 STARTS = {"acc_next": 0}
 

@@ -14,8 +14,9 @@ from titan.codegen.pipeline.forms import hopper as construct
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import rings_of
 from titan.codegen.pipeline.turn import TurnKind, by_schedule, in_order, one_behind, turn
+from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
-from titan.verify.model import Verdict, VerifyOptions
+from titan.verify.model import VerifyOptions
 from titan.verify.pipeline import verify_kernel
 
 PROGRAMS = {

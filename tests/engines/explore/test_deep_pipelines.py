@@ -20,10 +20,11 @@ from titan.engines.explore.reference import Outcome
 from titan.engines.explore.search import ExplorationResult, Reductions, SearchBudget, explore
 from titan.engines.happens_before.engine import Outcome as Ordered
 from titan.engines.happens_before.engine import analyse
+from titan.foundation.verdict import Verdict
 from titan.sync.fault import FaultKind
 from titan.sync.program import SyncProgram
 from titan.verify.lowering import sync_program
-from titan.verify.model import Verdict, VerifyOptions
+from titan.verify.model import VerifyOptions
 from titan.verify.mutate.mutants import Mutant, mutants_of
 from titan.verify.pipeline import read_family, verify_file
 from titan.verify.sizes import Values

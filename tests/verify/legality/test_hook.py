@@ -10,8 +10,9 @@ import pytest
 from tests.verify.kernels import GOOD, PROTOCOL
 from tests.verify.legality.kernels import text
 from titan.cli.main import run
+from titan.foundation.verdict import Verdict
 from titan.verify.legality.limits import FaultyLimits, known_targets, limits, parse_limits
-from titan.verify.model import Verdict, VerifyOptions
+from titan.verify.model import VerifyOptions
 from titan.verify.pipeline import verify_file
 
 

@@ -15,6 +15,7 @@ from titan.codegen.pipeline.candidates import DEPTH_DEFAULT, shapes
 from titan.codegen.pipeline.forms import Form, form_of
 from titan.codegen.pipeline.model import Built, FormRefused, Shape, TriedCandidate
 from titan.codegen.tile.model import TileProgram
+from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
 from titan.language.lower import LoweringRefused
@@ -25,7 +26,7 @@ from titan.sync.program import SyncProgram, without_computations
 from titan.target.load import machine
 from titan.verify.legality.check import examine
 from titan.verify.lowering import Refusal, sync_program
-from titan.verify.model import Finding, Verdict, VerifyOptions
+from titan.verify.model import Finding, VerifyOptions
 from titan.verify.pipeline import verify_kernel
 
 PATH = "pipeline.yaml"
