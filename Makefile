@@ -10,7 +10,7 @@ STAMP := $(VENV)/.titan-installed
 CORES := $(VENV)/.titan-cores
 NATIVE := $(shell find titan -name "*.[ch]" -o -name _build_core.py)
 
-.PHONY: setup verify test lint types pytest heavy gauss bench bench-schedule build-all device-prepare device device-quick mutants clean
+.PHONY: setup verify test lint types pytest heavy gauss bench bench-schedule build-all device-prepare device device-quick mutants proofs clean
 
 setup: $(STAMP) $(CORES)
 
@@ -73,6 +73,10 @@ device:
 
 device-quick:
 	$(PYTHON) -m titan.device suite out/device --quick
+
+# The machine-checked theory; says so and does nothing where there is no coqc.
+proofs:
+	$(PYTHON) proofs/check.py build/proofs
 
 mutants: setup
 	$(BIN)/titan mutants protocols

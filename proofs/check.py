@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Compiles the Coq files of this folder and checks what they claim; needs `coqc`, nothing else.
+
+Fails when a file does not compile, when a proof is left open (`Admitted`, `admit`, `Abort`), when
+an axiom or a parameter is declared or used, when a lemma is used by nothing, and when a theorem is
+not stated in docs/explanation/proofs.md. Compiled files go to the folder given (build/proofs).
+
+    python3 proofs/check.py [--kernel] [FOLDER]    # --kernel: coqchk re-checks all that is used
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "explanation" / "proofs.md"
+LIBRARY = "Titan"
+FORBIDDEN = re.compile(
+    r"\b(Admitted|admit|Abort|Axioms?|Parameters?|Conjecture|give_up|bypass_check|"
+    r"Unset\s+(?:Guard|Positivity|Universe)\s+Checking)\b"
+)
+STATED = re.compile(r"^\s*(Theorem|Lemma|Corollary|Fact)\s+(\w+)", re.MULTILINE)
+COMMENT = re.compile(r"\(\*.*?\*\)", re.DOTALL)
+
+
+def without_comments(text: str) -> str:
+    return COMMENT.sub(" ", text)
+
+
+def sources(folder: Path = HERE) -> list[Path]:
+    """The files, each after those that it requires."""
+    needs = {path: required(path, folder) for path in sorted(folder.glob("*.v"))}
+    ordered: list[Path] = []
+    while len(ordered) < len(needs):
+        ready = [p for p in needs if p not in ordered and needs[p] <= set(ordered)]
+        if not ready:
+            raise SystemExit("the files require each other in a circle")
+        ordered += ready
+    return ordered
+
+
+def required(path: Path, folder: Path) -> set[Path]:
+    lines = re.findall(rf"From {LIBRARY} Require Import ([^.]*)\.", path.read_text("utf-8"))
+    return {folder / f"{name}.v" for line in lines for name in line.split()}
+
+
+def faults_of_text(paths: list[Path], page: str) -> list[str]:
+    """What the text alone shows: open proofs, axioms, lemmas and theorems that nothing uses."""
+    found: list[str] = []
+    texts = {path: without_comments(path.read_text("utf-8")) for path in paths}
+    everything = "\n".join(texts.values())
+    for path, text in texts.items():
+        for match in FORBIDDEN.finditer(text):
+            line = text[: match.start()].count("\n") + 1
+            found.append(f"{path.name}: {match.group(0)} (near line {line})")
+        for kind, name in STATED.findall(text):
+            if kind == "Theorem":
+                if not re.search(rf"`{name}`", page):
+                    found.append(f"{path.name}: theorem {name} is not stated in {PAGE.name}")
+            elif len(re.findall(rf"\b{name}\b", everything)) < 2:
+                found.append(f"{path.name}: lemma {name} is used by nothing")
+    return found
+
+
+def theorems(paths: list[Path]) -> list[tuple[str, str]]:
+    """(file, name) of every theorem."""
+    return [
+        (path.stem, name)
+        for path in paths
+        for kind, name in STATED.findall(without_comments(path.read_text("utf-8")))
+        if kind == "Theorem"
+    ]
+
+
+def compile_all(paths: list[Path], folder: Path) -> None:
+    """Compile what has changed since the last time, or rests on something that has."""
+    folder.mkdir(parents=True, exist_ok=True)
+    changed: set[str] = set()
+    for path in paths:
+        copy, result = folder / path.name, folder / f"{path.stem}.vo"
+        text = path.read_bytes()
+        same = result.exists() and copy.exists() and copy.read_bytes() == text
+        if same and not changed & {need.stem for need in required(path, path.parent)}:
+            continue
+        changed.add(path.stem)
+        result.unlink(missing_ok=True)
+        copy.write_bytes(text)
+        run(["coqc", "-q", "-Q", ".", LIBRARY, path.name], folder)
+
+
+def run(command: list[str], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} fails:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def assumptions(paths: list[Path], folder: Path) -> list[str]:
+    """Theorems that rest on anything but definitions."""
+    named = theorems(paths)
+    lines = [f"From {LIBRARY} Require {path.stem}." for path in paths]
+    lines += [f"Print Assumptions {LIBRARY}.{stem}.{name}." for stem, name in named]
+    (folder / "assumptions.v").write_text("\n".join(lines) + "\n", "utf-8")
+    told = run(["coqc", "-q", "-Q", ".", LIBRARY, "assumptions.v"], folder)
+    closed = told.count("Closed under the global context")
+    if closed == len(named):
+        return []
+    return [f"of {len(named)} theorems {closed} are closed:\n{told}"]
+
+
+def main(arguments: list[str]) -> int:
+    if shutil.which("coqc") is None:
+        print("proofs: skipped, there is no coqc (apt-get install coq)")
+        return 0
+    places = [argument for argument in arguments if not argument.startswith("-")]
+    folder = Path(places[0] if places else "build/proofs")
+    paths = sources()
+    found = faults_of_text(paths, PAGE.read_text("utf-8") if PAGE.exists() else "")
+    compile_all(paths, folder)
+    found += assumptions(paths, folder)
+    if "--kernel" in arguments:
+        modules = [f"{LIBRARY}.{path.stem}" for path in paths]
+        run(["coqchk", "-silent", "-o", "-Q", ".", LIBRARY, *modules], folder)
+    for fault in found:
+        print(f"proofs: {fault}")
+    if not found:
+        print(f"proofs: {len(paths)} files, {len(theorems(paths))} theorems, no axioms")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

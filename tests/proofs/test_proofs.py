@@ -1,0 +1,80 @@
+"""The Coq files compile, rest on no axiom, leave nothing open, and are all stated in the docs."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CHECK = ROOT / "proofs" / "check.py"
+needs_coq = pytest.mark.skipif(shutil.which("coqc") is None, reason="there is no coqc")
+
+
+@pytest.fixture(scope="module")
+def check() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("proofs_check", CHECK)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@needs_coq
+@pytest.mark.timeout(600)
+def test_all_theorems_are_proved() -> None:
+    command = [sys.executable, str(CHECK), str(ROOT / "build" / "proofs")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no axioms" in done.stdout
+
+
+def test_the_text_is_checked_without_coq(check: ModuleType) -> None:
+    page = (ROOT / "docs" / "explanation" / "proofs.md").read_text("utf-8")
+    assert check.faults_of_text(check.sources(), page) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("Theorem t : True. Proof. Admitted.", "Admitted"),
+        ("Axiom a : False. Theorem t : True. Proof. easy. Qed.", "Axiom"),
+        ("Parameter a : False. Theorem t : True. Proof. easy. Qed.", "Parameter"),
+        ("Theorem u : True. Proof. easy. Qed.", "theorem u is not stated"),
+        ("Lemma l : True. Proof. easy. Qed. Theorem t : True. Proof. easy. Qed.", "lemma l"),
+    ],
+)
+def test_a_planted_fault_is_found(check: ModuleType, tmp_path: Path, text: str, fault: str) -> None:
+    path = tmp_path / "Planted.v"
+    path.write_text(text, "utf-8")
+    found = check.faults_of_text([path], "`t` says nothing")
+    assert len(found) == 1
+    assert fault in found[0]
+
+
+def test_what_stands_in_comments_does_not_count(check: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "Clean.v"
+    path.write_text("(* no Axiom, nothing Admitted *) Theorem t : True. Proof. easy. Qed.", "utf-8")
+    assert check.faults_of_text([path], "`t`") == []
+
+
+@needs_coq
+def test_an_axiom_that_the_text_hides_is_found(check: ModuleType, tmp_path: Path) -> None:
+    hidden = "From Coq Require Import Classical.\nTheorem t (P : Prop) : P \\/ ~ P.\n"
+    path = tmp_path / "Hidden.v"
+    path.write_text(hidden + "Proof. apply classic. Qed.\n", "utf-8")
+    check.compile_all([path], tmp_path / "out")
+    assert check.assumptions([path], tmp_path / "out")
+
+
+@needs_coq
+def test_a_proof_that_fails_is_a_failure(check: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "Wrong.v"
+    path.write_text("Theorem t : 1 = 2.\nProof. reflexivity. Qed.\n", "utf-8")
+    with pytest.raises(SystemExit, match="fails"):
+        check.compile_all([path], tmp_path / "out")
