@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from titan.device import bench, cycles, fit
+from titan.foundation.errors import UserError
 
 INDEX = "ablations.json"
 PRODUCT = "product"
 
 
-class BadIndex(Exception):
+class BadIndex(UserError):
     """The folder holds no variants, or an index that is none; the text says why."""
 
 

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from titan.foundation.errors import UserError
+
 FORMAT = "1"
 RECORD = "finding.json"
 SOURCES, BINARIES = "sources", "binaries"
@@ -36,7 +38,7 @@ class Keep:
     device: Mapping[str, Any]
 
 
-class BadFinding(Exception):
+class BadFinding(UserError):
     """The folder is no finding, or is not as it was written; the text says why."""
 
 

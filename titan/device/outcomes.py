@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from titan.foundation.errors import UserError
+
 Values = tuple[int | None, ...]  # None: another value than the manifest knows
 OTHER = None
 
 
-class BadManifest(Exception):
+class BadManifest(UserError):
     """The manifest is none of a rendered litmus test; the text says what is wrong."""
 
 

@@ -17,11 +17,12 @@ from typing import Any
 from titan.device.expressions import BadExpression, evaluate
 from titan.device.plan import Unlaunchable, plan
 from titan.device.watchdog import run_job
+from titan.foundation.errors import UserError
 
 SECONDS = 60.0
 
 
-class BadProbe(ValueError):
+class BadProbe(UserError):
     """The manifest is none of a probe; the text says what is wrong."""
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pysmt.exceptions import SolverReturnedUnknownResultError
 from pysmt.shortcuts import Int, Solver
 
+from titan.foundation.errors import InternalError
 from titan.litmus.enumerate.candidates import TooManyCandidates, admits
 from titan.litmus.language.ast import FinalMemory, FinalRegister, LitmusTest
 from titan.litmus.language.condition import observed_terms
@@ -26,7 +27,7 @@ SOLVER_LOGIC = "QF_LIA"
 STATES_MAX = 256
 
 
-class EnginesDisagree(RuntimeError):
+class EnginesDisagree(InternalError):
     """Two engines give different answers: a bug of ours, never a verdict."""
 
 

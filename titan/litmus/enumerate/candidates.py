@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations, islice, pairwise, permutations, product
 
+from titan.foundation.errors import Refusal
+from titan.foundation.verdict import Reason
 from titan.litmus.enumerate.causality import Candidate, Causality, closure, cyclic
 from titan.litmus.enumerate.run import Key, RunEvent, StepKind, ThreadRun
 from titan.litmus.enumerate.schedule import RendezvousSchedule, Scheduler
@@ -33,8 +35,10 @@ from titan.litmus.model.execution import CandidateExecution
 from titan.litmus.model.options import ModelOptions
 
 
-class TooManyCandidates(RuntimeError):
+class TooManyCandidates(Refusal):
     """The enumeration gave up; the caller learns nothing about the test."""
+
+    reason = Reason.STATES
 
 
 @dataclass(slots=True)
