@@ -53,17 +53,17 @@ def main() -> None:
             "agents": len(agents),
             "operations": good.operations,
             "barrier_operations": barriers,
-            "verdict": good.outcome,
+            "verdict": good.verdict,
             "seconds": round(good_seconds, 3),
             "operations_per_second": round(good.operations / good_seconds),
-            "verdict_without_fence": bad.outcome,
+            "verdict_without_fence": bad.verdict,
             "kind_without_fence": bad.fault.kind if bad.fault else None,
             "seconds_without_fence": round(bad_seconds, 3),
         }
         rows.append(row)
         print(
             f"{row['operations']:7} operations, {barriers:6} on barriers, {len(agents):2} agents: "
-            f"{good.outcome} in {good_seconds:.2f} s; without the fence {bad.outcome} in "
+            f"{good.verdict} in {good_seconds:.2f} s; without the fence {bad.verdict} in "
             f"{bad_seconds:.2f} s"
         )
     peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -27,7 +27,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from titan.engines.explore.search import Reductions, SearchBudget, explore  # noqa: E402
+from titan.engines.explore.search import Reductions, explore  # noqa: E402
+from titan.engines.result import Budget  # noqa: E402
 from titan.sync import program as ir  # noqa: E402
 from titan.sync.expression import parse_expression as e  # noqa: E402
 
@@ -175,11 +176,11 @@ def run_once(depth: int, consumers: int, reductions: Reductions) -> dict[str, ob
     """One search in this process: verdict, states, seconds from program to verdict."""
     begin = time.perf_counter()
     result = explore(
-        ring(depth, consumers), budget=SearchBudget(40_000_000, 600.0, 2**32), reductions=reductions
+        ring(depth, consumers), budget=Budget(40_000_000, 600.0, 2**32), reductions=reductions
     )
     seconds = time.perf_counter() - begin
     return {
-        "verdict": result.outcome.value, "states": result.states, "scope": result.scope,
+        "verdict": result.verdict.value, "states": result.states, "scope": result.scope,
         "transitions": result.transitions, "seconds": seconds, "store_bytes": result.bytes,
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }  # fmt: skip

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from titan.engines.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import explore_reference
+from titan.engines.result import Budget
+from titan.foundation.verdict import Verdict
 from titan.sync.fault import Fault, Trace
 from titan.sync.interpreter import Machine
 from titan.sync.program import SyncProgram
@@ -23,38 +25,39 @@ OTHER_STATES_MAX = 400_000
 class Answer:
     """`outcome` None: the engine does not apply to the program."""
 
-    outcome: Outcome | None
+    verdict: Verdict | None
     trace: Trace | None = None
     reason: str = ""
     steps_to_fault: int = -1
 
 
 def reference(program: SyncProgram) -> Answer:
-    result = explore_reference(program, states_max=REFERENCE_STATES_MAX)
+    result = explore_reference(program, budget=Budget(states_max=REFERENCE_STATES_MAX))
     length = len(result.trace.steps) if result.trace else -1
-    return Answer(result.outcome, result.trace, "", length)
+    return Answer(result.verdict, result.trace, "", length)
 
 
 def _explorer(symmetry: bool, partial_order: bool) -> Callable[[SyncProgram], Answer]:
-    from titan.engines.explore.search import Reductions, SearchBudget, explore
+    from titan.engines.explore.search import Reductions, explore
+    from titan.engines.result import Budget
 
     reductions = Reductions(symmetry, partial_order)
 
     def run(program: SyncProgram) -> Answer:
-        result = explore(program, None, SearchBudget(OTHER_STATES_MAX, 30.0), reductions)
+        result = explore(program, None, Budget(OTHER_STATES_MAX, 30.0), reductions)
         length = len(result.trace.steps) if result.trace else -1
-        return Answer(result.outcome, result.trace, result.budget_spent or "", length)
+        return Answer(result.verdict, result.trace, result.remark, length)
 
     return run
 
 
 def _happens_before(program: SyncProgram) -> Answer:
-    from titan.engines.happens_before.engine import Outcome as OrderOutcome
     from titan.engines.happens_before.engine import analyse
+    from titan.foundation.verdict import Verdict
 
     result = analyse(program)
-    decided = {OrderOutcome.VERIFIED: Outcome.VERIFIED, OrderOutcome.REFUTED: Outcome.REFUTED}
-    return Answer(decided.get(result.outcome), result.trace, result.reason)
+    decided = None if result.verdict is Verdict.UNDECIDED else result.verdict
+    return Answer(decided, result.trace, result.remark)
 
 
 def engines() -> dict[str, Callable[[SyncProgram], Answer]]:

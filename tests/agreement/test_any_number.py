@@ -17,15 +17,17 @@ from tests.agreement.engines import REFERENCE_STATES_MAX
 from tests.edits import perturb
 from tests.rings import persistent_ring
 from tests.strategies import random_program
-from titan.engines.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import explore_reference
+from titan.foundation.verdict import Verdict
 from titan.sync.program import Parameter, SyncProgram
 
 pytest.importorskip("titan.engines.explore.quotient")
 
 from titan.engines.explore.quotient import NotApplicableError
-from titan.engines.explore.search import SearchBudget, explore
+from titan.engines.explore.search import explore
+from titan.engines.result import Budget
 
-BUDGET = SearchBudget(60_000, 10.0)
+BUDGET = Budget(60_000, 10.0)
 
 
 def open_ring(seed: int) -> SyncProgram:
@@ -39,14 +41,14 @@ def depth_of(program: SyncProgram) -> int:
     return max(barrier.stages for barrier in program.barriers)
 
 
-def bounded(program: SyncProgram) -> tuple[Outcome, int]:
+def bounded(program: SyncProgram) -> tuple[Verdict, int]:
     """The first number that refutes the program, or VERIFIED and the last number tried."""
     last = 3 * depth_of(program) + 2
     for tiles in range(last + 1):
         result = explore(program, {"tiles": tiles}, BUDGET)
-        if result.outcome is not Outcome.VERIFIED:
-            return result.outcome, tiles
-    return Outcome.VERIFIED, last
+        if result.verdict is not Verdict.VERIFIED:
+            return result.verdict, tiles
+    return Verdict.VERIFIED, last
 
 
 def compare(seeds: range) -> tuple[list[str], Counter[str]]:
@@ -58,20 +60,20 @@ def compare(seeds: range) -> tuple[list[str], Counter[str]]:
         except NotApplicableError:
             tally["not applicable"] += 1
             continue
-        tally[every.outcome] += 1
-        if every.outcome is Outcome.UNDECIDED:
+        tally[every.verdict] += 1
+        if every.verdict is Verdict.UNDECIDED:
             continue
         outcome, tiles = bounded(program)
-        if outcome is Outcome.REFUTED and every.outcome is Outcome.VERIFIED:
+        if outcome is Verdict.REFUTED and every.verdict is Verdict.VERIFIED:
             wrong.append(f"seed {seed}: verified for every number, refuted for {tiles}")
-        if every.outcome is Outcome.REFUTED:
+        if every.verdict is Verdict.REFUTED:
             assert every.trace is not None
             number = dict(every.trace.parameters)["tiles"]
             assert isinstance(number, int)
-            if outcome is Outcome.VERIFIED and number <= tiles:
+            if outcome is Verdict.VERIFIED and number <= tiles:
                 wrong.append(f"seed {seed}: refuted at {number}, but that number alone verifies")
-            plain = explore_reference(program, {"tiles": number}, REFERENCE_STATES_MAX)
-            if plain.outcome is Outcome.VERIFIED:
+            plain = explore_reference(program, {"tiles": number}, Budget(REFERENCE_STATES_MAX))
+            if plain.verdict is Verdict.VERIFIED:
                 wrong.append(f"seed {seed}: the reference search verifies {number}")
     return wrong, tally
 
@@ -79,8 +81,8 @@ def compare(seeds: range) -> tuple[list[str], Counter[str]]:
 def test_every_number_agrees_with_single_numbers():
     wrong, tally = compare(range(160))
     assert not wrong, "\n".join(wrong)
-    assert tally[Outcome.VERIFIED] > 40 and tally[Outcome.REFUTED] > 25, tally
-    assert tally["not applicable"] + tally[Outcome.UNDECIDED] < 40, tally
+    assert tally[Verdict.VERIFIED] > 40 and tally[Verdict.REFUTED] > 25, tally
+    assert tally["not applicable"] + tally[Verdict.UNDECIDED] < 40, tally
 
 
 def nested_sizes(program: SyncProgram) -> Iterator[dict[str, int | tuple[int, ...]]]:
@@ -107,11 +109,11 @@ def compare_nested(seeds: range) -> tuple[list[str], Counter[str]]:
         except NotApplicableError:
             tally["not applicable"] += 1
             continue
-        tally[every.outcome] += 1
-        if every.outcome is not Outcome.VERIFIED:  # a trace has been confirmed already
+        tally[every.verdict] += 1
+        if every.verdict is not Verdict.VERIFIED:  # a trace has been confirmed already
             continue
         for sizes in nested_sizes(program):
-            if explore(program, sizes, BUDGET).outcome is Outcome.REFUTED:
+            if explore(program, sizes, BUDGET).verdict is Verdict.REFUTED:
                 wrong.append(f"seed {seed}: verified for all numbers, refuted for {sizes}")
                 break
     return wrong, tally
@@ -120,7 +122,7 @@ def compare_nested(seeds: range) -> tuple[list[str], Counter[str]]:
 def test_two_open_numbers_agree_with_single_ones():
     wrong, tally = compare_nested(range(100))
     assert not wrong, "\n".join(wrong)
-    assert tally[Outcome.VERIFIED] > 15 and tally[Outcome.REFUTED] > 15, tally
+    assert tally[Verdict.VERIFIED] > 15 and tally[Verdict.REFUTED] > 15, tally
 
 
 @pytest.mark.heavy

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.agreement.engines import engines, reference, replayed
 from tests.strategies import program_of_seed, sync_programs
-from titan.engines.explore.reference import Outcome
+from titan.foundation.verdict import Verdict
 from titan.sync.fault import FaultKind
 from titan.sync.program import SyncProgram
 
@@ -24,7 +24,7 @@ def disagreements(program: SyncProgram) -> tuple[list[str], Counter[str]]:
     """What the engines say against the reference search, and a tally of their verdicts."""
     expected = reference(program)
     tally: Counter[str] = Counter()
-    if expected.outcome is Outcome.UNDECIDED:
+    if expected.verdict is Verdict.UNDECIDED:
         tally["too large for the reference search"] += 1
         return [], tally
     found = []
@@ -34,13 +34,13 @@ def disagreements(program: SyncProgram) -> tuple[list[str], Counter[str]]:
         except Exception as error:
             found.append(f"{name} fails: {type(error).__name__}: {error}")
             continue
-        if answer.outcome is None:
+        if answer.verdict is None:
             tally[f"{name}: not applicable"] += 1
             continue
-        tally[f"{name}: {answer.outcome}"] += 1
-        if answer.outcome is not expected.outcome:
-            found.append(f"{name} says {answer.outcome}, the reference {expected.outcome}")
-        elif answer.outcome is Outcome.REFUTED:
+        tally[f"{name}: {answer.verdict}"] += 1
+        if answer.verdict is not expected.verdict:
+            found.append(f"{name} says {answer.verdict}, the reference {expected.verdict}")
+        elif answer.verdict is Verdict.REFUTED:
             assert answer.trace is not None, f"{name} refutes without a trace"
             fault = replayed(program, answer.trace)
             if fault is None or fault.kind is not answer.trace.fault.kind:
@@ -64,7 +64,7 @@ def test_engines_agree_on_random_programs(part):
     assert not wrong, "\n".join(wrong)
     assert tally["too large for the reference search"] < SEEDS_OF_A_PART // 20, tally
     for name in engines():
-        decided = tally[f"{name}: {Outcome.VERIFIED}"], tally[f"{name}: {Outcome.REFUTED}"]
+        decided = tally[f"{name}: {Verdict.VERIFIED}"], tally[f"{name}: {Verdict.REFUTED}"]
         assert min(decided) > SEEDS_OF_A_PART // 5, tally
 
 

@@ -6,7 +6,9 @@ from random import Random
 import pytest
 
 from tests.strategies import FAMILIES, program_of_seed, random_program
-from titan.engines.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import explore_reference
+from titan.engines.result import Budget
+from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 
@@ -17,10 +19,10 @@ STATES_MAX = 5_000
 def test_programs_end_in_both_verdicts_and_in_every_kind_of_fault():
     found: Counter[str] = Counter()
     for seed in range(1200):
-        result = explore_reference(program_of_seed(seed), states_max=1_500)
-        found[result.trace.fault.kind.name if result.trace else result.outcome] += 1
-    assert 300 < found[Outcome.VERIFIED] < 900
-    assert found[Outcome.UNDECIDED] < 60
+        result = explore_reference(program_of_seed(seed), budget=Budget(states_max=1_500))
+        found[result.trace.fault.kind.name if result.trace else result.verdict] += 1
+    assert 300 < found[Verdict.VERIFIED] < 900
+    assert found[Verdict.UNDECIDED] < 60
     missing = {kind.name for kind in FaultKind if kind not in RARE} - set(found)
     assert not missing - {"POOL_MISUSE", "UNPUBLISHED_INIT"}, found
     assert found["DEADLOCK"] < 300
@@ -29,10 +31,10 @@ def test_programs_end_in_both_verdicts_and_in_every_kind_of_fault():
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"free", "cached", "halves"}))
 def test_structured_programs_are_mostly_correct_as_drawn(family):
     verdicts = Counter(
-        explore_reference(random_program(Random(seed), family, 0), states_max=STATES_MAX).outcome
+        explore_reference(random_program(Random(seed), family, 0), None, Budget(STATES_MAX)).verdict
         for seed in range(12)
     )
-    assert verdicts[Outcome.VERIFIED] >= 9, verdicts
+    assert verdicts[Verdict.VERIFIED] >= 9, verdicts
 
 
 def test_every_operation_and_every_flag_occurs():

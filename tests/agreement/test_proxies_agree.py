@@ -14,7 +14,9 @@ import pytest
 from tests.agreement.test_engines_agree import disagreements
 from tests.edits import perturb
 from tests.proxy_programs import cached, halves
-from titan.engines.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import explore_reference
+from titan.engines.result import Budget
+from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 
@@ -38,7 +40,7 @@ def compare(family: str, seeds: range) -> Counter[str]:
         program = drawn(family, seed)
         found, _ = disagreements(program)
         wrong += [f"seed {seed}: {text}" for text in found]
-        trace = explore_reference(program, states_max=6000).trace
+        trace = explore_reference(program, budget=Budget(states_max=6000)).trace
         tally[trace.fault.kind.value if trace else "verified"] += 1
     assert not wrong, "\n".join(wrong)
     return tally
@@ -72,4 +74,4 @@ def test_a_program_without_them_has_no_marks() -> None:
     plain = ir.SyncProgram("plain", "sm_90a", (ir.Role("a", ()),), buffers=(ir.Buffer("x"),))
     assert flatten(plain).mark_fields == 0
     assert flatten(cached(random)).mark_fields > 0
-    assert explore_reference(plain).outcome is Outcome.VERIFIED
+    assert explore_reference(plain).verdict is Verdict.VERIFIED

@@ -11,10 +11,11 @@ from dataclasses import replace
 import pytest
 
 from tests.building import ASYNC, Body, access, at, e, loop, program, read, write
-from titan.engines.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import explore_reference
 from titan.engines.explore.search import explore
 from titan.engines.fences.justify import judge
 from titan.engines.happens_before.engine import analyse
+from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 
@@ -70,7 +71,7 @@ def verdict(case: ir.SyncProgram) -> FaultKind | None:
     found = explore_reference(case)
     fault = found.trace.fault.kind if found.trace else None
     searched, ordered, judged = explore(case), analyse(case), judge(case)
-    assert searched.outcome is found.outcome and ordered.outcome.value == found.outcome.value
+    assert searched.verdict is found.verdict and ordered.verdict.value == found.verdict.value
     assert (searched.trace.fault.kind if searched.trace else None) is fault
     assert (ordered.fault.kind if ordered.fault else None) is fault
     assert judged.reason == "" and bool(judged.unjustified) == (fault is not None)
@@ -180,7 +181,7 @@ def rounds(fences: Body) -> ir.SyncProgram:
 def test_any_number_of_rounds():
     """Marks are the same in every round, so that a search covers all numbers of them."""
     found = explore(rounds([TEX]))
-    assert found.outcome is Outcome.VERIFIED and "any" in found.scope, found
+    assert found.verdict is Verdict.VERIFIED and "any" in found.scope, found
     refuted = explore(rounds([]))
     assert refuted.trace is not None and refuted.trace.fault.kind is CACHED
 
@@ -210,4 +211,4 @@ def test_what_the_explorer_does_not_follow_it_leaves_undecided():
         barriers=[ir.Barrier("full", 1), ir.Barrier("free", 1)],
         buffers=[ir.Buffer("tile"), ir.Buffer("m", space=ir.Space.GLOBAL)],
     )
-    assert explore(case).outcome is not Outcome.VERIFIED
+    assert explore(case).verdict is not Verdict.VERIFIED

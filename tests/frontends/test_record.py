@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.frontends.story import ALL, EMPTY, FULL, TILE, Story, ring
-from titan.engines.happens_before.engine import Outcome, analyse
+from titan.engines.happens_before.engine import analyse
+from titan.foundation.verdict import Verdict
 from titan.isa.simt import events as ev
 from titan.sync.fault import FaultKind
 from titan.verify.replay import replay
@@ -15,9 +16,9 @@ def kind_of(story: Story, **policies: str) -> FaultKind | None:
     """None where the recording is verified; a fault replays on the reference interpreter."""
     program = story.recording(**policies).program
     result = analyse(program)
-    if result.outcome is Outcome.VERIFIED:
+    if result.verdict is Verdict.VERIFIED:
         return None
-    assert result.outcome is Outcome.REFUTED, result.reason
+    assert result.verdict is Verdict.REFUTED, result.remark
     assert result.fault is not None and result.trace is not None
     replay(program, result.trace)
     return result.fault.kind

@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from tests.protocols.variants import VARIANTS, Broken
-from titan.engines.explore.reference import Outcome
-from titan.engines.explore.search import SearchBudget, explore
+from titan.engines.explore.search import explore
 from titan.engines.happens_before import engine as order
+from titan.engines.result import Budget
 from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
@@ -98,11 +98,11 @@ def bounded_sizes(program: SyncProgram, turns: int = 3) -> Iterator[Values]:
         yield {size.name: value for size, value in zip(free, chosen, strict=True)}
 
 
-def agree(program: SyncProgram, sizes: Values, budget: SearchBudget) -> None:
+def agree(program: SyncProgram, sizes: Values, budget: Budget) -> None:
     explored = explore(program, sizes, budget)
-    assert explored.outcome is Outcome.VERIFIED, (sizes, explored)
+    assert explored.verdict is Verdict.VERIFIED, (sizes, explored)
     ordered = order.analyse(program, sizes)
-    assert ordered.outcome is order.Outcome.VERIFIED, (sizes, ordered)
+    assert ordered.verdict is Verdict.VERIFIED, (sizes, ordered)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -110,7 +110,7 @@ def test_bounded_engines_agree_up_to_three_turns(name: str) -> None:
     for kernel in library_kernels(name):
         program = sync_program(kernel).program
         for sizes in bounded_sizes(program):
-            agree(program, sizes, SearchBudget(1_000_000, 10.0))
+            agree(program, sizes, Budget(1_000_000, 10.0))
 
 
 @pytest.mark.heavy
@@ -121,7 +121,7 @@ def test_bounded_engines_agree_on_more_sizes(name: str) -> None:
     for kernel in library_kernels(name):
         program = sync_program(kernel).program
         for sizes in [*bounded_sizes(program, 6), *size_sets(program)]:
-            agree(program, sizes, SearchBudget(20_000_000, 120.0))
+            agree(program, sizes, Budget(20_000_000, 120.0))
 
 
 @pytest.mark.parametrize(("name", "broken"), CASES, ids=lambda case: getattr(case, "what", case))

@@ -7,7 +7,8 @@ import dataclasses
 
 import pytest
 
-from titan.engines.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import explore_reference
+from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.sync.expression import Constant, parse_expression
 from titan.sync.fault import Actor, FaultKind
@@ -62,9 +63,9 @@ def program(roles, **declarations):
 def outcome(roles, **declarations):
     """VERIFIED, or the kind of the first fault of a shortest interleaving."""
     result = explore_reference(program(roles, **declarations))
-    if result.outcome is Outcome.REFUTED:
+    if result.verdict is Verdict.REFUTED:
         return result.trace.fault.kind
-    return result.outcome
+    return result.verdict
 
 
 FULL = (ir.Barrier("F", 1),)
@@ -75,7 +76,7 @@ ASYNC_FENCE = ir.Fence(ir.FenceKind.ASYNC)
 def test_transfer_observed_through_its_barrier():
     producer = [expect("F"), copy("S", 1, "F")]
     assert outcome({"p": producer, "c": [wait("F", 0), load(read("S", 1))]}, barriers=FULL) == (
-        Outcome.VERIFIED
+        Verdict.VERIFIED
     )
 
 
@@ -97,19 +98,19 @@ def test_a_phase_needs_its_arrivals_and_its_bytes():
 def test_bytes_in_instalments_complete_only_together():
     producer = [expect("F"), copy("S", 1, "F", chunks=3)]
     consumer = [wait("F", 0), load(read("S", 1))]
-    assert outcome({"p": producer, "c": consumer}, barriers=FULL) == Outcome.VERIFIED
+    assert outcome({"p": producer, "c": consumer}, barriers=FULL) == Verdict.VERIFIED
 
 
 def test_transaction_count_may_be_negative_for_a_while():
     # PTX M3, M9: the copy may start before its expect_tx while an arrival is still pending.
     producer = [copy("S", 1, "F"), expect("F")]
     consumer = [wait("F", 0), load(read("S", 1))]
-    assert outcome({"p": producer, "c": consumer}, barriers=FULL) == Outcome.VERIFIED
+    assert outcome({"p": producer, "c": consumer}, barriers=FULL) == Verdict.VERIFIED
 
 
 def test_over_arrival():
     again = [ir.Arrive(at("F")), wait("F", 0), ir.Arrive(at("F"))]
-    assert outcome({"p": again}, barriers=FULL) == Outcome.VERIFIED
+    assert outcome({"p": again}, barriers=FULL) == Verdict.VERIFIED
     two = {"p": [ir.Arrive(at("F"), count=constant(2))]}
     assert outcome(two, barriers=FULL) == FaultKind.OVER_ARRIVAL
 
@@ -126,10 +127,10 @@ def test_parity_cannot_tell_a_phase_from_the_next_but_one():
     [
         ([], [], FaultKind.UNOBSERVED_PHASE),
         ([], [wait("F", 0, phase=0)], FaultKind.UNOBSERVED_PHASE),
-        ([wait("F", 0)], [], Outcome.VERIFIED),
-        ([wait("E", 0)], [wait("F", 0), ir.Arrive(at("E"))], Outcome.VERIFIED),
+        ([wait("F", 0)], [], Verdict.VERIFIED),
+        ([wait("E", 0)], [wait("F", 0), ir.Arrive(at("E"))], Verdict.VERIFIED),
         ([wait("E", 0)], [ir.Arrive(at("E")), wait("F", 0)], FaultKind.UNOBSERVED_PHASE),
-        ([ir.TokenWait(at("F"))], [], Outcome.VERIFIED),
+        ([ir.TokenWait(at("F"))], [], Verdict.VERIFIED),
     ],
 )
 def test_somebody_sees_each_phase_before_the_next_arrival(between, other, expected):
@@ -144,7 +145,7 @@ def test_the_arrival_of_an_engine_needs_a_wait_before_it(waits):
     queue = ir.Queue("tcgen05", grouped=False)
     commit, end = ir.QueueArrive("tcgen05", at("F")), ir.QueueWait("tcgen05")
     body = [commit, *([wait("F", 0)] if waits else []), commit, end]
-    expected = Outcome.VERIFIED if waits else FaultKind.UNOBSERVED_PHASE
+    expected = Verdict.VERIFIED if waits else FaultKind.UNOBSERVED_PHASE
     assert outcome({"p": body}, barriers=FULL, queues=(queue,)) == expected
 
 
@@ -152,14 +153,14 @@ def test_a_state_wait_is_not_lapped():
     body = [ir.Arrive(at("F"), token=True), ir.TokenWait(at("F"))]
     other = [ir.Arrive(at("F")), wait("F", 0), ir.Arrive(at("F"))]
     two = (ir.Barrier("F", 2),)
-    assert outcome({"a": body, "b": other[:1]}, barriers=two) == Outcome.VERIFIED
+    assert outcome({"a": body, "b": other[:1]}, barriers=two) == Verdict.VERIFIED
 
 
 def test_dropped_arrivals_lower_later_phases():
     leaver = [ir.Arrive(at("F"), drop=True)]
     stayer = [ir.Arrive(at("F")), wait("F", 0), ir.Arrive(at("F")), wait("F", 1)]
     two = (ir.Barrier("F", 2),)
-    assert outcome({"a": leaver, "b": stayer}, barriers=two) == Outcome.VERIFIED
+    assert outcome({"a": leaver, "b": stayer}, barriers=two) == Verdict.VERIFIED
 
 
 def test_stale_tile():
@@ -172,9 +173,9 @@ def test_data_race_of_two_synchronous_accesses():
     roles = {"a": [load(write("S", 1))], "b": [load(read("S"))]}
     assert outcome(roles) == FaultKind.DATA_RACE
     readers = {"a": [load(read("S"))], "b": [load(read("S"))]}
-    assert outcome(readers) == Outcome.VERIFIED
+    assert outcome(readers) == Verdict.VERIFIED
     apart = {"a": [load(write("S", 1))], "b": [load(read("S", stage=1))]}
-    assert outcome(apart) == Outcome.VERIFIED
+    assert outcome(apart) == Verdict.VERIFIED
 
 
 def test_aliasing_buffers_share_their_cells():
@@ -182,7 +183,7 @@ def test_aliasing_buffers_share_their_cells():
     clash = {"a": [load(write("A", 1, stage=1))], "b": [load(write("B", 2))]}
     assert outcome(clash, buffers=buffers) == FaultKind.DATA_RACE
     apart = {"a": [load(write("A", 1, stage=0))], "b": [load(write("B", 2))]}
-    assert outcome(apart, buffers=buffers) == Outcome.VERIFIED
+    assert outcome(apart, buffers=buffers) == Verdict.VERIFIED
 
 
 WGMMA = ir.Queue("wgmma", pipelined=True)
@@ -192,7 +193,7 @@ def mma(tile, stage=0):
     return ir.Asynchronous((read("S", tile, stage, ir.Proxy.ASYNC),), "wgmma")
 
 
-@pytest.mark.parametrize(("pending", "expected"), [(0, Outcome.VERIFIED), (1, "TTN202")])
+@pytest.mark.parametrize(("pending", "expected"), [(0, Verdict.VERIFIED), (1, "TTN202")])
 def test_release_before_the_tensor_core_has_read(pending, expected):
     producer = [expect("F"), copy("S", 1, "F"), wait("E", 0), expect("F"), copy("S", 2, "F")]
     consumer = [
@@ -209,7 +210,7 @@ def test_empty_groups_count_for_a_wait_by_number():
     fill = ir.Asynchronous((write("S", 1),), "cp")
     body = [fill, ir.Commit("cp"), ir.Commit("cp"), ir.QueueWait("cp", constant(1))]
     good = {"a": [*body, load(read("S", 1))]}
-    assert outcome(good, queues=(queue,)) == Outcome.VERIFIED
+    assert outcome(good, queues=(queue,)) == Verdict.VERIFIED
     del body[2]
     bad = {"a": [*body, load(read("S", 1))]}
     assert outcome(bad, queues=(queue,)) == FaultKind.READ_BEFORE_ARRIVAL
@@ -219,12 +220,12 @@ def test_an_unordered_counter_says_nothing_until_it_is_zero():
     queue = ir.Queue("lgkmcnt", grouped=False, ordered=False)
     issue = [ir.Asynchronous((write("S", 1, stage),), "lgkmcnt") for stage in (0, 1)]
     tail = [ir.QueueWait("lgkmcnt")]
-    for pending, expected in ((1, FaultKind.READ_BEFORE_ARRIVAL), (0, Outcome.VERIFIED)):
+    for pending, expected in ((1, FaultKind.READ_BEFORE_ARRIVAL), (0, Verdict.VERIFIED)):
         body = [*issue, ir.QueueWait("lgkmcnt", constant(pending)), load(read("S", 1)), *tail]
         assert outcome({"a": body}, queues=(queue,)) == expected
     ordered = dataclasses.replace(queue, ordered=True)
     body = [*issue, ir.QueueWait("lgkmcnt", constant(1)), load(read("S", 1)), *tail]
-    assert outcome({"a": body}, queues=(ordered,)) == Outcome.VERIFIED
+    assert outcome({"a": body}, queues=(ordered,)) == Verdict.VERIFIED
 
 
 STORE = ir.Asynchronous(
@@ -240,9 +241,9 @@ def test_a_read_wait_frees_the_source_and_proves_nothing_of_the_destination():
     early = {"a": [*head, reads, load(read("G", 1))]}
     late = {"a": [*head, ir.QueueWait("bulk"), load(read("G", 1))]}
     queues = (ir.Queue("bulk"),)
-    assert outcome(reuse, buffers=STORE_BUFFERS, queues=queues) == Outcome.VERIFIED
+    assert outcome(reuse, buffers=STORE_BUFFERS, queues=queues) == Verdict.VERIFIED
     assert outcome(early, buffers=STORE_BUFFERS, queues=queues) == FaultKind.READ_BEFORE_ARRIVAL
-    assert outcome(late, buffers=STORE_BUFFERS, queues=queues) == Outcome.VERIFIED
+    assert outcome(late, buffers=STORE_BUFFERS, queues=queues) == Verdict.VERIFIED
 
 
 def bar(threads=2, index=0):
@@ -266,11 +267,11 @@ def store_after_fence(place):
 @pytest.mark.parametrize(
     ("rule", "place", "expected"),
     [
-        ("writer", "writer", Outcome.VERIFIED),
+        ("writer", "writer", Verdict.VERIFIED),
         ("writer", "issuer", FaultKind.MISSING_FENCE),
         ("writer", "none", FaultKind.MISSING_FENCE),
-        ("path", "writer", Outcome.VERIFIED),
-        ("path", "issuer", Outcome.VERIFIED),
+        ("path", "writer", Verdict.VERIFIED),
+        ("path", "issuer", Verdict.VERIFIED),
         ("path", "none", FaultKind.MISSING_FENCE),
     ],
 )
@@ -291,10 +292,10 @@ def test_generic_read_then_asynchronous_write(policy):
     consumer = [wait("F", 0), load(read("S", 1)), ir.Arrive(at("E")), wait("F", 1)]
     roles = {"p": producer, "c": consumer}
     policies = ir.Policies(war_fence=policy)
-    expected = FaultKind.MISSING_FENCE_WAR if policy else Outcome.VERIFIED
+    expected = FaultKind.MISSING_FENCE_WAR if policy else Verdict.VERIFIED
     assert outcome(roles, barriers=RING, policies=policies) == expected
     consumer.insert(2, ASYNC_FENCE)
-    assert outcome(roles, barriers=RING, policies=policies) == Outcome.VERIFIED
+    assert outcome(roles, barriers=RING, policies=policies) == Verdict.VERIFIED
 
 
 def test_tensor_map_needs_release_and_acquire():
@@ -307,9 +308,9 @@ def test_tensor_map_needs_release_and_acquire():
         ([], FaultKind.MISSING_TENSORMAP_FENCE),
         ([release], FaultKind.MISSING_TENSORMAP_FENCE),
         ([acquire, release], FaultKind.MISSING_TENSORMAP_FENCE),
-        ([release, acquire], Outcome.VERIFIED),
-        ([ASYNC_FENCE, release, acquire], Outcome.VERIFIED),
-        ([release, ASYNC_FENCE, acquire], Outcome.VERIFIED),
+        ([release, acquire], Verdict.VERIFIED),
+        ([ASYNC_FENCE, release, acquire], Verdict.VERIFIED),
+        ([release, ASYNC_FENCE, acquire], Verdict.VERIFIED),
         ([ASYNC_FENCE, acquire], FaultKind.MISSING_TENSORMAP_FENCE),
     ):
         body = [load(write("S", 1)), *fences, use, *tail]
@@ -325,7 +326,7 @@ def test_everyone_who_wrote_the_tensor_map_releases_it(both):
     second = [bar(), load(write("S", 1)), *release, acquire, use]
     roles = {"a": first, "b": [*second, ir.Commit("bulk"), ir.QueueWait("bulk")]}
     named = (ir.NamedBarrier("bar"),)
-    expected = Outcome.VERIFIED if both else FaultKind.MISSING_TENSORMAP_FENCE
+    expected = Verdict.VERIFIED if both else FaultKind.MISSING_TENSORMAP_FENCE
     assert outcome(roles, queues=(ir.Queue("bulk"),), named_barriers=named) == expected
 
 
@@ -337,7 +338,7 @@ def test_initialisation_is_published_by_the_fence_and_a_barrier():
     work = [bar(), expect("F"), copy("S", 1, "F")]
     consumer = [bar(), wait("F", 0), load(read("S", 1))]
     cases = (
-        (start + fence + work, consumer, Outcome.VERIFIED),
+        (start + fence + work, consumer, Verdict.VERIFIED),
         (start + work, consumer, FaultKind.UNPUBLISHED_INIT),
         (start + fence + work[1:], consumer[1:], FaultKind.BARRIER_UNINITIALISED),
     )
@@ -346,13 +347,13 @@ def test_initialisation_is_published_by_the_fence_and_a_barrier():
         assert found == expected
     assumed = ir.Policies(barrier_init="assumed")
     roles = {"p": start + work, "c": consumer}
-    assert outcome(roles, barriers=late, named_barriers=named, policies=assumed) == Outcome.VERIFIED
+    assert outcome(roles, barriers=late, named_barriers=named, policies=assumed) == Verdict.VERIFIED
 
 
 def test_life_of_a_barrier():
     late = (ir.Barrier("F", 1, initialised=False),)
     init, end = ir.Init(at("F"), constant(1)), ir.Invalidate(at("F"))
-    assert outcome({"a": [init, end, init]}, barriers=late) == Outcome.VERIFIED
+    assert outcome({"a": [init, end, init]}, barriers=late) == Verdict.VERIFIED
     assert outcome({"a": [init, init]}, barriers=late) == FaultKind.BARRIER_LIFECYCLE
     assert outcome({"a": [end]}, barriers=late) == FaultKind.BARRIER_UNINITIALISED
     used = [init, ir.Fence(ir.FenceKind.BARRIER_INIT), expect("F"), copy("S", 1, "F"), end]
@@ -362,7 +363,7 @@ def test_life_of_a_barrier():
 def test_named_barrier_counts_threads():
     named = (ir.NamedBarrier("bar", 2),)
     good = {"a": [bar()], "b": [bar()]}
-    assert outcome(good, named_barriers=named) == Outcome.VERIFIED
+    assert outcome(good, named_barriers=named) == Verdict.VERIFIED
     missing = {"a": [bar(3)], "b": [bar(3)]}
     assert outcome(missing, named_barriers=named) == FaultKind.DEADLOCK
     disagree = {"a": [bar(2)], "b": [bar(3)]}
@@ -376,7 +377,7 @@ def test_split_cluster_barrier_orders_like_a_whole_one():
     named = (ir.NamedBarrier("bar", 1, ir.Scope.CLUSTER),)
     arrive, later = ir.BarrierArrive(at("bar"), constant(2)), ir.BarrierWait(at("bar"))
     roles = {"a": [load(write("S", 1)), arrive, later], "b": [arrive, later, load(read("S", 1))]}
-    assert outcome(roles, named_barriers=named) == Outcome.VERIFIED
+    assert outcome(roles, named_barriers=named) == Verdict.VERIFIED
     roles["b"] = [arrive, load(read("S", 1)), later]
     assert outcome(roles, named_barriers=named) in (FaultKind.DATA_RACE, FaultKind.STALE_READ)
 
@@ -387,9 +388,9 @@ def test_work_in_flight_at_exit():
     declarations = {"buffers": STORE_BUFFERS, "queues": queues}
     assert outcome({"a": store}, **declarations) == FaultKind.LEAK_AT_EXIT
     reads = [*store, ir.QueueWait("bulk", until=ir.Until.READ)]
-    assert outcome({"a": reads}, **declarations) == Outcome.VERIFIED
+    assert outcome({"a": reads}, **declarations) == Verdict.VERIFIED
     allowed = ir.Policies(exit_in_flight="allow")
-    assert outcome({"a": store}, policies=allowed, **declarations) == Outcome.VERIFIED
+    assert outcome({"a": store}, policies=allowed, **declarations) == Verdict.VERIFIED
 
 
 def test_arrival_at_a_cta_that_has_ended():
@@ -398,7 +399,7 @@ def test_arrival_at_a_cta_that_has_ended():
     gone = ir.Role("b", (), cta=1)
     stays = ir.Role("b", (wait("F", 0),), cta=1)
     assert outcome({"a": remote, "b": gone}, barriers=barriers) == FaultKind.LEAK_AT_EXIT
-    assert outcome({"a": remote, "b": stays}, barriers=barriers) == Outcome.VERIFIED
+    assert outcome({"a": remote, "b": stays}, barriers=barriers) == Verdict.VERIFIED
 
 
 def test_arrivals_that_no_wait_precedes():
@@ -407,7 +408,7 @@ def test_arrivals_that_no_wait_precedes():
     twice = [ir.Arrive(at("F")), ir.Arrive(at("F"))]
     assert outcome({"a": twice}, barriers=barriers) == FaultKind.UNOBSERVED_PHASE
     allowed = ir.Policies(unobserved_phase="allow")
-    assert outcome({"a": twice}, barriers=barriers, policies=allowed) == Outcome.VERIFIED
+    assert outcome({"a": twice}, barriers=barriers, policies=allowed) == Verdict.VERIFIED
 
 
 def test_memory_of_a_cta_that_has_ended():
@@ -416,7 +417,7 @@ def test_memory_of_a_cta_that_has_ended():
     gone = ir.Role("b", (), cta=0)
     for space, expected in (
         (ir.Space.SHARED, FaultKind.LEAK_AT_EXIT),
-        (ir.Space.GLOBAL, Outcome.VERIFIED),
+        (ir.Space.GLOBAL, Verdict.VERIFIED),
     ):
         buffers = (ir.Buffer("G", initial=0, space=space),)
         assert outcome({"a": reader, "b": gone}, buffers=buffers) == expected
@@ -430,7 +431,7 @@ def test_register_pool_blocks_until_enough_is_given_back():
         return ir.PoolGive("registers", constant(amount))
 
     pools = (ir.Pool("registers", 0),)
-    assert outcome({"p": [give(104)], "c": [take(96)]}, pools=pools) == Outcome.VERIFIED
+    assert outcome({"p": [give(104)], "c": [take(96)]}, pools=pools) == Verdict.VERIFIED
     assert outcome({"p": [give(104)], "c": [take(112)]}, pools=pools) == FaultKind.DEADLOCK
     assert outcome({"p": [give(-1)], "c": []}, pools=pools) == FaultKind.POOL_MISUSE
 
@@ -448,7 +449,7 @@ def test_tensor_core_pipe_orders_its_own_accumulator():
         for tile in (0, 1)
     ]
     done = [ir.QueueArrive("tcgen05", at("F")), wait("F", 0), load(read("S", 2))]
-    assert outcome({"a": [*step, *done]}, barriers=FULL, queues=(queue,)) == Outcome.VERIFIED
+    assert outcome({"a": [*step, *done]}, barriers=FULL, queues=(queue,)) == Verdict.VERIFIED
     plain = (dataclasses.replace(queue, pipelined=False),)
     assert outcome({"a": [*step, *done]}, barriers=FULL, queues=plain) in (
         FaultKind.READ_BEFORE_ARRIVAL,
@@ -472,11 +473,11 @@ def test_an_arrival_behind_copies_needs_no_commit():
         "policies": ir.Policies(exit_in_flight="allow"),
     }
     for body, expected in (
-        ([first, marker], Outcome.VERIFIED),
-        ([first, marker, second, commit, drain], Outcome.VERIFIED),
-        ([first, marker, commit, drain, load(read("S", 1))], Outcome.VERIFIED),
+        ([first, marker], Verdict.VERIFIED),
+        ([first, marker, second, commit, drain], Verdict.VERIFIED),
+        ([first, marker, commit, drain, load(read("S", 1))], Verdict.VERIFIED),
         ([first, marker, drain, load(read("S", 1))], FaultKind.READ_BEFORE_ARRIVAL),
-        ([first, second, marker, wait("F", 0), load(read("S", 2, stage=1))], Outcome.VERIFIED),
+        ([first, second, marker, wait("F", 0), load(read("S", 2, stage=1))], Verdict.VERIFIED),
         ([first, marker, second, wait("F", 0), load(read("S", 2, 1))],
          FaultKind.READ_BEFORE_ARRIVAL),
     ):  # fmt: skip
@@ -516,7 +517,7 @@ def ring(tiles, depth=2):
 
 @pytest.mark.parametrize("tiles", range(8))
 def test_ring_for_small_numbers_of_tiles(tiles):
-    assert explore_reference(ring(tiles), {"tiles": tiles}).outcome is Outcome.VERIFIED
+    assert explore_reference(ring(tiles), {"tiles": tiles}).verdict is Verdict.VERIFIED
 
 
 def test_shortest_trace_replays_to_its_fault():
@@ -529,7 +530,7 @@ def test_shortest_trace_replays_to_its_fault():
         dataclasses.replace(consumer, body=(dataclasses.replace(loop, body=body),)),
     )
     result = explore_reference(dataclasses.replace(broken, roles=roles), {"tiles": 3})
-    assert result.outcome is Outcome.REFUTED
+    assert result.verdict is Verdict.REFUTED
     machine = Machine(dataclasses.replace(broken, roles=roles), {"tiles": 3})
     state = machine.initial()
     for step in result.trace.steps[:-1]:

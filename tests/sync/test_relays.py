@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.building import ASYNC, FENCE, Body, access, at, e, loop, program, read, write
-from titan.engines.happens_before.engine import Outcome, analyse
+from titan.engines.happens_before.engine import analyse
+from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 from titan.sync.relays import relays
@@ -102,7 +103,7 @@ def test_a_store_behind_the_arrival_is_not_published_by_the_copy(late: bool):
     )
     result = analyse(given)
     if late:
-        assert result.outcome is Outcome.REFUTED and result.fault is not None
+        assert result.verdict is Verdict.REFUTED and result.fault is not None
         assert result.fault.kind is FaultKind.WEAK_SYNCHRONISATION
     else:
-        assert result.outcome is Outcome.VERIFIED
+        assert result.verdict is Verdict.VERIFIED

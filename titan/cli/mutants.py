@@ -139,13 +139,13 @@ def _kernels(
 
 
 def _exit_code(scores: list[Score]) -> int:
-    from titan.engines.explore.reference import Outcome
+    from titan.foundation.verdict import Verdict
     from titan.verify.mutate.judge import Fate
 
-    outcomes = {score.baseline.outcome for score in scores}
+    outcomes = {score.baseline.verdict for score in scores}
     fates = {judgement.fate for score in scores for judgement in score.judgements}
-    if Fate.SURVIVING in fates or Outcome.REFUTED in outcomes:
+    if Fate.SURVIVING in fates or Verdict.REFUTED in outcomes:
         return ExitCode.REFUTED
-    if Fate.UNDECIDED in fates or Outcome.UNDECIDED in outcomes:
+    if Fate.UNDECIDED in fates or Verdict.UNDECIDED in outcomes:
         return ExitCode.UNDECIDED
     return ExitCode.VERIFIED

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from titan.device import bench, cycles, fit
-from titan.foundation.errors import UserError
 
 INDEX = "ablations.json"
 PRODUCT = "product"
 
 
-class BadIndex(UserError):
+class BadIndex(Exception):
     """The folder holds no variants, or an index that is none; the text says why."""
 
 

@@ -11,9 +11,6 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from titan.foundation.errors import Refusal
-from titan.foundation.verdict import Reason
-
 # CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapL2promotion
 DATA_TYPES = {"e4m3": 0, "e5m2": 0, "u8": 0, "u32": 2, "i32": 3, "f16": 6, "f32": 7, "bf16": 9}
 SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
@@ -29,14 +26,12 @@ Size, Address, Unsigned = ctypes.c_size_t, ctypes.c_uint64, ctypes.c_uint
 Pointer, Int = ctypes.c_void_p, ctypes.c_int
 
 
-class DeviceError(Refusal):
+class DeviceError(Exception):
     """The driver, the compiler or the device refuses; the text says what."""
 
 
 class NoDevice(DeviceError):
     """There is no GPU that could be used, or no CuPy; the text says what is needed."""
-
-    reason = Reason.MISSING_TOOL
 
 
 class LaunchAttributeValue(ctypes.Union):

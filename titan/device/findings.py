@@ -21,8 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from titan.foundation.errors import UserError
-
 FORMAT = "1"
 RECORD = "finding.json"
 SOURCES, BINARIES = "sources", "binaries"
@@ -38,7 +36,7 @@ class Keep:
     device: Mapping[str, Any]
 
 
-class BadFinding(UserError):
+class BadFinding(Exception):
     """The folder is no finding, or is not as it was written; the text says why."""
 
 

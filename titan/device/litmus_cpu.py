@@ -16,13 +16,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from titan.foundation.errors import Refusal
-
 ERRORS = {1: "no memory", 2: "no threads"}
 COMPILERS = ("cc", "gcc", "clang")
 
 
-class CannotRun(Refusal):
+class CannotRun(Exception):
     """The test does not compile or run here; the text says why."""
 
 

@@ -12,13 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from titan.foundation.errors import UserError
-
 Values = tuple[int | None, ...]  # None: another value than the manifest knows
 OTHER = None
 
 
-class BadManifest(UserError):
+class BadManifest(Exception):
     """The manifest is none of a rendered litmus test; the text says what is wrong."""
 
 

@@ -21,13 +21,12 @@ from typing import Any
 from titan.device import hooks
 from titan.device.plan import LaunchPlan, plan
 from titan.device.variants import SAFE, variants
-from titan.foundation.errors import Refusal
 
 EMULATED = "emulated"  # the program of the CPU back end, among the binaries of a finding
 Record = dict[str, Any]
 
 
-class NoVariant(Refusal):
+class NoVariant(Exception):
     """The kernel has nothing that this variant would break."""
 
 

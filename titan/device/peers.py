@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from titan.device.work import family
-from titan.foundation.errors import Refusal
 
 FLUSH_BYTES = 256 << 20
 SAMPLES = 1 << 20  # different numbers of an input; larger ones repeat them
 
 
-class NoPeer(Refusal):
+class NoPeer(Exception):
     """There is nothing to compare with here; the text says why."""
 
 

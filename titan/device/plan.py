@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from titan.device.expressions import BadExpression, evaluate
-from titan.foundation.errors import UserError
 
 BYTES = {"f32": 4, "bf16": 2, "f16": 2, "e4m3": 1, "e5m2": 1, "i32": 4, "u32": 4}
 GRID_MAX = 2**31 - 1
@@ -22,7 +21,7 @@ ALIGNMENT_BYTES = 16
 SWIZZLES = ("none", "32B", "64B", "128B")
 
 
-class Unlaunchable(UserError):
+class Unlaunchable(Exception):
     """The manifest or the sizes admit no launch; the text says why."""
 
 

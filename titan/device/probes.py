@@ -17,12 +17,11 @@ from typing import Any
 from titan.device.expressions import BadExpression, evaluate
 from titan.device.plan import Unlaunchable, plan
 from titan.device.watchdog import run_job
-from titan.foundation.errors import UserError
 
 SECONDS = 60.0
 
 
-class BadProbe(UserError):
+class BadProbe(ValueError):
     """The manifest is none of a probe; the text says what is wrong."""
 
 

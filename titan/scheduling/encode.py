@@ -20,12 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from titan.foundation.errors import TitanError
 from titan.scheduling.cnf import Cnf, Literal, negate
 from titan.scheduling.loop.model import DATA, Dependence, Loop
 
 
-class Infeasible(TitanError):
+class Infeasible(Exception):
     """No schedule exists at this interval within this horizon; no solver is needed to see it."""
 
 

@@ -17,8 +17,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 
-from titan.foundation.errors import InternalError, Refusal
-from titan.foundation.verdict import Reason
 from titan.scheduling import cnf
 from titan.scheduling.check import check
 from titan.scheduling.encode import Encoding, Infeasible, precedence, shortest
@@ -33,13 +31,11 @@ COVERS_MAX = 6
 OBJECTIVES = ("ii", "length", "registers", "edges")
 
 
-class OutOfTime(Refusal):
+class OutOfTime(Exception):
     """The budget is spent."""
 
-    reason = Reason.TIME
 
-
-class Disagreement(InternalError):
+class Disagreement(Exception):
     """The checker refuses what a solver found, or two solvers disagree: a fault of TITAN."""
 
 

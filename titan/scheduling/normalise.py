@@ -16,8 +16,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd
 
-from titan.foundation.errors import Refusal
-from titan.foundation.verdict import Reason
 from titan.scheduling.loop.model import Loop
 
 
@@ -41,10 +39,8 @@ class Normalisation:
         return self.distortion == 0
 
 
-class TooSmall(Refusal):
+class TooSmall(Exception):
     """No normalisation with positive costs has a sum within the limit."""
-
-    reason = Reason.TOO_LARGE
 
 
 def normalise(costs: list[int], total_max: int) -> Normalisation:

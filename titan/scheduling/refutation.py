@@ -22,8 +22,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from titan.foundation.errors import Refusal, TitanError
-from titan.foundation.verdict import Reason
 from titan.scheduling.loop.model import DATA, Dependence, Loop
 from titan.scheduling.rup import refutes
 
@@ -35,13 +33,11 @@ POOL_TERMS_MAX = 200_000
 Literal = int | bool
 
 
-class Unbounded(Refusal):
+class Unbounded(Exception):
     """The distance between two operations has no bound here, or the formula is too large."""
 
-    reason = Reason.TOO_LARGE
 
-
-class Contradiction(TitanError):
+class Contradiction(Exception):
     """The bounds contradict each other: plain arithmetic refutes the interval."""
 
 

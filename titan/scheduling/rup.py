@@ -14,14 +14,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from titan.foundation.errors import Refusal
-from titan.foundation.verdict import Reason
 
-
-class Late(Refusal):
+class Late(Exception):
     """The check took longer than permitted; nothing is decided."""
-
-    reason = Reason.TIME
 
 
 class Propagator:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from titan.foundation.errors import Refusal
+from titan.foundation.verdict import Reason
 from titan.sync import program as ir
 from titan.sync.expression import evaluate
 from titan.sync.state import Position, State
@@ -16,8 +18,10 @@ LOCAL_STEPS_MAX = 1_000_000  # control steps of one agent without an operation
 Sizes = Mapping[str, int | tuple[int, ...]]
 
 
-class LocalLoopError(Exception):
+class LocalLoopError(Refusal):
     """A role's control flow runs on without reaching an operation."""
+
+    reason = Reason.UNBOUNDED_LOOP
 
 
 class Agent(NamedTuple):

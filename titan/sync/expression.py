@@ -11,6 +11,8 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from titan.foundation.errors import UserError
+
 BINARY_OPERATORS = (
     "+", "-", "*", "//", "%", "min", "max", "<", "<=", "==", "!=", ">=", ">", "and", "or",
 )  # fmt: skip
@@ -18,7 +20,7 @@ TEXT_LENGTH_MAX = 400
 DEPTH_MAX = 40
 
 
-class ExpressionError(ValueError):
+class ExpressionError(UserError):
     """The text is no expression of this language; `offset` counts characters from its start."""
 
     def __init__(self, message: str, offset: int = 0) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
+from titan.foundation.errors import TitanError
 from titan.sync import program as ir
 from titan.sync.fault import Fault, FaultKind
 from titan.sync.proxy_marks import NO_MARKS, ProxyMarks
@@ -132,7 +133,7 @@ class Draft:
             yield from queue.open
 
 
-class FaultFound(Exception):
+class FaultFound(TitanError):
     """Ends a step: the interleaving so far shows this fault."""
 
     def __init__(self, fault: Fault) -> None:

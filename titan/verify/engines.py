@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from titan.engines.explore.reference import Outcome, explore_reference
-from titan.foundation.verdict import Verdict
+from titan.engines.explore.reference import explore_reference
+from titan.engines.result import Budget as EngineBudget
+from titan.engines.result import EngineResult
+from titan.foundation.errors import Refusal
+from titan.foundation.verdict import Reason, Verdict
 from titan.sync.fault import Trace
 from titan.sync.program import SyncProgram
 from titan.verify.model import EngineReport
 from titan.verify.sizes import Values, free_parameters, size_sets
 
-_VERDICT_OF = {
-    Outcome.VERIFIED: Verdict.VERIFIED,
-    Outcome.REFUTED: Verdict.REFUTED,
-    Outcome.UNDECIDED: Verdict.UNDECIDED,
-}
 REFERENCE_STATES_MAX = 400_000
 EXPLORER, ORDER, REFERENCE = "explorer", "happens-before", "reference"
 Sizes = tuple[tuple[str, tuple[int, ...] | None], ...]
@@ -37,6 +35,7 @@ class Said:
     states: int = 0
     trace: Trace | None = None
     remark: str = ""
+    reason: Reason | None = None
 
 
 def covered(names: list[str], done: list[Values]) -> Sizes:
@@ -63,14 +62,24 @@ def run_bounded(
         spent = time.monotonic() - started
         left = Budget(budget.states - states, budget.seconds - spent)
         if left.states <= 0 or left.seconds <= 0:
-            said = Said(Verdict.UNDECIDED, remark="its time or states ran out")
+            reason = Reason.STATES if left.states <= 0 else Reason.TIME
+            said = Said(Verdict.UNDECIDED, remark="its time or states ran out", reason=reason)
         else:
             said = ask(values, left)
         states += said.states
         if said.verdict is not Verdict.VERIFIED:
             spent = time.monotonic() - started
             sizes = covered(names, done)
-            return EngineReport(engine, said.verdict, spent, states, sizes, said.trace, said.remark)
+            return EngineReport(
+                engine,
+                said.verdict,
+                spent,
+                states,
+                sizes,
+                said.trace,
+                said.remark,
+                reason=said.reason,
+            )
         done.append(values)
     spent = time.monotonic() - started
     return EngineReport(engine, Verdict.VERIFIED, spent, states, covered(names, done))
@@ -80,9 +89,7 @@ def run_reference(program: SyncProgram, budget: Budget) -> EngineReport:
     """The reference search for all sizes up to the bound."""
 
     def ask(values: Values, left: Budget) -> Said:
-        result = explore_reference(program, values, left.states)
-        remark = "its states ran out" if result.outcome is Outcome.UNDECIDED else ""
-        return Said(_VERDICT_OF[result.outcome], result.states, result.trace, remark)
+        return _said(explore_reference(program, values, EngineBudget(left.states)))
 
     states = min(budget.states, REFERENCE_STATES_MAX)
     return run_bounded(REFERENCE, program, Budget(states, budget.seconds), ask)
@@ -90,24 +97,16 @@ def run_reference(program: SyncProgram, budget: Budget) -> EngineReport:
 
 def run_order(program: SyncProgram, budget: Budget) -> EngineReport:
     """The happens-before engine for all sizes up to the bound."""
-    from titan.engines.happens_before.engine import Outcome as OrderOutcome
     from titan.engines.happens_before.engine import analyse
-
-    verdict_of = {
-        OrderOutcome.VERIFIED: Verdict.VERIFIED,
-        OrderOutcome.REFUTED: Verdict.REFUTED,
-    }
 
     def ask(values: Values, left: Budget) -> Said:
         result = analyse(program, values)
-        verdict = verdict_of.get(result.outcome, Verdict.UNDECIDED)
-        remark = result.reason
-        if result.outcome is OrderOutcome.NOT_APPLICABLE:
-            remark = f"not applicable: {result.reason}"
-        trace = result.trace
-        if trace is None and verdict is Verdict.REFUTED and result.fault is not None:
-            trace = Trace(tuple(values.items()), (), result.fault)
-        return Said(verdict, 0, trace, remark)
+        said = _said(result)
+        if result.reason not in (None, Reason.STEPS):
+            said = replace(said, remark=f"not applicable: {result.remark}")
+        if said.trace is None and said.verdict is Verdict.REFUTED and result.fault is not None:
+            said = replace(said, trace=Trace(tuple(values.items()), (), result.fault))
+        return said
 
     return run_bounded(ORDER, program, budget, ask)
 
@@ -121,7 +120,14 @@ def run_explorer(program: SyncProgram, budget: Budget) -> EngineReport:
         sizes = ()
     seconds = time.monotonic() - started
     return EngineReport(
-        EXPLORER, said.verdict, seconds, said.states, sizes, said.trace, said.remark
+        EXPLORER,
+        said.verdict,
+        seconds,
+        said.states,
+        sizes,
+        said.trace,
+        said.remark,
+        reason=said.reason,
     )
 
 
@@ -141,20 +147,22 @@ def _explored(program: SyncProgram, values: Values, left: Budget) -> Said:
     from titan.engines.explore.quotient import NotApplicableError
     from titan.engines.explore.replay import NativeReplayError
 
-    budget = search.SearchBudget(left.states, left.seconds)
+    budget = EngineBudget(left.states, left.seconds)
     try:
-        result = search.explore(program, values, budget)
+        return _said(search.explore(program, values, budget))
     except NotApplicableError as error:
-        return Said(Verdict.UNDECIDED, remark=f"no finite quotient: {error}")
-    except TooLargeError as error:
-        return Said(Verdict.UNDECIDED, remark=str(error))
+        return _undecided(error, f"no finite quotient: {error}")
     except NativeReplayError as error:
         return Said(Verdict.DISAGREEMENT, remark=f"its trace does not replay: {error}")
-    except search.ExplorationError as error:
-        if "division" in str(error):
+    except (search.ExplorationError, TooLargeError) as error:
+        if error.reason is Reason.DIVISION:
             raise ZeroDivisionError(str(error)) from None
-        return Said(Verdict.UNDECIDED, remark=str(error))
-    verdict = _VERDICT_OF[result.outcome]
-    spent = result.budget_spent or ""
-    remark = f"its {spent} ran out" if spent in ("time", "states", "memory") else spent
-    return Said(verdict, result.states, result.trace, remark)
+        return _undecided(error, str(error))
+
+
+def _said(result: EngineResult) -> Said:
+    return Said(result.verdict, result.states, result.trace, result.remark, result.reason)
+
+
+def _undecided(refusal: Refusal, remark: str) -> Said:
+    return Said(Verdict.UNDECIDED, remark=remark, reason=refusal.reason)

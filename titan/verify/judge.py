@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 
 from titan.foundation.diagnostics.model import diagnostic
-from titan.foundation.verdict import Verdict
+from titan.foundation.verdict import Reason, Verdict
 from titan.language.kernel.model import Kernel
 from titan.sync.fault import FaultKind
 from titan.sync.program import SyncProgram
@@ -74,7 +74,7 @@ def _all(program: SyncProgram, budget: Budget, require: str) -> list[EngineRepor
         return [ordered]
     explored = _explorer(program, budget, require)
     decided = any(item.verdict is not Verdict.UNDECIDED for item in explored)
-    if not decided and ordered.verdict is Verdict.UNDECIDED and "ran out" in ordered.remark:
+    if not decided and ordered.reason in (Reason.TIME, Reason.STATES):
         ordered = engines.run_order(program, budget)
     return [*explored, ordered]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from titan.foundation.diagnostics.model import Diagnostic
-from titan.foundation.verdict import Verdict
+from titan.foundation.verdict import Reason, Verdict
 from titan.sync.fault import Trace
 from titan.sync.program import SyncProgram
 
@@ -29,7 +29,7 @@ class EngineReport:
     """What one engine said.
 
     `sizes` are the values of the parameters that it covered, None for every value; `trace` is its
-    counterexample.
+    counterexample; `reason` is why it did not decide.
     """
 
     engine: str
@@ -40,6 +40,7 @@ class EngineReport:
     trace: Trace | None = None
     remark: str = ""
     diagnostics: tuple[Diagnostic, ...] = ()
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)

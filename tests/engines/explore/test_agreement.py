@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.strategies import program_of_seed
-from titan.engines.explore.reference import Outcome, SearchResult, explore_reference
+from titan.engines.explore.reference import explore_reference
 from titan.engines.explore.search import ExplorationError, Reductions, explore
+from titan.engines.result import Budget, EngineResult
+from titan.foundation.verdict import Verdict
 from titan.sync.interpreter import LocalLoopError
 
 NONE = Reductions(symmetry=False, partial_order=False)
@@ -16,10 +18,10 @@ BOTH = Reductions()
 STATES_MAX = 3000
 
 
-def oracle(seed: int) -> SearchResult | None:
+def oracle(seed: int) -> EngineResult | None:
     """The reference verdict, or None where the program cannot be executed."""
     try:
-        return explore_reference(program_of_seed(seed), states_max=STATES_MAX)
+        return explore_reference(program_of_seed(seed), budget=Budget(states_max=STATES_MAX))
     except (ZeroDivisionError, LocalLoopError):
         return None
 
@@ -33,14 +35,14 @@ def test_random_programs(block: int) -> None:
             with pytest.raises((ExplorationError, LocalLoopError)):
                 explore(program, reductions=NONE)
             continue
-        if expected.outcome is Outcome.UNDECIDED:
+        if expected.verdict is Verdict.UNDECIDED:
             continue
         decided += 1
         for reductions in (NONE, SYMMETRY, PARTIAL_ORDER, BOTH):
             result = explore(program, reductions=reductions)
-            assert result.outcome == expected.outcome, (seed, reductions)
+            assert result.verdict == expected.verdict, (seed, reductions)
         exact = explore(program, reductions=NONE)
-        assert expected.outcome is Outcome.REFUTED or exact.states <= expected.states, seed
+        assert expected.verdict is Verdict.REFUTED or exact.states <= expected.states, seed
         if expected.trace is not None:
             assert exact.trace is not None
             assert len(exact.trace.steps) == len(expected.trace.steps), seed

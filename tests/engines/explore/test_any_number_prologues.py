@@ -18,12 +18,13 @@ from tests.building import access, at, e, loop, program, read, write
 from tests.edits import perturb
 from tests.engines.explore.prologues import prologued, prologued_work
 from titan.engines.explore.quotient import NotApplicableError
-from titan.engines.explore.reference import Outcome
-from titan.engines.explore.search import ExplorationError, Reductions, SearchBudget, explore
+from titan.engines.explore.search import ExplorationError, Reductions, explore
+from titan.engines.result import Budget
+from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.sync.interpreter import Sizes
 
-BUDGET = SearchBudget(states_max=12_000, seconds_max=5)
+BUDGET = Budget(states_max=12_000, seconds_max=5)
 PLAIN = Reductions(partial_order=False)
 SETTINGS = (None, PLAIN, Reductions(symmetry=False, partial_order=False))
 
@@ -55,7 +56,7 @@ def sizes_of(given: ir.SyncProgram) -> Iterator[Sizes]:
 
 def refuted_by(given: ir.SyncProgram) -> Sizes | None:
     for sizes in sizes_of(given):
-        if explore(given, sizes, BUDGET, PLAIN).outcome is Outcome.REFUTED:
+        if explore(given, sizes, BUDGET, PLAIN).verdict is Verdict.REFUTED:
             return sizes
     return None
 
@@ -70,20 +71,20 @@ def compare(seeds: range) -> tuple[list[str], Counter[str]]:
         except (NotApplicableError, ExplorationError):
             tally["not applicable"] += 1
             continue
-        tally.update(result.outcome for result in every)
-        verified = any(result.outcome is Outcome.VERIFIED for result in every)
+        tally.update(result.verdict for result in every)
+        verified = any(result.verdict is Verdict.VERIFIED for result in every)
         if verified:
             found = refuted_by(given)
             if found is not None:
                 wrong.append(f"seed {seed}: verified for every number, refuted for {found}")
         for result in every:
-            if result.outcome is not Outcome.REFUTED:
+            if result.verdict is not Verdict.REFUTED:
                 continue
             assert result.trace is not None
             numbers = dict(result.trace.parameters)
             if edits == 0 or verified:
                 wrong.append(f"seed {seed}: refuted for {numbers}, though nothing is wrong")
-            if explore(given, numbers, BUDGET, PLAIN).outcome is Outcome.VERIFIED:
+            if explore(given, numbers, BUDGET, PLAIN).verdict is Verdict.VERIFIED:
                 wrong.append(f"seed {seed}: refuted for {numbers}, which alone verifies")
     return wrong, tally
 
@@ -91,7 +92,7 @@ def compare(seeds: range) -> tuple[list[str], Counter[str]]:
 def test_every_number_of_a_pipeline_with_a_prologue():
     wrong, tally = compare(range(150))
     assert not wrong, "\n".join(wrong)
-    assert tally[Outcome.VERIFIED] > 150 and tally[Outcome.REFUTED] > 80, tally
+    assert tally[Verdict.VERIFIED] > 150 and tally[Verdict.REFUTED] > 80, tally
     assert tally["not applicable"] < 15, tally
 
 
@@ -134,9 +135,9 @@ def test_an_initialisation_sets_the_phase_back():
     ]
     again = [ir.Invalidate(at("b")), ir.Init(at("b"), e(1)), *turn]
     given = one_role(loop("t", "tiles", turn + turn), *again, v=0)
-    assert explore(given, {"tiles": 0}).outcome is Outcome.VERIFIED
+    assert explore(given, {"tiles": 0}).verdict is Verdict.VERIFIED
     result = explore(given)
-    assert result.outcome is Outcome.REFUTED
+    assert result.verdict is Verdict.REFUTED
     assert result.trace is not None and dict(result.trace.parameters) == {"tiles": 1}
     with pytest.raises(NotApplicableError, match="initialises b, whose phases are counted"):
         explore(one_role(loop("t", "tiles", again), v=0))
@@ -146,7 +147,7 @@ def test_a_counter_is_not_compared_with_the_size_of_another_tile():
     late = [ir.Branch(e("k > k_tiles + 5"), (STALE,)), loop("k", "k_tiles", [LOAD])]
     given = per_tile(*late)
     sizes: Sizes = {"work": 2, "k_tiles": (7, 1)}
-    assert explore(given, sizes).outcome is Outcome.REFUTED
+    assert explore(given, sizes).verdict is Verdict.REFUTED
     with pytest.raises(NotApplicableError, match="k counts up to k_tiles and is kept where w"):
         explore(given)
     kept = [
@@ -155,7 +156,7 @@ def test_a_counter_is_not_compared_with_the_size_of_another_tile():
         ir.Assign("m", e("k")),
         LOAD,
     ]
-    assert explore(per_tile(*kept, m=0), sizes).outcome is Outcome.REFUTED
+    assert explore(per_tile(*kept, m=0), sizes).verdict is Verdict.REFUTED
     with pytest.raises(NotApplicableError, match="m counts up to k_tiles and is kept where w"):
         explore(per_tile(*kept, m=0))
 
@@ -164,7 +165,7 @@ def test_a_loop_variable_with_a_first_value():
     compare_first = loop("t", "tiles", [ir.Branch(e("t == s"), (STALE,)), LOAD])
     given = one_role(STORE, compare_first, loop("s", 2, [LOAD]), s=20)
     result = explore(given)
-    assert result.outcome is Outcome.REFUTED
+    assert result.verdict is Verdict.REFUTED
     assert "from 22 on" in result.scope
 
 
@@ -176,6 +177,6 @@ def test_a_trace_past_sizes_that_were_given_up():
     open_sizes = (ir.Parameter("work"), ir.Parameter("k_tiles"))
     for example in (given, waits):
         result = explore(replace(example, parameters=open_sizes))
-        assert result.outcome is Outcome.REFUTED
+        assert result.verdict is Verdict.REFUTED
         assert result.trace is not None
         assert dict(result.trace.parameters) == {"work": 1, "k_tiles": 1}

@@ -19,8 +19,10 @@ from tests.rings import persistent_ring
 from tests.strategies import program_of_seed
 from titan.engines.explore import known, search
 from titan.engines.explore.quotient import NotApplicableError
-from titan.engines.explore.reference import Outcome, explore_reference
-from titan.engines.explore.search import ExplorationError, Reductions, SearchBudget, explore
+from titan.engines.explore.reference import explore_reference
+from titan.engines.explore.search import ExplorationError, Reductions, explore
+from titan.engines.result import Budget
+from titan.foundation.verdict import Verdict
 from titan.sync.interpreter import LocalLoopError
 from titan.sync.program import SyncProgram
 
@@ -37,15 +39,15 @@ def disagreements(seeds: range, monkeypatch: pytest.MonkeyPatch) -> tuple[list[s
         monkeypatch.setattr(search, "CLOSURE_OPERATIONS", LIMITS[seed % len(LIMITS)])
         program = program_of_seed(seed)
         try:
-            expected = explore_reference(program, states_max=STATES_MAX).outcome
+            expected = explore_reference(program, budget=Budget(states_max=STATES_MAX)).verdict
         except (ZeroDivisionError, LocalLoopError):
             continue
-        if expected is Outcome.UNDECIDED:
+        if expected is Verdict.UNDECIDED:
             continue
         tally[expected] += 1
         for reductions in (PARTIAL_ORDER, BOTH):
             try:
-                found = explore(program, reductions=reductions).outcome
+                found = explore(program, reductions=reductions).verdict
             except ExplorationError:
                 continue
             if found != expected:
@@ -56,7 +58,7 @@ def disagreements(seeds: range, monkeypatch: pytest.MonkeyPatch) -> tuple[list[s
 def test_short_closures_on_random_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong, tally = disagreements(range(20_000, 20_300), monkeypatch)
     assert not wrong, "\n".join(wrong)
-    assert min(tally[Outcome.VERIFIED], tally[Outcome.REFUTED]) > 50, tally
+    assert min(tally[Verdict.VERIFIED], tally[Verdict.REFUTED]) > 50, tally
 
 
 @pytest.mark.heavy
@@ -71,14 +73,14 @@ def compare_orders(programs: list[tuple[str, SyncProgram]]) -> tuple[list[str], 
     wrong, tally = [], Counter[str]()
     for name, program in programs:
         try:
-            plain = explore(program, None, SearchBudget(60_000, 10.0), NONE).outcome
-            reduced = explore(program, None, SearchBudget(60_000, 10.0), BOTH).outcome
+            plain = explore(program, None, Budget(60_000, 10.0), NONE).verdict
+            reduced = explore(program, None, Budget(60_000, 10.0), BOTH).verdict
         except NotApplicableError:
             tally["not applicable"] += 1
             continue
         tally[plain] += 1
         tally[f"{reduced} with partial order"] += 1
-        if Outcome.UNDECIDED not in (plain, reduced) and plain != reduced:
+        if Verdict.UNDECIDED not in (plain, reduced) and plain != reduced:
             wrong.append(f"{name}: {reduced}, not {plain}")
     return wrong, tally
 
@@ -100,7 +102,7 @@ def test_every_number_with_partial_order_and_without(
     monkeypatch.setattr(search, "CLOSURE_OPERATIONS", limit)
     wrong, tally = compare_orders(open_programs(range(8_000 + limit, 8_040 + limit)))
     assert not wrong, "\n".join(wrong)
-    assert min(tally[Outcome.VERIFIED], tally[Outcome.REFUTED]) > 8, tally
+    assert min(tally[Verdict.VERIFIED], tally[Verdict.REFUTED]) > 8, tally
 
 
 @pytest.mark.heavy
@@ -123,7 +125,7 @@ def test_what_rests_on_a_copy_is_not_verified_with_short_closures(
         monkeypatch.setattr(search, "CLOSURE_OPERATIONS", LIMITS[seed % len(LIMITS)])
         pair = said(draw(Random(seed), strong=True).program())
         tally[pair] += 1
-        assert pair[0] != "weak" or pair[1] != Outcome.VERIFIED, seed
-        assert pair[0] != "refuted" or pair[1] == Outcome.REFUTED, seed
-        assert pair[0] != "verified" or pair[1] == Outcome.VERIFIED, seed
-    assert tally["weak", Outcome.UNDECIDED] > 15, tally
+        assert pair[0] != "weak" or pair[1] != Verdict.VERIFIED, seed
+        assert pair[0] != "refuted" or pair[1] == Verdict.REFUTED, seed
+        assert pair[0] != "verified" or pair[1] == Verdict.VERIFIED, seed
+    assert tally["weak", Verdict.UNDECIDED] > 15, tally

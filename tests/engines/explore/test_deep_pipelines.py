@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 
 from titan.engines.explore import known
-from titan.engines.explore.reference import Outcome
-from titan.engines.explore.search import ExplorationResult, Reductions, SearchBudget, explore
-from titan.engines.happens_before.engine import Outcome as Ordered
+from titan.engines.explore.search import ExplorationResult, Reductions, explore
 from titan.engines.happens_before.engine import analyse
+from titan.engines.result import Budget
 from titan.foundation.verdict import Verdict
 from titan.sync.fault import FaultKind
 from titan.sync.program import SyncProgram
@@ -46,13 +45,13 @@ def program_of(name: str) -> SyncProgram:
 
 
 def every_number(program: SyncProgram) -> ExplorationResult:
-    return explore(program, None, SearchBudget(500_000, 20.0))
+    return explore(program, None, Budget(500_000, 20.0))
 
 
 @pytest.mark.parametrize("name", STATES)
 def test_every_number_is_verified(name: str) -> None:
     result = every_number(program_of(name))
-    assert result.outcome is Outcome.VERIFIED
+    assert result.verdict is Verdict.VERIFIED
     assert "any number of" in result.scope
     assert result.states < STATES[name]
 
@@ -68,7 +67,7 @@ def test_the_command_requires_every_number(name: str) -> None:
 def test_following_who_knows_what_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known, "follows", lambda flat: True)
     result = every_number(program_of("gemm_low_k"))
-    assert result.outcome is Outcome.VERIFIED
+    assert result.verdict is Verdict.VERIFIED
     assert result.states < 2 * STATES["gemm_low_k"]
 
 
@@ -78,7 +77,7 @@ def test_shallower_rings_take_fewer_states(depth: int, states: int) -> None:
     family, errors, _ = read_family(str(FOLDER / "gemm_low_k.yaml"), options)
     assert family is not None, errors
     result = every_number(sync_program(family.kernels[0]).program)
-    assert result.outcome is Outcome.VERIFIED
+    assert result.verdict is Verdict.VERIFIED
     assert result.states < states
 
 
@@ -105,16 +104,16 @@ def refuted(program: SyncProgram, seconds: float) -> str:
     """Which engine refutes the program at which sizes; nothing if none does."""
     for sizes in sizes_of(program):
         result = analyse(program, sizes)
-        if result.outcome is Ordered.REFUTED:
+        if result.verdict is Verdict.REFUTED:
             assert result.fault is not None
             if result.fault.kind is FaultKind.WEAK_SYNCHRONISATION and may_be_weak(program):
                 return ""  # said of relaxed operations, which only this engine sees
             return f"happens-before: {result.fault.kind} at {sizes}"
     end = time.monotonic() + seconds
     for sizes in small_sizes(program):
-        left = SearchBudget(200_000, end - time.monotonic())
+        left = Budget(200_000, end - time.monotonic())
         found = explore(program, sizes, left, NO_PARTIAL_ORDER) if left.seconds_max > 0 else None
-        if found is not None and found.outcome is Outcome.REFUTED:
+        if found is not None and found.verdict is Verdict.REFUTED:
             return f"all interleavings: refuted at {sizes}"
     return ""
 
@@ -123,9 +122,9 @@ def judge(mutants: list[Mutant], seconds: float) -> tuple[list[str], int]:
     """Mutants that are verified and should not be; how many are refuted for some number."""
     wrong, caught = [], 0
     for number, mutant in enumerate(mutants):
-        outcome = every_number(mutant.program).outcome
-        caught += outcome is Outcome.REFUTED
-        found = refuted(mutant.program, seconds) if outcome is Outcome.VERIFIED else ""
+        outcome = every_number(mutant.program).verdict
+        caught += outcome is Verdict.REFUTED
+        found = refuted(mutant.program, seconds) if outcome is Verdict.VERIFIED else ""
         if found:
             wrong.append(f"{number}, {mutant.what} of {mutant.where}: verified, but {found}")
     return wrong, caught

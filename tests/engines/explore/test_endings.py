@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tests.building import FENCE, access, e, loop, program, read, write
 from titan.engines.explore.endings import terminates
-from titan.engines.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import explore_reference
 from titan.engines.explore.search import Reductions, explore
+from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 
 
@@ -46,7 +47,7 @@ def test_who_turns_for_ever_does_not_keep_others_from_their_faults() -> None:
         ]
         given = program("endless", roles[:: 1 - 2 * order], buffers=[ir.Buffer("a")])
         assert not terminates(given)
-        assert explore_reference(given).outcome is Outcome.REFUTED
+        assert explore_reference(given).verdict is Verdict.REFUTED
         for symmetry in (True, False):
             result = explore(given, reductions=Reductions(symmetry, True))
-            assert result.outcome is Outcome.REFUTED, order
+            assert result.verdict is Verdict.REFUTED, order

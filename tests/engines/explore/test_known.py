@@ -15,28 +15,28 @@ import pytest
 from tests.engines.happens_before.test_weak_order import draw
 from tests.strategies import FAMILIES, random_program
 from titan.engines.explore import known
-from titan.engines.explore.reference import Outcome
-from titan.engines.explore.search import SearchBudget, explore
-from titan.engines.happens_before.engine import Outcome as Ordered
+from titan.engines.explore.search import explore
 from titan.engines.happens_before.engine import analyse
+from titan.engines.result import Budget
+from titan.foundation.verdict import Verdict
 from titan.sync.fault import FaultKind
 from titan.sync.program import SyncProgram
 from titan.sync.relays import relays
 from titan.verify.weak import may_be_weak
 
-BUDGET = SearchBudget(states_max=60_000, seconds_max=20.0)
+BUDGET = Budget(states_max=60_000, seconds_max=20.0)
 
 
 def said(program: SyncProgram) -> tuple[str, str]:
     """What happens-before says, and what the explorer says that follows events."""
     ordered = analyse(program)
-    if ordered.outcome is Ordered.REFUTED:
+    if ordered.verdict is Verdict.REFUTED:
         assert ordered.fault is not None
         weak = ordered.fault.kind is FaultKind.WEAK_SYNCHRONISATION
         word = "weak" if weak else "refuted"
     else:
-        word = str(ordered.outcome)
-    return word, str(explore(program, None, BUDGET).outcome)
+        word = str(ordered.verdict)
+    return word, str(explore(program, None, BUDGET).verdict)
 
 
 @pytest.fixture
@@ -51,11 +51,11 @@ def compare(programs: list[tuple[str, SyncProgram]]) -> tuple[list[str], Counter
         pair = said(program)
         tally[pair] += 1
         allowed = {
-            "weak": (Outcome.UNDECIDED,),
-            "refuted": (Outcome.REFUTED,),
-            "verified": (Outcome.VERIFIED, Outcome.UNDECIDED),
+            "weak": (Verdict.UNDECIDED,),
+            "refuted": (Verdict.REFUTED,),
+            "verified": (Verdict.VERIFIED, Verdict.UNDECIDED),
         }
-        if pair[1] not in allowed.get(pair[0], tuple(Outcome)):
+        if pair[1] not in allowed.get(pair[0], tuple(Verdict)):
             wrong.append(f"{name}: {pair}")
     return wrong, tally
 
@@ -64,9 +64,9 @@ def test_what_rests_on_a_copy_is_not_verified(always: None):
     programs = [(f"seed {n}", draw(Random(n), strong=True).program()) for n in range(1200)]
     wrong, tally = compare(programs)
     assert not wrong, "\n".join(wrong)
-    assert tally["weak", Outcome.UNDECIDED] > 60, tally
-    assert tally["verified", Outcome.VERIFIED] > 200, tally
-    assert tally["verified", Outcome.UNDECIDED] == 0, tally
+    assert tally["weak", Verdict.UNDECIDED] > 60, tally
+    assert tally["verified", Verdict.VERIFIED] > 200, tally
+    assert tally["verified", Verdict.UNDECIDED] == 0, tally
 
 
 @pytest.mark.parametrize("family", sorted(set(FAMILIES)))
@@ -79,9 +79,9 @@ def test_following_changes_no_verdict_of_other_programs(always: None, family: st
     wrong, tally = compare(programs)
     assert not wrong, "\n".join(wrong)
     if family in ("cached", "halves"):  # who knows of such a fence is not followed
-        assert tally["verified", Outcome.UNDECIDED] > tally["verified", Outcome.VERIFIED], tally
+        assert tally["verified", Verdict.UNDECIDED] > tally["verified", Verdict.VERIFIED], tally
         return
-    assert tally["verified", Outcome.UNDECIDED] <= tally["verified", Outcome.VERIFIED] // 10, tally
+    assert tally["verified", Verdict.UNDECIDED] <= tally["verified", Verdict.VERIFIED] // 10, tally
 
 
 def test_programs_that_relay_nothing_have_no_weak_order():

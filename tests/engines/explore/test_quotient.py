@@ -13,24 +13,26 @@ from tests.edits import perturb
 from tests.engines.explore.rings import MISTAKES, persistent, ring
 from tests.rings import ring as random_ring
 from titan.engines.explore.quotient import NotApplicableError
-from titan.engines.explore.reference import Outcome, explore_reference
-from titan.engines.explore.search import Reductions, SearchBudget, explore
+from titan.engines.explore.reference import explore_reference
+from titan.engines.explore.search import Reductions, explore
+from titan.engines.result import Budget
+from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.sync.interpreter import Sizes
 
 FULL = Reductions(symmetry=False, partial_order=False)
 SETTINGS = (FULL, Reductions(symmetry=False), Reductions(partial_order=False), Reductions())
-BUDGET = SearchBudget(states_max=200_000, seconds_max=20)
+BUDGET = Budget(states_max=200_000, seconds_max=20)
 
 
-def conjunction(given: ir.SyncProgram, sizes: list[Sizes], states_max: int = 4000) -> Outcome:
+def conjunction(given: ir.SyncProgram, sizes: list[Sizes], states_max: int = 4000) -> Verdict:
     """REFUTED if the reference refutes one size, UNDECIDED if it fails to decide one."""
-    found = Outcome.VERIFIED
+    found = Verdict.VERIFIED
     for size in sizes:
-        outcome = explore_reference(given, size, states_max).outcome
-        if outcome is Outcome.REFUTED:
+        outcome = explore_reference(given, size, Budget(states_max)).verdict
+        if outcome is Verdict.REFUTED:
             return outcome
-        found = outcome if outcome is Outcome.UNDECIDED else found
+        found = outcome if outcome is Verdict.UNDECIDED else found
     return found
 
 
@@ -48,21 +50,21 @@ def test_rings(lag: bool, mistake: str) -> None:
         expected = conjunction(given, bounded(depth))
         for reductions in SETTINGS:
             result = explore(given, budget=BUDGET, reductions=reductions)
-            assert result.outcome is not Outcome.UNDECIDED, (depth, consumers, reductions)
-            if expected is not Outcome.UNDECIDED:
-                assert result.outcome == expected, (depth, consumers, phases, reductions)
+            assert result.verdict is not Verdict.UNDECIDED, (depth, consumers, reductions)
+            if expected is not Verdict.UNDECIDED:
+                assert result.verdict == expected, (depth, consumers, phases, reductions)
 
 
 def test_a_ring_is_verified_for_every_size_and_the_scope_says_so() -> None:
     result = explore(ring(3, 2))
-    assert result.outcome is Outcome.VERIFIED
+    assert result.verdict is Verdict.VERIFIED
     assert "any number of tiles" in result.scope
     assert "by 6 from 3 on" in result.scope
 
 
 def test_one_stage_with_lag_deadlocks() -> None:
     result = explore(ring(1, 1, lag=True))
-    assert result.outcome is Outcome.REFUTED
+    assert result.verdict is Verdict.REFUTED
     assert result.trace is not None and dict(result.trace.parameters)["tiles"] == 2
 
 
@@ -81,10 +83,10 @@ def test_persistent_kernels(depth: int, mistake: str) -> None:
     for phases in (True, False):
         given = persistent(depth, 1, phases, mistake)
         expected = conjunction(given, work_sizes(3, 3))
-        assert expected is not Outcome.UNDECIDED
+        assert expected is not Verdict.UNDECIDED
         for reductions in SETTINGS:
             result = explore(given, budget=BUDGET, reductions=reductions)
-            assert result.outcome == expected, (phases, reductions)
+            assert result.verdict == expected, (phases, reductions)
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -98,16 +100,16 @@ def test_random_rings_with_mistakes(block: int) -> None:
         opened = tuple(replace(parameter, value=None) for parameter in edited.parameters)
         given = replace(edited, parameters=opened)
         expected = conjunction(given, bounded(depth), 500)
-        if expected is Outcome.UNDECIDED:
+        if expected is Verdict.UNDECIDED:
             continue
         for reductions in (FULL, Reductions()):
             try:
                 result = explore(given, budget=BUDGET, reductions=reductions)
             except NotApplicableError:
                 continue
-            if result.outcome is not Outcome.UNDECIDED:
+            if result.verdict is not Verdict.UNDECIDED:
                 decided += 1
-                assert result.outcome == expected, (seed, reductions)
+                assert result.verdict == expected, (seed, reductions)
     assert decided > 4
 
 
@@ -139,7 +141,7 @@ def test_a_counter_with_a_remainder_needs_its_period() -> None:
     seen = ir.Wait(at("b", "t * 3 % 4"), e("t // 4 % 2"))
     given = one_role(loop("t", "tiles", [ir.Arrive(at("b", "t * 3 % 4")), seen]))
     result = explore(given)
-    assert result.outcome is Outcome.VERIFIED
+    assert result.verdict is Verdict.VERIFIED
     assert "by 8 from" in result.scope
 
 
@@ -148,10 +150,10 @@ def test_an_upper_end_below_the_size() -> None:
     guarded = ir.Branch(e("t + 1 < tiles"), (ir.Arrive(at("b", "t % 4")),))
     wait = ir.Branch(e("t + 2 < tiles"), (ir.Wait(at("b", "t % 4"), e("t // 4 % 2")),))
     given = one_role(loop("t", "tiles", [guarded, wait]))
-    assert explore(given).outcome is Outcome.VERIFIED
+    assert explore(given).verdict is Verdict.VERIFIED
     late = ir.Branch(e("t + 2 <= tiles + 1"), (ir.Wait(at("b", "t % 4"), e("t // 4 % 2")),))
     refuted = explore(one_role(loop("t", "tiles", [guarded, late])))
-    assert refuted.outcome is Outcome.REFUTED
+    assert refuted.verdict is Verdict.REFUTED
     assert refuted.trace is not None and dict(refuted.trace.parameters) == {"tiles": 1}
 
 
@@ -163,4 +165,4 @@ def test_a_minimum_with_an_open_size_is_decided_by_its_smaller_side() -> None:
     )
     for reductions in SETTINGS:
         result = explore(given, reductions=reductions)
-        assert result.outcome is Outcome.VERIFIED
+        assert result.verdict is Verdict.VERIFIED

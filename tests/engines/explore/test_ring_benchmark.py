@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from titan.engines.explore.reference import Outcome
 from titan.engines.explore.search import explore
+from titan.foundation.verdict import Verdict
 
 PATH = Path(__file__).resolve().parents[3] / "benchmarks" / "bench_ring.py"
 
@@ -30,13 +30,13 @@ def test_the_verdict_is_for_every_number_of_tiles(
     bench: ModuleType, depth: int, consumers: int
 ) -> None:
     result = explore(bench.ring(depth, consumers))
-    assert result.outcome is Outcome.VERIFIED
+    assert result.verdict is Verdict.VERIFIED
     assert "any number of tiles" in result.scope
     assert result.states < 20_000
 
 
 def test_a_release_before_the_drain_is_refuted(bench: ModuleType) -> None:
-    assert explore(bench.ring(2, 1, drained=False)).outcome is Outcome.REFUTED
+    assert explore(bench.ring(2, 1, drained=False)).verdict is Verdict.REFUTED
 
 
 @pytest.mark.skipif(shutil.which("spin") is None, reason="needs spin and gcc")

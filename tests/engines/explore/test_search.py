@@ -13,16 +13,12 @@ import pytest
 from tests.building import access, at, e, loop, program, write
 from tests.engines.explore.rings import ring
 from titan.engines.explore import _build_core
-from titan.engines.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import explore_reference
 from titan.engines.explore.replay import NativeReplayError, replay
-from titan.engines.explore.search import (
-    CoreMissingError,
-    ExplorationError,
-    Reductions,
-    SearchBudget,
-    explore,
-)
+from titan.engines.explore.search import CoreMissingError, ExplorationError, Reductions, explore
 from titan.engines.explore.tables import TooLargeError
+from titan.engines.result import Budget
+from titan.foundation.verdict import Reason, Verdict
 from titan.sync import program as ir
 from titan.sync.expression import Constant
 from titan.sync.fault import Actor, FaultKind, Step
@@ -31,26 +27,26 @@ FULL = Reductions(symmetry=False, partial_order=False)
 
 
 def test_a_spent_budget_is_undecided_and_says_what_ran_out() -> None:
-    few = explore(ring(4, 2), budget=SearchBudget(states_max=1000), reductions=FULL)
-    assert (few.outcome, few.budget_spent) == (Outcome.UNDECIDED, "states")
+    few = explore(ring(4, 2), budget=Budget(states_max=1000), reductions=FULL)
+    assert (few.verdict, few.reason) == (Verdict.UNDECIDED, Reason.STATES)
     assert few.states >= 1000
-    small = explore(ring(4, 3), budget=SearchBudget(bytes_max=2**22), reductions=FULL)
-    assert (small.outcome, small.budget_spent) == (Outcome.UNDECIDED, "memory")
+    small = explore(ring(4, 3), budget=Budget(bytes_max=2**22), reductions=FULL)
+    assert (small.verdict, small.reason) == (Verdict.UNDECIDED, Reason.MEMORY)
     assert small.bytes <= 2**22
-    short = explore(ring(4, 4), budget=SearchBudget(seconds_max=0.0), reductions=FULL)
-    assert (short.outcome, short.budget_spent) == (Outcome.UNDECIDED, "time")
+    short = explore(ring(4, 4), budget=Budget(seconds_max=0.0), reductions=FULL)
+    assert (short.verdict, short.reason) == (Verdict.UNDECIDED, Reason.TIME)
 
 
 def test_too_many_operations_in_flight_do_not_hide_a_fault() -> None:
     flood = loop("t", 60, [ir.Asynchronous((), None)])
     roles = [ir.Role("flood", (flood,), 1, 1)]
-    assert explore(program("flood", roles)).outcome is Outcome.VERIFIED
+    assert explore(program("flood", roles)).verdict is Verdict.VERIFIED
     alone = explore(program("flood", roles), reductions=FULL)
-    assert alone.outcome is Outcome.UNDECIDED
-    assert alone.budget_spent is not None and "in flight" in alone.budget_spent
+    assert alone.verdict is Verdict.UNDECIDED
+    assert alone.reason is Reason.IN_FLIGHT
     race = [ir.Role(name, (access(write("x", 0, 1)),), 1, 1) for name in ("left", "right")]
     both = explore(program("flood", [*roles, *race], buffers=[ir.Buffer("x")]), reductions=FULL)
-    assert both.outcome is Outcome.REFUTED
+    assert both.verdict is Verdict.REFUTED
 
 
 def test_a_progress_callback_may_interrupt() -> None:
@@ -64,7 +60,7 @@ def test_a_progress_callback_may_interrupt() -> None:
 
 def test_reductions_reduce_and_traces_stay_shortest() -> None:
     given = ring(2, 3, mistake="drain")
-    expected = explore_reference(given, {"tiles": 3}, 100_000)
+    expected = explore_reference(given, {"tiles": 3}, Budget(100_000))
     for reductions in (FULL, Reductions(True, False), Reductions(False, True), Reductions()):
         result = explore(given, {"tiles": 3}, reductions=reductions)
         assert result.trace is not None and expected.trace is not None

@@ -16,10 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from tests.edits import perturb
 from tests.proxy_programs import cached, halves
 from tests.strategies import program_of_seed, random_program, sync_programs
-from titan.engines.explore.reference import Outcome as Searched
 from titan.engines.explore.reference import explore_reference
 from titan.engines.fences.justify import judge
-from titan.engines.happens_before.engine import Outcome, analyse
+from titan.engines.happens_before.engine import analyse
+from titan.engines.result import Budget
+from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 
@@ -42,11 +43,11 @@ def check(program: ir.SyncProgram) -> str:
     """Compare on one program; which of the cases it was."""
     judged = judge(program)
     result = analyse(program)
-    if result.outcome is Outcome.VERIFIED:
+    if result.verdict is Verdict.VERIFIED:
         assert not judged.reason, judged.reason
         assert judged.unjustified == [], judged.unjustified
         return "verified"
-    if result.outcome is not Outcome.REFUTED or judged.reason:
+    if result.verdict is not Verdict.REFUTED or judged.reason:
         return "open"
     # One run stands for all: then nothing but a fence can be missing, or visibility on the way.
     assert result.fault is not None
@@ -119,8 +120,8 @@ def test_against_the_search() -> None:
         judged = judge(program)
         if judged.reason or any(True for _ in judged.recording.graph.nodes[60:]):
             continue
-        result = explore_reference(program, states_max=4000)
-        if result.outcome is Searched.UNDECIDED:
+        result = explore_reference(program, budget=Budget(states_max=4000))
+        if result.verdict is Verdict.UNDECIDED:
             continue
         faulty = result.trace is not None and result.trace.fault.kind in FENCE_FAULTS
         assert faulty == bool(judged.unjustified), (seed, judged.unjustified)

@@ -15,7 +15,8 @@ import pytest
 from tests.engines.fences.cached_scripts import draw, litmus_test, sync_program
 from tests.engines.fences.small_programs import options
 from titan.engines.fences.justify import judge
-from titan.engines.happens_before.engine import Outcome, analyse
+from titan.engines.happens_before.engine import analyse
+from titan.foundation.verdict import Verdict
 from titan.litmus.decide import decide
 from titan.litmus.model.options import FenceRule
 from titan.sync import program as ir
@@ -35,10 +36,10 @@ def compare(seed: int) -> str:
     script = draw(Random(seed), policies.fence_rule == "path")
     program = sync_program(script, policies)
     judged, result = judge(program), analyse(program)
-    if judged.reason and result.outcome is not Outcome.REFUTED:
+    if judged.reason and result.verdict is not Verdict.REFUTED:
         return "open"
     faulty = bool(judged.reason or judged.unjustified)
-    assert faulty == (result.outcome is Outcome.REFUTED), (seed, result.reason, judged.reason)
+    assert faulty == (result.verdict is Verdict.REFUTED), (seed, result.remark, judged.reason)
     reading = options(policies)
     if reading.fence_rule is FenceRule.WRITER:
         reading = replace(reading, fence_rule=FenceRule.WRITER_ALONE)

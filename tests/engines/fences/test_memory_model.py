@@ -9,7 +9,8 @@ import pytest
 from tests.engines.fences.small_programs import draw, litmus_test, options, sync_program
 from titan.engines.fences.demands import Demands
 from titan.engines.fences.justify import FenceJudgement, itself, judge, satisfied
-from titan.engines.happens_before.engine import Outcome, analyse
+from titan.engines.happens_before.engine import analyse
+from titan.foundation.verdict import Verdict
 from titan.litmus.decide import decide
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
@@ -37,7 +38,7 @@ def compare(seed: int) -> str:
     judged = judge(program)
     if judged.reason:
         result = analyse(program)
-        if result.outcome is not Outcome.REFUTED or result.fault is None:
+        if result.verdict is not Verdict.REFUTED or result.fault is None:
             return "open"
         if result.fault.kind not in ACCESS_FAULTS:
             return "open"

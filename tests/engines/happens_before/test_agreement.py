@@ -10,22 +10,23 @@ from tests.engines.happens_before.models import Model, models
 from tests.engines.happens_before.replaying import assert_shown, replayed
 from tests.engines.happens_before.soup import soup
 from tests.strategies import program_of_seed
-from titan.engines.explore.reference import Outcome as Searched
 from titan.engines.explore.reference import explore_reference
-from titan.engines.happens_before.engine import Outcome, analyse
+from titan.engines.happens_before.engine import analyse
+from titan.engines.result import Budget
+from titan.foundation.verdict import Verdict
 from titan.sync.fault import FaultKind
 from titan.sync.program import SyncProgram
 
 MODELS = list(models())
-Pairs = Counter[tuple[Searched, Outcome]]
+Pairs = Counter[tuple[Verdict, Verdict]]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=[model.name for model in MODELS])
 def test_models_of_real_bugs(model: Model):
     result = analyse(model.program)
-    assert result.outcome is (Outcome.REFUTED if model.refuted else Outcome.VERIFIED), result
-    searched = explore_reference(model.program, states_max=20_000)
-    assert searched.outcome is (Searched.REFUTED if model.refuted else Searched.VERIFIED)
+    assert result.verdict is (Verdict.REFUTED if model.refuted else Verdict.VERIFIED), result
+    searched = explore_reference(model.program, budget=Budget(states_max=20_000))
+    assert searched.verdict is (Verdict.REFUTED if model.refuted else Verdict.VERIFIED)
     if model.refuted:
         assert_shown(model.program, result)
 
@@ -35,37 +36,37 @@ def compare(program_of: Callable[[int], SyncProgram], seeds: int) -> Pairs:
     verdicts: Pairs = Counter()
     for seed in range(seeds):
         program = program_of(seed)
-        searched = explore_reference(program, states_max=2_000).outcome
+        searched = explore_reference(program, budget=Budget(states_max=2_000)).verdict
         result = analyse(program)
-        verdicts[(searched, result.outcome)] += 1
-        if result.outcome is Outcome.REFUTED:
+        verdicts[(searched, result.verdict)] += 1
+        if result.verdict is Verdict.REFUTED:
             assert result.fault is not None
             if result.fault.kind is FaultKind.WEAK_SYNCHRONISATION:
                 # Of the order alone: the search cannot show it, and must show nothing else.
-                assert searched is not Searched.REFUTED, (seed, program.name)
+                assert searched is not Verdict.REFUTED, (seed, program.name)
                 assert result.trace is None or replayed(program, result) is None
                 continue
             assert_shown(program, result)
-        decided = result.outcome in (Outcome.VERIFIED, Outcome.REFUTED)
-        if decided and searched is not Searched.UNDECIDED:
-            assert searched.value == result.outcome.value, (seed, program.name, result)
+        decided = result.verdict in (Verdict.VERIFIED, Verdict.REFUTED)
+        if decided and searched is not Verdict.UNDECIDED:
+            assert searched.value == result.verdict.value, (seed, program.name, result)
     return verdicts
 
 
 def left_open(verdicts: Pairs) -> int:
-    return sum(count for pair, count in verdicts.items() if pair[1] is Outcome.NOT_APPLICABLE)
+    return sum(count for pair, count in verdicts.items() if pair[1] is Verdict.UNDECIDED)
 
 
 def test_perturbed_families():
     seeds = 800
     verdicts = compare(program_of_seed, seeds)
     assert left_open(verdicts) < 0.04 * seeds, verdicts
-    assert verdicts[(Searched.VERIFIED, Outcome.VERIFIED)] > 0.3 * seeds
-    assert verdicts[(Searched.REFUTED, Outcome.REFUTED)] > 0.3 * seeds
+    assert verdicts[(Verdict.VERIFIED, Verdict.VERIFIED)] > 0.3 * seeds
+    assert verdicts[(Verdict.REFUTED, Verdict.REFUTED)] > 0.3 * seeds
 
 
 def test_operations_thrown_together():
     seeds = 1200
     verdicts = compare(lambda seed: soup(Random(seed)), seeds)
     assert left_open(verdicts) < 0.03 * seeds, verdicts
-    assert verdicts[(Searched.VERIFIED, Outcome.VERIFIED)] > 0.06 * seeds, verdicts
+    assert verdicts[(Verdict.VERIFIED, Verdict.VERIFIED)] > 0.06 * seeds, verdicts

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from titan.engines.happens_before.engine import Outcome, analyse
+from titan.engines.happens_before.engine import analyse
+from titan.foundation.verdict import Verdict
 from titan.verify.lowering import sync_program
 from titan.verify.model import VerifyOptions
 from titan.verify.pipeline import read_family
@@ -21,7 +22,7 @@ def test_every_kernel_of_the_library_is_decided(path: Path):
         program = sync_program(kernel).program
         for sizes in size_sets(program):
             result = analyse(program, sizes)
-            assert result.outcome is Outcome.VERIFIED, (kernel.name, sizes, result)
+            assert result.verdict is Verdict.VERIFIED, (kernel.name, sizes, result)
 
 
 def test_the_library_is_there():

@@ -6,9 +6,10 @@ import pytest
 
 from tests.building import ASYNC, FENCE, access, at, e, loop, program, read, write
 from tests.engines.happens_before.replaying import assert_shown, replayed
-from titan.engines.explore.reference import Outcome as Searched
 from titan.engines.explore.reference import explore_reference
-from titan.engines.happens_before.engine import OrderResult, Outcome, analyse
+from titan.engines.happens_before.engine import OrderResult, analyse
+from titan.engines.result import Budget
+from titan.foundation.verdict import Reason, Verdict
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 
@@ -34,14 +35,14 @@ def decided(
 ) -> OrderResult:
     """The engine's verdict, held against the search; `kind` None asks for VERIFIED."""
     result = analyse(given, sizes)
-    searched = explore_reference(given, sizes, 20_000)
+    searched = explore_reference(given, sizes, Budget(20_000))
     if kind is None:
-        assert result.outcome is Outcome.VERIFIED, result
-        assert searched.outcome is Searched.VERIFIED
+        assert result.verdict is Verdict.VERIFIED, result
+        assert searched.verdict is Verdict.VERIFIED
     else:
-        assert result.outcome is Outcome.REFUTED, result
+        assert result.verdict is Verdict.REFUTED, result
         assert result.fault is not None and result.fault.kind is kind, result.fault
-        assert searched.outcome is Searched.REFUTED
+        assert searched.verdict is Verdict.REFUTED
         assert_shown(given, result)
     return result
 
@@ -247,11 +248,11 @@ def wait_with(order: ir.Order = ir.Order.SYNCHRONISING, scope: ir.Scope = ir.Sco
 def test_order_without_visibility(given: ir.SyncProgram, weak: bool):
     """The machine that interleaves sees no fault; the order alone decides."""
     result = analyse(given)
-    assert explore_reference(given).outcome is Searched.VERIFIED
+    assert explore_reference(given).verdict is Verdict.VERIFIED
     if not weak:
-        assert result.outcome is Outcome.VERIFIED, result
+        assert result.verdict is Verdict.VERIFIED, result
         return
-    assert result.outcome is Outcome.REFUTED and not result.shown
+    assert result.verdict is Verdict.REFUTED and not result.shown
     assert result.fault is not None and result.fault.kind is FaultKind.WEAK_SYNCHRONISATION
     assert replayed(given, result) is None
 
@@ -292,9 +293,9 @@ def test_a_waiter_that_can_be_lapped():
     decided(lapping(False, 2), FaultKind.DEADLOCK)
     # ... or until the parity comes round again, which one run does not tell apart.
     result = analyse(lapping(False, 3))
-    assert result.outcome is Outcome.NOT_APPLICABLE
-    assert "c may" in result.reason and "wait" in result.reason
-    assert explore_reference(lapping(False, 3)).outcome is Searched.VERIFIED
+    assert result.reason is Reason.NOT_APPLICABLE
+    assert "c may" in result.remark and "wait" in result.remark
+    assert explore_reference(lapping(False, 3)).verdict is Verdict.VERIFIED
 
 
 def test_arrivals_of_two_phases_that_nothing_orders():
@@ -316,9 +317,9 @@ def test_bytes_expected_after_the_last_arrival():
     arrives = role("y", ir.Arrive(at("b")))
     given = program("late", [expects, arrives], barriers=[ir.Barrier("b", 1)])
     result = analyse(given)
-    assert result.outcome is Outcome.REFUTED, result
+    assert result.verdict is Verdict.REFUTED, result
     assert_shown(given, result)
-    assert explore_reference(given).outcome is Searched.REFUTED
+    assert explore_reference(given).verdict is Verdict.REFUTED
 
 
 def test_a_chunk_is_not_the_end_of_its_copy():
@@ -391,8 +392,8 @@ def test_a_barrier_is_invalidated_after_its_last_use():
         return program("end", roles, barriers=[ir.Barrier("b", 1)], named_barriers=bars)
 
     decided(given(meet, invalidate))
-    assert analyse(given(invalidate, meet)).outcome is Outcome.REFUTED
-    assert explore_reference(given(invalidate, meet)).outcome is Searched.REFUTED
+    assert analyse(given(invalidate, meet)).verdict is Verdict.REFUTED
+    assert explore_reference(given(invalidate, meet)).verdict is Verdict.REFUTED
 
 
 @pytest.mark.parametrize("policy", ["refuse", "allow"])
@@ -429,9 +430,9 @@ def test_registers_given_back_are_enough_or_not():
     decided(given, FaultKind.DEADLOCK)
     turns = (take, ir.PoolGive("r", e(2)))
     given = program("turns", [role("c", *turns, agents=3)], pools=[ir.Pool("r", 4)])
-    assert explore_reference(given).outcome is Searched.VERIFIED
+    assert explore_reference(given).verdict is Verdict.VERIFIED
     result = analyse(given)
-    assert result.outcome is Outcome.NOT_APPLICABLE and "depends" in result.reason
+    assert result.verdict is Verdict.UNDECIDED and "depends" in result.remark
 
 
 # ------------------------------------------------------------------------ AMD, limits
@@ -480,16 +481,16 @@ def test_sizes_budget_and_endless_control():
     tiles = [ir.Parameter("tiles")]
     given = program("n", [role("p", loop("t", "tiles", [FENCE]))], parameters=tiles)
     assert analyse(given, {"tiles": 3}).operations == 3
-    assert analyse(given, {"tiles": 0}).outcome is Outcome.VERIFIED
+    assert analyse(given, {"tiles": 0}).verdict is Verdict.VERIFIED
     with pytest.raises(ValueError, match="tiles"):
         analyse(given)
-    spent = analyse(given, {"tiles": 50}, operations_max=20)
-    assert spent.outcome is Outcome.UNDECIDED and "20 operations" in spent.reason
+    spent = analyse(given, {"tiles": 50}, budget=Budget(operations_max=20))
+    assert spent.verdict is Verdict.UNDECIDED and "20 operations" in spent.remark
     endless = ir.Loop("t", e(0), e(1), (ir.Assign("t", e(-1)),))
     result = analyse(program("loop", [role("p", endless)]))
-    assert result.outcome is Outcome.NOT_APPLICABLE and "does not end" in result.reason
+    assert result.verdict is Verdict.UNDECIDED and "does not end" in result.remark
     nothing = analyse(program("zero", [role("p", ir.Arrive(at("b"), e("1 // 0")))],
                               barriers=[ir.Barrier("b", 1)]))  # fmt: skip
-    assert nothing.outcome is Outcome.NOT_APPLICABLE and "no value" in nothing.reason
+    assert nothing.reason is Reason.NO_VALUE and "no value" in nothing.remark
     chunks = program("chunks", [role("p", ir.Asynchronous((), chunks=0))])
-    assert "no chunk" in analyse(chunks).reason
+    assert "no chunk" in analyse(chunks).remark

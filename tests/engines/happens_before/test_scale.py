@@ -5,9 +5,9 @@ from collections import Counter
 from benchmarks.ping_pong_attention import Shape, ping_pong_attention
 from tests.edits import count_operations, edit_at
 from tests.engines.happens_before.replaying import assert_shown
-from titan.engines.explore.reference import Outcome as Searched
 from titan.engines.explore.reference import explore_reference
-from titan.engines.happens_before.engine import Outcome, analyse
+from titan.engines.happens_before.engine import analyse
+from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 
 SMALL = ping_pong_attention(Shape(2, 4))
@@ -24,18 +24,18 @@ def barrier_operations(program: ir.SyncProgram) -> int:
 
 def test_a_small_one_agrees_with_the_search():
     program = ping_pong_attention(Shape(1, 1, 1, 2, 1))
-    assert explore_reference(program).outcome is Searched.VERIFIED
-    assert analyse(program).outcome is Outcome.VERIFIED
+    assert explore_reference(program).verdict is Verdict.VERIFIED
+    assert analyse(program).verdict is Verdict.VERIFIED
 
 
 def test_the_class_of_470_barrier_operations():
     assert barrier_operations(SMALL) >= 470
-    assert analyse(SMALL).outcome is Outcome.VERIFIED
+    assert analyse(SMALL).verdict is Verdict.VERIFIED
 
 
 def test_tens_of_thousands_of_operations():
     result = analyse(ping_pong_attention(Shape(8, 16)))
-    assert result.outcome is Outcome.VERIFIED
+    assert result.verdict is Verdict.VERIFIED
     assert result.operations > 14_000
 
 
@@ -52,10 +52,10 @@ def test_every_dropped_operation_is_seen():
 
         program = edit_at(SMALL, number, without)
         result = analyse(program)
-        if result.outcome is Outcome.VERIFIED:
+        if result.verdict is Verdict.VERIFIED:
             harmless.append(type(dropped[0]).__name__)
             continue
-        assert result.outcome is Outcome.REFUTED, (number, dropped, result.reason)
+        assert result.verdict is Verdict.REFUTED, (number, dropped, result.remark)
         assert result.fault is not None
         kinds[result.fault.kind] += 1
         if number % 4 == 0:

@@ -12,7 +12,8 @@ from itertools import combinations
 from random import Random
 
 from tests.building import access, at, e, program, read, write
-from titan.engines.happens_before.engine import Outcome, analyse
+from titan.engines.happens_before.engine import analyse
+from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 
@@ -163,9 +164,9 @@ def test_visibility_follows_the_paths_that_carry_it():
         wanted = expected(made)
         seen[wanted] += 1
         if wanted == "verified":
-            assert result.outcome is Outcome.VERIFIED, (seed, result)
+            assert result.verdict is Verdict.VERIFIED, (seed, result)
             continue
-        assert result.outcome is Outcome.REFUTED, (seed, wanted, result)
+        assert result.verdict is Verdict.REFUTED, (seed, wanted, result)
         assert result.fault is not None
         kind = FaultKind.DATA_RACE if wanted == "race" else FaultKind.WEAK_SYNCHRONISATION
         assert result.fault.kind is kind, (seed, result.fault)

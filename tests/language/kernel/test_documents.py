@@ -8,6 +8,7 @@ import pytest
 
 from tests.language.kernel.examples import DOCUMENTS, documented
 from titan.engines.explore.reference import explore_reference
+from titan.engines.result import Budget
 from titan.language.kernel import table
 from titan.language.kernel.decode import decode_text
 from titan.verify.lowering import sync_program
@@ -59,8 +60,8 @@ def test_examples_mean_what_is_said_of_them(text: str):
     program = sync_program(kernel).program
     codes = set()
     for tiles in range(4):
-        result = explore_reference(program, {"tiles": tiles}, 100_000)
-        codes |= {result.trace.fault.kind.value} if result.trace else {result.outcome.value}
+        result = explore_reference(program, {"tiles": tiles}, Budget(100_000))
+        codes |= {result.trace.fault.kind.value} if result.trace else {result.verdict.value}
     assert (
         codes - {"verified"} == {EXPECTED[kernel.name]}
         if kernel.name in EXPECTED

@@ -16,8 +16,10 @@ from tests.language.lower.examples import (
     tiles,
     when,
 )
-from titan.engines.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import explore_reference
+from titan.engines.result import Budget
 from titan.foundation.source.span import whole_file
+from titan.foundation.verdict import Verdict
 from titan.language.lower import LoweringRefused, lower, lower_with_notes
 from titan.language.protocol import model as m
 from titan.sync import program as ir
@@ -26,8 +28,8 @@ from titan.sync.fault import FaultKind
 
 def verdict(program: ir.SyncProgram, count: int) -> FaultKind | None:
     """The fault kind that the search finds with `count` tiles, None when it verifies."""
-    result = explore_reference(program, {"tiles": count}, 60_000)
-    assert result.outcome is not Outcome.UNDECIDED
+    result = explore_reference(program, {"tiles": count}, Budget(60_000))
+    assert result.verdict is not Verdict.UNDECIDED
     return result.trace.fault.kind if result.trace else None
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from titan.engines.explore.reference import explore_reference
-from titan.engines.explore.search import Outcome, explore
-from titan.engines.happens_before.engine import Outcome as Ordered
+from titan.engines.explore.search import explore
 from titan.engines.happens_before.engine import analyse
+from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
 from titan.language.lower import LoweringRefused, lower_with_notes
 from titan.sync import program as ir
@@ -84,9 +84,9 @@ def test_a_branch_on_poison_verifies(condition):
     for tiles in (0, 1, 2, 3, 5):
         for bad in (0, 1):
             given = sizes(condition, tiles, bad)
-            assert explore_reference(program, given).outcome is Outcome.VERIFIED
-            assert analyse(program, given).outcome is Ordered.VERIFIED
-    assert explore(program).outcome is Outcome.VERIFIED
+            assert explore_reference(program, given).verdict is Verdict.VERIFIED
+            assert analyse(program, given).verdict is Verdict.VERIFIED
+    assert explore(program).verdict is Verdict.VERIFIED
 
 
 def test_one_number_for_all_turns():
@@ -95,12 +95,12 @@ def test_one_number_for_all_turns():
         lowered(BY_DATA, *change).program for change in ((), MUTANTS["reads without asking"])
     )
     for bad in (0, 1):
-        assert explore(right, {"bad": bad}).outcome is Outcome.VERIFIED
+        assert explore(right, {"bad": bad}).verdict is Verdict.VERIFIED
         for tiles in (0, 1, 3):
             given = {"tiles": tiles, "bad": bad}
-            assert explore(wrong, given).outcome is explore_reference(wrong, given).outcome
-    assert explore(wrong, {"bad": 0}).outcome is Outcome.VERIFIED
-    assert explore(wrong, {"bad": 1}).outcome is Outcome.REFUTED
+            assert explore(wrong, given).verdict is explore_reference(wrong, given).verdict
+    assert explore(wrong, {"bad": 0}).verdict is Verdict.VERIFIED
+    assert explore(wrong, {"bad": 1}).verdict is Verdict.REFUTED
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
@@ -109,10 +109,10 @@ def test_all_engines_refute_who_reads_a_poisoned_stage(condition, mutant):
     program = lowered(condition, *MUTANTS[mutant]).program
     given = sizes(condition, 3, 1)
     found = [explore_reference(program, given), explore(program, given), explore(program)]
-    assert [one.outcome for one in found] == [Outcome.REFUTED] * 3
+    assert [one.verdict for one in found] == [Verdict.REFUTED] * 3
     assert {one.trace.fault.kind for one in found} == {STALE}
     order = analyse(program, given)
-    assert order.outcome is Ordered.REFUTED
+    assert order.verdict is Verdict.REFUTED
     assert order.fault.kind is STALE
 
 
@@ -120,7 +120,7 @@ def test_all_engines_refute_who_reads_a_poisoned_stage(condition, mutant):
 def test_nothing_is_wrong_with_them_where_nothing_is_poisoned(mutant):
     """The faults above come from poison, not from the change itself."""
     program = lowered(BY_DATA, *MUTANTS[mutant]).program
-    assert explore_reference(program, {"tiles": 3, "bad": 0}).outcome is Outcome.VERIFIED
+    assert explore_reference(program, {"tiles": 3, "bad": 0}).verdict is Verdict.VERIFIED
 
 
 def test_another_condition_of_the_consumer_is_refuted():
@@ -156,9 +156,9 @@ def test_the_flag_is_verified_like_any_memory():
     early = ASKED.replace("else:\n", "else:\n            - wait: operands[t]\n")
     early_text = "        - wait: operands[t]\n" + ASKED
     program = lowered(BY_DATA, early_text, early).program
-    assert explore_reference(program, {"tiles": 2, "bad": 0}).outcome is Outcome.REFUTED
-    assert explore(program).outcome is Outcome.REFUTED
-    assert analyse(program, {"tiles": 2, "bad": 0}).outcome is Ordered.REFUTED
+    assert explore_reference(program, {"tiles": 2, "bad": 0}).verdict is Verdict.REFUTED
+    assert explore(program).verdict is Verdict.REFUTED
+    assert analyse(program, {"tiles": 2, "bad": 0}).verdict is Verdict.REFUTED
     only_asks = ASKED.replace("else:\n            - read: operands[t]", "then: []")
     late = lowered(BY_DATA, ASKED + RELEASED, RELEASED + only_asks).program
     found = explore_reference(late, {"tiles": 4, "bad": 1}), explore(late)
@@ -177,7 +177,7 @@ def test_poison_of_another_turn_is_refused():
 
 def test_poison_on_amd():
     program = lowered(BY_INDEX, target="gfx942").program
-    assert explore(program).outcome is Outcome.VERIFIED
+    assert explore(program).verdict is Verdict.VERIFIED
     wrong = lowered(BY_INDEX, *MUTANTS["reads without asking"], target="gfx942").program
     assert explore(wrong).trace.fault.kind is STALE
     with pytest.raises(LoweringRefused):
@@ -205,7 +205,7 @@ def test_a_tail_that_is_stored_into_a_bulk_ring():
     assert not errors
     made = lower_with_notes(family.kernels[0].protocol)
     assert any("generic writes before the tensor core reads" in note.text for note in made.notes)
-    assert explore(made.program).outcome is Outcome.VERIFIED
+    assert explore(made.program).verdict is Verdict.VERIFIED
     bare = lower_with_notes(family.kernels[0].protocol, add_fences=False).program
     for found in (explore_reference(bare, {"tiles": 2}), explore(bare)):
         assert found.trace.fault.kind is FaultKind.MISSING_FENCE

@@ -5,7 +5,9 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 
 from tests.language.protocol.strategies import protocols
-from titan.engines.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import explore_reference
+from titan.engines.result import Budget
+from titan.foundation.verdict import Verdict
 from titan.language.lower import LoweringRefused, lower
 from titan.language.protocol import model as m
 from titan.language.protocol.tokens import TokenRun
@@ -42,10 +44,10 @@ def test_verified_protocols_verify_after_lowering(item: m.Protocol) -> None:
     except LoweringRefused:
         return
     for tiles in range(2 * item.rings[0].depth + 3):
-        result = explore_reference(program, {"tiles": tiles}, 3_000)
-        if result.outcome is Outcome.UNDECIDED:
+        result = explore_reference(program, {"tiles": tiles}, Budget(3_000))
+        if result.verdict is Verdict.UNDECIDED:
             break
-        assert result.outcome is Outcome.VERIFIED, (tiles, result.trace)
+        assert result.verdict is Verdict.VERIFIED, (tiles, result.trace)
 
 
 @SETTINGS
@@ -60,5 +62,5 @@ def test_hangs_are_found_after_lowering_too(item: m.Protocol) -> None:
         program = lower(item)
     except LoweringRefused:
         return
-    result = explore_reference(program, dict(found[0].sizes), 20_000)
-    assert result.outcome is not Outcome.VERIFIED
+    result = explore_reference(program, dict(found[0].sizes), Budget(20_000))
+    assert result.verdict is not Verdict.VERIFIED

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.building import ASYNC, FENCE, access, at, e, loop, program, read, write
-from titan.engines.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import explore_reference
+from titan.engines.result import Budget
+from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.verify.mutate.decide import MutantDecision, MutationBudget, decide
 from titan.verify.mutate.judge import Fate, judge_all
@@ -93,7 +95,7 @@ def test_accesses_and_meant_phases_are_never_mutated():
 
 
 def test_no_mutant_of_a_tight_ring_survives(ring_score):
-    assert ring_score.baseline.outcome is Outcome.VERIFIED
+    assert ring_score.baseline.verdict is Verdict.VERIFIED
     counts = ring_score.counts()
     assert counts[Fate.SURVIVING] == counts[Fate.UNDECIDED] == 0, to_text(ring_score)
     assert counts[Fate.KILLED] > 30
@@ -121,11 +123,11 @@ def test_rules_of_killed_mutants_hold_on_the_reference_search(ring_score):
             continue
         outcomes = set()
         for tiles in (1, 2, 3, 5):
-            result = explore_reference(judgement.mutant.program, {"tiles": tiles}, 30_000)
-            outcomes.add(result.outcome)
-            if result.outcome is Outcome.REFUTED:
+            result = explore_reference(judgement.mutant.program, {"tiles": tiles}, Budget(30_000))
+            outcomes.add(result.verdict)
+            if result.verdict is Verdict.REFUTED:
                 break
-        assert Outcome.REFUTED in outcomes, judgement.mutant
+        assert Verdict.REFUTED in outcomes, judgement.mutant
         checked += 1
     assert checked > 20
 
@@ -195,20 +197,20 @@ def test_a_refuted_program_has_no_score():
         bulk_ring(tiles=2), barriers=(ir.Barrier("full", 2, 2), ir.Barrier("empty", 2, 2))
     )
     score = judge_all(broken)
-    assert score.baseline.outcome is Outcome.REFUTED
+    assert score.baseline.verdict is Verdict.REFUTED
     assert not score.judgements
     assert "not mutated" in to_text(score)
 
 
 def test_a_shift_that_verifies_without_reason_is_told_as_surviving():
     """With an engine that passes everything, shifts survive and the rest is explained."""
-    verified = MutantDecision(Outcome.VERIFIED, ("nobody",), "nothing", ordered=True)
+    verified = MutantDecision(Verdict.VERIFIED, ("nobody",), "nothing", ordered=True)
 
     def careless(candidate: ir.SyncProgram) -> MutantDecision:
         kept = sum(isinstance(s.operation, SYNCHRONISING) for s in sites(candidate))
         whole = sum(isinstance(s.operation, SYNCHRONISING) for s in sites(bulk_ring(tiles=2)))
         if kept < whole:
-            return MutantDecision(Outcome.REFUTED, ("nobody",), rule="TTN205")
+            return MutantDecision(Verdict.REFUTED, ("nobody",), rule="TTN205")
         return verified
 
     score = judge_all(bulk_ring(tiles=2), careless)
@@ -218,7 +220,7 @@ def test_a_shift_that_verifies_without_reason_is_told_as_surviving():
 
 def test_relaxed_order_stays_undecided_without_the_order_engine():
     def unordered(candidate: ir.SyncProgram) -> MutantDecision:
-        return MutantDecision(Outcome.VERIFIED, ("explorer",), "tiles 2", ordered=None)
+        return MutantDecision(Verdict.VERIFIED, ("explorer",), "tiles 2", ordered=None)
 
     score = judge_all(bulk_ring(tiles=2), unordered)
     relaxed = [j for j in score.judgements if j.mutant.what == "relaxed"]
@@ -226,7 +228,7 @@ def test_relaxed_order_stays_undecided_without_the_order_engine():
 
 
 def test_a_spent_budget_is_undecided():
-    assert decide(bulk_ring(4, 3), MutationBudget(states=50)).outcome is Outcome.UNDECIDED
+    assert decide(bulk_ring(4, 3), MutationBudget(states=50)).verdict is Verdict.UNDECIDED
 
 
 def test_tables_agree_with_the_counts(ring_score):

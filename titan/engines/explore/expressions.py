@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from titan.engines.explore.tables import TooLargeError
+from titan.foundation.errors import UserError
 from titan.sync.expression import (
     Binary,
     Constant,
@@ -31,7 +32,7 @@ COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")
 STACK_MAX = 90
 
 
-class UnknownNameError(ValueError):
+class UnknownNameError(UserError):
     """An expression names something that is not in scope."""
 
 

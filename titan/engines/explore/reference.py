@@ -7,31 +7,25 @@ interpreter (the definition) and nothing else with it.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from enum import StrEnum
 
+from titan.engines.result import Budget, EngineResult
+from titan.foundation.verdict import Reason, Verdict
 from titan.sync.fault import Fault, Step, Trace
 from titan.sync.interpreter import Machine, Sizes, State
 from titan.sync.program import SyncProgram
 
-
-class Outcome(StrEnum):
-    VERIFIED = "verified"
-    REFUTED = "refuted"
-    UNDECIDED = "undecided"
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    outcome: Outcome
-    states: int
-    trace: Trace | None = None
+STATES_MAX = 200_000
 
 
 def explore_reference(
-    program: SyncProgram, sizes: Sizes | None = None, states_max: int = 200_000
-) -> SearchResult:
-    """Search all interleavings; REFUTED carries a shortest trace, UNDECIDED a spent budget."""
+    program: SyncProgram, sizes: Sizes | None = None, budget: Budget | None = None
+) -> EngineResult:
+    """Search all interleavings; REFUTED carries a shortest trace, UNDECIDED a spent budget.
+
+    Without a budget it stops at `STATES_MAX` states. Raises ValueError when a parameter has no
+    size, LocalLoopError and ZeroDivisionError from the interpreter.
+    """
+    states_max = STATES_MAX if budget is None else budget.states_max
     machine = Machine(program, sizes)
     first = machine.initial()
     parents: dict[State, tuple[State, Step] | None] = {first: None}
@@ -50,8 +44,9 @@ def explore_reference(
                 parents[successor] = (state, step)
                 waiting.append(successor)
         if len(parents) > states_max:
-            return SearchResult(Outcome.UNDECIDED, len(parents))
-    return SearchResult(Outcome.VERIFIED, len(parents))
+            remark = "its states ran out"
+            return EngineResult(Verdict.UNDECIDED, len(parents), None, Reason.STATES, remark)
+    return EngineResult(Verdict.VERIFIED, len(parents))
 
 
 def _refuted(
@@ -60,10 +55,10 @@ def _refuted(
     state: State,
     last: Step | None,
     fault: Fault,
-) -> SearchResult:
+) -> EngineResult:
     steps = [] if last is None else [last]
     while (entry := parents[state]) is not None:
         state, step = entry
         steps.append(step)
     trace = Trace(tuple(machine.sizes.items()), tuple(reversed(steps)), fault)
-    return SearchResult(Outcome.REFUTED, len(parents), trace)
+    return EngineResult(Verdict.REFUTED, len(parents), trace)

@@ -6,12 +6,13 @@ the fault; what the user sees is the fault as the interpreter found it.
 
 from __future__ import annotations
 
+from titan.foundation.errors import InternalError
 from titan.sync.fault import Fault, FaultKind, Step, Trace
 from titan.sync.interpreter import Machine, Sizes
 from titan.sync.program import SyncProgram
 
 
-class NativeReplayError(RuntimeError):
+class NativeReplayError(InternalError):
     """A trace that the interpreter does not confirm: an internal error."""
 
 

@@ -17,9 +17,11 @@ from typing import Any
 from titan.engines.explore.endings import terminates
 from titan.engines.explore.flatten import flatten
 from titan.engines.explore.quotient import apply_quotient
-from titan.engines.explore.reference import Outcome
 from titan.engines.explore.replay import replay
 from titan.engines.explore.tables import Flat, TooLargeError
+from titan.engines.result import Budget, EngineResult
+from titan.foundation.errors import InternalError, Refusal
+from titan.foundation.verdict import Reason, Verdict
 from titan.sync.fault import Actor, FaultKind, Step, Trace
 from titan.sync.interpreter import LocalLoopError, Sizes
 from titan.sync.program import SyncProgram
@@ -27,22 +29,17 @@ from titan.sync.program import SyncProgram
 SLICE_SECONDS = 0.1
 
 
-class CoreMissingError(RuntimeError):
+class CoreMissingError(Refusal):
     """The native explorer was not built."""
 
-
-class ExplorationError(RuntimeError):
-    """The program cannot be executed: division by zero, a number beyond 64 bits."""
+    reason = Reason.MISSING_CORE
 
 
-@dataclass(frozen=True, slots=True)
-class SearchBudget:
-    states_max: int = 20_000_000
-    seconds_max: float = 60.0
-    bytes_max: int = 2**30
+class ExplorationError(Refusal):
+    """The program cannot be executed: DIVISION by zero, a number beyond 64 bits (OVERFLOW)."""
 
 
-SHORTENING = SearchBudget(states_max=200_000, seconds_max=2.0)
+SHORTENING = Budget(states_max=200_000, seconds_max=2.0)
 FIRST_STATES_MAX = 2_000_000  # of a search for any number with partial order, before it is given up
 CLOSURE_OPERATIONS = 3000  # of others, until partial order goes on without their numbers
 
@@ -54,32 +51,39 @@ class Reductions:
 
 
 @dataclass(frozen=True, slots=True)
-class ExplorationResult:
-    """`scope` says in words which sizes are covered; `budget_spent` what ran out, if UNDECIDED."""
+class ExplorationResult(EngineResult):
+    """`scope` says in words which sizes are covered; `seconds` is processor time."""
 
-    outcome: Outcome
-    states: int
-    transitions: int
-    seconds: float
-    bytes: int
-    scope: str
-    trace: Trace | None = None
-    budget_spent: str | None = None
+    transitions: int = 0
+    seconds: float = 0.0
+    bytes: int = 0
+    scope: str = ""
 
 
+_REMARKS = {
+    Reason.TIME: "its time ran out",
+    Reason.STATES: "its states ran out",
+    Reason.MEMORY: "its memory ran out",
+    Reason.IN_FLIGHT: (
+        "more operations in flight at once than the explorer has room for (48 of one agent)"
+    ),
+    Reason.DRIFT: "agents lie too far apart in a loop whose inner number of iterations is open",
+    Reason.LATE_SIZE: "a size has to be known before any loop has counted up to it",
+    Reason.PUBLICATION: "what a completed copy publishes beyond itself is not decided here",
+}
 _LIMITS = {
-    3: "more operations in flight at once than the explorer has room for (48 of one agent)",
-    5: "agents lie too far apart in a loop whose inner number of iterations is open",
-    6: "a size has to be known before any loop has counted up to it",
-    7: "memory",
-    9: "what a completed copy would have to tell beyond itself is not decided here",
+    3: Reason.IN_FLIGHT,
+    5: Reason.DRIFT,
+    6: Reason.LATE_SIZE,
+    7: Reason.MEMORY,
+    9: Reason.PUBLICATION,
 }
 
 
 def explore(
     program: SyncProgram,
     sizes: Sizes | None = None,
-    budget: SearchBudget | None = None,
+    budget: Budget | None = None,
     reductions: Reductions | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> ExplorationResult:
@@ -94,19 +98,20 @@ def explore(
     """
     flat = flatten(program, sizes)
     apply_quotient(flat)
-    whole = budget or SearchBudget()
+    whole = budget or Budget()
     if reductions is not None or not flat.classes or flat.mark_fields:
         result = _search(flat, whole, reductions or Reductions(), progress)
     else:
-        started = time.monotonic()
+        started = time.process_time()
         first = replace(
             whole,
             states_max=min(whole.states_max, FIRST_STATES_MAX),
             seconds_max=whole.seconds_max / 2,
         )
         result = _search(flat, first, Reductions(), progress)
-        if result.outcome is Outcome.UNDECIDED and result.budget_spent != _LIMITS[9]:
-            left = max(whole.seconds_max - (time.monotonic() - started), 0.0)
+        undecided = result.verdict is Verdict.UNDECIDED
+        if undecided and result.reason is not Reason.PUBLICATION:
+            left = max(whole.seconds_max - (time.process_time() - started), 0.0)
             plain = Reductions(partial_order=False)
             result = _search(flat, replace(whole, seconds_max=left), plain, progress)
     return result if result.trace is None else _shortened(program, result)
@@ -114,7 +119,7 @@ def explore(
 
 def _search(
     flat: Flat,
-    budget: SearchBudget,
+    budget: Budget,
     reductions: Reductions,
     progress: Callable[[int, float], None] | None,
 ) -> ExplorationResult:
@@ -158,7 +163,7 @@ def core() -> Any:
 class _Run:
     """One search in the core, and the memory that its tables live in."""
 
-    def __init__(self, flat: Flat, budget: SearchBudget, reductions: Reductions) -> None:
+    def __init__(self, flat: Flat, budget: Budget, reductions: Reductions) -> None:
         self.flat, self.budget = flat, budget
         module = core()
         self.ffi, self.lib = module.ffi, module.lib
@@ -261,7 +266,7 @@ class _Run:
 
     def search(self, progress: Callable[[int, float], None] | None) -> ExplorationResult:
         """Run in slices, so that an interrupt is felt and progress is told."""
-        begin = time.monotonic()
+        begin, shown = time.process_time(), time.monotonic()
         slice_states, status = 200, 1
         while status == 1:
             before = time.monotonic()
@@ -272,25 +277,28 @@ class _Run:
             elif now - before > 4 * SLICE_SECONDS:
                 slice_states = max(1, slice_states // 2)
             if progress is not None:
-                progress(self.numbers()[0], now - begin)
-            if status == 1 and now - begin > self.budget.seconds_max:
-                return self._result(Outcome.UNDECIDED, begin, spent="time")
+                progress(self.numbers()[0], now - shown)
+            if status == 1 and time.process_time() - begin > self.budget.seconds_max:
+                return self._result(Verdict.UNDECIDED, begin, reason=Reason.TIME)
         return self._conclude(status, begin)
 
     def _conclude(self, status: int, begin: float) -> ExplorationResult:
         error = self.numbers()[4]
         if status == 0:
-            return self._result(Outcome.VERIFIED, begin)
+            return self._result(Verdict.VERIFIED, begin)
         if status == 3:
-            return self._result(Outcome.UNDECIDED, begin, spent="states")
+            return self._result(Verdict.UNDECIDED, begin, reason=Reason.STATES)
         if status == 4:
             if error in _LIMITS:
-                return self._result(Outcome.UNDECIDED, begin, spent=_LIMITS[error])
+                return self._result(Verdict.UNDECIDED, begin, reason=_LIMITS[error])
             if error == 2:
                 raise LocalLoopError("control flow without an operation does not end")
-            reasons = {1: "division by zero", 4: "a number beyond 64 bits"}
-            raise ExplorationError(reasons.get(error, f"internal error {error} of the explorer"))
-        return self._result(Outcome.REFUTED, begin, trace=self._trace())
+            if error == 1:
+                raise ExplorationError("division by zero", reason=Reason.DIVISION)
+            if error == 4:
+                raise ExplorationError("a number beyond 64 bits", reason=Reason.OVERFLOW)
+            raise InternalError(f"internal error {error} of the explorer")
+        return self._result(Verdict.REFUTED, begin, trace=self._trace())
 
     def numbers(self) -> list[int]:
         out = self.ffi.new("int64_t[8]")
@@ -299,15 +307,22 @@ class _Run:
 
     def _result(
         self,
-        outcome: Outcome,
+        verdict: Verdict,
         begin: float,
         trace: Trace | None = None,
-        spent: str | None = None,
+        reason: Reason | None = None,
     ) -> ExplorationResult:
         states, transitions, size = self.numbers()[:3]
-        seconds = time.monotonic() - begin
         return ExplorationResult(
-            outcome, states, transitions, seconds, size, self.flat.scope, trace, spent
+            verdict,
+            states,
+            trace,
+            reason,
+            "" if reason is None else _REMARKS[reason],
+            transitions=transitions,
+            seconds=time.process_time() - begin,
+            bytes=size,
+            scope=self.flat.scope,
         )
 
     def _trace(self) -> Trace:
@@ -316,7 +331,7 @@ class _Run:
         sizes = self.ffi.new("word[]", 2 * len(self.flat.parameters) + 1)
         count = self.lib.titan_trace(self.search_handle, steps, sizes)
         if count < 0:
-            raise ExplorationError("the path to a fault could not be followed")
+            raise InternalError("the path to a fault could not be followed")
         actors = (Actor.AGENT, Actor.READS, Actor.FINISH)
         followed = tuple(
             Step(actors[step.actor], step.agent, step.ordinal if step.actor else -1)

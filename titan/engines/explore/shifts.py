@@ -13,6 +13,8 @@ from math import lcm
 from titan.engines.explore.expressions import split_extremes
 from titan.engines.explore.flatten import expressions_of
 from titan.engines.explore.tables import Flat
+from titan.foundation.errors import Refusal
+from titan.foundation.verdict import Reason
 from titan.sync import program as ir
 from titan.sync.expression import (
     ZERO,
@@ -35,8 +37,10 @@ Member = tuple[int, str]  # role and variable; role -1 for a size
 Degree = dict[Member, Fraction]  # by representative of the class
 
 
-class NotApplicableError(ValueError):
+class NotApplicableError(Refusal):
     """Open sizes cannot be covered by a finite quotient; the text says why."""
+
+    reason = Reason.NO_QUOTIENT
 
 
 @dataclass(slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from titan.foundation.errors import Refusal
+from titan.foundation.verdict import Reason
 from titan.sync import program as ir
 from titan.sync.expression import Expression
 from titan.sync.interpreter import Agent
@@ -48,8 +50,10 @@ BARRIER_WORDS, NAMED_WORDS, CELL_WORDS, MARK_WORDS = 10, 6, 4, 8
 EVENTS_MAX = DOMAINS_MAX = 60
 
 
-class TooLargeError(ValueError):
+class TooLargeError(Refusal):
     """The program has more of something than the native explorer has room for."""
+
+    reason = Reason.TOO_LARGE
 
 
 @dataclass(slots=True)

@@ -26,12 +26,11 @@ from titan.engines.happens_before.tables import (
 )
 from titan.engines.happens_before.tracker import Tracker
 from titan.engines.happens_before.unfolding import (
-    BudgetSpentError,
     Instance,
     Key,
-    NoValueError,
     Touch,
     Unfolder,
+    UnfoldingRefused,
 )
 from titan.sync import program as ir
 
@@ -419,10 +418,8 @@ def record(
     unfolder = Unfolder(program, sizes, operations_max)
     try:
         layout = RunLayout(unfolder)
-    except BudgetSpentError:
-        return Recording(EffectGraph((), ()), None, f"more than {operations_max} operations")
-    except NoValueError as error:
-        return Recording(EffectGraph((), ()), None, str(error))
+    except UnfoldingRefused as refused:
+        return Recording(EffectGraph((), ()), None, str(refused))
     recorder = _Recorder(layout)
     execution = _Unfenced(layout, recorder)
     recorder.execution = execution

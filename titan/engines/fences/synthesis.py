@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from titan.engines.fences.demands import Alternative, Choice, Demand
 from titan.engines.fences.justify import satisfied
+from titan.foundation.errors import Refusal
 
 SOLVER_MILLISECONDS = 60_000
 
 
-class Unsatisfiable(Exception):
+class Unsatisfiable(Refusal):
     """Some pairs cannot be justified by any fence at the points that were offered."""
 
     def __init__(self, demands: list[Demand]) -> None:
@@ -25,7 +26,7 @@ class Unsatisfiable(Exception):
         self.demands = demands
 
 
-class GaveUp(Exception):
+class GaveUp(Refusal):
     """The solver ran out of time."""
 
 

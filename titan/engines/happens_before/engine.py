@@ -9,14 +9,13 @@ operations times the width of a clock (agents + queues + barriers), not with int
 
 REFUTED carries an interleaving that was run to the fault on the engine's own machine; only weak
 synchronisation, which a machine that interleaves cannot show, carries the way to the second access
-instead. VERIFIED holds for the sizes given. NOT_APPLICABLE names the condition that failed.
+instead. VERIFIED holds for the sizes given. UNDECIDED names the condition that failed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 
 from titan.engines.happens_before.execution import OrderedRun
@@ -31,53 +30,50 @@ from titan.engines.happens_before.steering import (
 )
 from titan.engines.happens_before.tables import RunLayout
 from titan.engines.happens_before.tracker import Tracker
-from titan.engines.happens_before.unfolding import BudgetSpentError, NoValueError, Sizes, Unfolder
+from titan.engines.happens_before.unfolding import Unfolder, UnfoldingRefused
+from titan.engines.result import Budget, EngineResult
+from titan.foundation.verdict import Reason, Verdict
+from titan.sync.control import Sizes
 from titan.sync.fault import Fault, Trace
 from titan.sync.program import SyncProgram
 
-OPERATIONS_MAX = 500_000
 FINDINGS_FOLLOWED_MAX = 24
 STEPS_FOLLOWED_MAX = 1_500_000  # of all runs together that look for an interleaving to show
 
 
-class Outcome(StrEnum):
-    VERIFIED = "verified"
-    REFUTED = "refuted"
-    NOT_APPLICABLE = "not applicable"
-    UNDECIDED = "undecided"
-
-
 @dataclass(frozen=True, slots=True)
-class OrderResult:
-    """`operations` is the size of the run. `reason` says what NOT_APPLICABLE or UNDECIDED rests on.
+class OrderResult(EngineResult):
+    """`operations` is the length of the run; `states` is always 0.
 
     `shown`: the trace ends in the fault itself on a machine that interleaves. Otherwise `trace`, if
-    any, leads to the instant at which the order alone decides (weak synchronisation).
+    any, leads to the instant at which the order alone decides (weak synchronisation), and `fault`
+    may be known without a trace.
     """
 
-    outcome: Outcome
-    operations: int
-    reason: str = ""
+    operations: int = 0
     fault: Fault | None = None
-    trace: Trace | None = None
     shown: bool = False
 
 
 def analyse(
-    program: SyncProgram,
-    sizes: Sizes | None = None,
-    operations_max: int = OPERATIONS_MAX,
+    program: SyncProgram, sizes: Sizes | None = None, budget: Budget | None = None
 ) -> OrderResult:
     """Decide the program for the given sizes. Raises ValueError when a parameter has no size."""
+    operations_max = (budget or Budget()).operations_max
     unfolder = Unfolder(program, sizes, operations_max)
     try:
         layout = RunLayout(unfolder)
-    except BudgetSpentError:
-        reason = f"the run has more than {operations_max} operations"
-        return OrderResult(Outcome.UNDECIDED, operations_max, reason)
-    except NoValueError as error:
-        return OrderResult(Outcome.NOT_APPLICABLE, 0, str(error))
+    except UnfoldingRefused as refused:
+        return _undecided(refused.reason, str(refused), refused.operations)
     return _Analysis(layout).result()
+
+
+def _undecided(
+    reason: Reason, remark: str, operations: int, fault: Fault | None = None
+) -> OrderResult:
+    return OrderResult(
+        Verdict.UNDECIDED, reason=reason, remark=remark, operations=operations, fault=fault
+    )
 
 
 class _Analysis:
@@ -112,14 +108,14 @@ class _Analysis:
             if shown is not None:
                 return self._refuted(shown)
         if doubts:
-            reason = doubts[0].fault.message
-            return OrderResult(Outcome.NOT_APPLICABLE, self._operations, reason)
+            remark = doubts[0].fault.message
+            return _undecided(Reason.NOT_APPLICABLE, remark, self._operations)
         if suspected:
             return self._not_shown(suspected[0])
         weak = findings.of(Weight.WEAK)
         if weak:
             return self._weak(weak[0])
-        return OrderResult(Outcome.VERIFIED, self._operations)
+        return OrderResult(Verdict.VERIFIED, operations=self._operations)
 
     def _other_runs(self) -> Shown | None:
         """Some more interleavings: each agent ahead of all, each behind all, eager engines."""
@@ -145,15 +141,21 @@ class _Analysis:
     def _refuted(self, shown: Shown) -> OrderResult:
         shown = earliest(self._layout, shown)
         return OrderResult(
-            Outcome.REFUTED, self._operations, "", shown[0], self._trace(shown), True
+            Verdict.REFUTED,
+            trace=self._trace(shown),
+            operations=self._operations,
+            fault=shown[0],
+            shown=True,
         )
 
     def _not_shown(self, finding: Suspicion) -> OrderResult:
         """The order leaves the fault open, and no run built from it showed the fault."""
-        reason = f"no interleaving was found for: {finding.fault.message}"
-        return OrderResult(Outcome.NOT_APPLICABLE, self._operations, reason, finding.fault)
+        remark = f"no interleaving was found for: {finding.fault.message}"
+        return _undecided(Reason.NOT_APPLICABLE, remark, self._operations, finding.fault)
 
     def _weak(self, finding: Suspicion) -> OrderResult:
         steps = way_to(self._layout, finding.plans[0])
         trace = None if steps is None else self._trace((finding.fault, steps))
-        return OrderResult(Outcome.REFUTED, self._operations, "", finding.fault, trace, False)
+        return OrderResult(
+            Verdict.REFUTED, trace=trace, operations=self._operations, fault=finding.fault
+        )

@@ -6,10 +6,11 @@ from typing import NoReturn
 
 from titan.engines.happens_before.tables import IssuedOperation, Mbarrier
 from titan.engines.happens_before.unfolding import AgentProgram, Cell, Instance
+from titan.foundation.errors import TitanError
 from titan.sync.fault import Fault, FaultKind
 
 
-class FaultError(Exception):
+class FaultError(TitanError):
     """Carries the fault out of a step."""
 
     def __init__(self, fault: Fault) -> None:

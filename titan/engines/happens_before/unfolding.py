@@ -7,10 +7,13 @@ one run stands for all of them; here it holds by construction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from titan.foundation.errors import Refusal
+from titan.foundation.verdict import Reason
 from titan.sync import program as ir
+from titan.sync.control import Sizes
 from titan.sync.expression import Expression, evaluate
 
 LOCAL_STEPS_MAX = 1_000_000  # control steps of one agent without an operation
@@ -18,15 +21,17 @@ ANY_TILE = None  # an effect that names no tile
 
 Key = tuple[str, int]
 Cell = tuple[str, int]
-Sizes = Mapping[str, int | tuple[int, ...]]
 
 
-class BudgetSpentError(Exception):
-    """The program has more operations than the budget allows."""
+class UnfoldingRefused(Refusal):
+    """The agents have no finite list of operations within the budget.
 
+    STEPS: more than `operations` of them; UNBOUNDED_LOOP, NO_VALUE or UNSUPPORTED otherwise.
+    """
 
-class NoValueError(Exception):
-    """Control flow without an end, or an expression without a value."""
+    def __init__(self, message: str, reason: Reason, operations: int = 0) -> None:
+        super().__init__(message, reason=reason)
+        self.operations = operations
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +120,7 @@ class _Scope:
 class Unfolder:
     """Unfolds all agents of one program for given sizes.
 
-    Raises BudgetSpentError, NoValueError; ValueError when a parameter has no size.
+    Raises UnfoldingRefused; ValueError when a parameter has no size.
     """
 
     def __init__(self, program: ir.SyncProgram, sizes: Sizes | None, operations_max: int) -> None:
@@ -126,7 +131,8 @@ class Unfolder:
             if size is None:
                 raise ValueError(f"parameter {parameter.name} has no size")
             self.sizes[parameter.name] = size
-        self._left = operations_max
+        self._operations_max = operations_max
+        self._remaining = operations_max
         self._buffers = {buffer.name: buffer for buffer in program.buffers}
         self._barriers = {
             (barrier.name, stage) for barrier in program.barriers for stage in range(barrier.stages)
@@ -155,15 +161,19 @@ class Unfolder:
                 if operation is None:
                     idle += 1
                     if idle > LOCAL_STEPS_MAX:
-                        raise NoValueError(f"the control flow of {role.name} does not end")
+                        text = f"the control flow of {role.name} does not end"
+                        raise UnfoldingRefused(text, Reason.UNBOUNDED_LOOP)
                     continue
                 idle = 0
-                self._left -= 1
-                if self._left < 0:
-                    raise BudgetSpentError
+                self._remaining -= 1
+                if self._remaining < 0:
+                    most = self._operations_max
+                    text = f"the run has more than {most} operations"
+                    raise UnfoldingRefused(text, Reason.STEPS, most)
                 yield self._instance(operation, scope.names, role)
         except (KeyError, ZeroDivisionError) as error:
-            raise NoValueError(f"an expression of {role.name} has no value: {error}") from None
+            text = f"an expression of {role.name} has no value: {error}"
+            raise UnfoldingRefused(text, Reason.NO_VALUE) from None
 
     def _control(self, block: ir.Block, scope: _Scope) -> Iterator[ir.Operation | None]:
         """The operations of a block in order; None stands for a control step."""
@@ -194,7 +204,8 @@ class Unfolder:
                 self._effects(made, effects, names, role)
             case ir.Asynchronous(effects=effects, completes=completes, chunks=chunks):
                 if chunks < 1:
-                    raise NoValueError(f"an operation of {role.name} completes in no chunk")
+                    text = f"an operation of {role.name} completes in no chunk"
+                    raise UnfoldingRefused(text, Reason.UNSUPPORTED)
                 self._effects(made, effects, names, role)
                 bad = made.bad
                 made.completes = tuple(

@@ -7,17 +7,17 @@ number, control is explicit. Assumes that all sizes are known and that values fi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from titan.foundation.errors import Refusal
 from titan.sync import program as ir
+from titan.sync.control import Sizes
 from titan.sync.expression import Binary, Constant, Expression, Name, Not
 
-Sizes = Mapping[str, int | tuple[int, ...]]
 CONSTANT_MAX = 2**30
 
 
-class ExportError(ValueError):
+class ExportError(Refusal):
     """The program has something that the target language cannot say."""
 
 

@@ -17,16 +17,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from titan.engines.spin.promela_text import OUT_OF_CAPACITY
+from titan.foundation.errors import InternalError, Refusal
+from titan.foundation.verdict import Reason
 
 DEADLOCK = 205
 _OPTIONS = ("-DSAFETY", "-DNOREDUCE", "-DNOCLAIM", "-DVECTORSZ=65536", "-w")
 
 
-class SpinMissingError(RuntimeError):
+class SpinMissingError(Refusal):
     """`spin` or `gcc` is not installed."""
 
+    reason = Reason.MISSING_TOOL
 
-class SpinFailedError(RuntimeError):
+
+class SpinFailedError(InternalError):
     """Spin or the compiler rejected the model."""
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from titan.foundation.errors import UserError
 from titan.foundation.source.span import Source, Span
 from titan.litmus.language.ast import (
     Compare,
@@ -31,7 +30,7 @@ _TOKEN = re.compile(
 )
 
 
-class LitmusError(UserError):
+class LitmusError(ValueError):
     """A litmus file that cannot be read; `span` is the smallest range that shows why."""
 
     def __init__(self, message: str, span: Span | None) -> None:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable
 from difflib import get_close_matches
 
-from titan.foundation.errors import UserError
 from titan.litmus.language.ast import (
     AliasFence,
     Assign,
@@ -70,7 +69,7 @@ _VIEWS = {
 _IDENTIFIER = re.compile(r"[A-Za-z_$%][A-Za-z0-9_$]*$")
 
 
-class InstructionError(UserError):
+class InstructionError(ValueError):
     """An instruction that cannot be read."""
 
 

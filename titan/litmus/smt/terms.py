@@ -23,8 +23,6 @@ from pysmt.shortcuts import (
     Times,
 )
 
-from titan.foundation.errors import Refusal
-
 YES = TRUE()
 NO = FALSE()
 
@@ -86,7 +84,7 @@ def compare(left: FNode, relation: str, right: FNode) -> FNode:
     return {"<": LT, "<=": LE, ">": GT, ">=": GE}[relation](left, right)
 
 
-class UnsupportedTest(Refusal):
+class UnsupportedTest(ValueError):
     """A construct that the format can express but no engine decides; never rounded to a verdict."""
 
 

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from titan.engines.explore.reference import Outcome, explore_reference
+from titan.engines.explore.reference import explore_reference
+from titan.engines.result import Budget
+from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.sync.control import LocalLoopError
 
@@ -24,7 +26,7 @@ SIZE_SETS_MAX = 40
 
 @dataclass(frozen=True, slots=True)
 class MutationBudget:
-    """`states` for one search, `seconds` for all searches of one program together."""
+    """`states` for one search, `seconds` (of the processor) for all searches of one program."""
 
     states: int = 1_000_000
     seconds: float = 10.0
@@ -38,7 +40,7 @@ class MutantDecision:
     None where it did not at one of them.
     """
 
-    outcome: Outcome
+    verdict: Verdict
     engines: tuple[str, ...]
     scope: str = ""
     rule: str = ""
@@ -64,35 +66,37 @@ class Decider:
     def __call__(self, program: ir.SyncProgram) -> MutantDecision:
         """Refuted as soon as one engine refutes; verified when nothing is left open."""
         try:
-            return self._decide(program, time.monotonic() + self.budget.seconds)
+            return self._decide(program, time.process_time() + self.budget.seconds)
         except ZeroDivisionError:
-            return MutantDecision(Outcome.UNDECIDED, (), "an expression divides by zero")
+            return MutantDecision(Verdict.UNDECIDED, (), "an expression divides by zero")
         except LocalLoopError as error:
-            return MutantDecision(Outcome.UNDECIDED, (), str(error))
+            return MutantDecision(Verdict.UNDECIDED, (), str(error))
 
     def _decide(self, program: ir.SyncProgram, deadline: float) -> MutantDecision:
         typical = typical_sizes(program)
         for engine in (_order, _explore):
             decision = engine(program, typical, self._left(deadline))
-            if decision.outcome is Outcome.REFUTED:
+            if decision.verdict is Verdict.REFUTED:
                 return decision
         whole = self._whole(program, deadline)
-        if whole.outcome is not Outcome.VERIFIED:
+        if whole.verdict is not Verdict.VERIFIED:
             return whole
         ordered = True
         for sizes in _some_sizes(program):
             decision = _order(program, sizes, self.budget)
-            if decision.outcome is Outcome.REFUTED:
+            if decision.verdict is Verdict.REFUTED:
                 return decision
-            ordered = ordered and decision.outcome is Outcome.VERIFIED
+            ordered = ordered and decision.verdict is Verdict.VERIFIED
         if not ordered:
             return whole
         engines = (*whole.engines, "happens-before")
-        return MutantDecision(Outcome.VERIFIED, engines, whole.scope, ordered=_in_words(program))
+        return MutantDecision(Verdict.VERIFIED, engines, whole.scope, ordered=_in_words(program))
 
     def _left(self, deadline: float, share: float = 1.0) -> MutationBudget:
         """What is left of the budget; never nothing, so that a search can say what it lacks."""
-        return MutationBudget(self.budget.states, max(share * (deadline - time.monotonic()), 0.01))
+        return MutationBudget(
+            self.budget.states, max(share * (deadline - time.process_time()), 0.01)
+        )
 
     def _whole(self, program: ir.SyncProgram, deadline: float) -> MutantDecision:
         """All sizes, or as many as a bound allows."""
@@ -100,7 +104,7 @@ class Decider:
             return _explore(program, {}, self._left(deadline))
         if self._any_number is not False:
             decision = _every_number(program, self._left(deadline, 0.5))
-            decided = decision is not None and decision.outcome is not Outcome.UNDECIDED
+            decided = decision is not None and decision.verdict is not Verdict.UNDECIDED
             if self._any_number is None:
                 self._any_number = decided
             if decided:
@@ -114,12 +118,12 @@ class Decider:
         sets = list(_size_sets(program))
         for sizes in sets:
             decision = _explore(program, sizes, self._left(deadline))
-            if decision.outcome is not Outcome.VERIFIED:
+            if decision.verdict is not Verdict.VERIFIED:
                 return decision
             engines = decision.engines
         names = ", ".join(p.name for p in program.parameters if p.value is None)
         last = max(value for sizes in sets for value in sizes.values() if isinstance(value, int))
-        return MutantDecision(Outcome.VERIFIED, engines, f"{names} up to {last} (a bound)")
+        return MutantDecision(Verdict.VERIFIED, engines, f"{names} up to {last} (a bound)")
 
 
 def decide(program: ir.SyncProgram, budget: MutationBudget = DEFAULT_BUDGET) -> MutantDecision:
@@ -166,17 +170,17 @@ def _explore(
     from titan.engines.explore.flatten import TooLargeError
 
     try:
-        limits = search.SearchBudget(budget.states, budget.seconds)
+        limits = Budget(budget.states, budget.seconds)
         result = search.explore(program, sizes, limits)
     except search.CoreMissingError:
         return _reference(program, sizes, budget)
     except (search.ExplorationError, TooLargeError) as error:
-        return MutantDecision(Outcome.UNDECIDED, ("explorer",), str(error))
+        return MutantDecision(Verdict.UNDECIDED, ("explorer",), str(error))
     if result.trace is not None:
         fault = result.trace.fault
-        return MutantDecision(result.outcome, ("explorer",), "", fault.kind.value, fault.message)
-    spent = f"not decided: {result.budget_spent}" if result.budget_spent else ""
-    return MutantDecision(result.outcome, ("explorer",), spent or result.scope)
+        return MutantDecision(result.verdict, ("explorer",), "", fault.kind.value, fault.message)
+    spent = f"not decided: {result.remark}" if result.remark else ""
+    return MutantDecision(result.verdict, ("explorer",), spent or result.scope)
 
 
 def _reference(
@@ -184,12 +188,12 @@ def _reference(
 ) -> MutantDecision:
     if sizes is None:
         raise ValueError("the reference search needs sizes")
-    result = explore_reference(program, sizes, min(budget.states, REFERENCE_STATES_MAX))
+    result = explore_reference(program, sizes, Budget(min(budget.states, REFERENCE_STATES_MAX)))
     if result.trace is not None:
         fault = result.trace.fault
-        return MutantDecision(result.outcome, ("reference",), "", fault.kind.value, fault.message)
-    spent = "the budget of states is spent" if result.outcome is Outcome.UNDECIDED else ""
-    return MutantDecision(result.outcome, ("reference",), spent)
+        return MutantDecision(result.verdict, ("reference",), "", fault.kind.value, fault.message)
+    spent = "the budget of states is spent" if result.verdict is Verdict.UNDECIDED else ""
+    return MutantDecision(result.verdict, ("reference",), spent)
 
 
 def _every_number(program: ir.SyncProgram, budget: MutationBudget) -> MutantDecision | None:
@@ -221,10 +225,10 @@ def _order(program: ir.SyncProgram, sizes: Values, budget: MutationBudget) -> Mu
     from titan.engines.happens_before import engine
 
     result = engine.analyse(program, sizes)
-    if result.outcome is engine.Outcome.REFUTED and result.fault is not None:
+    if result.verdict is Verdict.REFUTED and result.fault is not None:
         fault = result.fault
         name = ("happens-before",)
-        return MutantDecision(Outcome.REFUTED, name, "", fault.kind.value, fault.message)
-    verified = result.outcome is engine.Outcome.VERIFIED
-    outcome = Outcome.VERIFIED if verified else Outcome.UNDECIDED
-    return MutantDecision(outcome, ("happens-before",), result.reason)
+        return MutantDecision(Verdict.REFUTED, name, "", fault.kind.value, fault.message)
+    verified = result.verdict is Verdict.VERIFIED
+    outcome = Verdict.VERIFIED if verified else Verdict.UNDECIDED
+    return MutantDecision(outcome, ("happens-before",), result.remark)

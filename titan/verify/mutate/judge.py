@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from titan.engines.explore.reference import Outcome
+from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.sync.expression import Constant
 from titan.verify.mutate.decide import Decider, MutantDecision
@@ -63,7 +63,7 @@ def judge_all(
     """
     decider = decider or Decider()
     baseline = decider(program)
-    if baseline.outcome is not Outcome.VERIFIED:
+    if baseline.verdict is not Verdict.VERIFIED:
         return Score(program.name, baseline)
     mutants = list(mutants_of(program))
     judgements = []
@@ -85,7 +85,7 @@ def _judgements(
             continue
         decision = decider(mutant.program)
         deleted = mutant.site is not None and mutant.what == "deleted"
-        if deleted and decision.outcome is Outcome.VERIFIED:
+        if deleted and decision.verdict is Verdict.VERIFIED:
             assert mutant.site is not None
             redundant[mutant.site] = decision
         yield _judged(program, mutant, decision, redundant)
@@ -97,10 +97,10 @@ def _judged(
     decision: MutantDecision,
     redundant: dict[MutationSite, MutantDecision],
 ) -> MutantJudgement:
-    if decision.outcome is Outcome.REFUTED:
+    if decision.verdict is Verdict.REFUTED:
         text = f"{decision.rule}: {decision.message}"
         return MutantJudgement(mutant, Fate.KILLED, text, decision.rule)
-    if decision.outcome is Outcome.UNDECIDED:
+    if decision.verdict is Verdict.UNDECIDED:
         return MutantJudgement(mutant, Fate.UNDECIDED, decision.scope or "the budget is spent")
     relaxed = mutant.what == "relaxed"
     if relaxed and decision.ordered is None:

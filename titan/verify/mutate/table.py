@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
-from titan.engines.explore.reference import Outcome
+from titan.foundation.verdict import Verdict
 from titan.verify.mutate.judge import Fate, MutantJudgement, Score
 
 COLUMNS = (Fate.KILLED, Fate.EQUIVALENT, Fate.OVER_SYNCHRONISED, Fate.SURVIVING, Fate.UNDECIDED)
@@ -31,9 +31,9 @@ def totals(scores: Iterable[Score]) -> str:
 
 
 def _summary(score: Score) -> str:
-    if score.baseline.outcome is not Outcome.VERIFIED:
+    if score.baseline.verdict is not Verdict.VERIFIED:
         why = score.baseline.rule or score.baseline.scope or "no reason given"
-        return f"not mutated, it is {score.baseline.outcome} itself ({why})"
+        return f"not mutated, it is {score.baseline.verdict} itself ({why})"
     return _counted(score.counts())
 
 
@@ -84,7 +84,7 @@ def to_json(scores: Iterable[Score]) -> str:
     rows = [
         {
             "kernel": score.name,
-            "verdict": str(score.baseline.outcome),
+            "verdict": str(score.baseline.verdict),
             "scope": score.baseline.scope,
             "engines": list(score.baseline.engines),
             "counts": {str(fate): score.counts()[fate] for fate in COLUMNS},
