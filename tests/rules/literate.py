@@ -1,8 +1,8 @@
 """Literate examples: a Markdown file with inputs, commands and what they print.
 
 A fenced block `yaml NAME` (or `ptx NAME`, `json NAME`) is written to a file of that name; a block
-`console` holds `$ titan ...` lines, each followed by what the command prints and, last, its exit code
-in brackets. Blocks run in order in one empty folder. Run times are masked as `_ s`.
+`console` holds `$ titan ...` lines, each followed by what the command prints and, last, its exit
+code in brackets. Blocks run in order in one empty folder. Run times are masked as `_ s`.
 
     TITAN_UPDATE_RULES=1 pytest tests/rules     # writes what is printed today into the files
 """

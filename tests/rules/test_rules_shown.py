@@ -1,8 +1,8 @@
 """Every rule is shown firing, in a document of its own, with the words that a user sees.
 
 tests/rules/TTNnnn.md holds an input that breaks the rule and what the command prints of it, and for
-many rules the mended input too. `TITAN_UPDATE_RULES=1 pytest tests/rules` writes them anew; read the
-difference before committing it.
+many rules the mended input too. `TITAN_UPDATE_RULES=1 pytest tests/rules` writes them anew; read
+the difference before committing it.
 """
 
 from __future__ import annotations
