@@ -101,7 +101,11 @@ def build(
     except CannotWrite as error:
         raise click.BadParameter(str(error), param_hint="--output") from None
     limits = BuildLimits(
-        schedule_budget, budget, require == "any", None if no_cache else cache, solver
+        schedule_budget,
+        verify_seconds=budget,
+        require_any=require == "any",
+        cache=None if no_cache else cache,
+        solver=solver,
     )
     told: list[dict[str, Any]] = []
     codes: list[int] = []

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from titan.report.fences import FenceReport
     from titan.verify.model import VerifyOptions
 
+STATES_MAX = 2_000_000  # of a search that verifies a new set of fences
+
 
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
@@ -36,9 +38,9 @@ if TYPE_CHECKING:
 @click.option(
     "--budget-seconds",
     type=click.FloatRange(0.01, 1e6),
-    default=20.0,
+    default=600.0,
     show_default=True,
-    help="Seconds that an engine may take to verify a new set of fences.",
+    help="Processor time that an engine may take to verify a new set of fences, a backstop.",
 )
 def fences(
     files: tuple[str, ...],
@@ -64,7 +66,7 @@ def fences(
         raise click.UsageError("--output goes with --fix")
     if output is not None and len(files) > 1:
         raise click.UsageError("--output takes the kernel of one file")
-    options = VerifyOptions(seconds_max=budget_seconds, save_traces=None)
+    options = VerifyOptions(states_max=STATES_MAX, seconds_max=budget_seconds, save_traces=None)
     done: list[FenceReport] = []
     codes: list[int] = []
     errors: list[Diagnostic] = []

@@ -32,9 +32,9 @@ CACHE = ".titan/gate.sqlite"
 @click.option(
     "--budget-seconds",
     type=click.FloatRange(0.01, 1e6),
-    default=60.0,
+    default=600.0,
     show_default=True,
-    help="Seconds that the verification of one protocol may take.",
+    help="Processor time that the verification of one protocol may take, a backstop.",
 )
 @click.option(
     "--fresh", is_flag=True, help="Recompute every verdict; use and keep none of earlier runs."

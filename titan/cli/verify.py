@@ -57,16 +57,16 @@ REWRITES = ("transport", "group", "depth", "unspecialise", "drain_all")
 @click.option(
     "--budget-states",
     type=click.IntRange(1, 10**9),
-    default=20_000_000,
+    default=10_000_000,
     show_default=True,
     help="States that an engine may visit.",
 )
 @click.option(
     "--budget-seconds",
     type=click.FloatRange(0.01, 1e6),
-    default=60.0,
+    default=600.0,
     show_default=True,
-    help="Seconds that an engine may take.",
+    help="Processor time that an engine may take, a backstop.",
 )
 @click.option(
     "-j",
@@ -91,6 +91,7 @@ REWRITES = ("transport", "group", "depth", "unspecialise", "drain_all")
     type=click.Choice(REWRITES),
     help="What lowering may change where the target cannot say the protocol as it is; it says so.",
 )
+@click.option("--timings", is_flag=True, help="Show the processor time of engines and verdicts.")
 def verify(
     paths: tuple[str, ...],
     format_name: str,
@@ -106,6 +107,7 @@ def verify(
     jobs: int,
     folder: str,
     rewrites: tuple[str, ...],
+    timings: bool,
 ) -> int:
     """Verify kernels: files, and folders with all kernel files in them."""
     from titan.foundation.verdict import worst
@@ -117,10 +119,10 @@ def verify(
         tuple(_policy(text) for text in policies),
         engine,
         require,
-        budget_states,
-        budget_seconds,
-        folder,
-        frozenset(rewrites),
+        states_max=budget_states,
+        seconds_max=budget_seconds,
+        save_traces=folder,
+        rewrites=frozenset(rewrites),
     )
     found = find_kernels(paths)
     _check(found, options)
@@ -130,7 +132,7 @@ def verify(
         click.echo(f"note: {path} is a tile program; `titan build` takes it", err=True)
     if not found.kernels:
         raise click.UsageError("there is no kernel file among what is named")
-    findings = _shown(_run(found.kernels, options, jobs), format_name, colour)
+    findings = _shown(_run(found.kernels, options, jobs), format_name, colour, timings)
     return worst([item.exit_code for item in findings])
 
 
@@ -175,7 +177,9 @@ def _run(paths: list[str], options: VerifyOptions, jobs: int) -> Iterator[Findin
             yield from future.result()
 
 
-def _shown(findings: Iterator[Finding], format_name: str, colour: str) -> list[Finding]:
+def _shown(
+    findings: Iterator[Finding], format_name: str, colour: str, timings: bool
+) -> list[Finding]:
     """All findings; text is written while they come, JSON at the end."""
     import sys
 
@@ -186,10 +190,11 @@ def _shown(findings: Iterator[Finding], format_name: str, colour: str) -> list[F
     for finding in findings:
         done.append(finding)
         if format_name != "json":
-            write(render([finding], format_name, colour=wanted(sys.stdout, colour)))
+            painted = wanted(sys.stdout, colour)
+            write(render([finding], format_name, colour=painted, timings=timings))
             sys.stdout.flush()
     if format_name == "json":
-        write(render(done, format_name))
+        write(render(done, format_name, timings=timings))
     elif len(done) > 1:
         write(summary(done) + "\n")
     return done

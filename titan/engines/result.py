@@ -24,8 +24,8 @@ class Budget:
     of one run (happens-before), the others a search.
     """
 
-    states_max: int = 20_000_000
-    seconds_max: float = 60.0
+    states_max: int = 10_000_000
+    seconds_max: float = 600.0
     bytes_max: int = 2**30
     operations_max: int = 500_000
 

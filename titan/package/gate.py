@@ -85,15 +85,15 @@ def _packages(folder: str) -> Iterator[str]:
 def gate(
     items: list[GateItem],
     jobs: int = 2,
-    seconds: float = 60.0,
+    seconds: float = 600.0,
     cache: str | None = None,
     loop: str | None = None,
     tell: Callable[[int, int], None] = lambda done, of: None,
 ) -> Iterator[Judged]:
     """The judgements in the order of `items`, each as soon as it is there.
 
-    `seconds` are those of one verification, `cache` the file of verdicts kept from earlier runs,
-    `loop` the loop of schedule files.
+    `seconds` is the processor time of one verification, `cache` the file of verdicts kept from
+    earlier runs, `loop` the loop of schedule files.
     """
     kept = Kept(cache)
     try:

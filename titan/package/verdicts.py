@@ -98,10 +98,10 @@ def answer(question: RecheckQuestion, seconds: float) -> RecheckResult:
     """The verdict, recomputed."""
     from titan.foundation.verdict import Verdict
 
-    started = time.monotonic()
+    started = time.thread_time()
     kernel = _kernel(question)
     finding = _decide(kernel, question, seconds)
-    spent = time.monotonic() - started
+    spent = time.thread_time() - started
     if finding.verdict is not Verdict.VERIFIED:
         codes = "".join(f": {item.code}: {item.headline}" for item in finding.diagnostics[:1])
         remarks = "; ".join(report.remark for report in finding.engines if report.remark)
@@ -145,7 +145,7 @@ def _decide(kernel: Kernel, question: RecheckQuestion, seconds: float) -> Findin
     finding = Finding(kernel.path, kernel.name, kernel.target, Verdict.UNDECIDED)
     finding = replace(finding, coverage=question.coverage)
     options = VerifyOptions(seconds_max=seconds, save_traces=None)
-    budget = engines.Budget(options.states_max, seconds)
+    budget = engines.Budget(options.states_max, options.steps_max, seconds)
     if question.engine == engines.ORDER:
         report = engines.run_order(program, budget)
     elif question.engine == engines.EXPLORER and question.every_value:

@@ -37,29 +37,48 @@ def diagnostics_of(finding: Finding) -> list[Diagnostic]:
     return found
 
 
-def render(findings: Sequence[Finding], format_name: str, *, colour: bool = False) -> str:
-    """The findings in a format of `text`, `concise` and `json`."""
+def render(
+    findings: Sequence[Finding], format_name: str, *, colour: bool = False, timings: bool = False
+) -> str:
+    """The findings in a format of `text`, `concise` and `json`.
+
+    Without `timings` the text depends on the input alone, not on the machine.
+    """
     if format_name == "json":
-        return as_json(findings)
+        return as_json(findings, timings=timings)
     if format_name == "concise":
-        return "".join(_concise(item) for item in findings)
-    return "".join(_text(item, colour) for item in findings)
+        return "".join(_concise(item, timings) for item in findings)
+    return "".join(_text(item, colour, timings) for item in findings)
 
 
-def _text(finding: Finding, colour: bool) -> str:
+def _text(finding: Finding, colour: bool, timings: bool) -> str:
     body = text_render.render(diagnostics_of(finding), colour=colour)
     word = paint(_WORD[finding.verdict], _STYLE.get(finding.verdict, "error"), colour)
     name = f"{clean(finding.kernel)} " if finding.kernel else ""
-    rows = [f"{word} {name}({clean(finding.path)})"]
-    rows += [f"  {label:<9} {text}" for label, text in scope_rows(finding)]
+    rows = [f"{word} {name}({clean(finding.path)}){narrowing_text(finding)}"]
+    if finding.narrowing is not None:
+        rows.append(f"  {'edit':<9} {clean(finding.narrowing.edit)}")
+    rows += [f"  {label:<9} {text}" for label, text in scope_rows(finding, timings)]
     rows += [f"  {'note':<9} {clean(note)}" for note in finding.notes]
     return body + "\n".join(rows) + "\n\n"
 
 
-def scope_rows(finding: Finding) -> list[tuple[str, str]]:
-    """The scope of a verdict, row by row."""
+def narrowing_text(finding: Finding) -> str:
+    """What a verdict lacks for every number, and why: the end of its first line."""
+    if finding.narrowing is None:
+        return ""
+    covered = parameters_text(finding.coverage)
+    names = " and ".join(finding.narrowing.names)
+    asked = "asked for" if finding.verdict is Verdict.VERIFIED else "required"
+    because = clean(finding.narrowing.because)
+    return f": for {covered}, where any number of {names} is {asked}: {because}"
+
+
+def scope_rows(finding: Finding, timings: bool = False) -> list[tuple[str, str]]:
+    """The scope of a verdict, row by row; with `timings`, the processor time too."""
+    time = [("time", f"{finding.seconds:.2f} s")] if timings else []
     if finding.verdict is Verdict.REFUSED or not finding.kernel:
-        return [("time", f"{finding.seconds:.2f} s")]
+        return time
     coverage = finding.coverage
     rows = [("target", finding.target)]
     if finding.verdict is Verdict.VERIFIED:
@@ -69,12 +88,11 @@ def scope_rows(finding: Finding) -> list[tuple[str, str]]:
     rows.append(("agents", agents_text(coverage)))
     policies = ", ".join(f"{name} {value}" for name, value in coverage.policies)
     rows.append(("policies", policies))
-    rows += [("engine", engine_text(report)) for report in finding.engines]
+    rows += [("engine", engine_text(report, timings)) for report in finding.engines]
     deciding = [item for item in finding.engines if item.verdict is finding.verdict]
     if len(deciding) > 1:
         rows.append(("agreed", " and ".join(item.engine for item in deciding)))
-    rows.append(("time", f"{finding.seconds:.2f} s"))
-    return rows
+    return rows + time
 
 
 def parameters_text(coverage: Coverage) -> str:
@@ -113,8 +131,8 @@ def agents_text(coverage: Coverage) -> str:
     return f"{text}, in {coverage.ctas} CTAs" if coverage.ctas > 1 else text
 
 
-def engine_text(report: EngineReport) -> str:
-    """`explorer: verified, 1,234 states, 0.12 s`."""
+def engine_text(report: EngineReport, timings: bool = False) -> str:
+    """`explorer: verified, 1,234 states`, and with `timings` the processor time."""
     parts = [report.verdict.value]
     if report.sizes and any(values is not None for _, values in report.sizes):
         covered = "; ".join(
@@ -123,20 +141,22 @@ def engine_text(report: EngineReport) -> str:
         parts.append(f"for {covered}")
     if report.states:
         parts.append(f"{report.states:,} states")
-    parts.append(f"{report.seconds:.2f} s")
+    if timings:
+        parts.append(f"{report.seconds:.2f} s")
     if report.remark:
         parts.append(report.remark)
     return f"{report.engine}: {', '.join(parts)}"
 
 
-def _concise(finding: Finding) -> str:
+def _concise(finding: Finding, timings: bool) -> str:
     body = concise.render(diagnostics_of(finding))
     scope = parameters_text(finding.coverage) if finding.verdict is Verdict.VERIFIED else ""
     sizes = ", ".join(f"{name} = {value}" for name, value in finding.coverage.sizes)
     more = "; ".join(text for text in (sizes, scope) if text)
     tail = f" [{more}]" if more else ""
     line = f"{clean(finding.path)}: {finding.verdict.value} {clean(finding.kernel)}".rstrip()
-    return f"{body}{line}{tail} ({finding.seconds:.2f} s)\n"
+    spent = f" ({finding.seconds:.2f} s)" if timings else ""
+    return f"{body}{line}{narrowing_text(finding)}{tail}{spent}\n"
 
 
 def summary(findings: Sequence[Finding]) -> str:
@@ -148,14 +168,15 @@ def summary(findings: Sequence[Finding]) -> str:
     return f"{counted(len(findings), 'kernel')}: {', '.join(parts)}"
 
 
-def as_json(findings: Sequence[Finding]) -> str:
+def as_json(findings: Sequence[Finding], *, timings: bool = False) -> str:
     """All findings as one JSON object; versioned by `FORMAT_VERSION`."""
-    content = {"version": FORMAT_VERSION, "findings": [as_dict(item) for item in findings]}
+    found = [as_dict(item, timings=timings) for item in findings]
+    content = {"version": FORMAT_VERSION, "findings": found}
     return json.dumps(content, indent=2) + "\n"
 
 
-def as_dict(finding: Finding) -> dict[str, Any]:
-    """A finding as plain data."""
+def as_dict(finding: Finding, *, timings: bool = False) -> dict[str, Any]:
+    """A finding as plain data; `seconds` of processor time with `timings` only."""
     coverage = finding.coverage
     return {
         "path": finding.path,
@@ -163,7 +184,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "target": finding.target,
         "verdict": finding.verdict.value,
         "exit_code": finding.exit_code,
-        "seconds": round(finding.seconds, 3),
+        **({"seconds": round(finding.seconds, 3)} if timings else {}),
         "scope": {
             "interleavings": "all" if finding.verdict is Verdict.VERIFIED else None,
             "sizes": dict(coverage.sizes),
@@ -179,21 +200,34 @@ def as_dict(finding: Finding) -> dict[str, Any]:
             "ctas": coverage.ctas,
             "policies": dict(coverage.policies),
         },
-        "engines": [_engine(report) for report in finding.engines],
+        "engines": [_engine(report, timings) for report in finding.engines],
         "diagnostics": [json_render.as_dict(item) for item in diagnostics_of(finding)],
         "notes": list(finding.notes),
+        "narrowing": _narrowing(finding),
         "trace": finding.trace_path or None,
     }
 
 
-def _engine(report: EngineReport) -> dict[str, Any]:
+def _narrowing(finding: Finding) -> dict[str, Any] | None:
+    if finding.narrowing is None:
+        return None
+    return {
+        "sizes": list(finding.narrowing.names),
+        "reason": finding.narrowing.reason.value,
+        "because": finding.narrowing.because,
+        "edit": finding.narrowing.edit,
+    }
+
+
+def _engine(report: EngineReport, timings: bool) -> dict[str, Any]:
     return {
         "engine": report.engine,
         "verdict": report.verdict.value,
-        "seconds": round(report.seconds, 3),
+        **({"seconds": round(report.seconds, 3)} if timings else {}),
         "states": report.states,
         "parameters": {
             name: "any" if values is None else list(values) for name, values in report.sizes
         },
+        "reason": report.reason.value if report.reason is not None else None,
         "remark": report.remark,
     }

@@ -1,19 +1,23 @@
-"""The engines behind one interface: a program and a budget in, an `EngineReport` out."""
+"""The engines behind one interface: a program and a budget in, an `EngineReport` out.
+
+What an engine may spend is counted in states and in operations, so that the same program gets the
+same report on a machine of any speed and load. Processor time is a backstop behind both.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from time import thread_time
 
 from titan.engines.explore.reference import explore_reference
 from titan.engines.result import Budget as EngineBudget
 from titan.engines.result import EngineResult
-from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Reason, Verdict
+from titan.sync.expression import Expression
 from titan.sync.fault import Trace
 from titan.sync.program import SyncProgram
-from titan.verify.model import EngineReport
+from titan.verify.model import SECONDS_MAX, STATES_MAX, STEPS_MAX, EngineReport
 from titan.verify.sizes import Values, free_parameters, size_sets
 
 REFERENCE_STATES_MAX = 400_000
@@ -23,19 +27,32 @@ Sizes = tuple[tuple[str, tuple[int, ...] | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    states: int
-    seconds: float
+    """What an engine may spend: states of searches, operations of runs, processor time."""
+
+    states: int = STATES_MAX
+    steps: int = STEPS_MAX
+    seconds: float = SECONDS_MAX
+
+    def spent(self) -> Reason | None:
+        """What there is nothing left of."""
+        if self.states <= 0:
+            return Reason.STATES
+        if self.steps <= 0:
+            return Reason.STEPS
+        return Reason.TIME if self.seconds <= 0 else None
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What an engine says for one choice of sizes."""
+class Attempt:
+    """The result of one engine for one choice of sizes."""
 
     verdict: Verdict
     states: int = 0
+    steps: int = 0
     trace: Trace | None = None
     remark: str = ""
     reason: Reason | None = None
+    obstacle: Expression | None = None
 
 
 def covered(names: list[str], done: list[Values]) -> Sizes:
@@ -47,122 +64,154 @@ def covered(names: list[str], done: list[Values]) -> Sizes:
     return tuple((name, tuple(sorted(values))) for name, values in table.items())
 
 
-def run_bounded(
-    engine: str,
-    program: SyncProgram,
-    budget: Budget,
-    ask: Callable[[Values, Budget], Said],
-) -> EngineReport:
-    """Ask for all sizes up to the bound, until one is not verified or the budget is spent."""
-    started = time.monotonic()
-    names = free_parameters(program)
-    done: list[Values] = []
-    states = 0
-    for values in size_sets(program):
-        spent = time.monotonic() - started
-        left = Budget(budget.states - states, budget.seconds - spent)
-        if left.states <= 0 or left.seconds <= 0:
-            reason = Reason.STATES if left.states <= 0 else Reason.TIME
-            said = Said(Verdict.UNDECIDED, remark="its time or states ran out", reason=reason)
-        else:
-            said = ask(values, left)
-        states += said.states
-        if said.verdict is not Verdict.VERIFIED:
-            spent = time.monotonic() - started
-            sizes = covered(names, done)
-            return EngineReport(
-                engine,
-                said.verdict,
-                spent,
-                states,
-                sizes,
-                said.trace,
-                said.remark,
-                reason=said.reason,
-            )
-        done.append(values)
-    spent = time.monotonic() - started
-    return EngineReport(engine, Verdict.VERIFIED, spent, states, covered(names, done))
+class BoundedRun:
+    """One engine for one choice of sizes after the other, up to the bound.
+
+    It stops where a choice is not verified or the budget is spent, and may go on from there with a
+    larger budget.
+    """
+
+    def __init__(
+        self, engine: str, program: SyncProgram, ask: Callable[[Values, Budget], Attempt]
+    ) -> None:
+        self._engine = engine
+        self._names = free_parameters(program)
+        self._pending = list(size_sets(program))
+        self._ask = ask
+        self._done: list[Values] = []
+        self._states = self._steps = 0
+        self._seconds = 0.0
+
+    def advance(self, budget: Budget) -> EngineReport:
+        """The report after all that `budget` allows, what was spent before included."""
+        result = Attempt(Verdict.VERIFIED)
+        while self._pending and result.verdict is Verdict.VERIFIED:
+            result = self._next(budget)
+        return EngineReport(
+            self._engine,
+            result.verdict,
+            self._seconds,
+            self._states,
+            covered(self._names, self._done),
+            result.trace,
+            result.remark,
+            steps=self._steps,
+            reason=result.reason,
+            obstacle=result.obstacle,
+        )
+
+    def _next(self, budget: Budget) -> Attempt:
+        left = Budget(
+            budget.states - self._states,
+            budget.steps - self._steps,
+            budget.seconds - self._seconds,
+        )
+        spent = left.spent()
+        if spent is not None:
+            return Attempt(Verdict.UNDECIDED, remark=f"its {spent} ran out", reason=spent)
+        started = thread_time()
+        result = self._ask(self._pending[0], left)
+        self._seconds += thread_time() - started
+        self._states += result.states
+        self._steps += result.steps
+        if result.verdict is Verdict.VERIFIED:
+            self._done.append(self._pending.pop(0))
+        return result
 
 
 def run_reference(program: SyncProgram, budget: Budget) -> EngineReport:
     """The reference search for all sizes up to the bound."""
 
-    def ask(values: Values, left: Budget) -> Said:
-        return _said(explore_reference(program, values, EngineBudget(left.states)))
+    def ask(values: Values, left: Budget) -> Attempt:
+        return _attempt(explore_reference(program, values, EngineBudget(left.states)))
 
     states = min(budget.states, REFERENCE_STATES_MAX)
-    return run_bounded(REFERENCE, program, Budget(states, budget.seconds), ask)
+    return BoundedRun(REFERENCE, program, ask).advance(replace(budget, states=states))
+
+
+def order_run(program: SyncProgram) -> BoundedRun:
+    """The happens-before engine, to be run for all sizes up to the bound."""
+    from titan.engines.happens_before.engine import analyse
+
+    longest = EngineBudget().operations_max
+
+    def ask(values: Values, left: Budget) -> Attempt:
+        limits = EngineBudget(operations_max=min(left.steps, longest))
+        result = analyse(program, values, limits)
+        if result.reason is Reason.STEPS:  # it is made again where the budget becomes larger
+            return _attempt(result)
+        attempt = replace(_attempt(result), steps=result.operations)
+        if result.reason is not None:
+            attempt = replace(attempt, remark=f"not applicable: {result.remark}")
+        if attempt.trace is None and result.fault and attempt.verdict is Verdict.REFUTED:
+            attempt = replace(attempt, trace=Trace(tuple(values.items()), (), result.fault))
+        return attempt
+
+    return BoundedRun(ORDER, program, ask)
 
 
 def run_order(program: SyncProgram, budget: Budget) -> EngineReport:
     """The happens-before engine for all sizes up to the bound."""
-    from titan.engines.happens_before.engine import analyse
-
-    def ask(values: Values, left: Budget) -> Said:
-        result = analyse(program, values)
-        said = _said(result)
-        if result.reason not in (None, Reason.STEPS):
-            said = replace(said, remark=f"not applicable: {result.remark}")
-        if said.trace is None and said.verdict is Verdict.REFUTED and result.fault is not None:
-            said = replace(said, trace=Trace(tuple(values.items()), (), result.fault))
-        return said
-
-    return run_bounded(ORDER, program, budget, ask)
+    return order_run(program).advance(budget)
 
 
 def run_explorer(program: SyncProgram, budget: Budget) -> EngineReport:
     """The explorer, for every value of the parameters. Raises CoreMissingError."""
-    started = time.monotonic()
-    said = _explored(program, {}, budget)
+    started = thread_time()
+    result = _explored(program, {}, budget)
     sizes: Sizes = tuple((name, None) for name in free_parameters(program))
-    if said.verdict is Verdict.UNDECIDED:
+    if result.verdict is Verdict.UNDECIDED:
         sizes = ()
-    seconds = time.monotonic() - started
     return EngineReport(
         EXPLORER,
-        said.verdict,
-        seconds,
-        said.states,
+        result.verdict,
+        thread_time() - started,
+        result.states,
         sizes,
-        said.trace,
-        said.remark,
-        reason=said.reason,
+        result.trace,
+        result.remark,
+        reason=result.reason,
+        obstacle=result.obstacle,
     )
 
 
 def run_explorer_bounded(program: SyncProgram, budget: Budget) -> EngineReport:
     """The explorer for all sizes up to the bound. Raises CoreMissingError."""
 
-    def ask(values: Values, left: Budget) -> Said:
+    def ask(values: Values, left: Budget) -> Attempt:
         return _explored(program, values, left)
 
-    return run_bounded(EXPLORER, program, budget, ask)
+    return BoundedRun(EXPLORER, program, ask).advance(budget)
 
 
-def _explored(program: SyncProgram, values: Values, left: Budget) -> Said:
-    """One search. Whatever keeps the explorer from deciding is a remark, never a verdict."""
+def _explored(program: SyncProgram, values: Values, left: Budget) -> Attempt:
+    """One search. Whatever keeps the explorer from deciding is a reason, never a verdict."""
     from titan.engines.explore import search
     from titan.engines.explore.flatten import TooLargeError
     from titan.engines.explore.quotient import NotApplicableError
     from titan.engines.explore.replay import NativeReplayError
 
-    budget = EngineBudget(left.states, left.seconds)
     try:
-        return _said(search.explore(program, values, budget))
+        return _attempt(search.explore(program, values, EngineBudget(left.states, left.seconds)))
     except NotApplicableError as error:
-        return _undecided(error, f"no finite quotient: {error}")
+        remark = f"no finite quotient: {error}"
+        return Attempt(
+            Verdict.UNDECIDED, remark=remark, reason=error.reason, obstacle=error.expression
+        )
     except NativeReplayError as error:
-        return Said(Verdict.DISAGREEMENT, remark=f"its trace does not replay: {error}")
+        remark = f"its trace does not replay: {error}"
+        return Attempt(Verdict.DISAGREEMENT, remark=remark, reason=Reason.REPLAY)
     except (search.ExplorationError, TooLargeError) as error:
         if error.reason is Reason.DIVISION:
             raise ZeroDivisionError(str(error)) from None
-        return _undecided(error, str(error))
+        return Attempt(Verdict.UNDECIDED, remark=str(error), reason=error.reason)
 
 
-def _said(result: EngineResult) -> Said:
-    return Said(result.verdict, result.states, result.trace, result.remark, result.reason)
-
-
-def _undecided(refusal: Refusal, remark: str) -> Said:
-    return Said(Verdict.UNDECIDED, remark=remark, reason=refusal.reason)
+def _attempt(result: EngineResult) -> Attempt:
+    return Attempt(
+        result.verdict,
+        result.states,
+        trace=result.trace,
+        remark=result.remark,
+        reason=result.reason,
+    )

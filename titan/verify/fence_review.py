@@ -27,7 +27,7 @@ from titan.verify.fence_text import WORD_OF
 
 NARROWER: tuple[tuple[ir.Space, ...], ...] = ((ir.Space.GLOBAL,), (ir.Space.SHARED,))
 PURPOSES_MAX = 4
-WARNING_SECONDS = 1.0
+WARNING_STEPS = 20_000
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ def review(loaded: Loaded) -> Review:
 def redundant_fences(target: str, path: str, program: ir.SyncProgram) -> list[Diagnostic]:
     """Warnings on fences of the text that a verified program does not need (`TTN306`).
 
-    Nothing is said where one run does not stand for all, or where the time is too short.
+    Nothing is said where one run does not stand for all, or where the runs are too long.
     """
     if not has_fences(target) or not any(
         isinstance(item, ir.Fence) and isinstance(item.span, Span)
@@ -95,7 +95,7 @@ def redundant_fences(target: str, path: str, program: ir.SyncProgram) -> list[Di
         for item in ir.walk(role.body)
     ):
         return []
-    runs = run_all((program,), seconds=WARNING_SECONDS)
+    runs = run_all((program,), steps=WARNING_STEPS)
     found = _Reviewer((program,), target, path, runs).review()
     return [] if found.reason or found.missing else found.diagnostics(strong=False)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +14,7 @@ from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 from titan.verify.sizes import Values, free_parameters, size_sets
 
-SECONDS_OF_SIZES = 3.0
+STEPS_OF_SIZES = 60_000  # executed operations of all runs of one program together
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +39,13 @@ class Runs:
 def run_all(
     programs: Sequence[ir.SyncProgram],
     extra: tuple[Values, ...] = (),
-    seconds: float = SECONDS_OF_SIZES,
+    steps: int = STEPS_OF_SIZES,
 ) -> Runs:
-    """Record every program for sizes up to the bound, as far as the time goes, and the largest."""
+    """Record every program at its largest size, and at sizes up to the bound.
+
+    The sizes of `extra` always, others as long as their runs together have at most `steps`
+    operations.
+    """
     runs = Runs()
     for number, program in enumerate(programs):
         sets = list(size_sets(program)) if free_parameters(program) else [{}]
@@ -54,13 +57,14 @@ def run_all(
             continue
         runs.largest.append(priced)
         runs.recordings.append((number, priced))
-        started = time.monotonic()
+        spent = 0
         names = set(free_parameters(program))
         wanted = [values for values in extra if set(values) >= names]
         for values in [*wanted, *sets]:
-            if values not in wanted and time.monotonic() - started > seconds:
+            if values not in wanted and spent > steps:
                 break
             recording = record(program, values)
+            spent += len(recording.graph.nodes)
             runs.reason = runs.reason or recording.reason
             if recording.layout is not None:
                 runs.recordings.append((number, recording))

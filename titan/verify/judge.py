@@ -8,7 +8,6 @@ missing.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 from titan.foundation.diagnostics.model import diagnostic
@@ -20,11 +19,12 @@ from titan.sync.relays import relays
 from titan.verify import engines
 from titan.verify.engines import Budget
 from titan.verify.model import EngineReport, Finding, VerifyOptions
+from titan.verify.narrowing import narrowing_of
 from titan.verify.replay import ReplayError, replay
 from titan.verify.sizes import free_parameters
 from titan.verify.weak import may_be_weak
 
-SECOND_OPINION_SECONDS = 2.0
+SECOND_OPINION_STEPS = 40_000  # of happens-before, where the verdict does not rest on it
 ANY_SHARE = 4
 
 
@@ -32,7 +32,7 @@ def judge(
     finding: Finding, kernel: Kernel, program: SyncProgram, options: VerifyOptions
 ) -> Finding:
     """The finding with engines, verdict and trace filled in."""
-    budget = Budget(options.states_max, options.seconds_max)
+    budget = Budget(options.states_max, options.steps_max, options.seconds_max)
     if options.engine == "reference":
         reports = [engines.run_reference(program, budget)]
     elif options.engine == "order":
@@ -47,36 +47,50 @@ def judge(
 def _explorer(program: SyncProgram, budget: Budget, require: str) -> list[EngineReport]:
     """The explorer for every value, and where that does not work for those up to the bound.
 
-    Where a bounded verdict is enough, the attempt at every value gets a part of the time only.
+    Where a bounded verdict is enough, the attempt at every value gets a part of the states only.
     """
     from titan.engines.explore.search import CoreMissingError
 
-    started = time.monotonic()
     try:
         free = free_parameters(program)
-        share = budget.seconds / ANY_SHARE if free and require != "any" else budget.seconds
-        first = engines.run_explorer(program, Budget(budget.states, share))
+        share = ANY_SHARE if free and require != "any" else 1
+        part = replace(budget, states=max(1, budget.states // share))
+        first = engines.run_explorer(program, part)
         if first.verdict is not Verdict.UNDECIDED or not free:
             return [first]
-        left = budget.seconds - (time.monotonic() - started)
-        seconds = max(left, budget.seconds / 4)
-        return [first, engines.run_explorer_bounded(program, Budget(budget.states, seconds))]
+        left = replace(budget, seconds=max(budget.seconds - first.seconds, budget.seconds / 4))
+        return [first, engines.run_explorer_bounded(program, left)]
     except CoreMissingError as error:
-        report = engines.run_reference(program, budget)
-        return [replace(report, remark=f"{report.remark}; {error}".strip("; "))]
+        missing = EngineReport(
+            engines.EXPLORER,
+            Verdict.UNDECIDED,
+            0.0,
+            remark=str(error),
+            reason=Reason.MISSING_CORE,
+        )
+        return [missing, engines.run_reference(program, budget)]
 
 
 def _all(program: SyncProgram, budget: Budget, require: str) -> list[EngineReport]:
-    """Both engines; happens-before first, since it tells most faults at once."""
-    share = min(budget.seconds, SECOND_OPINION_SECONDS)
-    ordered = engines.run_order(program, Budget(budget.states, share))
-    if ordered.verdict is Verdict.REFUTED and ordered.seconds > SECOND_OPINION_SECONDS:
+    """Both engines; happens-before first, since it finds most faults at once.
+
+    It is a second opinion with a small budget, and has the whole one where the verdict rests on it.
+    """
+    order = engines.order_run(program)
+    ordered = order.advance(replace(budget, steps=min(budget.steps, SECOND_OPINION_STEPS)))
+    if ordered.verdict is Verdict.REFUTED and ordered.steps > SECOND_OPINION_STEPS:
         return [ordered]
     explored = _explorer(program, budget, require)
-    decided = any(item.verdict is not Verdict.UNDECIDED for item in explored)
-    if not decided and ordered.reason in (Reason.TIME, Reason.STATES):
-        ordered = engines.run_order(program, budget)
+    if ordered.reason is Reason.STEPS and not any(_settles(item, program) for item in explored):
+        ordered = order.advance(budget)
     return [*explored, ordered]
+
+
+def _settles(report: EngineReport, program: SyncProgram) -> bool:
+    """Whether a verdict follows from the report, whatever happens-before finds."""
+    if report.verdict is Verdict.VERIFIED:
+        return decides(report, program)
+    return report.verdict is not Verdict.UNDECIDED
 
 
 def conclude(
@@ -105,20 +119,24 @@ def conclude(
         return replace(finding, verdict=Verdict.REFUTED, trace=shortest)
     if not verifying:
         return replace(finding, verdict=Verdict.UNDECIDED)
-    return _verified(finding, verifying, options)
+    return _verified(finding, program, verifying, options)
 
 
-def _verified(finding: Finding, verifying: list[EngineReport], options: VerifyOptions) -> Finding:
+def _verified(
+    finding: Finding,
+    program: SyncProgram,
+    verifying: list[EngineReport],
+    options: VerifyOptions,
+) -> Finding:
     """VERIFIED for what the report with the widest scope covers.
 
     Where synchronisation may carry no visibility, only happens-before has decided everything; what
     completed copies do not carry, the explorer sees as well.
     """
-    if finding.program is not None:
-        verifying = [item for item in verifying if decides(item, finding.program)]
-        if not verifying:
-            note = "whether relaxed or narrow synchronisation carries visibility is not decided"
-            return replace(finding, verdict=Verdict.UNDECIDED, notes=(*finding.notes, note))
+    verifying = [item for item in verifying if decides(item, program)]
+    if not verifying:
+        note = "whether relaxed or narrow synchronisation carries visibility is not decided"
+        return replace(finding, verdict=Verdict.UNDECIDED, notes=(*finding.notes, note))
     widest = next((report for report in verifying if _any(report)), verifying[0])
     known = dict(widest.sizes)
     parameters = tuple(
@@ -126,15 +144,15 @@ def _verified(finding: Finding, verifying: list[EngineReport], options: VerifyOp
         for name, value in finding.coverage.parameters
     )
     finding = replace(finding, coverage=replace(finding.coverage, parameters=parameters))
-    if not _any(widest) and finding.program is not None:
-        for item in finding.program.parameters:
-            if item.per is not None and item.value is None:
-                note = f"{item.name}: one value for every {item.per}, and two or three in turn"
-                finding = replace(finding, notes=(*finding.notes, note))
-    if options.require == "any" and not _any(widest):
-        note = "every value of the parameters is required, but only some are covered"
-        return replace(finding, verdict=Verdict.UNDECIDED, notes=(*finding.notes, note))
-    return replace(finding, verdict=Verdict.VERIFIED)
+    if _any(widest):
+        return replace(finding, verdict=Verdict.VERIFIED)
+    for item in program.parameters:
+        if item.per is not None and item.value is None:
+            note = f"{item.name}: one value for every {item.per}, and two or three in turn"
+            finding = replace(finding, notes=(*finding.notes, note))
+    narrowing = narrowing_of(program, finding.engines)
+    verdict = Verdict.UNDECIDED if options.require == "any" else Verdict.VERIFIED
+    return replace(finding, verdict=verdict, narrowing=narrowing)
 
 
 def decides(report: EngineReport, program: SyncProgram) -> bool:

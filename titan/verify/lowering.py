@@ -64,13 +64,13 @@ def check_protocol(protocol: Protocol) -> EngineReport:
         TypestateResult.REFUTED: Verdict.REFUTED,
         TypestateResult.UNDECIDED: Verdict.UNDECIDED,
     }
-    started = time.monotonic()
+    started = time.thread_time()
     report = check(protocol)
     remark = "; ".join(dict.fromkeys(item.reason for item in report.open))
     return EngineReport(
         TYPESTATE,
         verdict_of[report.answer],
-        time.monotonic() - started,
+        time.thread_time() - started,
         sizes=tuple((item.name, None) for item in protocol.parameters if item.value is None),
         remark=remark,
         diagnostics=report.diagnostics,

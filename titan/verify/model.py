@@ -6,30 +6,42 @@ from dataclasses import dataclass, field
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.verdict import Reason, Verdict
+from titan.sync.expression import Expression
 from titan.sync.fault import Trace
 from titan.sync.program import SyncProgram
+
+STATES_MAX = 10_000_000
+STEPS_MAX = 2_000_000
+SECONDS_MAX = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """What the user asked for; plain data that can be sent to another process."""
+    """What the user asked for; plain data that can be sent to another process.
+
+    `states_max` bounds a search, `steps_max` the operations of all runs of one engine together.
+    `seconds_max` is processor time, a backstop: what it ends is undecided, and says so.
+    """
 
     overrides: tuple[tuple[str, tuple[int, ...]], ...] = ()
     policies: tuple[tuple[str, str], ...] = ()
     engine: str = "auto"
     require: str = "bounded"
-    states_max: int = 20_000_000
-    seconds_max: float = 60.0
+    states_max: int = STATES_MAX
+    steps_max: int = STEPS_MAX
+    seconds_max: float = SECONDS_MAX
     save_traces: str | None = ".titan/traces"
     rewrites: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class EngineReport:
-    """What one engine said.
+    """The result of one engine.
 
-    `sizes` are the values of the parameters that it covered, None for every value; `trace` is its
-    counterexample; `reason` is why it did not decide.
+    `seconds` is processor time. `steps` are the operations of its runs. `sizes` are the values of
+    the parameters that it covered, None for every value; `trace` is its counterexample. `reason`
+    classifies why it is undecided, `remark` words it; `obstacle` is the expression that stands in
+    the way of a search for every number.
     """
 
     engine: str
@@ -40,7 +52,22 @@ class EngineReport:
     trace: Trace | None = None
     remark: str = ""
     diagnostics: tuple[Diagnostic, ...] = ()
+    steps: int = 0
     reason: Reason | None = None
+    obstacle: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """Why a verdict covers some numbers of a size for which the kernel asks for any.
+
+    `because` words the reason; `edit` is what would decide every number.
+    """
+
+    names: tuple[str, ...]
+    reason: Reason
+    because: str
+    edit: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +86,8 @@ class Coverage:
 class Finding:
     """The verdict on one kernel, with everything that is to be told of it.
 
-    With a counterexample, `trace` leads `program` to its fault; it has been replayed.
+    With a counterexample, `trace` leads `program` to its fault; it has been replayed. `narrowing`
+    says why fewer numbers are covered than the kernel asks for.
     """
 
     path: str
@@ -74,6 +102,7 @@ class Finding:
     program: SyncProgram | None = None
     trace: Trace | None = None
     trace_path: str = ""
+    narrowing: Narrowing | None = None
 
     @property
     def exit_code(self) -> int:

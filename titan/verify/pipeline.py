@@ -60,10 +60,10 @@ def verify_file(path: str, options: VerifyOptions, only: int | None = None) -> l
 
 def verify_each(path: str, options: VerifyOptions, only: int | None = None) -> Iterator[Finding]:
     """The verdicts one by one, as they come."""
-    started = time.monotonic()
+    started = time.thread_time()
     family, errors, _ = read_family(path, options, only)
     if family is None:
-        seconds = time.monotonic() - started
+        seconds = time.thread_time() - started
         yield Finding(path, "", "", Verdict.REFUSED, diagnostics=tuple(errors), seconds=seconds)
         return
     for kernel in family.kernels:
@@ -72,7 +72,7 @@ def verify_each(path: str, options: VerifyOptions, only: int | None = None) -> I
 
 def verify_kernel(kernel: Kernel, options: VerifyOptions) -> Finding:
     """The verdict on one kernel."""
-    started = time.monotonic()
+    started = time.thread_time()
     kernel = with_policies(kernel, options.policies)
     finding = Finding(kernel.path, kernel.name, kernel.target, Verdict.UNDECIDED)
     finding = replace(finding, coverage=coverage_of(kernel))
@@ -86,7 +86,7 @@ def verify_kernel(kernel: Kernel, options: VerifyOptions) -> Finding:
     finding = replace(finding, notes=lowered.notes + legality.notes)
     if legality.errors:
         finding = replace(_with(finding, *legality.errors), verdict=Verdict.REFUTED)
-        return replace(finding, seconds=time.monotonic() - started)
+        return replace(finding, seconds=time.thread_time() - started)
     try:
         finding = judge(finding, kernel, lowered.program, options)
     except (ZeroDivisionError, LocalLoopError) as error:
@@ -98,7 +98,7 @@ def verify_kernel(kernel: Kernel, options: VerifyOptions) -> Finding:
         finding = _with_typestate(finding, lowered.report)
     if finding.trace is not None and options.save_traces is not None:
         finding = _saved(finding, kernel, options, options.save_traces)
-    return replace(finding, seconds=time.monotonic() - started)
+    return replace(finding, seconds=time.thread_time() - started)
 
 
 def _refused(finding: Finding, refusal: Refusal, started: float) -> Finding:
@@ -107,7 +107,7 @@ def _refused(finding: Finding, refusal: Refusal, started: float) -> Finding:
     finding = _with(finding, *refusal.diagnostics)
     if refusal.report is not None and verdict is Verdict.REFUTED:
         finding = _with_typestate(finding, refusal.report)
-    return replace(finding, verdict=verdict, seconds=time.monotonic() - started)
+    return replace(finding, verdict=verdict, seconds=time.thread_time() - started)
 
 
 def _with_typestate(finding: Finding, report: EngineReport) -> Finding:

@@ -28,7 +28,7 @@ class TraceRefused(Exception):
 
 def reopen(path: str) -> Finding:
     """The finding that the trace file shows. Raises TraceRefused."""
-    started = time.monotonic()
+    started = time.thread_time()
     try:
         return _reopened(load(path), path, started)
     except (TraceFileError, ReplayError) as error:
@@ -56,7 +56,7 @@ def _reopened(saved: SavedTrace, path: str, started: float) -> Finding:
         kernel.target,
         Verdict.REFUTED,
         coverage_of(kernel),
-        seconds=time.monotonic() - started,
+        seconds=time.thread_time() - started,
         program=program,
         trace=trace,
         trace_path=path,

@@ -9,8 +9,23 @@ an engine completes counts as made in the CTA of the barrier (PTX, mbarrier scop
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 
 from titan.sync import program as ir
+
+Synchronising = (
+    ir.Arrive | ir.BarrierArrive | ir.BarrierSync | ir.Wait | ir.TokenWait | ir.BarrierWait
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """An operation at a barrier, with its CTA and whether its scope is the cluster."""
+
+    cta: int
+    wide: bool
+    operation: Synchronising | None
+
 
 _ARRIVING = (ir.Arrive, ir.BarrierArrive, ir.BarrierSync)
 _WAITING = (ir.Wait, ir.TokenWait, ir.BarrierSync, ir.BarrierWait)
@@ -18,27 +33,32 @@ _WAITING = (ir.Wait, ir.TokenWait, ir.BarrierSync, ir.BarrierWait)
 
 def may_be_weak(program: ir.SyncProgram) -> bool:
     """Whether an operation is relaxed, or of too narrow a scope for who meets at its barrier."""
+    return weak_operation(program) is not None
+
+
+def weak_operation(program: ir.SyncProgram) -> Synchronising | None:
+    """The first operation that is relaxed, or of too narrow a scope for its barrier."""
     wide = {item.name for item in program.named_barriers if item.scope is ir.Scope.CLUSTER}
-    arriving: dict[str, set[tuple[int, bool]]] = defaultdict(set)  # CTA, whether its scope is wide
-    waiting: dict[str, set[tuple[int, bool]]] = defaultdict(set)
+    arriving: dict[str, list[_Meeting]] = defaultdict(list)
+    waiting: dict[str, list[_Meeting]] = defaultdict(list)
     for barrier in program.barriers:
-        arriving[barrier.name].add((barrier.cta, True))  # engines
+        arriving[barrier.name].append(_Meeting(barrier.cta, True, None))  # engines
     for role in program.roles:
         for operation in ir.walk(role.body):
             if not isinstance(operation, _ARRIVING + _WAITING):
                 continue
             if operation.order is ir.Order.RELAXED:
-                return True
+                return operation
             name = operation.barrier.name
             scope = getattr(operation, "scope", ir.Scope.CTA)
-            mark = role.cta, name in wide or scope is ir.Scope.CLUSTER
+            meeting = _Meeting(role.cta, name in wide or scope is ir.Scope.CLUSTER, operation)
             if isinstance(operation, _ARRIVING):
-                arriving[name].add(mark)
+                arriving[name].append(meeting)
             if isinstance(operation, _WAITING):
-                waiting[name].add(mark)
-    return any(
-        cta != other and not (far and other_far)
-        for name, marks in waiting.items()
-        for cta, far in marks
-        for other, other_far in arriving[name]
-    )
+                waiting[name].append(meeting)
+    for name, meetings in waiting.items():
+        for wait in meetings:
+            for arrival in arriving[name]:
+                if wait.cta != arrival.cta and not (wait.wide and arrival.wide):
+                    return arrival.operation if not arrival.wide else wait.operation
+    return None

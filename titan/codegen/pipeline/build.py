@@ -40,7 +40,8 @@ class BuildLimits:
     """
 
     schedule_seconds: float = 5.0
-    verify_seconds: float = 20.0
+    verify_states: int = 2_000_000
+    verify_seconds: float = 600.0
     require_any: bool = False
     cache: str | None = None
     solver: str = "auto"
@@ -246,6 +247,7 @@ def decoded(text: str) -> tuple[Kernel, SyncProgram]:
 def judged(kernel: Kernel, limits: BuildLimits) -> Finding:
     """The VERIFIED finding on a pipeline. Raises _Refused."""
     options = VerifyOptions(
+        states_max=limits.verify_states,
         seconds_max=limits.verify_seconds,
         save_traces=None,
         require="any" if limits.require_any else "bounded",

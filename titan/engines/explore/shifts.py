@@ -38,9 +38,16 @@ Degree = dict[Member, Fraction]  # by representative of the class
 
 
 class NotApplicableError(Refusal):
-    """Open sizes cannot be covered by a finite quotient; the text says why."""
+    """Open sizes cannot be covered by a finite quotient; the text says why.
+
+    `expression` is the one that stands in the way, where there is one.
+    """
 
     reason = Reason.NO_QUOTIENT
+
+    def __init__(self, text: str, expression: Expression | None = None) -> None:
+        super().__init__(text)
+        self.expression = expression
 
 
 @dataclass(slots=True)
@@ -293,7 +300,7 @@ class Analysis:
 
     def _stop(self, role: int, expression: Expression, reason: str) -> NotApplicableError:
         name = self.program.roles[role].name
-        return NotApplicableError(f"role {name}: {to_text(expression)} {reason}")
+        return NotApplicableError(f"role {name}: {to_text(expression)} {reason}", expression)
 
     def degree(self, role: int, expression: Expression) -> Degree:
         """How much the value falls when all members of a class fall by one."""

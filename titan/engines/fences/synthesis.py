@@ -15,7 +15,7 @@ from titan.engines.fences.demands import Alternative, Choice, Demand
 from titan.engines.fences.justify import satisfied
 from titan.foundation.errors import Refusal
 
-SOLVER_MILLISECONDS = 60_000
+RESOURCES_MAX = 400_000_000  # in the units of z3 (rlimit), not in time
 
 
 class Unsatisfiable(Refusal):
@@ -27,7 +27,7 @@ class Unsatisfiable(Refusal):
 
 
 class GaveUp(Refusal):
-    """The solver ran out of time."""
+    """The solver spent its budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _solve(
     order = sorted(used - fixed, key=lambda choice: (weights[choice].place, repr(choice)))
     names = {choice: z3.Bool(f"f{number}") for number, choice in enumerate(order)}
     optimiser = z3.Optimize()
-    optimiser.set("timeout", SOLVER_MILLISECONDS)
+    optimiser.set("rlimit", RESOURCES_MAX)
 
     def literal(choice: Choice) -> z3.BoolRef:
         return z3.BoolVal(True) if choice in fixed else names[choice]
@@ -114,6 +114,6 @@ def _solve(
     if answer == z3.unsat:
         raise Unsatisfiable([])
     if answer != z3.sat:
-        raise GaveUp("the solver ran out of time")
+        raise GaveUp("the solver spent its budget")
     model = optimiser.model()
     return frozenset(choice for choice in order if z3.is_true(model.eval(names[choice], True)))

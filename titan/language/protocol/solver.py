@@ -1,7 +1,7 @@
 """Questions of linear integer arithmetic, through pysmt: is there a counterexample, and which one.
 
 Expressions are translated as they are; division and remainder by constants get a quotient and a
-remainder of their own. Products of two unknowns and questions that run out of time are Unsupported.
+remainder of their own. Products of two unknowns and questions beyond RESOURCES_MAX are Unsupported.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from titan.language.protocol.families import UnsupportedProtocol
 from titan.sync.expression import Binary, Constant, Expression, Name, Not
 
-TIMEOUT_MS = 3_000
+RESOURCES_MAX = 20_000_000  # of one question, in the units of z3 (rlimit), not in time
 
 
 class SolverArithmetic:
@@ -128,7 +128,7 @@ class SolverArithmetic:
         smt = self.smt
         names = list(small)
         try:
-            with smt.Solver(name="z3", solver_options={"timeout": TIMEOUT_MS}) as solver:
+            with smt.Solver(name="z3", solver_options={"rlimit": RESOURCES_MAX}) as solver:
                 solver.add_assertion(smt.And([*self.always, formula]))
                 if not solver.solve():
                     return None

@@ -15,7 +15,6 @@ of agents that fill and free a stage is the declared one or the largest in small
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -37,7 +36,7 @@ from titan.sync.expression import Binary, Constant, Expression, Name, to_text
 from titan.sync.program import Fence
 
 RUNS_MAX = 400
-RUNS_SECONDS_MAX = 5.0
+RUNS_EVENTS_MAX = 60_000  # statements of all runs together
 
 
 class TypestateResult(StrEnum):
@@ -100,6 +99,7 @@ class _Checker:
         self.open: list[Undecided] = []
         self.found: dict[tuple[str, int], Counterexample] = {}
         self.questions = 0
+        self.events = 0  # statements that runs of tokens have executed
         primitives = [
             item.operation
             for role in protocol.roles
@@ -237,6 +237,7 @@ class _Checker:
     def _breaches(self, sizes: dict[str, int]) -> list[Breach]:
         """What a run of tokens breaks, without rules that opaque primitives may keep."""
         run = TokenRun(self.protocol, sizes, self.ready, self.free)
+        self.events += sum(len(trace.events) for trace in run.traces)
         return [item for item in run.breaches() if item.code not in self.ignored]
 
     def _keep(self, sizes: dict[str, int], breach: Breach) -> None:
@@ -246,10 +247,10 @@ class _Checker:
         self.found.setdefault((breach.code, place), item)
 
     def _try_runs(self) -> None:
-        """Look for a breach in runs of small sizes, for as long as deep rings may take."""
-        until = time.monotonic() + RUNS_SECONDS_MAX
+        """Look for a breach in runs of small sizes, as far as RUNS_EVENTS_MAX reaches."""
+        self.events = 0
         for sizes in _small_sizes(self.protocol):
-            if time.monotonic() > until:
+            if self.events > RUNS_EVENTS_MAX:
                 return
             try:
                 breaches = self._breaches(sizes)

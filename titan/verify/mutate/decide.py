@@ -8,10 +8,10 @@ only it sees relaxed synchronisation.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from time import thread_time
 
 from titan.engines.explore.reference import explore_reference
 from titan.engines.result import Budget
@@ -26,10 +26,30 @@ SIZE_SETS_MAX = 40
 
 @dataclass(frozen=True, slots=True)
 class MutationBudget:
-    """`states` for one search, `seconds` (of the processor) for all searches of one program."""
+    """For all searches of one program together; `seconds` is processor time, a backstop."""
 
     states: int = 1_000_000
-    seconds: float = 10.0
+    seconds: float = 120.0
+
+
+class _Account:
+    """What the searches of one program have spent of a budget."""
+
+    def __init__(self, budget: MutationBudget) -> None:
+        self._states = budget.states
+        self._until = thread_time() + budget.seconds
+
+    def left(self, share: int = 1) -> MutationBudget:
+        """One part in `share` of what is left; never nothing, so that a search can say what it
+        lacks.
+        """
+        seconds = max(self._until - thread_time(), 0.01)
+        return MutationBudget(max(self._states // share, 1), seconds)
+
+    def spend(self, decision: MutantDecision) -> MutantDecision:
+        """Take off what a search visited; the decision is handed through."""
+        self._states -= decision.states
+        return decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +57,7 @@ class MutantDecision:
     """`rule` and `message` of the fault; `scope` what VERIFIED covers, or why it is undecided.
 
     `ordered`: the sizes at which the happens-before engine has verified the program too, in words;
-    None where it did not at one of them.
+    None where it did not at one of them. `states` are those that the search visited.
     """
 
     verdict: Verdict
@@ -46,6 +66,7 @@ class MutantDecision:
     rule: str = ""
     message: str = ""
     ordered: str | None = None
+    states: int = 0
 
 
 DEFAULT_BUDGET = MutationBudget()
@@ -56,7 +77,7 @@ class Decider:
 
     The first of them tells whether a search for every number ends: if it fails there, as the
     quotient does not apply or the budget is spent, only bounded searches are made of the others.
-    Where it ends for the first, each of the others is given half of its time for it.
+    Where it ends for the first, each of the others is given half of its states for it.
     """
 
     def __init__(self, budget: MutationBudget = DEFAULT_BUDGET) -> None:
@@ -66,19 +87,19 @@ class Decider:
     def __call__(self, program: ir.SyncProgram) -> MutantDecision:
         """Refuted as soon as one engine refutes; verified when nothing is left open."""
         try:
-            return self._decide(program, time.process_time() + self.budget.seconds)
+            return self._decide(program, _Account(self.budget))
         except ZeroDivisionError:
             return MutantDecision(Verdict.UNDECIDED, (), "an expression divides by zero")
         except LocalLoopError as error:
             return MutantDecision(Verdict.UNDECIDED, (), str(error))
 
-    def _decide(self, program: ir.SyncProgram, deadline: float) -> MutantDecision:
+    def _decide(self, program: ir.SyncProgram, account: _Account) -> MutantDecision:
         typical = typical_sizes(program)
         for engine in (_order, _explore):
-            decision = engine(program, typical, self._left(deadline))
+            decision = account.spend(engine(program, typical, account.left()))
             if decision.verdict is Verdict.REFUTED:
                 return decision
-        whole = self._whole(program, deadline)
+        whole = self._whole(program, account)
         if whole.verdict is not Verdict.VERIFIED:
             return whole
         ordered = True
@@ -92,32 +113,27 @@ class Decider:
         engines = (*whole.engines, "happens-before")
         return MutantDecision(Verdict.VERIFIED, engines, whole.scope, ordered=_in_words(program))
 
-    def _left(self, deadline: float, share: float = 1.0) -> MutationBudget:
-        """What is left of the budget; never nothing, so that a search can say what it lacks."""
-        return MutationBudget(
-            self.budget.states, max(share * (deadline - time.process_time()), 0.01)
-        )
-
-    def _whole(self, program: ir.SyncProgram, deadline: float) -> MutantDecision:
+    def _whole(self, program: ir.SyncProgram, account: _Account) -> MutantDecision:
         """All sizes, or as many as a bound allows."""
         if all(parameter.value is not None for parameter in program.parameters):
-            return _explore(program, {}, self._left(deadline))
+            return _explore(program, {}, account.left())
         if self._any_number is not False:
-            decision = _every_number(program, self._left(deadline, 0.5))
-            decided = decision is not None and decision.verdict is not Verdict.UNDECIDED
+            decision = _every_number(program, account.left(2))
+            if decision is not None:
+                account.spend(decision)
+                if decision.verdict is not Verdict.UNDECIDED:
+                    self._any_number = True
+                    return decision
             if self._any_number is None:
-                self._any_number = decided
-            if decided:
-                assert decision is not None
-                return decision
-        return self._all_sizes(program, deadline)
+                self._any_number = False
+        return self._all_sizes(program, account)
 
-    def _all_sizes(self, program: ir.SyncProgram, deadline: float) -> MutantDecision:
+    def _all_sizes(self, program: ir.SyncProgram, account: _Account) -> MutantDecision:
         """All sizes up to a bound, the fewest first; the bound is in the scope."""
         engines: tuple[str, ...] = ()
         sets = list(_size_sets(program))
         for sizes in sets:
-            decision = _explore(program, sizes, self._left(deadline))
+            decision = account.spend(_explore(program, sizes, account.left()))
             if decision.verdict is not Verdict.VERIFIED:
                 return decision
             engines = decision.engines
@@ -180,7 +196,8 @@ def _explore(
         fault = result.trace.fault
         return MutantDecision(result.verdict, ("explorer",), "", fault.kind.value, fault.message)
     spent = f"not decided: {result.remark}" if result.remark else ""
-    return MutantDecision(result.verdict, ("explorer",), spent or result.scope)
+    scope = spent or result.scope
+    return MutantDecision(result.verdict, ("explorer",), scope, states=result.states)
 
 
 def _reference(
