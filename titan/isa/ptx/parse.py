@@ -69,17 +69,7 @@ class _ModuleReader:
         self.variables: list[Variable] = []
         self.instructions: list[Instruction] = []
         self.pragmas: list[str] = []
-        # Names may be used before they are declared.
-        self.names = set(re.findall(r"([%A-Za-z_$][\w$]*)\s*(?=[;=\[(]|$)", self._outside()))
-
-    def _outside(self) -> str:
-        """The text of the declarations of variables and functions, roughly."""
-        lines = re.findall(
-            r"(?m)^\s*(?:\.\w+\s+)*"
-            r"\.(?:global|const|shared|extern|func|entry|visible|weak)\b[^\n{]*",
-            self.scanner.text,
-        )
-        return "\n".join(lines)
+        self.names: set[str] = set()  # PTX declares before it uses
 
     def module(self) -> Module:
         return Module(

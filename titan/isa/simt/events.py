@@ -262,12 +262,14 @@ class CopyArrive(Event):
     """`cp.async.mbarrier.arrive`: each lane arrives when its earlier cp.async are complete.
 
     Without `no_increment` the pending count is raised by one first. `operations`: the cp.async of
-    the lanes that were unfinished or unobserved, that is all since the lane's last wait for all.
+    the lanes that they neither waited for nor arrived for before. `operation`: the number of the asynchronous
+    arrival; a Finish says when it took place.
     """
 
     barrier: Barrier
     no_increment: bool
     operations: tuple[int, ...]
+    operation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +348,7 @@ class QueueWait(Event):
 @dataclass(frozen=True, slots=True)
 class TensorCommit(Event):
     """tcgen05.commit: arrives once at each of `barriers` when the thread's earlier tcgen05 work
-    (mma, cp, shift), `operations`, is complete.
+    (mma, cp, shift) is complete. `operations`: the work since its last commit.
     """
 
     barriers: tuple[Barrier, ...]
@@ -479,9 +481,11 @@ class Elect(Event):
 
 @dataclass(frozen=True, slots=True)
 class RegisterBreach(Event):
-    """A register was touched while operation `operation` owned it.
+    """A register was touched while operation `operation` owned it: an accumulator of wgmma or a
+    destination of tcgen05.ld was read or written, or a register source of wgmma was written.
 
-    `write`: the touch wrote it. `register` is its name in the text.
+    `write`: the touch wrote it. `register` is its name in the text. Told for the first register
+    only of each operation. A plain `mov` of one register is no touch: the copy is owned too.
     """
 
     register: str

@@ -35,7 +35,8 @@ class Policy(StrEnum):
     ELECTED_LANE = "elected-lane"  # elect.sync takes the lowest lane of its mask
     WHOLE_WARP_BULK = "whole-warp-bulk"  # identical bulk operations of a warp are one
     PARITY_REDUCED = "parity-reduced"  # a parity outside of {0, 1} counts modulo 2
-    COMPUTE_OPAQUE_GUARD = "opaque-guard"  # an instruction under an opaque guard havocs its result
+    OPAQUE_GUARD = "opaque-guard"  # an instruction under an opaque guard havocs its result
+    OPAQUE_ADDRESS = "opaque-address"  # an access at an unknown address: any byte of its memory
     FUNCTION_OPAQUE = "opaque-function"  # a function without a body gives opaque results
     NO_CANCEL = "no-cancel"  # clusterlaunchcontrol.try_cancel finds nothing to cancel
 

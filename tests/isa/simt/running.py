@@ -1,0 +1,99 @@
+"""Helpers: small kernels in PTX text, run on the machine."""
+
+from __future__ import annotations
+
+from titan.isa.ptx.module import Module
+from titan.isa.ptx.parse import parse
+from titan.isa.simt import events as ev
+from titan.isa.simt.decode import decode
+from titan.isa.simt.launch import Allocation, Launch, Options, Parameter, TensorMap
+from titan.isa.simt.layout import lay_out
+from titan.isa.simt.machine import Machine
+from titan.isa.simt.outcome import Run
+from titan.isa.simt.run import run
+
+OUT = 0x10000  # where kernels of these tests write their results
+MAP = bytes(range(128))  # the 128 bytes of the tensor map of these tests
+
+REGISTERS = """
+.reg .pred %p<16>;
+.reg .b16 %h<8>;
+.reg .b32 %r<64>;
+.reg .b64 %d<32>;
+.reg .f32 %f<80>;
+"""
+
+
+def module_of(body: str, before: str = "", parameters: str = ".param .u64 out") -> Module:
+    """A module with one entry `k`."""
+    text = f""".version 8.7
+.target sm_100a
+.address_size 64
+{before}
+.entry k({parameters})
+{{
+{REGISTERS}
+{body}
+}}
+"""
+    module, findings = parse(text, "k.ptx")
+    assert module is not None, [(str(f.span), f.headline) for f in findings]
+    return module
+
+
+def launch_of(
+    *,
+    grid: int = 1,
+    block: int = 32,
+    cluster: int = 1,
+    shared: int = 0,
+    parameters: tuple[Parameter, ...] = (Parameter(OUT.to_bytes(8, "little")),),
+    maps: dict[bytes, TensorMap] | None = None,
+    allocations: tuple[Allocation, ...] = (),
+    memory: dict[int, bytes] | None = None,
+) -> Launch:
+    return Launch(
+        "k", (grid, 1, 1), (block, 1, 1), (cluster, 1, 1), shared, parameters, maps or {},
+        memory or {}, allocations,
+    )  # fmt: skip
+
+
+def ran(module: Module, launch: Launch, options: Options | None = None) -> Run:
+    found, findings = run(module, launch, options)
+    assert found is not None, [(str(f.span), f.headline) for f in findings]
+    return found
+
+
+def results(
+    module: Module, launch: Launch, count: int, options: Options | None = None
+) -> list[int]:
+    """The 32-bit words that a kernel stored at OUT; -1 where they are not known."""
+    entry = module.entries()[0]
+    layout = lay_out(module, entry, launch.dynamic_shared_bytes)
+    code, findings = decode(module, entry, layout)
+    assert code is not None, [(str(f.span), f.headline) for f in findings]
+    machine = Machine(code, layout, launch, options or Options())
+    machine.load_parameters([(p.offset, p.size_bytes) for p in entry.parameters])
+    outcome = machine.run().outcome
+    assert outcome.ending == 0, outcome
+    words = [machine.memory.bytes_at(OUT + 4 * i, 4) for i in range(count)]
+    return [-1 if word is None else int.from_bytes(word, "little") for word in words]
+
+
+def of(run_: Run, kind: type[ev.Event]) -> list[ev.Event]:
+    """The events of a kind."""
+    return [event for event in run_.events if isinstance(event, kind)]
+
+
+STORE = """
+ld.param.u64 %d0, [out];
+mov.u32 %r60, %tid.x;
+mad.wide.u32 %d1, %r60, 4, %d0;
+st.global.u32 [%d1], %r0;
+ret;
+"""
+
+
+def lanes(body: str, count: int = 32, **launch: int) -> list[int]:
+    """What each thread has in %r0 after `body`."""
+    return results(module_of(body + STORE), launch_of(block=count, **launch), count)

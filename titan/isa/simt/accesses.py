@@ -1,0 +1,462 @@
+"""Synchronous accesses of memory: ld, st, atom, red, ldmatrix, stmatrix, prefetch."""
+
+from __future__ import annotations
+
+from titan.isa.simt import events as ev
+from titan.isa.simt.arithmetic import signed
+from titan.isa.simt.footprints import NO_CTA, Space, merged
+from titan.isa.simt.layout import OFFSET_MASK, RANK_SHIFT, resolve
+from titan.isa.simt.machine import Machine
+from titan.isa.simt.memory import BARRIER, KNOWN, OPAQUE, UNWRITTEN, Bytes
+from titan.isa.simt.operations import ATOMICS, Kind, Step
+from titan.isa.simt.outcome import Policy, Steering
+from titan.isa.simt.state import ATOMIC, Cta, Fragment, Warp
+from titan.isa.simt.tensor_maps import whole
+from titan.isa.simt.values import Opaque, Scalar, Value, lane, lanes_of, opaque_at, uniform
+
+RECORDED = (Space.SHARED, Space.GLOBAL)
+
+
+def local_memory(machine: Machine, warp: Warp, index: int) -> Bytes:
+    """The local memory of one lane."""
+    memory = warp.local.get(index)
+    if memory is None:
+        memory = warp.local[index] = Bytes(max(machine.code.local_bytes, 1))
+    return memory
+
+
+def shared_of(machine: Machine, warp: Warp, address: int) -> tuple[Cta | None, int]:
+    """The CTA and offset of an address in the shared window of a cluster."""
+    ctas = warp.cta.cluster.ctas
+    if len(ctas) == 1:
+        return warp.cta, address
+    rank, offset = address >> RANK_SHIFT, address & OFFSET_MASK
+    return (ctas[rank] if rank < len(ctas) else None), offset
+
+
+def place(machine: Machine, warp: Warp, space: int, address: int) -> tuple[int, Cta | None, int]:
+    """Memory, CTA (shared memory only) and offset of an address as an instruction means it."""
+    if space == Space.GENERIC:
+        space, address = resolve(address)
+    if space == Space.SHARED:
+        cta, offset = shared_of(machine, warp, address & 0xFFFFFFFF)
+        return space, cta, offset
+    return space, None, address
+
+
+def outside(machine: Machine, cta: Cta | None, space: int, at: int, count: int) -> bool:
+    """Whether bytes are in no allocation."""
+    if space == Space.SHARED:
+        return cta is None or not 0 <= at <= cta.shared.size - count
+    if space == Space.GLOBAL:
+        bounds = global_bounds(machine)
+        return bool(bounds) and not any(low <= at and at + count <= high for low, high in bounds)
+    size = {
+        Space.LOCAL: machine.code.local_bytes,
+        Space.PARAMETER: machine.parameters.size,
+        Space.CONSTANT: machine.constants.size,
+    }.get(Space(space), 0)
+    return not 0 <= at <= size - count
+
+
+def global_bounds(machine: Machine) -> tuple[tuple[int, int], ...]:
+    """The ranges of global memory that may be touched; empty: no bounds are known."""
+    if machine.bounds is None:
+        found = [(a.start, a.start + a.size_bytes) for a in machine.launch.allocations]
+        if found:
+            found += [whole(map_) for map_ in machine.launch.tensor_maps.values()]
+            found += [(at, at + size) for at, size, _ in machine.layout.module_globals]
+        machine.bounds = merged(found)
+    return machine.bounds
+
+
+def fault(
+    machine: Machine, fragment: Fragment, mask: int, kind: ev.MemoryFaultKind,
+    place_: tuple[int, Cta | None, int], count: int,
+) -> None:  # fmt: skip
+    space, cta, at = place_
+    number = NO_CTA if cta is None else cta.number
+    footprint = machine.footprint(Space(space), number, ((at, at + count),))
+    machine.record(ev.MemoryFault, fragment, mask, kind, footprint, count)
+
+
+def read_value(
+    machine: Machine, warp: Warp, index: int, where: tuple[int, Cta | None, int], count: int,
+    site: int,
+) -> Scalar:  # fmt: skip
+    """The number in memory."""
+    space, cta, at = where
+    if space == Space.SHARED and cta is not None:
+        return cta.shared.read(at, count, site)
+    if space == Space.GLOBAL:
+        return machine.memory.read(at, count, site)
+    if space == Space.LOCAL:
+        return local_memory(machine, warp, index).read(at, count, site)
+    if space == Space.PARAMETER:
+        return machine.parameters.read(at, count, site)
+    return machine.constants.read(at, count, site)
+
+
+def write_value(
+    machine: Machine, fragment: Fragment, index: int, where: tuple[int, Cta | None, int],
+    count: int, value: Scalar,
+) -> None:  # fmt: skip
+    space, cta, at = where
+    if machine.maybe:
+        value = opaque_at(fragment.pc)
+    if space == Space.SHARED and cta is not None:
+        if cta.barriers and cta.shared.has(at, count, BARRIER):
+            overwrite(machine, fragment, cta, at, count)
+        cta.shared.write(at, count, value)
+    elif space == Space.GLOBAL:
+        machine.memory.write(at, count, value)
+    elif space == Space.LOCAL:
+        local_memory(machine, fragment.warp, index).write(at, count, value)
+
+
+def overwrite(machine: Machine, fragment: Fragment, cta: Cta, at: int, count: int) -> None:
+    """An ordinary write into live mbarriers: they are gone."""
+    for offset in [o for o in cta.barriers if o < at + count and at < o + 8]:
+        del cta.barriers[offset]
+        cta.shared.fill(offset, 8, OPAQUE)
+        barrier = ev.Barrier(cta.number, offset)
+        machine.record(ev.BarrierMisuse, fragment, fragment.mask, barrier, ev.Misuse.OVERWRITTEN)
+
+
+# --------------------------------------------------------------------------- locating lanes
+
+
+Located = list[tuple[int, tuple[int, Cta | None, int]]]
+
+
+def locate(
+    machine: Machine, fragment: Fragment, register: int, space: int, offset: int, count: int,
+    mask: int,
+) -> Located | None:  # fmt: skip
+    """(lanes, place) for each different address, in the order of the first lanes; bad addresses
+    are recorded as faults and left out. None: an address is opaque.
+    """
+    warp = fragment.warp
+    value = warp.registers[register]
+    if warp.marks or warp.sticky:
+        marks = machine.mark_of(warp, register)
+        if marks and space not in (Space.LOCAL, Space.PARAMETER):
+            machine.steered(fragment, marks, "address", mask)
+    addresses: dict[int, int] = {}
+    if isinstance(value, list):
+        for index in lanes_of(mask):
+            item = value[index]
+            if isinstance(item, Opaque):
+                return None
+            addresses[item] = addresses.get(item, 0) | 1 << index
+    elif isinstance(value, Opaque):
+        return None
+    else:
+        addresses[value] = mask
+    found: Located = []
+    for address, lanes in addresses.items():
+        where = place(machine, warp, space, (address + offset) & 0xFFFFFFFFFFFFFFFF)
+        if where[2] % count:
+            fault(machine, fragment, lanes, ev.MemoryFaultKind.MISALIGNED, where, count)
+        if outside(machine, where[1], where[0], where[2], count):
+            fault(machine, fragment, lanes, ev.MemoryFaultKind.OUTSIDE, where, count)
+            continue
+        found.append((lanes, where))
+    return found
+
+
+def anywhere(
+    machine: Machine, fragment: Fragment, space: int, mask: int, mode: ev.Mode,
+    semantics: int, scope: int, *, returns: bool = False,
+) -> None:  # fmt: skip
+    """An access at an address that is not known: any byte of the memory it may reach."""
+    machine.assume(fragment, mask, Policy.OPAQUE_ADDRESS)
+    warp = fragment.warp
+    if space in (Space.LOCAL, Space.PARAMETER, Space.CONSTANT):
+        if mode is not ev.Mode.READ:
+            for index in lanes_of(mask):
+                memory = local_memory(machine, warp, index)
+                memory.fill(0, memory.size, OPAQUE)
+        return
+    footprints = []
+    if space in (Space.GLOBAL, Space.GENERIC):
+        bounds = global_bounds(machine) or ((0, 1 << 56),)
+        footprints.append(machine.footprint(Space.GLOBAL, NO_CTA, bounds))
+    if space in (Space.SHARED, Space.GENERIC):
+        cta = warp.cta
+        footprints.append(machine.footprint(Space.SHARED, cta.number, ((0, cta.shared.size),)))
+    for footprint in footprints:
+        machine.record(ev.Access, fragment, mask, footprint, mode, ev.Semantics(semantics),
+                       ev.Scope(scope), False, False, returns)  # fmt: skip
+    if mode is ev.Mode.READ:
+        return
+    if space in (Space.GLOBAL, Space.GENERIC):
+        machine.memory.make_opaque()
+    if space in (Space.SHARED, Space.GENERIC):
+        table = bytes((UNWRITTEN, OPAQUE, OPAQUE, BARRIER)) + bytes(252)
+        warp.cta.shared.state = warp.cta.shared.state.translate(table)
+
+
+def record(
+    machine: Machine, fragment: Fragment, located: Located, count: int, mode: ev.Mode,
+    semantics: int, scope: int, *, known: bool = False, returns: bool = False,
+) -> None:  # fmt: skip
+    """Access events: one for each memory (and each CTA's shared memory)."""
+    if len(located) == 1:
+        lanes, (space, cta, at) = located[0]
+        if space in RECORDED:
+            collides = mode is ev.Mode.WRITE and lanes & (lanes - 1) != 0
+            _event(machine, fragment, lanes, (space, cta), ((at, at + count),), mode, semantics,
+                   scope, known, collides, returns)  # fmt: skip
+        return
+    by_memory: dict[tuple[int, int], tuple[int, Cta | None, list[tuple[int, int]], int]] = {}
+    for lanes, (space, cta, at) in located:
+        if space not in RECORDED:
+            continue
+        key = (space, NO_CTA if cta is None else cta.number)
+        old = by_memory.get(key, (0, cta, [], 0))
+        old[2].append((at, at + count))
+        by_memory[key] = (old[0] | lanes, cta, old[2], old[3] + lanes.bit_count())
+    for (space, _), (lanes, cta, runs, writers) in by_memory.items():
+        ranges = merged(runs)
+        size = sum(high - low for low, high in ranges)
+        collides = mode is ev.Mode.WRITE and size < writers * count
+        _event(machine, fragment, lanes, (space, cta), ranges, mode, semantics, scope, known,
+               collides, returns)  # fmt: skip
+
+
+def _event(
+    machine: Machine, fragment: Fragment, lanes: int, memory: tuple[int, Cta | None],
+    ranges: tuple[tuple[int, int], ...], mode: ev.Mode, semantics: int, scope: int, known: bool,
+    collides: bool, returns: bool,
+) -> None:  # fmt: skip
+    space, cta = memory
+    footprint = machine.footprint(Space(space), NO_CTA if cta is None else cta.number, ranges)
+    if known:
+        machine.steering.append(Steering(len(machine.events), fragment.pc, footprint))
+    machine.record(ev.Access, fragment, lanes, footprint, mode, ev.Semantics(semantics),
+                   ev.Scope(scope), known, collides, returns)  # fmt: skip
+
+
+def uninitialised(machine: Machine, fragment: Fragment, located: Located, count: int) -> None:
+    """Reads of shared bytes that nobody wrote, if they are asked for."""
+    for lanes, where in located:
+        cta = where[1]
+        if cta is not None and cta.shared.has(where[2], count, UNWRITTEN):
+            fault(machine, fragment, lanes, ev.MemoryFaultKind.UNINITIALISED, where, count)
+
+
+# --------------------------------------------------------------------------------- handlers
+
+
+def load(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    space, offset, semantics, scope, bits, kind, width = step.flags
+    size = bits // 8
+    count = size * len(step.out)
+    warp, pc = fragment.warp, fragment.pc
+    located = locate(machine, fragment, step.args[0], space, offset, count, mask)
+    if located is None:
+        anywhere(machine, fragment, space, mask, ev.Mode.READ, semantics, scope)
+        for register in step.out:
+            machine.write(warp, register, opaque_at(pc), mask)
+        return False
+    known = False
+    results: list[Value] = [opaque_at(pc)] * len(step.out)
+    single = len(located) == 1 and located[0][0] == mask
+    for lanes, where in located:
+        private = where[0] == Space.LOCAL
+        known = known or (where[0] in RECORDED and _any_known(machine, where, count))
+        for place_ in range(len(step.out)):
+            part = (where[0], where[1], where[2] + place_ * size)
+            if single and not private:
+                results[place_] = _extended(
+                    read_value(machine, warp, 0, part, size, pc), kind, bits, width
+                )
+                continue
+            items = results[place_]
+            if not isinstance(items, list):
+                items = results[place_] = [items] * 32
+            shared = (
+                None
+                if private
+                else _extended(read_value(machine, warp, 0, part, size, pc), kind, bits, width)
+            )
+            for index in lanes_of(lanes):
+                items[index] = (
+                    _extended(read_value(machine, warp, index, part, size, pc), kind, bits, width)
+                    if shared is None
+                    else shared
+                )
+    record(machine, fragment, located, count, ev.Mode.READ, semantics, scope, known=known)
+    if machine.options.uninitialised:
+        uninitialised(machine, fragment, located, count)
+    for register, value in zip(step.out, results, strict=True):
+        found = uniform(value, mask)
+        machine.write(warp, register, value if found is None else found, mask)
+    return False
+
+
+def _any_known(machine: Machine, where: tuple[int, Cta | None, int], count: int) -> bool:
+    space, cta, at = where
+    if space == Space.SHARED and cta is not None:
+        return cta.shared.has(at, count, KNOWN)
+    return not isinstance(machine.memory.read(at, count, -1), Opaque)
+
+
+def _extended(value: Scalar, kind: int, bits: int, width: int) -> Scalar:
+    """Signed types are extended to the register."""
+    if kind != Kind.SIGNED or isinstance(value, Opaque) or width <= bits:
+        return value
+    return signed(value, bits) & ((1 << width) - 1)
+
+
+def store(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    space, offset, semantics, scope, bits, _ = step.flags
+    size, values = bits // 8, step.args[1:]
+    count = size * len(values)
+    warp = fragment.warp
+    if warp.marks or warp.sticky:
+        marks = 0
+        for register in values:
+            marks |= machine.mark_of(warp, register)
+        if marks:
+            machine.steered(fragment, marks, "store", mask)
+    located = locate(machine, fragment, step.args[0], space, offset, count, mask)
+    if located is None:
+        anywhere(machine, fragment, space, mask, ev.Mode.WRITE, semantics, scope)
+        return False
+    record(machine, fragment, located, count, ev.Mode.WRITE, semantics, scope)
+    for lanes, where in located:
+        writers = lanes_of(lanes)
+        private = where[0] == Space.LOCAL
+        for place_, register in enumerate(values):
+            part = (where[0], where[1], where[2] + place_ * size)
+            value = warp.registers[register]
+            if private:
+                for index in writers:
+                    write_value(machine, fragment, index, part, size, lane(value, index))
+                continue
+            common = uniform(value, lanes)
+            item = opaque_at(fragment.pc) if common is None else common
+            write_value(machine, fragment, writers[0], part, size, item)
+    return False
+
+
+def atomic(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """atom and red: lane after lane. The old value is marked, for it depends on the schedule."""
+    space, offset, semantics, scope, bits, _, operation, count = step.flags
+    size = bits // 8
+    warp, pc = fragment.warp, fragment.pc
+    returns = bool(step.out) and any(register >= 0 for register in step.out)
+    located = locate(machine, fragment, step.args[0], space, offset, size * count, mask)
+    if located is None:
+        anywhere(machine, fragment, space, mask, ev.Mode.ATOMIC, semantics, scope, returns=returns)
+        for register in step.out:
+            machine.write(warp, register, opaque_at(pc), mask)
+        return False
+    record(machine, fragment, located, size * count, ev.Mode.ATOMIC, semantics, scope,
+           returns=returns)  # fmt: skip
+    olds: list[list[Scalar]] = [[opaque_at(pc)] * 32 for _ in range(count)]
+    order = sorted((index, where) for lanes, where in located for index in lanes_of(lanes))
+    for index, where in order:
+        for place_ in range(count):
+            part = (where[0], where[1], where[2] + place_ * size)
+            old = read_value(machine, warp, index, part, size, pc)
+            olds[place_][index] = old
+            operands = step.args[1 + place_ :] if count > 1 else step.args[1:]
+            new = _combined(step, operation, old, [lane(warp.registers[r], index)
+                                                   for r in operands], pc)  # fmt: skip
+            write_value(machine, fragment, index, part, size, new)
+    for place_, register in enumerate(step.out):
+        machine.write(warp, register, list(olds[place_]), mask, ATOMIC)
+    return False
+
+
+def _combined(step: Step, operation: int, old: Scalar, operands: list[Scalar], pc: int) -> Scalar:
+    """The new value of memory."""
+    word, bits = ATOMICS[operation], step.bits
+    first = operands[0] if operands else opaque_at(pc)
+    if word in ("exch", "store"):
+        return first
+    if word == "load":
+        return old
+    if isinstance(old, Opaque) or isinstance(first, Opaque):
+        return opaque_at(pc)
+    if word == "cas":
+        second = operands[1]
+        return second if old == first else old
+    if step.kind in (Kind.FLOAT, Kind.BFLOAT):
+        return opaque_at(pc)
+    mask = (1 << bits) - 1
+    if word in ("min", "max"):
+        key = (lambda v: signed(v, bits)) if step.kind is Kind.SIGNED else (lambda v: v)
+        return min(old, first, key=key) if word == "min" else max(old, first, key=key)
+    if word == "inc":
+        return 0 if old >= first else old + 1
+    if word == "dec":
+        return first if old == 0 or old > first else old - 1
+    return {"add": old + first, "and": old & first, "or": old | first, "xor": old ^ first}[
+        word
+    ] & mask
+
+
+def load_matrix(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """ldmatrix: rows at the addresses of the first lanes; the values are not computed."""
+    _matrix(machine, fragment, step, mask, ev.Mode.READ)
+    for register in step.out:
+        machine.write(fragment.warp, register, opaque_at(fragment.pc), mask)
+    return False
+
+
+def store_matrix(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    _matrix(machine, fragment, step, mask, ev.Mode.WRITE)
+    return False
+
+
+def _matrix(machine: Machine, fragment: Fragment, step: Step, mask: int, mode: ev.Mode) -> None:
+    space, offset, size, rows = step.flags
+    lanes = mask & ((1 << rows) - 1)
+    located = locate(machine, fragment, step.args[0], space, offset, size, lanes)
+    if located is None:
+        anywhere(machine, fragment, Space.SHARED, mask, mode, 0, 0)
+        return
+    located = [(mask if len(located) == 1 else group, where) for group, where in located]
+    record(machine, fragment, located, size, mode, 0, 0)
+    if mode is ev.Mode.WRITE:
+        for _, where in located:
+            write_value(machine, fragment, 0, where, size, opaque_at(fragment.pc))
+
+
+def prefetch(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    space, offset = step.flags[:2]
+    value = fragment.warp.registers[step.args[0]]
+    footprint = None
+    common = uniform(value, mask)
+    if isinstance(common, int):
+        where = place(machine, fragment.warp, space, common + offset)
+        if where[0] == Space.GLOBAL:
+            size = 128 if step.flags[-1] else 1
+            footprint = machine.footprint(Space.GLOBAL, NO_CTA, ((where[2], where[2] + size),))
+    machine.record(ev.Prefetch, fragment, mask, footprint)
+    return False
+
+
+def tensormap_replace(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """tensormap.replace writes a map; tensormap.cp_fenceproxy copies one and releases it."""
+    space, offset, source_space, source_offset, semantics, scope = step.flags
+    if source_space >= 0:
+        located = locate(machine, fragment, step.args[1], source_space, source_offset, 128, mask)
+        if located:
+            record(machine, fragment, located, 128, ev.Mode.READ, 0, 0)
+    located = locate(machine, fragment, step.args[0], space, offset, 128, mask)
+    if located is None:
+        machine.refuse(fragment, "the address of a tensor map is not known")
+    record(machine, fragment, located, 128, ev.Mode.WRITE, 0, 0)
+    for _, where in located:
+        for place_ in range(0, 128, 8):
+            part = (where[0], where[1], where[2] + place_)
+            write_value(machine, fragment, 0, part, 8, opaque_at(fragment.pc))
+    if source_space >= 0:
+        machine.record(ev.Fence, fragment, mask, ev.FenceKind.TENSORMAP_RELEASE,
+                       ev.Semantics(semantics), ev.Scope(scope))  # fmt: skip
+    return False

@@ -1,0 +1,152 @@
+"""Basic blocks, immediate post-dominators, and the region of a branch.
+
+Where the arms of a branch meet again is the immediate post-dominator of its block. Each function is
+analysed alone; a call falls through to the instruction behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from titan.isa.simt.operations import Op, Step
+
+NO_JOIN = -1
+
+
+def successors(steps: Sequence[Step], index: int, end: int) -> tuple[int, ...]:
+    """The instructions that may follow; `end` stands for the end of the function."""
+    step = steps[index]
+    behind = min(index + 1, end)
+    if step.op is Op.BRANCH:
+        target = min(step.flags[0], end)
+        return (target,) if step.guard < 0 else (behind, target)
+    if step.op is Op.BRANCH_INDEXED:
+        targets = tuple(dict.fromkeys(min(target, end) for target in step.flags))
+        return targets if step.guard < 0 else (behind, *targets)
+    if step.op is Op.TRAP and step.guard < 0:
+        return ()  # the run ends here
+    if step.op in (Op.RETURN, Op.EXIT, Op.TRAP):
+        return (end,) if step.guard < 0 else (behind, end)
+    return (behind,)
+
+
+class FlowGraph:
+    """The basic blocks of instructions `start` to `end`; block number len(blocks) is the end."""
+
+    def __init__(self, steps: Sequence[Step], start: int, end: int) -> None:
+        self.steps = steps
+        self.start = start
+        self.end = end
+        leaders = {start}
+        for index in range(start, end):
+            following = successors(steps, index, end)
+            if following != (index + 1,):
+                leaders.update(following)
+                leaders.add(index + 1)
+        ordered = sorted(leader for leader in leaders if leader < end)
+        self.blocks = [(low, high) for low, high in zip(ordered, [*ordered[1:], end], strict=True)]
+        self.block_at = {low: number for number, (low, _) in enumerate(self.blocks)}
+        self.exit = len(self.blocks)
+        self.next = [
+            tuple(self.block_at.get(at, self.exit) for at in successors(steps, high - 1, end))
+            for _, high in self.blocks
+        ]
+        self._meet = self._post_dominators()
+
+    def _post_dominators(self) -> list[int]:
+        """Immediate post-dominators (Cooper, Harvey, Kennedy on the reversed graph).
+
+        A block from which the end cannot be reached has NO_JOIN.
+        """
+        before: list[list[int]] = [[] for _ in range(self.exit + 1)]
+        for number, following in enumerate(self.next):
+            for other in following:
+                before[other].append(number)
+        order = _postorder(before, self.exit)
+        rank = {number: place for place, number in enumerate(order)}
+        meet = [NO_JOIN] * (self.exit + 1)
+        meet[self.exit] = self.exit
+        changed = True
+        while changed:
+            changed = False
+            for number in reversed(order):
+                if number == self.exit:
+                    continue
+                new = NO_JOIN
+                for other in self.next[number]:
+                    if meet[other] == NO_JOIN:
+                        continue
+                    new = other if new == NO_JOIN else _common(meet, rank, new, other)
+                if new != NO_JOIN and meet[number] != new:
+                    meet[number] = new
+                    changed = True
+        return meet
+
+    def join_of(self, index: int) -> int:
+        """The instruction where the arms of the branch at `index` meet, or NO_JOIN."""
+        number = self._block_of(index)
+        meet = self._meet[number]
+        return NO_JOIN if meet in (NO_JOIN, self.exit) else self.blocks[meet][0]
+
+    def _block_of(self, index: int) -> int:
+        low = index
+        while low not in self.block_at:
+            low -= 1
+        return self.block_at[low]
+
+    def region(self, index: int, join: int) -> tuple[list[tuple[int, int]], bool]:
+        """The blocks between a branch and its join (both not included), and whether they have a
+        cycle. With NO_JOIN: up to the end.
+        """
+        stop = self.exit if join == NO_JOIN else self.block_at[join]
+        found: dict[int, int] = {}  # 1 open, 2 done
+        cyclic = False
+        for first in self.next[self._block_of(index)]:
+            work = [(first, 0)]
+            while work:
+                number, place = work.pop()
+                if number in (stop, self.exit):
+                    continue
+                if place == 0:
+                    if found.get(number) == 2:
+                        continue
+                    if found.get(number) == 1:
+                        cyclic = True
+                        continue
+                    found[number] = 1
+                if place < len(self.next[number]):
+                    work.append((number, place + 1))
+                    follower = self.next[number][place]
+                    if found.get(follower) == 1:
+                        cyclic = True
+                    elif follower not in found:
+                        work.append((follower, 0))
+                else:
+                    found[number] = 2
+        return [self.blocks[number] for number in sorted(found)], cyclic
+
+
+def _postorder(before: list[list[int]], root: int) -> list[int]:
+    order: list[int] = []
+    seen = {root}
+    work = [(root, 0)]
+    while work:
+        number, place = work.pop()
+        if place < len(before[number]):
+            work.append((number, place + 1))
+            other = before[number][place]
+            if other not in seen:
+                seen.add(other)
+                work.append((other, 0))
+        else:
+            order.append(number)
+    return order
+
+
+def _common(meet: list[int], rank: dict[int, int], left: int, right: int) -> int:
+    while left != right:
+        while rank[left] < rank[right]:
+            left = meet[left]
+        while rank[right] < rank[left]:
+            right = meet[right]
+    return left

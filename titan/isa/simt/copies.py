@@ -1,0 +1,366 @@
+"""Asynchronous copies: cp.async, bulk and tensor copies, st.async, launch control."""
+
+from __future__ import annotations
+
+from titan.isa.simt import events as ev
+from titan.isa.simt.accesses import Located, fault, locate, outside, shared_of
+from titan.isa.simt.decode_async import GATHER, IM2COL, IM2COL_W, LOAD, PREFETCH, REDUCE, SCATTER
+from titan.isa.simt.footprints import NO_CTA, Footprint, Space, merged
+from titan.isa.simt.launch import MAP_BYTES, TensorMap
+from titan.isa.simt.layout import resolve, to_generic
+from titan.isa.simt.machine import Machine
+from titan.isa.simt.memory import BARRIER
+from titan.isa.simt.operations import Step
+from titan.isa.simt.outcome import Policy
+from titan.isa.simt.queues import enqueue
+from titan.isa.simt.rendezvous import barrier_place
+from titan.isa.simt.state import Cta, Fragment, InFlight
+from titan.isa.simt.tensor_maps import TensorAccess, im2col, rows, tile
+from titan.isa.simt.values import Opaque, lane, lanes_of
+
+TENSOR_ALIGNMENT = 128
+BULK_ALIGNMENT = 16
+READ, WRITE, BOTH = ev.Mode.READ, ev.Mode.WRITE, ev.Mode.ATOMIC
+
+
+def start(
+    machine: Machine, fragment: Fragment, lanes: int, kind: ev.Operation,
+    effects: tuple[ev.Effect, ...], *, completes: tuple[ev.Completion, ...] = (),
+    queue: ev.Queue | None = None, tensor_map: int = -1, group: int = 0, clipped: bool = False,
+) -> InFlight:  # fmt: skip
+    """Record an asynchronous operation and put it in flight."""
+    number = machine.next_number()
+    machine.record(
+        ev.Asynchronous, fragment, lanes, number, kind, effects, completes, queue, (), (),
+        tensor_map, group, clipped, False,
+    )  # fmt: skip
+    writes = tuple(e.footprint for e in effects if e.mode is not READ)
+    for footprint in writes:
+        _check_barriers(machine, fragment, lanes, footprint)
+    operation = InFlight(number, kind, fragment.warp, lanes, fragment.pc, writes, completes, queue)
+    if queue is not None:
+        enqueue(fragment.warp, queue, lanes, operation)
+    machine.issue(operation)
+    return operation
+
+
+def _check_barriers(machine: Machine, fragment: Fragment, lanes: int, footprint: Footprint) -> None:
+    """A copy onto a live mbarrier."""
+    cta = machine.ctas.get(footprint.cta) if footprint.space is Space.SHARED else None
+    if cta is None or not cta.barriers:
+        return
+    for low, high in footprint.ranges():
+        if cta.shared.has(low, high - low, BARRIER):
+            for offset in sorted(cta.barriers):
+                if low <= offset < high:
+                    barrier = ev.Barrier(cta.number, offset)
+                    machine.record(ev.BarrierMisuse, fragment, lanes, barrier,
+                                   ev.Misuse.OVERWRITTEN)  # fmt: skip
+
+
+def shared_range(
+    machine: Machine, fragment: Fragment, lanes: int, address: int, count: int, alignment: int
+) -> tuple[Cta, int] | None:
+    """CTA and offset of bytes of shared memory; faults are recorded. None if they are outside."""
+    cta, offset = shared_of(machine, fragment.warp, address & 0xFFFFFFFF)
+    where = (Space.SHARED, cta, offset)
+    if offset % alignment:
+        fault(machine, fragment, lanes, ev.MemoryFaultKind.MISALIGNED, where, alignment)
+    if cta is None or outside(machine, cta, Space.SHARED, offset, count):
+        fault(machine, fragment, lanes, ev.MemoryFaultKind.OUTSIDE, where, count)
+        return None
+    return cta, offset
+
+
+def bytes_of(machine: Machine, cta: Cta, offset: int, count: int) -> Footprint:
+    return machine.footprint(Space.SHARED, cta.number, ((offset, offset + count),))
+
+
+def whole_warp(machine: Machine, fragment: Fragment, lanes: int) -> None:
+    """Identical bulk operations of several lanes count as one."""
+    if lanes & (lanes - 1):
+        machine.assume(fragment, lanes, Policy.WHOLE_WARP_BULK)
+
+
+def global_range(
+    machine: Machine, fragment: Fragment, lanes: int, address: int, count: int, alignment: int
+) -> Footprint:
+    where = (Space.GLOBAL, None, address)
+    if address % alignment:
+        fault(machine, fragment, lanes, ev.MemoryFaultKind.MISALIGNED, where, alignment)
+    if outside(machine, None, Space.GLOBAL, address, count):
+        fault(machine, fragment, lanes, ev.MemoryFaultKind.OUTSIDE, where, count)
+    return machine.footprint(Space.GLOBAL, NO_CTA, ((address, address + count),))
+
+
+# ---------------------------------------------------------------------------------- cp.async
+
+
+def copy(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """cp.async: each lane copies 4, 8 or 16 bytes; one operation for the warp."""
+    to_offset, at_offset, count, _ = step.flags
+    warp = fragment.warp
+    to = locate(machine, fragment, step.args[0], Space.SHARED, to_offset, count, mask)
+    if to is None:
+        machine.refuse(fragment, "the destination of a copy is not known")
+    reading = mask
+    if len(step.args) > 2:  # bytes to read, or "ignore the source"
+        size = warp.registers[step.args[2]]
+        reading = 0
+        for index in lanes_of(mask):
+            item = lane(size, index)
+            none = (item & 1) if step.flags[3] and isinstance(item, int) else item == 0
+            reading |= 0 if none else 1 << index
+    at: Located | None = []
+    if reading:
+        at = locate(machine, fragment, step.args[1], Space.GLOBAL, at_offset, count, reading)
+    effects: list[ev.Effect] = []
+    if at is None:
+        machine.assume(fragment, mask, Policy.OPAQUE_ADDRESS)
+        whole = machine.footprint(Space.GLOBAL, NO_CTA, ((0, 1 << 56),))
+        effects.append(ev.Effect(whole, READ, ev.Proxy.GENERIC))
+    elif at:
+        runs = merged((where[2], where[2] + count) for _, where in at)
+        footprint = machine.footprint(Space.GLOBAL, NO_CTA, runs)
+        effects.append(ev.Effect(footprint, READ, ev.Proxy.GENERIC))
+    if to:
+        runs = merged((where[2], where[2] + count) for _, where in to)
+        footprint = machine.footprint(Space.SHARED, warp.cta.number, runs)
+        effects.append(ev.Effect(footprint, WRITE, ev.Proxy.GENERIC))
+    start(machine, fragment, mask, ev.Operation.COPY, tuple(effects), queue=ev.Queue.COPY)
+    return False
+
+
+# --------------------------------------------------------------------------------- bulk copies
+
+
+def bulk_copy(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """cp.async.bulk and cp.reduce.async.bulk of plain bytes."""
+    kind, to_space, at_space, to_offset, at_offset, barrier_offset, completes, _ = step.flags
+    registers = tuple(register for register in step.args if register >= 0)
+    for lanes, values in machine.grouped(fragment, registers, mask, "an operand of a bulk copy"):
+        whole_warp(machine, fragment, lanes)
+        given = dict(zip((n for n, r in enumerate(step.args) if r >= 0), values, strict=True))
+        count = given[2]
+        if count % BULK_ALIGNMENT:
+            where = (Space.SHARED, fragment.warp.cta, count)
+            fault(machine, fragment, lanes, ev.MemoryFaultKind.MISALIGNED, where, BULK_ALIGNMENT)
+        effects: list[ev.Effect] = []
+        source = _bulk_side(machine, fragment, lanes, at_space, given[1] + at_offset, count)
+        if source is not None:
+            effects.append(ev.Effect(source, READ, ev.Proxy.ASYNC))
+        mode = BOTH if kind == REDUCE else WRITE
+        completions: list[ev.Completion] = []
+        place_ = None
+        if completes:
+            place_ = barrier_place(machine, fragment, Space.SHARED, given[3] + barrier_offset)
+        if 4 in given:
+            offset = (given[0] + to_offset) & 0xFFFFFF
+            for _, cta in _targets(fragment, given[4]):
+                if not outside(machine, cta, Space.SHARED, offset, count):
+                    effects.append(ev.Effect(bytes_of(machine, cta, offset, count), mode,
+                                             ev.Proxy.ASYNC))  # fmt: skip
+                if place_ is not None:
+                    barrier = ev.Barrier(cta.number, place_.offset)
+                    completions.append(ev.Completion(barrier, count))
+        else:
+            target = _bulk_side(machine, fragment, lanes, to_space, given[0] + to_offset, count)
+            if target is not None:
+                effects.append(ev.Effect(target, mode, ev.Proxy.ASYNC))
+            if place_ is not None:
+                completions.append(ev.Completion(place_, count))
+        operation = ev.Operation.BULK_REDUCE if kind == REDUCE else ev.Operation.BULK_COPY
+        start(machine, fragment, lanes, operation, tuple(effects), completes=tuple(completions),
+              queue=None if completes else ev.Queue.BULK)  # fmt: skip
+    return False
+
+
+def _bulk_side(
+    machine: Machine, fragment: Fragment, lanes: int, space: int, address: int, count: int
+) -> Footprint | None:
+    if space == Space.GLOBAL:
+        space, address = resolve(address)
+    if space != Space.SHARED:
+        return global_range(machine, fragment, lanes, address, count, BULK_ALIGNMENT)
+    found = shared_range(machine, fragment, lanes, address, count, BULK_ALIGNMENT)
+    return None if found is None else bytes_of(machine, *found, count)
+
+
+def _targets(fragment: Fragment, mask: int) -> list[tuple[int, Cta]]:
+    """The CTAs of a multicast mask."""
+    ctas = fragment.warp.cta.cluster.ctas
+    return [(rank, cta) for rank, cta in enumerate(ctas) if mask >> rank & 1]
+
+
+# ------------------------------------------------------------------------------- tensor copies
+
+
+def tensor_map_at(machine: Machine, fragment: Fragment, address: int) -> TensorMap:
+    """The map whose 128 bytes stand at a generic address. Ends the run if it is not known."""
+    space, at = resolve(address)
+    data: bytes | None = None
+    if space is Space.GLOBAL:
+        data = machine.memory.bytes_at(at, MAP_BYTES)
+    elif space in (Space.PARAMETER, Space.CONSTANT):
+        memory = machine.parameters if space is Space.PARAMETER else machine.constants
+        if at + MAP_BYTES <= memory.size:
+            value = memory.read(at, MAP_BYTES, -1)
+            data = None if isinstance(value, Opaque) else value.to_bytes(MAP_BYTES, "little")
+    found = None if data is None else machine.launch.tensor_maps.get(data)
+    if found is None:
+        where = f"{space.name.lower()} offset {at}" if space is not Space.GLOBAL else hex(at)
+        machine.refuse(fragment, f"the tensor map at {where} is not known")
+    return found
+
+
+def tensor_copy(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """Loads, stores, reductions and prefetches of boxes of tensors."""
+    registers = tuple(register for register in step.args if register >= 0)
+    names = tuple(n for n, register in enumerate(step.args) if register >= 0)
+    for lanes, values in machine.grouped(fragment, registers, mask, "an operand of a tensor copy"):
+        whole_warp(machine, fragment, lanes)
+        given = dict(zip(names, values, strict=True))
+        _tensor_copy(machine, fragment, step, lanes, given)
+    return False
+
+
+def _tensor_copy(
+    machine: Machine, fragment: Fragment, step: Step, lanes: int, given: dict[int, int]
+) -> None:
+    kind, _, mode, group, shared_offset, map_offset, barrier_offset, count, space = step.flags
+    address = given[1] + map_offset
+    if space in (Space.PARAMETER, Space.CONSTANT):
+        address = to_generic(Space(space), address)
+    map_ = tensor_map_at(machine, fragment, address)
+    coordinates = tuple(_signed(given[4 + n]) for n in range(count))
+    offsets = tuple(given[4 + count + n] for n in range(len(step.args) - 4 - count))
+    access = _access(machine, fragment, map_, mode, coordinates, offsets)
+    if kind == PREFETCH:
+        machine.record(ev.Prefetch, fragment, lanes, access.footprint)
+        return
+    shared = given[0] + shared_offset
+    found = shared_range(machine, fragment, lanes, shared, access.bytes, TENSOR_ALIGNMENT)
+    effects: list[ev.Effect] = []
+    if kind != LOAD:
+        if found is not None:
+            effects.append(ev.Effect(bytes_of(machine, *found, access.bytes), READ,
+                                     ev.Proxy.ASYNC))  # fmt: skip
+        to = BOTH if kind == REDUCE else WRITE
+        if access.footprint.boxes:
+            effects.append(ev.Effect(access.footprint, to, ev.Proxy.ASYNC))
+        operation = ev.Operation.TENSOR_REDUCE if kind == REDUCE else ev.Operation.TENSOR_COPY
+        start(machine, fragment, lanes, operation, tuple(effects), queue=ev.Queue.BULK,
+              tensor_map=address, group=group, clipped=access.clipped)  # fmt: skip
+        return
+    if access.footprint.boxes:
+        effects.append(ev.Effect(access.footprint, READ, ev.Proxy.ASYNC))
+    place_ = barrier_place(machine, fragment, Space.SHARED, given[2] + barrier_offset)
+    completions: list[ev.Completion] = []
+    if 3 in given:
+        for rank, cta in _targets(fragment, given[3]):
+            offset = shared & 0xFFFFFF
+            if not outside(machine, cta, Space.SHARED, offset, access.bytes):
+                effects.append(ev.Effect(bytes_of(machine, cta, offset, access.bytes), WRITE,
+                                         ev.Proxy.ASYNC))  # fmt: skip
+            owner = cta
+            if group == 2:  # the barrier may be in the other CTA of the pair
+                odd = machine.ctas[place_.cta].rank & 1
+                owner = fragment.warp.cta.cluster.ctas[(rank & ~1) | odd]
+            completions.append(ev.Completion(ev.Barrier(owner.number, place_.offset), access.bytes))
+    else:
+        if found is not None:
+            effects.append(ev.Effect(bytes_of(machine, *found, access.bytes), WRITE,
+                                     ev.Proxy.ASYNC))  # fmt: skip
+        completions.append(ev.Completion(place_, access.bytes))
+    start(machine, fragment, lanes, ev.Operation.TENSOR_COPY, tuple(effects),
+          completes=tuple(completions), tensor_map=address, group=group,
+          clipped=access.clipped)  # fmt: skip
+
+
+def _access(
+    machine: Machine, fragment: Fragment, map_: TensorMap, mode: int,
+    coordinates: tuple[int, ...], offsets: tuple[int, ...],
+) -> TensorAccess:  # fmt: skip
+    key = ("tensor", id(map_), mode, coordinates, offsets)
+    found = machine.tensor_accesses.get(key)
+    if found is None:
+        if mode in (GATHER, SCATTER):
+            found = rows(map_, coordinates[0], coordinates[1:])
+        elif mode in (IM2COL, IM2COL_W):
+            if not map_.pixels:
+                machine.refuse(fragment, "an im2col copy through a map that is not im2col")
+            found = im2col(map_, coordinates, offsets)
+        elif len(coordinates) != map_.rank:
+            machine.fault(fragment, f"{len(coordinates)} coordinates for {map_.rank} dimensions")
+        else:
+            found = tile(map_, coordinates)
+        machine.tensor_accesses[key] = found
+    return found
+
+
+def _signed(value: int) -> int:
+    value &= 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+# ----------------------------------------------------------------- st.async, launch control
+
+
+def store_async(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """st.async and red.async to shared memory of the cluster."""
+    space, offset, barrier_offset, count, reduces, _ = step.flags
+    for lanes, (address,) in machine.grouped(fragment, (step.args[1],), mask, "an mbarrier"):
+        place_ = barrier_place(machine, fragment, Space.SHARED, address + barrier_offset)
+        located = locate(machine, fragment, step.args[0], space, offset, count, lanes)
+        if located is None:
+            machine.refuse(fragment, "the destination of an asynchronous store is not known")
+        by_cta: dict[int, list[tuple[int, int]]] = {}
+        for _, (_, cta, at) in located:
+            if cta is not None:
+                by_cta.setdefault(cta.number, []).append((at, at + count))
+        mode = BOTH if reduces else WRITE
+        effects = tuple(
+            ev.Effect(machine.footprint(Space.SHARED, number, merged(runs)), mode,
+                      ev.Proxy.GENERIC)
+            for number, runs in by_cta.items()
+        )  # fmt: skip
+        operation = ev.Operation.REDUCE if reduces else ev.Operation.STORE
+        completion = ev.Completion(place_, count * lanes.bit_count())
+        start(machine, fragment, lanes, operation, effects, completes=(completion,))
+    return False
+
+
+def try_cancel(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """clusterlaunchcontrol.try_cancel: an answer of 16 bytes; nothing was cancelled."""
+    offset, barrier_offset, many = step.flags
+    for lanes, (address, barrier) in machine.grouped(fragment, step.args, mask, "an address"):
+        machine.assume(fragment, lanes, Policy.NO_CANCEL)
+        found = shared_range(machine, fragment, lanes, address + offset, 16, 16)
+        place_ = barrier_place(machine, fragment, Space.SHARED, barrier + barrier_offset)
+        if found is None:
+            continue
+        targets = fragment.warp.cta.cluster.ctas if many else [found[0]]
+        effects = tuple(
+            ev.Effect(bytes_of(machine, cta, found[1], 16), WRITE, ev.Proxy.ASYNC)
+            for cta in targets
+        )
+        completes = tuple(
+            ev.Completion(ev.Barrier(cta.number if many else place_.cta, place_.offset), 16)
+            for cta in targets
+        )
+        operation = start(machine, fragment, lanes, ev.Operation.TRY_CANCEL, effects,
+                          completes=completes)  # fmt: skip
+        operation.zeros = True
+    return False
+
+
+def query_cancel(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """Whether a CTA was cancelled: bit 0 of the answer, as this machine writes it."""
+    value = fragment.warp.registers[step.args[0]]
+    common = lane(value, lanes_of(mask)[0])
+    for register in step.out:
+        if isinstance(common, Opaque):
+            machine.write(fragment.warp, register, common, mask)
+        else:
+            machine.write(fragment.warp, register, common & 1 if step.flags[0] else 0, mask)
+    return False

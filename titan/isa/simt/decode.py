@@ -1,0 +1,302 @@
+"""Decodes a module once into the flat program of `operations.py`, for one entry.
+
+A form that the machine does not know is a finding with its line; all of them are told at once.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.diagnostics.wording import quoted
+from titan.foundation.source.span import Source, Span
+from titan.isa.ptx import module as ptx
+from titan.isa.simt.control_flow import NO_JOIN, FlowGraph
+from titan.isa.simt.events import Scope, Semantics
+from titan.isa.simt.footprints import Space
+from titan.isa.simt.layout import Layout
+from titan.isa.simt.operations import (
+    SINK,
+    SKIPPABLE,
+    WAITING,
+    Code,
+    Kind,
+    Op,
+    Preset,
+    PresetKind,
+    Region,
+    Step,
+)
+
+UNSUPPORTED = "TTN010"
+
+_SEMANTICS = {
+    "relaxed": Semantics.RELAXED,
+    "acquire": Semantics.ACQUIRE,
+    "release": Semantics.RELEASE,
+    "acq_rel": Semantics.ACQUIRE_RELEASE,
+    "sc": Semantics.SEQUENTIAL,
+    "volatile": Semantics.VOLATILE,
+    "mmio": Semantics.VOLATILE,
+}
+_SCOPES = {"cta": Scope.CTA, "cluster": Scope.CLUSTER, "gpu": Scope.GPU, "sys": Scope.SYSTEM}
+_SPACES = {
+    "shared": Space.SHARED,
+    "shared::cta": Space.SHARED,
+    "shared::cluster": Space.SHARED,
+    "global": Space.GLOBAL,
+    "local": Space.LOCAL,
+    "param": Space.PARAMETER,
+    "param::entry": Space.PARAMETER,
+    "param::func": Space.PARAMETER,
+    "const": Space.CONSTANT,
+}
+_KINDS = {"b": Kind.BITS, "u": Kind.UNSIGNED, "s": Kind.SIGNED, "f": Kind.FLOAT}
+OPAQUE_SPECIAL = ("clock", "globaltimer", "smid", "nsmid", "gridid", "pm", "envreg", "current_")
+
+
+class Unsupported(Exception):
+    """A form that the machine does not know; the text says what of it."""
+
+
+def type_of(word: str) -> tuple[Kind, int] | None:
+    """Kind and bits of a scalar type; None for packed and unknown ones."""
+    if word == "pred":
+        return Kind.PREDICATE, 1
+    if word == "bf16":
+        return Kind.BFLOAT, 16
+    if word[:1] in _KINDS and word[1:] in ("8", "16", "32", "64", "128"):
+        return _KINDS[word[0]], int(word[1:])
+    return None
+
+
+class Context:
+    """What the decoders of the families ask: registers, constants, addresses, modifiers."""
+
+    def __init__(self, module: ptx.Module, layout: Layout) -> None:
+        self.module = module
+        self.layout = layout
+        self.names: list[str] = []
+        self.types: list[str] = []
+        self.presets: list[Preset] = []
+        self._known: dict[tuple[PresetKind, int, str], int] = {}
+        self.bases: dict[str, int] = {}
+        self.function = module.functions[0]
+        self.starts = {f.name: f.start for f in module.functions if not f.declared}
+        for function in module.functions:
+            self.bases[function.name] = len(self.names)
+            for register in function.registers:
+                self.names.append(register.name)
+                self.types.append(register.type)
+
+    # ------------------------------------------------------------------------ registers
+
+    def _preset(self, kind: PresetKind, value: int, name: str, type_: str) -> int:
+        key = (kind, value, name)
+        number = self._known.get(key)
+        if number is None:
+            number = len(self.names)
+            self.names.append(name or str(value))
+            self.types.append(type_)
+            self.presets.append(Preset(number, kind, value, name))
+            self._known[key] = number
+        return number
+
+    def constant(self, value: int) -> int:
+        return self._preset(PresetKind.CONSTANT, value, "", "b64")
+
+    def special(self, name: str) -> int:
+        stem = name.removeprefix("%")
+        if stem.startswith(OPAQUE_SPECIAL):
+            return self._preset(PresetKind.OPAQUE, 0, stem, "b64")
+        return self._preset(PresetKind.SPECIAL, 0, stem, "b64")
+
+    def symbol(self, symbol: ptx.Symbol) -> tuple[Space, int]:
+        """The window of a symbol, and a register that holds its address in it."""
+        place = self.layout.find(self.function.name, symbol.name)
+        if place is None:
+            if symbol.name in self.starts:
+                return Space.CONSTANT, self.constant(self.starts[symbol.name])
+            raise Unsupported(f"the address of {quoted(symbol.name)}")
+        space, start = place
+        if space is Space.SHARED:  # depends on the rank of the CTA
+            address = start + symbol.offset
+            return space, self._preset(PresetKind.SPECIAL, address, "shared", "b32")
+        return space, self.constant(start + symbol.offset)
+
+    def source(self, operand: ptx.Operand, bits: int = 64, kind: Kind = Kind.BITS) -> int:
+        """The register that holds an operand of `bits` bits."""
+        if isinstance(operand, ptx.Register):
+            return self.bases[self.function.name] + operand.number
+        if isinstance(operand, ptx.Immediate):
+            return self.constant(_constant(operand, bits, kind))
+        if isinstance(operand, ptx.Special):
+            return self.special(operand.name)
+        if isinstance(operand, ptx.Symbol):
+            return self.symbol(operand)[1]
+        raise Unsupported("an operand")
+
+    def result(self, operand: ptx.Operand) -> int:
+        if isinstance(operand, ptx.Register):
+            return self.bases[self.function.name] + operand.number
+        if isinstance(operand, ptx.Sink):
+            return SINK
+        raise Unsupported("a result")
+
+    def results(self, operand: ptx.Operand) -> tuple[int, ...]:
+        items = operand.items if isinstance(operand, ptx.Vector) else (operand,)
+        return tuple(self.result(item) for item in items)
+
+    def sources(self, operand: ptx.Operand, bits: int = 32) -> tuple[int, ...]:
+        items = operand.items if isinstance(operand, ptx.Vector) else (operand,)
+        return tuple(
+            self.constant(0) if isinstance(item, ptx.Sink) else self.source(item, bits)
+            for item in items
+        )
+
+    def width(self, operand: ptx.Operand) -> int:
+        """Bits of the register (or of the first one) that takes a result; 64 if unknown."""
+        if isinstance(operand, ptx.Vector):
+            return min((self.width(item) for item in operand.items), default=64)
+        number = self.result(operand)
+        type_ = type_of(self.types[number]) if number >= 0 else None
+        return 64 if type_ is None else type_[1]
+
+    def is_predicate(self, operand: ptx.Operand) -> bool:
+        if not isinstance(operand, ptx.Register):
+            return False
+        return self.types[self.bases[self.function.name] + operand.number] == "pred"
+
+    def address(self, operand: ptx.Operand, space: Space) -> tuple[int, int, Space]:
+        """Register, offset and window of `[...]`. A symbol brings its own window."""
+        if isinstance(operand, ptx.Register):
+            return self.source(operand), 0, space
+        if not isinstance(operand, ptx.Address):
+            raise Unsupported("an address")
+        if operand.base is None:
+            return self.constant(0), operand.offset, space
+        if isinstance(operand.base, ptx.Symbol):
+            own, register = self.symbol(operand.base)
+            return register, operand.offset, own
+        return self.source(operand.base), operand.offset, space
+
+
+def _constant(operand: ptx.Immediate, bits: int, kind: Kind) -> int:
+    """The bits of an immediate as an operand of `bits` bits."""
+    if kind is Kind.FLOAT and operand.type in ("f64", "") and bits == 32:
+        if operand.type == "":
+            number = float(operand.value)
+        else:
+            number = struct.unpack("<d", operand.value.to_bytes(8, "little"))[0]
+        try:
+            return int.from_bytes(struct.pack("<f", number), "little")
+        except OverflowError:
+            return 0x7F800000 if number > 0 else 0xFF800000
+    if kind is Kind.PREDICATE:
+        return int(operand.value != 0)
+    return operand.value & ((1 << bits) - 1)
+
+
+def semantics_of(modifiers: tuple[str, ...], default: Semantics = Semantics.WEAK) -> Semantics:
+    return next((_SEMANTICS[word] for word in modifiers if word in _SEMANTICS), default)
+
+
+def scope_of(modifiers: tuple[str, ...], default: Scope = Scope.NONE) -> Scope:
+    scope = next((_SCOPES[word] for word in modifiers if word in _SCOPES), default)
+    return Scope.SYSTEM if "volatile" in modifiers or "mmio" in modifiers else scope
+
+
+def space_of(modifiers: tuple[str, ...]) -> Space:
+    return next((_SPACES[word] for word in modifiers if word in _SPACES), Space.GENERIC)
+
+
+Handler = Callable[[Context, ptx.Instruction], Step]
+
+
+def decode(
+    module: ptx.Module, entry: ptx.Function, layout: Layout, source: Source | None = None
+) -> tuple[Code | None, list[Diagnostic]]:
+    """The flat program, or every instruction that the machine does not know."""
+    from titan.isa.simt.decode_table import HANDLERS
+
+    context = Context(module, layout)
+    steps: list[Step] = []
+    findings: list[Diagnostic] = []
+    for function in module.functions:
+        if function.declared:
+            continue
+        context.function = function
+        for index in range(function.start, function.end):
+            instruction = module.instructions[index]
+            if function.entry and function is not entry:
+                steps.append(Step(Op.TRAP))
+                continue
+            try:
+                handler = HANDLERS.get(instruction.opcode)
+                if handler is None:
+                    raise Unsupported("the instruction")
+                step = handler(context, instruction)
+            except (Unsupported, IndexError, ValueError) as reason:
+                step = Step(Op.TRAP)
+                findings.append(_finding(module, instruction, reason, source))
+            steps.append(_guarded(context, instruction, step))
+    if findings:
+        return None, findings
+    joins = [NO_JOIN] * len(steps)
+    regions: dict[int, Region] = {}
+    for function in module.functions:
+        if function.declared or (function.entry and function is not entry):
+            continue
+        graph = FlowGraph(steps, function.start, function.end)
+        for index in range(function.start, function.end):
+            step = steps[index]
+            if step.op in (Op.BRANCH, Op.BRANCH_INDEXED):
+                joins[index] = graph.join_of(index)
+                if step.guard >= 0 or step.op is Op.BRANCH_INDEXED:
+                    regions[index] = _region(steps, graph, index, joins[index])
+    code = Code(
+        tuple(steps), tuple(joins), regions, entry.start, len(context.names), tuple(context.names),
+        tuple(context.presets), layout.local_bytes,
+    )  # fmt: skip
+    return code, []
+
+
+def _region(steps: list[Step], graph: FlowGraph, branch: int, join: int) -> Region:
+    blocks, cyclic = graph.region(branch, join)
+    refused, accesses, only, holds = NO_JOIN, False, True, False
+    written: set[int] = set()
+    for low, high in blocks:
+        for index in range(low, high):
+            step = steps[index]
+            if step.op not in SKIPPABLE and refused < 0:
+                refused = index
+            if step.op in (Op.LOAD, Op.STORE):
+                private = (Space.LOCAL, Space.PARAMETER, Space.CONSTANT)
+                accesses = accesses or step.flags[0] not in private
+            only = only and step.op in WAITING
+            holds = holds or step.op is Op.BARRIER_WAIT
+            written.update(register for register in step.out if register >= 0)
+    return Region(cyclic, refused, accesses, only and holds, tuple(sorted(written)))
+
+
+def _guarded(context: Context, instruction: ptx.Instruction, step: Step) -> Step:
+    if instruction.guard < 0:
+        return step
+    guard = context.bases[context.function.name] + instruction.guard
+    return Step(
+        step.op, guard, instruction.negated, step.kind, step.bits, step.flags, step.out, step.args
+    )
+
+
+def _finding(
+    module: ptx.Module,
+    instruction: ptx.Instruction,
+    reason: Exception,
+    source: Source | None,
+) -> Diagnostic:
+    line, column = instruction.line, instruction.column
+    span = Span(module.path, line, column, line, column + len(instruction.name), source)
+    what = str(reason) if isinstance(reason, Unsupported) else "an operand is missing or too many"
+    headline = f"the machine does not know this form of {quoted(instruction.name)}"
+    return diagnostic(UNSUPPORTED, headline, span, what)

@@ -1,0 +1,303 @@
+"""Decodes what computes registers from registers, and control."""
+
+from __future__ import annotations
+
+from titan.isa.ptx import module as ptx
+from titan.isa.simt.decode import Context, Unsupported, space_of, type_of
+from titan.isa.simt.footprints import Space
+from titan.isa.simt.operations import COMBINATIONS, COMPARISONS, SINK, Kind, Op, Step
+
+_FLOATS = (Kind.FLOAT, Kind.BFLOAT)
+_PLAIN = {
+    "add": Op.ADD, "sub": Op.SUB, "div": Op.DIV, "rem": Op.REM, "abs": Op.ABS, "neg": Op.NEG,
+    "min": Op.MIN, "max": Op.MAX, "and": Op.AND, "or": Op.OR, "xor": Op.XOR, "not": Op.NOT,
+    "cnot": Op.CNOT, "shl": Op.SHL, "shr": Op.SHR, "bfe": Op.BFE, "bfi": Op.BFI, "brev": Op.BREV,
+    "clz": Op.CLZ, "popc": Op.POPC, "sad": Op.SAD, "fma": Op.FMA, "selp": Op.SELP,
+    "slct": Op.SLCT, "mul": Op.MUL_LOW, "mad": Op.MAD_LOW, "lop3": Op.LOP3, "bmsk": Op.BMSK,
+    "szext": Op.SZEXT, "fns": Op.FNS, "mul24": Op.MUL_LOW, "mad24": Op.MAD_LOW,
+}  # fmt: skip
+_FLOAT_OPS = {Op.ADD, Op.SUB, Op.MUL_LOW, Op.FMA, Op.MAD_LOW, Op.NEG, Op.ABS, Op.MIN, Op.MAX}
+_FLOAT_OPS |= {Op.SELP, Op.SLCT}
+_INEXACT = ("rz", "rm", "rp", "sat", "approx", "full", "NaN", "xorsign", "oob", "relu")
+_WIDE = {Op.MUL_LOW: Op.MUL_WIDE, Op.MAD_LOW: Op.MAD_WIDE}
+_HIGH = {Op.MUL_LOW: Op.MUL_HIGH, Op.MAD_LOW: Op.MAD_HIGH}
+# Operands that are always of 32 bits, by the operation and their place.
+_WORDS = {Op.SHL: (1,), Op.SHR: (1,), Op.BFE: (1, 2), Op.BFI: (2, 3)}
+
+
+def outputs(context: Context, operand: ptx.Operand) -> tuple[int, ...]:
+    """The registers of a result, of `d|p` or of a vector."""
+    if isinstance(operand, ptx.Pair):
+        return (context.result(operand.first), context.result(operand.second))
+    return context.results(operand)
+
+
+def opaque(context: Context, instruction: ptx.Instruction) -> Step:
+    """A result that is not computed. The sources are kept: they are read."""
+    out = outputs(context, instruction.operands[0])
+    args: list[int] = []
+    for operand in instruction.operands[1:]:
+        if isinstance(operand, ptx.Vector):
+            args.extend(context.sources(operand))
+        elif isinstance(operand, ptx.Register):
+            args.append(context.source(operand))
+    return Step(Op.OPAQUE, out=out, args=tuple(args))
+
+
+def plain(context: Context, instruction: ptx.Instruction) -> Step:
+    """Two- and three-operand arithmetic and logic."""
+    op = _PLAIN[instruction.opcode]
+    modifiers, operands = instruction.modifiers, instruction.operands
+    type_ = type_of(modifiers[-1])
+    if type_ is None or "cc" in modifiers or (type_[0] is Kind.BFLOAT and op is not Op.SELP):
+        return opaque(context, instruction)
+    kind, bits = type_
+    if kind in _FLOATS and op is not Op.SELP:
+        inexact = any(word in modifiers for word in _INEXACT) or bits not in (32, 64)
+        if op not in _FLOAT_OPS or inexact:
+            return opaque(context, instruction)
+        if op is Op.MAD_LOW:
+            op = Op.FMA
+    if "sat" in modifiers or "relu" in modifiers:
+        return opaque(context, instruction)
+    if "wide" in modifiers:
+        op = _WIDE[op]
+    elif "hi" in modifiers:
+        if instruction.opcode.endswith("24"):
+            return opaque(context, instruction)
+        op = _HIGH[op]
+    flags: tuple[int, ...] = ()
+    if kind in _FLOATS:
+        flags = (int("ftz" in modifiers),)
+    if op is Op.LOP3:
+        if isinstance(operands[0], ptx.Pair) or "BoolOp" in modifiers or "and" in modifiers:
+            return opaque(context, instruction)
+        last = operands[4]
+        if not isinstance(last, ptx.Immediate):
+            raise Unsupported("a table that is no constant")
+        flags, operands = (last.value & 255,), operands[:4]
+    if op in (Op.BMSK, Op.SZEXT):
+        flags = (int("wrap" in modifiers),)
+    words = _WORDS.get(op, ())
+    args = []
+    for place, operand in enumerate(operands[1:]):
+        wide = op in (Op.MAD_WIDE,) and place == 2
+        width = 32 if place in words else 2 * bits if wide else bits
+        if op is Op.SELP and place == 2:
+            args.append(context.source(operand, 1, Kind.PREDICATE))
+        else:
+            args.append(context.source(operand, width, kind))
+    return Step(op, kind=kind, bits=bits, flags=flags, out=outputs(context, operands[0]),
+                args=tuple(args))  # fmt: skip
+
+
+def move(context: Context, instruction: ptx.Instruction) -> Step:
+    """mov, which also packs and unpacks vectors."""
+    type_ = type_of(instruction.modifiers[-1])
+    target, value = instruction.operands
+    if type_ is None:
+        raise Unsupported("the type")
+    kind, bits = type_
+    if isinstance(target, ptx.Vector):
+        part = bits // len(target.items)
+        return Step(Op.UNPACK, kind=kind, bits=bits, flags=(part,),
+                    out=context.results(target), args=(context.source(value, bits),))  # fmt: skip
+    if isinstance(value, ptx.Vector):
+        part = bits // len(value.items)
+        return Step(Op.PACK, kind=kind, bits=bits, flags=(part,),
+                    out=context.results(target), args=context.sources(value, part))  # fmt: skip
+    return Step(Op.MOV, kind=kind, bits=bits, out=context.results(target),
+                args=(context.source(value, bits, kind),))  # fmt: skip
+
+
+def compare(context: Context, instruction: ptx.Instruction) -> Step:
+    """setp and set."""
+    modifiers, operands = instruction.modifiers, instruction.operands
+    type_ = type_of(modifiers[-1])
+    word = modifiers[0]
+    if type_ is None or word not in COMPARISONS:
+        return opaque(context, instruction)
+    kind, bits = type_
+    if kind is Kind.BFLOAT or (kind is Kind.FLOAT and bits == 16):
+        return opaque(context, instruction)
+    combination = next((c for c in modifiers[1:] if c in ("and", "or", "xor")), "")
+    args = [context.source(operand, bits, kind) for operand in operands[1:3]]
+    negated = 0
+    if combination:
+        third = operands[3]
+        if isinstance(third, ptx.Negated):
+            negated, third = 1, third.operand
+        args.append(context.source(third, 1, Kind.PREDICATE))
+    float_result = int(instruction.opcode == "set" and modifiers[-2].startswith("f"))
+    flags = (COMPARISONS.index(word), COMBINATIONS.index(combination), negated, float_result)
+    op = Op.SET if instruction.opcode == "set" else Op.SETP
+    return Step(op, kind=kind, bits=bits, flags=(*flags, int("ftz" in modifiers)),
+                out=outputs(context, operands[0]), args=tuple(args))  # fmt: skip
+
+
+def convert(context: Context, instruction: ptx.Instruction) -> Step:
+    """cvt between integers; conversions of floating-point numbers are not computed."""
+    modifiers = instruction.modifiers
+    if len(modifiers) < 2 or "pack" in modifiers:
+        return opaque(context, instruction)
+    to, from_ = type_of(modifiers[-2]), type_of(modifiers[-1])
+    if to is None or from_ is None or to[0] in _FLOATS or from_[0] in _FLOATS:
+        return opaque(context, instruction)
+    return Step(
+        Op.CVT, kind=to[0], bits=to[1], flags=(from_[0], from_[1], int("sat" in modifiers),
+               context.width(instruction.operands[0])),
+        out=context.results(instruction.operands[0]),
+        args=(context.source(instruction.operands[1], from_[1], from_[0]),),
+    )  # fmt: skip
+
+
+def funnel(context: Context, instruction: ptx.Instruction) -> Step:
+    flags = (int("r" in instruction.modifiers), int("clamp" in instruction.modifiers))
+    args = tuple(context.source(operand, 32) for operand in instruction.operands[1:])
+    return Step(Op.FUNNEL, flags=flags, out=context.results(instruction.operands[0]), args=args)
+
+
+def find_bit(context: Context, instruction: ptx.Instruction) -> Step:
+    kind, bits = type_of(instruction.modifiers[-1]) or (Kind.UNSIGNED, 32)
+    return Step(Op.BFIND, kind=kind, bits=bits, flags=(int("shiftamt" in instruction.modifiers),),
+                out=context.results(instruction.operands[0]),
+                args=(context.source(instruction.operands[1], bits),))  # fmt: skip
+
+
+def permute(context: Context, instruction: ptx.Instruction) -> Step:
+    modes = ("b32", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16")
+    word = instruction.modifiers[-1]
+    if word not in modes:
+        raise Unsupported("the mode")
+    args = tuple(context.source(operand, 32) for operand in instruction.operands[1:])
+    return Step(Op.PRMT, flags=(modes.index(word),),
+                out=context.results(instruction.operands[0]), args=args)  # fmt: skip
+
+
+def convert_address(context: Context, instruction: ptx.Instruction) -> Step:
+    """cvta, in both directions."""
+    modifiers, (target, value) = instruction.modifiers, instruction.operands
+    space = space_of(modifiers)
+    op = Op.FROM_GENERIC if "to" in modifiers else Op.TO_GENERIC
+    bits = 32 if modifiers[-1] == "u32" else 64
+    offset = 0
+    if isinstance(value, ptx.Symbol):
+        own, register = context.symbol(value)
+        if own is Space.LOCAL:
+            space = own
+    else:
+        register = context.source(value)
+    return Step(op, bits=bits, flags=(space, offset), out=context.results(target), args=(register,))
+
+
+def is_space(context: Context, instruction: ptx.Instruction) -> Step:
+    return Step(Op.IS_SPACE, flags=(space_of(instruction.modifiers),),
+                out=context.results(instruction.operands[0]),
+                args=(context.source(instruction.operands[1]),))  # fmt: skip
+
+
+def map_address(context: Context, instruction: ptx.Instruction) -> Step:
+    """mapa: the address in the shared memory of another CTA of the cluster."""
+    target, value, rank = instruction.operands
+    generic = not any(word.startswith("shared") for word in instruction.modifiers)
+    if isinstance(value, ptx.Symbol):
+        register = context.symbol(value)[1]
+    else:
+        register = context.source(value)
+    bits = 64 if instruction.modifiers[-1].endswith("64") else 32
+    return Step(Op.MAPA, bits=bits, flags=(int(generic),), out=context.results(target),
+                args=(register, context.source(rank, 32)))  # fmt: skip
+
+
+def get_rank(context: Context, instruction: ptx.Instruction) -> Step:
+    generic = not any(word.startswith("shared") for word in instruction.modifiers)
+    return Step(Op.GET_RANK, flags=(int(generic),),
+                out=context.results(instruction.operands[0]),
+                args=(context.source(instruction.operands[1]),))  # fmt: skip
+
+
+# --------------------------------------------------------------------------------- control
+
+
+def branch(context: Context, instruction: ptx.Instruction) -> Step:
+    target = instruction.operands[0]
+    if not isinstance(target, ptx.Target):
+        raise Unsupported("the target")
+    return Step(Op.BRANCH, flags=(target.instruction, int("uni" in instruction.modifiers)))
+
+
+def branch_indexed(context: Context, instruction: ptx.Instruction) -> Step:
+    index, table = instruction.operands
+    if not isinstance(table, ptx.Targets) or not table.instructions or min(table.instructions) < 0:
+        raise Unsupported("the table")
+    return Step(Op.BRANCH_INDEXED, flags=table.instructions, args=(context.source(index, 32),))
+
+
+def call(context: Context, instruction: ptx.Instruction) -> Step:
+    """A direct call of a function with a body; arguments are memory of the thread.
+
+    The parameters of the function and the arguments of the caller are different variables, so the
+    step carries the copies: flags (target, number of copies in, then from, to, bytes ...).
+    """
+    results: tuple[ptx.Operand, ...] = ()
+    arguments: tuple[ptx.Operand, ...] = ()
+    operands = list(instruction.operands)
+    if operands and isinstance(operands[0], ptx.Group):
+        results = operands.pop(0).items  # type: ignore[union-attr]
+    name = operands.pop(0)
+    if operands and isinstance(operands[0], ptx.Group):
+        arguments = operands.pop(0).items  # type: ignore[union-attr]
+    if not isinstance(name, ptx.Symbol):
+        raise Unsupported("a call through a register")
+    function = next((f for f in context.module.functions if f.name == name.name), None)
+    if function is None:
+        raise Unsupported("an unknown function")
+    copies_in = _copies(context, arguments, function, function.parameters, inwards=True)
+    copies_out = _copies(context, results, function, function.results, inwards=False)
+    if function.declared:
+        if not all(f.declared for f in context.module.functions if f.name == name.name):
+            function = next(
+                f for f in context.module.functions if f.name == name.name and not f.declared
+            )
+        else:
+            raise Unsupported(f"the body of {function.name} is not in the module")
+    flags = (function.start, len(copies_in), *sum(copies_in, ()), *sum(copies_out, ()))
+    return Step(Op.CALL, flags=flags)
+
+
+def _copies(
+    context: Context,
+    operands: tuple[ptx.Operand, ...],
+    function: ptx.Function,
+    variables: tuple[ptx.Variable, ...],
+    *,
+    inwards: bool,
+) -> list[tuple[int, int, int]]:
+    """(from, to, bytes) in local memory for each argument or result."""
+    found = []
+    for operand, variable in zip(operands, variables, strict=False):
+        if not isinstance(operand, ptx.Symbol):
+            raise Unsupported("an argument that is no variable")
+        outer = context.layout.find(context.function.name, operand.name)
+        inner = context.layout.find(function.name, variable.name)
+        if outer is None or inner is None:
+            raise Unsupported("an argument")
+        pair = (outer[1], inner[1]) if inwards else (inner[1], outer[1])
+        found.append((*pair, variable.size_bytes))
+    return found
+
+
+def simple(op: Op) -> Step:
+    return Step(op)
+
+
+def nothing(context: Context, instruction: ptx.Instruction) -> Step:
+    """Hints: they change no register and no memory."""
+    if instruction.opcode == "createpolicy":
+        return Step(Op.OPAQUE, out=context.results(instruction.operands[0]))
+    return Step(Op.NOP)
+
+
+def sink_only(context: Context, instruction: ptx.Instruction) -> Step:
+    """Instructions whose result is of the moment (clock and the like)."""
+    return Step(Op.OPAQUE, out=(SINK,))

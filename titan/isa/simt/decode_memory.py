@@ -1,0 +1,363 @@
+"""Decodes accesses of memory, warp collectives, mbarriers, fences, and hardware barriers."""
+
+from __future__ import annotations
+
+from titan.isa.ptx import module as ptx
+from titan.isa.simt.decode import Context, Unsupported, scope_of, semantics_of, space_of, type_of
+from titan.isa.simt.decode_arithmetic import outputs
+from titan.isa.simt.events import FenceKind, Scope, Semantics, Side
+from titan.isa.simt.footprints import Space
+from titan.isa.simt.operations import ATOMICS, SHUFFLES, SINK, VOTES, Kind, Op, Step
+
+_PACKED = {"f16x2": 32, "bf16x2": 32, "f32x2": 64, "e4m3x2": 16, "e5m2x2": 16, "b128": 128}
+FENCE_SPACES = ("", "shared::cta", "shared::cluster", "global")
+
+
+def element(instruction: ptx.Instruction) -> tuple[Kind, int]:
+    """The type of a memory access: the last modifier."""
+    word = instruction.modifiers[-1]
+    type_ = type_of(word)
+    if type_ is None and word in _PACKED:
+        return Kind.BITS, _PACKED[word]
+    if type_ is None:
+        raise Unsupported("the type")
+    return type_
+
+
+def load(context: Context, instruction: ptx.Instruction) -> Step:
+    """ld, ldu and their vectors."""
+    kind, bits = element(instruction)
+    target, place = instruction.operands[:2]
+    register, offset, space = context.address(place, space_of(instruction.modifiers))
+    semantics = semantics_of(instruction.modifiers)
+    scope = scope_of(instruction.modifiers)
+    flags = (space, offset, semantics, scope, bits, kind, context.width(target))
+    return Step(Op.LOAD, kind=kind, bits=bits, flags=flags, out=context.results(target),
+                args=(register,))  # fmt: skip
+
+
+def store(context: Context, instruction: ptx.Instruction) -> Step:
+    if "async" in instruction.modifiers:
+        return store_async(context, instruction)
+    kind, bits = element(instruction)
+    place, value = instruction.operands[:2]
+    register, offset, space = context.address(place, space_of(instruction.modifiers))
+    semantics = semantics_of(instruction.modifiers)
+    flags = (space, offset, semantics, scope_of(instruction.modifiers), bits, kind)
+    items = value.items if isinstance(value, ptx.Vector) else (value,)
+    values = tuple(context.source(item, bits, kind) for item in items)
+    return Step(Op.STORE, kind=kind, bits=bits, flags=flags, args=(register, *values))
+
+
+def atomic(context: Context, instruction: ptx.Instruction) -> Step:
+    """atom and red, of registers and vectors; multimem forms are atomics without a result."""
+    modifiers = instruction.modifiers
+    if "async" in modifiers:
+        return store_async(context, instruction)
+    kind, bits = element(instruction)
+    operands = list(instruction.operands)
+    out: tuple[int, ...] = ()
+    if instruction.opcode == "atom":
+        out = context.results(operands.pop(0))
+    operation = next((word for word in modifiers if word in ATOMICS), None)
+    if operation is None:
+        raise Unsupported("the operation")
+    register, offset, space = context.address(operands[0], space_of(modifiers))
+    values: list[int] = []
+    for operand in operands[1:]:
+        if isinstance(operand, ptx.Vector):
+            values.extend(context.source(item, bits, kind) for item in operand.items)
+        else:
+            values.append(context.source(operand, bits, kind))
+    count = len(operands[1].items) if isinstance(operands[1], ptx.Vector) else 1
+    values = values[: 2 if operation == "cas" else count]  # a cache policy may follow
+    semantics = semantics_of(modifiers, Semantics.RELAXED)
+    scope = scope_of(modifiers, Scope.GPU)
+    flags = (space, offset, semantics, scope, bits, kind, ATOMICS.index(operation), count)
+    return Step(Op.ATOMIC, kind=kind, bits=bits, flags=flags, out=out, args=(register, *values))
+
+
+def multimem(context: Context, instruction: ptx.Instruction) -> Step:
+    """multimem.ld_reduce, .st and .red: accesses whose values are not computed."""
+    modifiers = instruction.modifiers
+    kind, bits = element(instruction)
+    operands = instruction.operands
+    if "ld_reduce" in modifiers:
+        register, offset, space = context.address(operands[1], space_of(modifiers))
+        loaded = (space, offset, semantics_of(modifiers), scope_of(modifiers), bits, kind, bits)
+        return Step(Op.LOAD, kind=kind, bits=bits, flags=loaded, out=context.results(operands[0]),
+                    args=(register,))  # fmt: skip
+    register, offset, space = context.address(operands[0], space_of(modifiers))
+    values = context.sources(operands[1], bits)
+    flags = (space, offset, semantics_of(modifiers), scope_of(modifiers), bits, kind)
+    if "red" in modifiers:
+        return Step(Op.ATOMIC, kind=kind, bits=bits, flags=(*flags, 0, len(values)),
+                    args=(register, *values))  # fmt: skip
+    return Step(Op.STORE, kind=kind, bits=bits, flags=flags, args=(register, *values))
+
+
+def load_matrix(context: Context, instruction: ptx.Instruction) -> Step:
+    target, place = instruction.operands[:2]
+    register, offset, space = context.address(place, Space.SHARED)
+    bytes_, rows = _matrices(instruction)
+    return Step(Op.LOAD_MATRIX, flags=(space, offset, bytes_, rows), out=context.results(target),
+                args=(register,))  # fmt: skip
+
+
+def store_matrix(context: Context, instruction: ptx.Instruction) -> Step:
+    place, value = instruction.operands[:2]
+    register, offset, space = context.address(place, Space.SHARED)
+    bytes_, rows = _matrices(instruction)
+    return Step(Op.STORE_MATRIX, flags=(space, offset, bytes_, rows),
+                args=(register, *context.sources(value)))  # fmt: skip
+
+
+def _matrices(instruction: ptx.Instruction) -> tuple[int, int]:
+    """Bytes of a row, and how many lanes give row addresses."""
+    count = next((int(word[1:]) for word in instruction.modifiers if word in ("x1", "x2", "x4")), 1)
+    shape = next((word for word in instruction.modifiers if word.startswith("m")), "m8n8")
+    if shape == "m8n8":
+        return 16, 8 * count
+    if shape == "m8n16":
+        return (8 if any(w.startswith("b6x16") for w in instruction.modifiers) else 16), 8 * count
+    if shape == "m16n8":
+        return 8, 16 * count
+    if shape == "m16n16":
+        return 16, 16 * count
+    raise Unsupported("the shape")
+
+
+def prefetch(context: Context, instruction: ptx.Instruction) -> Step:
+    space = space_of(instruction.modifiers)
+    register, offset, space = context.address(instruction.operands[0], space)
+    return Step(Op.PREFETCH, flags=(space, offset, int("tensormap" in instruction.modifiers)),
+                args=(register,))  # fmt: skip
+
+
+def tensormap(context: Context, instruction: ptx.Instruction) -> Step:
+    """tensormap.replace writes a map; tensormap.cp_fenceproxy copies and fences."""
+    modifiers = instruction.modifiers
+    if "replace" in modifiers:
+        register, offset, space = context.address(
+            instruction.operands[0], space_of(modifiers[2:]) or space_of(modifiers)
+        )
+        return Step(Op.TENSORMAP_REPLACE, flags=(space, offset, -1, 0, 0, 0), args=(register,))
+    target, source = instruction.operands[:2]
+    to, to_offset, _ = context.address(target, Space.GLOBAL)
+    at, at_offset, _ = context.address(source, Space.SHARED)
+    semantics = semantics_of(modifiers, Semantics.RELEASE)
+    scope = scope_of(modifiers, Scope.GPU)
+    flags = (Space.GLOBAL, to_offset, Space.SHARED, at_offset, semantics, scope)
+    return Step(Op.TENSORMAP_REPLACE, flags=flags, args=(to, at))
+
+
+# ------------------------------------------------------------------------------ collectives
+
+
+def shuffle(context: Context, instruction: ptx.Instruction) -> Step:
+    if "sync" not in instruction.modifiers:
+        raise Unsupported("shfl without .sync")
+    mode = next(word for word in instruction.modifiers if word in SHUFFLES)
+    args = tuple(context.source(operand, 32) for operand in instruction.operands[1:])
+    out = outputs(context, instruction.operands[0])
+    return Step(Op.SHUFFLE, flags=(SHUFFLES.index(mode),), out=(*out, SINK)[:2], args=args)
+
+
+def vote(context: Context, instruction: ptx.Instruction) -> Step:
+    if "sync" not in instruction.modifiers:
+        raise Unsupported("vote without .sync")
+    mode = next(word for word in instruction.modifiers if word in VOTES)
+    value, negated = instruction.operands[1], 0
+    if isinstance(value, ptx.Negated):
+        value, negated = value.operand, 1
+    args = (context.source(value, 1, Kind.PREDICATE), context.source(instruction.operands[2], 32))
+    return Step(Op.VOTE, flags=(VOTES.index(mode), negated),
+                out=context.results(instruction.operands[0]), args=args)  # fmt: skip
+
+
+def match(context: Context, instruction: ptx.Instruction) -> Step:
+    _, bits = element(instruction) if "sync" not in instruction.modifiers[-1:] else (Kind.BITS, 32)
+    out = outputs(context, instruction.operands[0])
+    args = (context.source(instruction.operands[1], bits),
+            context.source(instruction.operands[2], 32))  # fmt: skip
+    return Step(Op.MATCH, bits=bits, flags=(int("all" in instruction.modifiers),),
+                out=(*out, SINK)[:2], args=args)  # fmt: skip
+
+
+def reduce(context: Context, instruction: ptx.Instruction) -> Step:
+    kind, bits = element(instruction)
+    word = next((w for w in instruction.modifiers if w in ATOMICS), "")
+    if not word:
+        raise Unsupported("the operation")
+    args = tuple(context.source(operand, 32) for operand in instruction.operands[1:3])
+    return Step(Op.REDUX, kind=kind, bits=bits, flags=(ATOMICS.index(word),),
+                out=context.results(instruction.operands[0]), args=args)  # fmt: skip
+
+
+def elect(context: Context, instruction: ptx.Instruction) -> Step:
+    out = outputs(context, instruction.operands[0])
+    return Step(Op.ELECT, out=(*out, SINK)[:2], args=(context.source(instruction.operands[1], 32),))
+
+
+def active_mask(context: Context, instruction: ptx.Instruction) -> Step:
+    return Step(Op.ACTIVE_MASK, out=context.results(instruction.operands[0]))
+
+
+def collective(context: Context, instruction: ptx.Instruction) -> Step:
+    """mma.sync, movmatrix, wmma arithmetic: a whole warp, results not computed."""
+    out = context.results(instruction.operands[0])
+    args: list[int] = []
+    for operand in instruction.operands[1:]:
+        if isinstance(operand, ptx.Vector | ptx.Register):
+            args.extend(context.sources(operand))
+    return Step(Op.COLLECTIVE, out=out, args=tuple(args))
+
+
+# -------------------------------------------------------------------------------- mbarriers
+
+
+def mbarrier(context: Context, instruction: ptx.Instruction) -> Step:
+    modifiers, operands = instruction.modifiers, instruction.operands
+    verb = modifiers[0]
+    space = space_of(modifiers)
+    cluster = int("shared::cluster" in modifiers)
+    if verb in ("init", "inval"):
+        register, offset, space = context.address(operands[0], space)
+        if verb == "inval":
+            return Step(Op.BARRIER_INVALIDATE, flags=(space, offset), args=(register,))
+        count = context.source(operands[1], 32)
+        return Step(Op.BARRIER_INIT, flags=(space, offset), args=(register, count))
+    if verb in ("arrive", "arrive_drop"):
+        return _arrive(context, instruction, space, cluster)
+    if verb in ("expect_tx", "complete_tx"):
+        register, offset, space = context.address(operands[0], space)
+        sign = 1 if verb == "expect_tx" else -1
+        counted = (space, offset, scope_of(modifiers, Scope.CTA), cluster, sign)
+        return Step(Op.BARRIER_EXPECT, flags=counted,
+                    args=(register, context.source(operands[1], 32)))  # fmt: skip
+    if verb in ("test_wait", "try_wait"):
+        register, offset, space = context.address(operands[1], space)
+        parity = int("parity" in modifiers)
+        flags = (
+            space, offset, semantics_of(modifiers, Semantics.ACQUIRE),
+            scope_of(modifiers, Scope.CTA), parity, int(verb == "try_wait"),
+        )  # fmt: skip
+        value = context.source(operands[2], 32 if parity else 64)
+        return Step(Op.BARRIER_WAIT, flags=flags, out=outputs(context, operands[0])[:1],
+                    args=(register, value))  # fmt: skip
+    if verb == "pending_count":
+        return Step(Op.BARRIER_PENDING, out=context.results(operands[0]),
+                    args=(context.source(operands[1], 64),))  # fmt: skip
+    raise Unsupported(f"mbarrier.{verb}")
+
+
+def _arrive(context: Context, instruction: ptx.Instruction, space: Space, cluster: int) -> Step:
+    modifiers, operands = instruction.modifiers, list(instruction.operands)
+    state = SINK
+    if not isinstance(operands[0], ptx.Address):
+        state = context.result(operands.pop(0))
+    register, offset, space = context.address(operands[0], space)
+    expects = int("expect_tx" in modifiers)
+    flags = (
+        space, offset, semantics_of(modifiers, Semantics.RELEASE), scope_of(modifiers, Scope.CTA),
+        expects, int("arrive_drop" in modifiers), int("noComplete" in modifiers), cluster,
+    )  # fmt: skip
+    count = context.source(operands[1], 32) if len(operands) > 1 else context.constant(1)
+    return Step(Op.BARRIER_ARRIVE, flags=flags, out=(state,), args=(register, count))
+
+
+def store_async(context: Context, instruction: ptx.Instruction) -> Step:
+    """st.async and red.async: a store that completes bytes of an mbarrier.
+
+    The forms without an mbarrier (st.async.release to global memory) are ordinary strong stores.
+    """
+    modifiers, operands = instruction.modifiers, instruction.operands
+    kind, bits = element(instruction)
+    register, offset, _ = context.address(operands[0], Space.SHARED)
+    items = operands[1].items if isinstance(operands[1], ptx.Vector) else (operands[1],)
+    values = tuple(context.source(item, bits, kind) for item in items)
+    reduces = int(instruction.opcode == "red")
+    if len(operands) < 3 or not isinstance(operands[2], ptx.Address):
+        raise Unsupported("a form without an mbarrier")
+    barrier, barrier_offset, _ = context.address(operands[2], Space.SHARED)
+    space = space_of(modifiers) or Space.SHARED
+    flags = (space, offset, barrier_offset, len(items) * bits // 8, reduces, bits)
+    return Step(
+        Op.STORE_ASYNC, kind=kind, bits=bits, flags=flags, args=(register, barrier, *values)
+    )
+
+
+# ------------------------------------------------------------------- barriers and fences
+
+
+def barrier(context: Context, instruction: ptx.Instruction) -> Step:
+    """bar, barrier, and barrier.cluster."""
+    modifiers, operands = instruction.modifiers, instruction.operands
+    if "cluster" in modifiers:
+        aligned = int("aligned" in modifiers)
+        if "arrive" in modifiers:
+            semantics = semantics_of(modifiers, Semantics.RELEASE)
+            return Step(Op.CLUSTER_ARRIVE, flags=(semantics, aligned))
+        return Step(Op.CLUSTER_WAIT, flags=(Semantics.ACQUIRE, aligned))
+    if "warp" in modifiers:
+        return Step(Op.WARP_SYNC, args=(context.source(operands[0], 32),))
+    aligned = int(instruction.opcode == "bar" or "aligned" in modifiers)
+    side = Side.ARRIVE if "arrive" in modifiers else Side.SYNC
+    reduction = 0
+    rest = list(operands)
+    out: tuple[int, ...] = ()
+    if "red" in modifiers:
+        word = next(w for w in modifiers if w in ("popc", "and", "or"))
+        reduction = ("popc", "and", "or").index(word) + 1
+        out = context.results(rest.pop(0))
+    negated = 0
+    args = [context.source(rest.pop(0), 32)]
+    if reduction:
+        value = rest.pop()
+        if isinstance(value, ptx.Negated):
+            value, negated = value.operand, 1
+        threads = context.source(rest[0], 32) if rest else -1
+        args += [threads, context.source(value, 1, Kind.PREDICATE)]
+    else:
+        args.append(context.source(rest[0], 32) if rest else -1)
+    flags = (side, aligned, reduction, negated)
+    return Step(Op.BARRIER_NAMED, flags=flags, out=out, args=tuple(args))
+
+
+def fence(context: Context, instruction: ptx.Instruction) -> Step:
+    """fence and membar, of all kinds."""
+    modifiers, operands = instruction.modifiers, instruction.operands
+    joined = ".".join(modifiers)
+    scope = scope_of(modifiers)
+    semantics = semantics_of(modifiers, Semantics.ACQUIRE_RELEASE)
+    space = next((n for n, word in enumerate(FENCE_SPACES) if n and word in modifiers), 0)
+    args: tuple[int, ...] = ()
+    if instruction.opcode == "membar" and "proxy" not in modifiers:
+        levels = {"cta": Scope.CTA, "gl": Scope.GPU, "sys": Scope.SYSTEM}
+        scope, semantics = levels.get(modifiers[-1], Scope.SYSTEM), Semantics.SEQUENTIAL
+        kind = FenceKind.MEMORY
+    elif "mbarrier_init" in modifiers:
+        kind = FenceKind.BARRIER_INIT
+    elif "tensormap::generic" in joined:
+        kind = FenceKind.TENSORMAP_RELEASE
+        if "acquire" in modifiers:
+            kind = FenceKind.TENSORMAP_ACQUIRE
+            register, offset, own = context.address(operands[0], Space.GENERIC)
+            return Step(Op.FENCE, flags=(kind, semantics, scope, space, own, offset),
+                        args=(register,))  # fmt: skip
+    elif "async::generic" in joined:
+        kind = FenceKind.ASYNC_ACQUIRE if "acquire" in modifiers else FenceKind.ASYNC_RELEASE
+    elif "proxy" in modifiers and any(word.startswith("async") for word in modifiers):
+        kind = FenceKind.PROXY_ASYNC
+        space = _fence_space(modifiers)
+    elif "alias" in modifiers:
+        kind = FenceKind.PROXY_ALIAS
+    elif "proxy" in modifiers:
+        raise Unsupported("the proxy")
+    else:
+        kind = FenceKind.MEMORY
+    return Step(Op.FENCE, flags=(kind, semantics, scope, space, 0, 0), args=args)
+
+
+def _fence_space(modifiers: tuple[str, ...]) -> int:
+    return next((n for n, word in enumerate(FENCE_SPACES) if n and word in modifiers), 0)

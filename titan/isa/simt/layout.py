@@ -1,0 +1,150 @@
+"""Where variables stand, and which address means which memory.
+
+Shared memory of a CTA is a window of 2^24 bytes; the first 1024 are reserved by the system (PTX:
+`%reserved_smem_offset_begin`), then come the static variables, then the dynamic ones. In a cluster
+an address has the CTA's rank in bits 24 and above, in both shared windows.
+
+Generic addresses: global ones are themselves; the other windows are far above any address of a
+driver. The numbers have no meaning outside of a run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from titan.isa.ptx.module import Function, Module, StateSpace, Variable
+from titan.isa.simt.footprints import Space
+
+RANK_SHIFT = 24
+OFFSET_MASK = (1 << RANK_SHIFT) - 1
+RESERVED_BYTES = 1024
+WINDOW_BITS = 48
+GENERIC_WINDOWS = {
+    Space.SHARED: 0xFE,
+    Space.LOCAL: 0xFC,
+    Space.PARAMETER: 0xFA,
+    Space.CONSTANT: 0xF8,
+}
+MODULE_BASE = 0xE0 << WINDOW_BITS  # global variables of the module
+SPACES = {
+    StateSpace.GLOBAL: Space.GLOBAL,
+    StateSpace.SHARED: Space.SHARED,
+    StateSpace.CONSTANT: Space.CONSTANT,
+    StateSpace.LOCAL: Space.LOCAL,
+    StateSpace.PARAMETER: Space.PARAMETER,
+}
+
+
+def to_generic(space: Space, address: int) -> int:
+    """The generic address of an address of a window."""
+    window = GENERIC_WINDOWS.get(space)
+    return address if window is None else (window << WINDOW_BITS) + address
+
+
+def resolve(address: int) -> tuple[Space, int]:
+    """The window of a generic address, and the address in it."""
+    window = address >> WINDOW_BITS
+    for space, number in GENERIC_WINDOWS.items():
+        if window == number:
+            return space, address & ((1 << WINDOW_BITS) - 1)
+    return Space.GLOBAL, address
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Addresses of symbols, by (function or "", name); sizes of the memories."""
+
+    places: dict[tuple[str, str], tuple[Space, int]]
+    shared_bytes: int  # the end of the window, reserved and dynamic part included
+    static_shared_bytes: int
+    dynamic_start: int
+    constants: dict[int, bytes]
+    constant_bytes: int
+    module_globals: tuple[tuple[int, int, bytes], ...]  # address, size, initial bytes
+    local_bytes: int
+    parameter_bytes: int
+
+    def find(self, function: str, name: str) -> tuple[Space, int] | None:
+        return self.places.get((function, name)) or self.places.get(("", name))
+
+
+def _align(value: int, alignment: int) -> int:
+    return -(-value // alignment) * alignment if alignment > 1 else value
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self.places: dict[tuple[str, str], tuple[Space, int]] = {}
+        self.next = {
+            Space.SHARED: RESERVED_BYTES,
+            Space.CONSTANT: 0,
+            Space.GLOBAL: MODULE_BASE,
+            Space.LOCAL: 0,
+        }
+        self.dynamic: list[tuple[str, Variable]] = []
+        self.initial: list[tuple[Space, int, int, Variable]] = []
+
+    def place(self, owner: str, variable: Variable, space: Space) -> None:
+        if space is Space.SHARED and variable.external and variable.size_bytes == 0:
+            self.dynamic.append((owner, variable))
+            return
+        start = _align(self.next[space], variable.alignment)
+        self.next[space] = start + variable.size_bytes
+        self.places[(owner, variable.name)] = (space, start)
+        if space in (Space.CONSTANT, Space.GLOBAL):
+            self.initial.append((space, start, variable.size_bytes, variable))
+
+    def bytes_of(self, variable: Variable) -> bytes:
+        data = bytearray(variable.initial or b"")
+        for offset, width, symbol in variable.references:
+            found = self.places.get(("", symbol.name))
+            if found is not None:
+                address = to_generic(found[0], found[1]) + symbol.offset
+                data[offset : offset + width] = (address % (1 << 8 * width)).to_bytes(
+                    width, "little"
+                )
+        return bytes(data)
+
+
+def lay_out(module: Module, entry: Function, dynamic_bytes: int) -> Layout:
+    """Places everything that the entry and the functions that it may call can name."""
+    build = _Builder()
+    for variable in module.variables:
+        build.place("", variable, SPACES[variable.space])
+    for function in module.functions:
+        if function.entry and function is not entry:
+            continue
+        for variable in function.variables:
+            space = SPACES[variable.space]
+            build.place(function.name, variable, _own(space))
+        for parameter in function.parameters + function.results:
+            if function.entry:
+                build.places[(function.name, parameter.name)] = (
+                    Space.PARAMETER,
+                    parameter.offset,
+                )
+            else:
+                build.place(function.name, parameter, Space.LOCAL)
+    static_end = build.next[Space.SHARED]
+    alignment = max((v.alignment for _, v in build.dynamic), default=16)
+    dynamic_start = _align(static_end, max(16, alignment))
+    for owner, variable in build.dynamic:
+        build.places[(owner, variable.name)] = (Space.SHARED, dynamic_start)
+    initial = [(s, at, size, build.bytes_of(v)) for s, at, size, v in build.initial]
+    last = entry.parameters[-1] if entry.parameters else None
+    return Layout(
+        places=build.places,
+        shared_bytes=dynamic_start + dynamic_bytes,
+        static_shared_bytes=static_end - RESERVED_BYTES,
+        dynamic_start=dynamic_start,
+        constants={at: data for s, at, _, data in initial if s is Space.CONSTANT},
+        constant_bytes=build.next[Space.CONSTANT],
+        module_globals=tuple((at, n, d) for s, at, n, d in initial if s is Space.GLOBAL),
+        local_bytes=build.next[Space.LOCAL],
+        parameter_bytes=0 if last is None else last.offset + last.size_bytes,
+    )
+
+
+def _own(space: Space) -> Space:
+    """`.param` variables in a body (arguments of calls) are memory of the thread."""
+    return Space.LOCAL if space is Space.PARAMETER else space

@@ -1,0 +1,109 @@
+"""Bytes of a memory with what is known of them.
+
+The state of a byte: UNWRITTEN (nobody wrote it), OPAQUE, KNOWN, or BARRIER (part of a live
+mbarrier). Sparse memory is made of pages.
+"""
+
+from __future__ import annotations
+
+from titan.isa.simt.values import Opaque, Scalar, opaque_at
+
+UNWRITTEN, OPAQUE, KNOWN, BARRIER = range(4)
+PAGE_BITS = 12
+PAGE = 1 << PAGE_BITS
+
+
+class Bytes:
+    """A memory of `size` bytes."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.data = bytearray(size)
+        self.state = bytearray(size)
+
+    def read(self, at: int, count: int, site: int) -> Scalar:
+        """The little-endian number at `at`, opaque unless all its bytes are known."""
+        if self.state.count(KNOWN, at, at + count) == count:
+            return int.from_bytes(self.data[at : at + count], "little")
+        return opaque_at(site)
+
+    def write(self, at: int, count: int, value: Scalar) -> None:
+        if isinstance(value, Opaque):
+            self.state[at : at + count] = bytes((OPAQUE,)) * count
+        else:
+            mask = (1 << 8 * count) - 1
+            self.data[at : at + count] = (value & mask).to_bytes(count, "little")
+            self.state[at : at + count] = bytes((KNOWN,)) * count
+
+    def fill(self, at: int, count: int, state: int) -> None:
+        at, end = max(at, 0), min(at + count, self.size)
+        if at < end:
+            self.state[at:end] = bytes((state,)) * (end - at)
+
+    def has(self, at: int, count: int, state: int) -> bool:
+        """Whether any of the bytes is in a state."""
+        return self.state.find(state, at, at + count) >= 0
+
+
+class Sparse:
+    """Global memory: pages by their number; what no page holds is opaque."""
+
+    def __init__(self) -> None:
+        self.pages: dict[int, Bytes] = {}
+
+    def _page(self, number: int) -> Bytes:
+        page = self.pages.get(number)
+        if page is None:
+            page = self.pages[number] = Bytes(PAGE)
+        return page
+
+    def read(self, at: int, count: int, site: int) -> Scalar:
+        place = at & (PAGE - 1)
+        if place + count <= PAGE:
+            page = self.pages.get(at >> PAGE_BITS)
+            return opaque_at(site) if page is None else page.read(place, count, site)
+        result = 0
+        for index in range(count):
+            byte = self.read(at + index, 1, site)
+            if isinstance(byte, Opaque):
+                return byte
+            result |= byte << 8 * index
+        return result
+
+    def write(self, at: int, count: int, value: Scalar) -> None:
+        place = at & (PAGE - 1)
+        if place + count <= PAGE:
+            if isinstance(value, Opaque) and at >> PAGE_BITS not in self.pages:
+                return
+            self._page(at >> PAGE_BITS).write(place, count, value)
+            return
+        for index in range(count):
+            byte = value if isinstance(value, Opaque) else value >> 8 * index & 255
+            self.write(at + index, 1, byte)
+
+    def store(self, at: int, data: bytes) -> None:
+        for index in range(0, len(data), 8):
+            piece = data[index : index + 8]
+            self.write(at + index, len(piece), int.from_bytes(piece, "little"))
+
+    def fill_opaque(self, at: int, count: int) -> None:
+        """Make a range opaque; only pages that exist hold anything."""
+        first, last = at >> PAGE_BITS, (at + count - 1) >> PAGE_BITS
+        if last - first > len(self.pages):
+            numbers = [n for n in self.pages if first <= n <= last]
+        else:
+            numbers = [n for n in range(first, last + 1) if n in self.pages]
+        for number in numbers:
+            low = max(at - (number << PAGE_BITS), 0)
+            high = min(at + count - (number << PAGE_BITS), PAGE)
+            self.pages[number].fill(low, high - low, OPAQUE)
+
+    def make_opaque(self) -> None:
+        """Everything that can be written is opaque from now on."""
+        for page in self.pages.values():
+            page.fill(0, PAGE, OPAQUE)
+
+    def bytes_at(self, at: int, count: int) -> bytes | None:
+        """The bytes, or None unless all are known."""
+        value = self.read(at, count, -1)
+        return None if isinstance(value, Opaque) else value.to_bytes(count, "little")

@@ -1,0 +1,152 @@
+"""Groups of asynchronous operations: commit, wait, and the queues of tcgen05."""
+
+from __future__ import annotations
+
+import itertools
+
+from titan.isa.simt import events as ev
+from titan.isa.simt.machine import Machine
+from titan.isa.simt.operations import Op, Step
+from titan.isa.simt.rendezvous import find, places, told
+from titan.isa.simt.state import Fragment, InFlight, Warp
+from titan.isa.simt.values import lanes_of
+
+WARP_LANE = -1  # the queue of a whole warp
+_COMMITTED = {
+    Op.BULK_COMMIT: ev.Queue.BULK,
+    Op.COPY_COMMIT: ev.Queue.COPY,
+    Op.WGMMA_COMMIT: ev.Queue.WGMMA,
+}
+_WAITED = {Op.BULK_WAIT: ev.Queue.BULK, Op.COPY_WAIT: ev.Queue.COPY, Op.WGMMA_WAIT: ev.Queue.WGMMA}
+
+
+def owners(queue: ev.Queue, mask: int) -> list[int]:
+    """The queues that lanes use: their own, or the warp's."""
+    if queue in (ev.Queue.BULK, ev.Queue.COPY, ev.Queue.TENSOR_CORE):
+        return lanes_of(mask)
+    return [WARP_LANE]
+
+
+def enqueue(warp: Warp, queue: ev.Queue, mask: int, operation: InFlight) -> None:
+    for owner in owners(queue, mask):
+        warp.queue(queue, owner).open.append(operation)
+
+
+def commit(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """Close the open groups."""
+    queue = _COMMITTED[step.op]
+    found: dict[int, InFlight] = {}
+    for owner in owners(queue, mask):
+        groups = fragment.warp.queue(queue, owner)
+        for operation in groups.open:
+            found[operation.number] = operation
+        groups.closed.append(groups.open)
+        groups.open = []
+    machine.record(ev.Commit, fragment, mask, queue, tuple(sorted(found)))
+    return False
+
+
+def wait(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """At most `pending` of the newest groups are left; the machine completes the others now."""
+    queue, pending = _WAITED[step.op], step.flags[0]
+    reads = bool(step.flags[1]) if step.op is Op.BULK_WAIT else False
+    found: dict[int, InFlight] = {}
+    for owner in owners(queue, mask):
+        groups = fragment.warp.queue(queue, owner)
+        covered = groups.closed[: max(0, len(groups.closed) - pending)]
+        lanes = mask if owner == WARP_LANE else 1 << owner
+        for group in covered:
+            _see(found, group, lanes, reads)
+        if not reads:
+            del groups.closed[: len(covered)]
+    _done(machine, fragment, mask, queue, pending, reads, found)
+    return False
+
+
+def wait_all(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """cp.async.wait_all: commits and waits for everything."""
+    found: dict[int, InFlight] = {}
+    for owner in lanes_of(mask):
+        groups = fragment.warp.queue(ev.Queue.COPY, owner)
+        for group in (*groups.closed, groups.open):
+            _see(found, group, 1 << owner, False)
+        groups.closed, groups.open = [], []
+    _done(machine, fragment, mask, ev.Queue.COPY, 0, False, found)
+    return False
+
+
+def tensor_wait(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """tcgen05.wait::ld and ::st."""
+    queue = ev.Queue(step.flags[0])
+    groups = fragment.warp.queue(queue, WARP_LANE)
+    found: dict[int, InFlight] = {}
+    _see(found, groups.open, mask, False)
+    groups.open = []
+    _done(machine, fragment, mask, queue, 0, False, found)
+    return False
+
+
+def _see(found: dict[int, InFlight], group: list[InFlight], lanes: int, reads: bool) -> None:
+    for operation in group:
+        before = operation.reads_seen | operation.seen if reads else operation.seen
+        if lanes & operation.lanes & ~before:
+            found[operation.number] = operation
+        if reads:
+            operation.reads_seen |= lanes
+        else:
+            operation.seen |= lanes
+
+
+def _done(
+    machine: Machine, fragment: Fragment, mask: int, queue: ev.Queue, pending: int, reads: bool,
+    found: dict[int, InFlight],
+) -> None:  # fmt: skip
+    for number in sorted(found):
+        machine.finish(found[number])
+        release_registers(fragment.warp, found[number])
+    machine.record(ev.QueueWait, fragment, mask, queue, pending, reads, tuple(sorted(found)))
+
+
+def release_registers(warp: Warp, operation: InFlight) -> None:
+    """The registers of the operation may be used again."""
+    for register in (*operation.registers, *operation.sources):
+        if warp.owned.get(register) is operation:
+            del warp.owned[register]
+
+
+def copy_arrive(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """cp.async.mbarrier.arrive: an arrival of each lane when its copies are complete."""
+    no_increment = bool(step.flags[2])
+    warp = fragment.warp
+    for lanes, place, _ in places(machine, fragment, step, step.args, mask):
+        barrier = find(machine, fragment, lanes, place)
+        if barrier is None:
+            continue
+        count = lanes.bit_count()
+        if not no_increment:
+            barrier.pending += count
+        found: dict[int, InFlight] = {}
+        for owner in lanes_of(lanes):
+            groups = warp.queue(ev.Queue.COPY, owner)
+            for operation in (*itertools.chain(*groups.closed), *groups.open):
+                if not operation.arrived & 1 << owner:
+                    operation.arrived |= 1 << owner
+                    found[operation.number] = operation
+            groups.open = [o for o in groups.open if not o.done]
+        operations = tuple(sorted(found))
+        number = machine.next_number()
+        machine.record(ev.CopyArrive, fragment, lanes, place, no_increment, operations, number)
+        told(machine, fragment, lanes, place, barrier)
+        machine.issue(
+            InFlight(
+                number,
+                ev.Operation.COPY,
+                warp,
+                lanes,
+                fragment.pc,
+                arrives=(place,),
+                arrive_count=count,
+                after=tuple(found[n] for n in operations),
+            )
+        )
+    return False

@@ -1,0 +1,379 @@
+"""mbarriers, hardware barriers of CTAs and clusters, fences."""
+
+from __future__ import annotations
+
+from titan.isa.simt import events as ev
+from titan.isa.simt.accesses import shared_of
+from titan.isa.simt.decode_memory import FENCE_SPACES
+from titan.isa.simt.footprints import NO_CTA, Space
+from titan.isa.simt.layout import resolve
+from titan.isa.simt.machine import Machine
+from titan.isa.simt.mbarriers import BYTES, LIMIT, MBarrier
+from titan.isa.simt.memory import BARRIER, OPAQUE
+from titan.isa.simt.operations import Step
+from titan.isa.simt.outcome import Policy, Waiter
+from titan.isa.simt.state import POLL, Blocked, Cta, Fragment, NamedBarrier
+from titan.isa.simt.values import Opaque, Value, lane, lanes_of, opaque_at
+
+# A state of an mbarrier (the result of an arrival): the number of its phase, and a mark.
+TOKEN = 1 << 62
+
+
+def barrier_place(machine: Machine, fragment: Fragment, space: int, address: int) -> ev.Barrier:
+    """The mbarrier at an address. Ends the run if it is not in shared memory."""
+    if space == Space.GENERIC:
+        found, address = resolve(address)
+        if found is not Space.SHARED:
+            machine.fault(fragment, "an mbarrier outside of shared memory")
+    cta, offset = shared_of(machine, fragment.warp, address & 0xFFFFFFFF)
+    if cta is None:
+        machine.fault(fragment, "an mbarrier of a CTA that the cluster does not have")
+    return ev.Barrier(cta.number, offset)
+
+
+def places(
+    machine: Machine, fragment: Fragment, step: Step, registers: tuple[int, ...], mask: int
+) -> list[tuple[int, ev.Barrier, tuple[int, ...]]]:
+    """(lanes, barrier, the other operands) for each different barrier and operands."""
+    warp = fragment.warp
+    if warp.marks or warp.sticky:
+        marks = 0
+        for register in registers[:1]:
+            marks |= machine.mark_of(warp, register)
+        if marks:
+            machine.steered(fragment, marks, "address", mask)
+    space, offset = step.flags[:2]
+    return [
+        (lanes, barrier_place(machine, fragment, space, values[0] + offset), values[1:])
+        for lanes, values in machine.grouped(
+            fragment, registers, mask, "the operand of an mbarrier"
+        )
+    ]
+
+
+def find(machine: Machine, fragment: Fragment, lanes: int, place: ev.Barrier) -> MBarrier | None:
+    """The live object, or None with a misuse recorded."""
+    cta = machine.ctas[place.cta]
+    barrier = cta.barriers.get(place.offset)
+    if barrier is None:
+        misuse(machine, fragment, lanes, place, ev.Misuse.NOT_INITIALISED)
+    return barrier
+
+
+def misuse(
+    machine: Machine, fragment: Fragment, lanes: int, place: ev.Barrier, what: ev.Misuse
+) -> None:
+    machine.record(ev.BarrierMisuse, fragment, lanes, place, what)
+
+
+def told(
+    machine: Machine, fragment: Fragment, lanes: int, place: ev.Barrier, barrier: MBarrier
+) -> None:
+    """Record the faults of counting that an operation made."""
+    for fault in barrier.faults:
+        misuse(machine, fragment, lanes, place, fault)
+    barrier.faults.clear()
+
+
+def init(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    for lanes, place, (count,) in places(machine, fragment, step, step.args, mask):
+        cta = machine.ctas[place.cta]
+        if place.offset % BYTES:
+            misuse(machine, fragment, lanes, place, ev.Misuse.MISALIGNED)
+        if not 0 <= place.offset <= cta.shared.size - BYTES:
+            misuse(machine, fragment, lanes, place, ev.Misuse.OUTSIDE)
+            continue
+        if not 1 <= count <= LIMIT:
+            misuse(machine, fragment, lanes, place, ev.Misuse.COUNT_RANGE)
+        live = place.offset in cta.barriers
+        machine.record(ev.BarrierInit, fragment, lanes, place, count, live)
+        cta.barriers[place.offset] = MBarrier(count, count)
+        cta.shared.fill(place.offset, BYTES, BARRIER)
+    return False
+
+
+def invalidate(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    for lanes, place, _ in places(machine, fragment, step, step.args, mask):
+        if find(machine, fragment, lanes, place) is None:
+            continue
+        cta = machine.ctas[place.cta]
+        machine.record(ev.BarrierInvalidate, fragment, lanes, place)
+        del cta.barriers[place.offset]
+        cta.shared.fill(place.offset, BYTES, OPAQUE)
+    return False
+
+
+def arrive(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    semantics, scope, expects, drop, no_complete, remote = step.flags[2:]
+    state: list[int] = [0] * 32
+    for lanes, place, (value,) in places(machine, fragment, step, step.args, mask):
+        barrier = find(machine, fragment, lanes, place)
+        if barrier is None:
+            continue
+        count, bytes_ = (1, value) if expects else (value, 0)
+        number, phase = lanes.bit_count(), barrier.phase
+        if bytes_ > LIMIT:
+            barrier.faults.append(ev.Misuse.BYTES_RANGE)
+        barrier.expect(bytes_ * number)
+        barrier.arrive(count * number, bool(drop))
+        completed = barrier.settle()
+        if completed and no_complete:
+            barrier.faults.append(ev.Misuse.NO_COMPLETE_COMPLETED)
+        machine.record(
+            ev.Arrive, fragment, lanes, place, count, bytes_, ev.Semantics(semantics),
+            ev.Scope(scope), phase, completed, bool(drop), bool(no_complete), bool(remote),
+        )  # fmt: skip
+        told(machine, fragment, lanes, place, barrier)
+        for index in lanes_of(lanes):
+            state[index] = TOKEN | phase
+    value_: Value = list(state)
+    machine.write(fragment.warp, step.out[0], value_, mask)
+    return False
+
+
+def expect(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    scope, _, sign = step.flags[2:]
+    for lanes, place, (value,) in places(machine, fragment, step, step.args, mask):
+        barrier = find(machine, fragment, lanes, place)
+        if barrier is None:
+            continue
+        phase = barrier.phase
+        barrier.expect(sign * value * lanes.bit_count())
+        completed = barrier.settle()
+        machine.record(ev.ExpectBytes, fragment, lanes, place, sign * value, ev.Scope(scope),
+                       phase, completed)  # fmt: skip
+        told(machine, fragment, lanes, place, barrier)
+    return False
+
+
+def wait(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """test_wait and try_wait. Lanes that poll the same failing barrier again go to sleep."""
+    semantics, scope, by_parity, _ = step.flags[2:]
+    warp, pc = fragment.warp, fragment.pc
+    groups = places(machine, fragment, step, step.args, mask)
+    passed: list[int] = [0] * 32
+    failing: tuple[ev.Barrier, MBarrier | None, int] | None = None
+    for lanes, place, (value,) in groups:
+        barrier = machine.ctas[place.cta].barriers.get(place.offset)
+        if barrier is None:
+            if fragment.polled is None or fragment.polled[:2] != (pc, place):
+                misuse(machine, fragment, lanes, place, ev.Misuse.NOT_INITIALISED)
+            failing = (place, None, 0)
+            continue
+        parity = value & 1
+        if by_parity:
+            true = barrier.observed(parity)
+            phase = barrier.phase - 1
+        else:
+            phase = (value & (TOKEN - 1)) if value & TOKEN else barrier.phase
+            true = barrier.phase > phase
+        if not true:
+            failing = (place, barrier, barrier.phase)
+            continue
+        if by_parity and value > 1:
+            machine.assume(fragment, lanes, Policy.PARITY_REDUCED)
+        polls, fragment.polls = fragment.polls, 0
+        machine.record(
+            ev.Wait, fragment, lanes, place, _as_written(value) if by_parity else None, phase,
+            barrier.phase, ev.Semantics(semantics), ev.Scope(scope), polls,
+        )  # fmt: skip
+        for index in lanes_of(lanes):
+            passed[index] = 1
+    if failing is not None:
+        poll = (pc, failing[0], failing[2])
+        if fragment.polled == poll:
+            return _sleep(machine, fragment, failing)
+        fragment.polled = poll
+        fragment.polls += 1
+    found: Value = list(passed)
+    if failing is None:
+        found = 1
+    elif sum(passed) == 0:
+        found = 0
+    machine.write(warp, step.out[0] if step.out else -1, found, mask, POLL)
+    fragment.pc += 1
+    return True
+
+
+def _as_written(value: int) -> int:
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _sleep(
+    machine: Machine, fragment: Fragment, failing: tuple[ev.Barrier, MBarrier | None, int]
+) -> bool:
+    place, _, phase = failing
+    warp = fragment.warp
+    cta = machine.ctas[place.cta]
+
+    def ready() -> bool:
+        now = cta.barriers.get(place.offset)
+        return now is not None and (now.phase != phase or failing[1] is not now)
+
+    def resume() -> None:
+        fragment.polled = None
+
+    def waiter() -> Waiter:
+        now = cta.barriers.get(place.offset)
+        pending, bytes_ = (now.pending, now.bytes) if now is not None else (0, 0)
+        return Waiter(warp.cta.number, warp.index, fragment.mask, fragment.pc, "mbarrier", place,
+                      phase=phase, pending=pending, bytes=bytes_)  # fmt: skip
+
+    return machine.block(fragment, Blocked(ready, resume, waiter))
+
+
+def pending_count(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    machine.write(fragment.warp, step.out[0], opaque_at(fragment.pc), mask)
+    return False
+
+
+# ---------------------------------------------------------------------------- named barriers
+
+
+def named(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """bar and barrier: arrive, sync, red."""
+    side, aligned, reduction, negated = step.flags
+    warp = fragment.warp
+    cta = warp.cta
+    if aligned and warp.live & ~fragment.mask:
+        from titan.isa.simt.control import gather
+
+        if not gather(fragment, warp.live):
+            return True
+        mask = fragment.mask
+    number = machine.known(fragment, step.args[0], mask, "the number of a barrier")
+    threads = 0
+    if step.args[1] >= 0:
+        threads = machine.known(fragment, step.args[1], mask, "the thread count of a barrier")
+    if not 0 <= number < 16:
+        machine.fault(fragment, f"a CTA has no barrier {number}")
+    barrier = cta.named.setdefault(number, NamedBarrier())
+    if barrier.arrived == 0:
+        barrier.expected = threads
+    barrier.arrived += 32 if mask == warp.live else mask.bit_count()
+    generation = barrier.generation
+    machine.record(
+        ev.Rendezvous, fragment, mask, ev.Meeting.NAMED, ev.Side(side), number, threads,
+        generation, ev.Semantics.ACQUIRE_RELEASE, bool(aligned),
+    )  # fmt: skip
+    if reduction:
+        value = warp.registers[step.args[2]]
+        barrier.values.extend(_truth(lane(value, index), negated) for index in lanes_of(mask))
+    if side == ev.Side.ARRIVE:
+        settle_barriers(machine, cta)
+        return False
+
+    def resume() -> None:
+        machine.record(
+            ev.Rendezvous, fragment, mask, ev.Meeting.NAMED, ev.Side.PASS, number, threads,
+            generation, ev.Semantics.ACQUIRE_RELEASE, bool(aligned),
+        )  # fmt: skip
+        if reduction:
+            machine.write(warp, step.out[0], _reduced(barrier, reduction, fragment.pc), mask)
+        fragment.pc += 1
+
+    def waiter() -> Waiter:
+        missing = _needed(cta, barrier) - barrier.arrived
+        return Waiter(cta.number, warp.index, mask, fragment.pc, "named barrier", number=number,
+                      phase=generation, pending=missing)  # fmt: skip
+
+    blocked = Blocked(lambda: barrier.generation > generation, resume, waiter)
+    machine.block(fragment, blocked)
+    settle_barriers(machine, cta)
+    return True
+
+
+def _truth(value: int | Opaque, negated: int) -> int | Opaque:
+    return value if isinstance(value, Opaque) else (value & 1) ^ negated
+
+
+def _reduced(barrier: NamedBarrier, reduction: int, pc: int) -> Value:
+    known = [value for value in barrier.values if isinstance(value, int)]
+    whole = len(known) == len(barrier.values)
+    if reduction == 1:
+        return sum(known) if whole else opaque_at(pc)
+    if reduction == 2:
+        return 0 if 0 in known else 1 if whole else opaque_at(pc)
+    return 1 if 1 in known else 0 if whole else opaque_at(pc)
+
+
+def _needed(cta: Cta, barrier: NamedBarrier) -> int:
+    if barrier.expected:
+        return barrier.expected
+    return 32 * sum(1 for warp in cta.warps if warp.live)
+
+
+def settle_barriers(machine: Machine, cta: Cta) -> None:
+    """Let the barriers go whose threads are all there; called when threads arrive or exit."""
+    for barrier in cta.named.values():
+        if barrier.arrived and barrier.arrived >= _needed(cta, barrier):
+            barrier.arrived = 0
+            barrier.generation += 1
+    cluster = cta.cluster
+    live = sum(member.live_threads for member in cluster.ctas)
+    if cluster.arrived and cluster.arrived >= live:
+        cluster.arrived = 0
+        cluster.generation += 1
+
+
+# -------------------------------------------------------------------------- cluster barrier
+
+
+def cluster_arrive(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    semantics, aligned = step.flags
+    warp = fragment.warp
+    cluster = warp.cta.cluster
+    threads = sum(len(cta.warps) for cta in cluster.ctas) and machine.launch.threads
+    machine.record(
+        ev.Rendezvous, fragment, mask, ev.Meeting.CLUSTER, ev.Side.ARRIVE, 0,
+        threads * len(cluster.ctas), cluster.generation, ev.Semantics(semantics), bool(aligned),
+    )  # fmt: skip
+    cluster.arrived += mask.bit_count()
+    for index in lanes_of(mask):
+        warp.arrivals[index] = cluster.generation
+    settle_barriers(machine, warp.cta)
+    return False
+
+
+def cluster_wait(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    semantics, aligned = step.flags
+    warp = fragment.warp
+    cluster = warp.cta.cluster
+    generation = warp.arrivals.get(lanes_of(mask)[0], -1)
+    threads = machine.launch.threads * len(cluster.ctas)
+
+    def resume() -> None:
+        machine.record(
+            ev.Rendezvous, fragment, mask, ev.Meeting.CLUSTER, ev.Side.PASS, 0, threads,
+            generation, ev.Semantics(semantics), bool(aligned),
+        )  # fmt: skip
+        fragment.pc += 1
+
+    if cluster.generation > generation:
+        resume()
+        return True
+
+    def waiter() -> Waiter:
+        live = sum(cta.live_threads for cta in cluster.ctas)
+        return Waiter(warp.cta.number, warp.index, mask, fragment.pc, "cluster barrier",
+                      phase=generation, pending=live - cluster.arrived)  # fmt: skip
+
+    blocked = Blocked(lambda: cluster.generation > generation, resume, waiter)
+    return machine.block(fragment, blocked)
+
+
+# ----------------------------------------------------------------------------------- fences
+
+
+def fence(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    kind, semantics, scope, space, own, offset = step.flags
+    footprint = None
+    if kind == ev.FenceKind.TENSORMAP_ACQUIRE:
+        address = machine.known(fragment, step.args[0], mask, "the address of a tensor map")
+        found, at = resolve(address + offset) if own == Space.GENERIC else (own, address + offset)
+        footprint = machine.footprint(Space(found), NO_CTA, ((at, at + 128),))
+    machine.record(
+        ev.Fence, fragment, mask, ev.FenceKind(kind), ev.Semantics(semantics), ev.Scope(scope),
+        FENCE_SPACES[space], footprint,
+    )  # fmt: skip
+    return False

@@ -1,0 +1,168 @@
+"""The state of a run: clusters, CTAs, warps, fragments of warps, operations in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from titan.isa.simt.events import Barrier, Completion, Operation, Queue
+from titan.isa.simt.footprints import Footprint
+from titan.isa.simt.mbarriers import MBarrier
+from titan.isa.simt.memory import Bytes
+from titan.isa.simt.outcome import Waiter
+from titan.isa.simt.values import UNKNOWN, Value
+
+POLL, ATOMIC = 1, 2  # marks of values: made from a poll's result, from an atomic's old value
+TENSOR_COLUMNS = 512
+
+
+@dataclass(eq=False, slots=True)
+class Join:
+    """Where the lanes of a divergent branch meet again: `expected` are those that are alive."""
+
+    pc: int
+    depth: int
+    expected: int
+    arrived: int
+    parent: Join | None
+    warp: Warp
+
+
+@dataclass(eq=False, slots=True)
+class Blocked:
+    """Why a fragment waits. `ready` says whether it may go on, `resume` does what follows.
+
+    `waiter` describes it if the run hangs.
+    """
+
+    ready: Callable[[], bool]
+    resume: Callable[[], None]
+    waiter: Callable[[], Waiter]
+    collective: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Fragment:
+    """Lanes of a warp that run together. `stack`: (return instruction, copies of results)."""
+
+    warp: Warp
+    mask: int
+    pc: int
+    join: Join | None = None
+    stack: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    blocked: Blocked | None = None
+    polled: tuple[int, Barrier, int] | None = None  # (pc, barrier, its phase) of a false result
+    polls: int = 0
+    dead: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class InFlight:
+    """An asynchronous operation that was issued.
+
+    `lanes` issued it. `after`: operations that are complete when it is.
+    """
+
+    number: int
+    kind: Operation
+    warp: Warp
+    lanes: int
+    instruction: int
+    writes: tuple[Footprint, ...] = ()
+    completes: tuple[Completion, ...] = ()
+    queue: Queue | None = None
+    due: int = 0
+    done: bool = False
+    seen: int = 0  # lanes that waited for it
+    reads_seen: int = 0  # lanes that waited for its reads
+    arrived: int = 0  # lanes that arrived for it (cp.async.mbarrier.arrive)
+    breached: int = 0  # bit 0: its registers were read too early, bit 1: written
+    zeros: bool = False  # writes zeros instead of something unknown
+    registers: tuple[int, ...] = ()
+    sources: tuple[int, ...] = ()
+    arrives: tuple[Barrier, ...] = ()  # arrivals of a tcgen05.commit or cp.async arrive
+    arrive_count: int = 1
+    after: tuple[InFlight, ...] = ()  # must be done first
+
+
+@dataclass(eq=False, slots=True)
+class Groups:
+    """A queue of groups: operations since the last commit, and the committed groups."""
+
+    open: list[InFlight] = field(default_factory=list)
+    closed: list[list[InFlight]] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Warp:
+    cta: Cta
+    index: int
+    live: int
+    registers: list[Value]
+    marks: dict[int, int] = field(default_factory=dict)
+    sticky: dict[int, int] = field(default_factory=dict)
+    owned: dict[int, InFlight] = field(default_factory=dict)
+    local: dict[int, Bytes] = field(default_factory=dict)
+    fragments: list[Fragment] = field(default_factory=list)
+    joins: list[Join] = field(default_factory=list)
+    groups: dict[tuple[Queue, int], Groups] = field(default_factory=dict)
+    meetings: dict[int, int] = field(default_factory=dict)  # member mask -> generation
+    issued: list[InFlight] = field(default_factory=list)
+    arrivals: dict[int, int] = field(default_factory=dict)  # lane -> phase of the cluster barrier
+
+    def queue(self, queue: Queue, lane: int) -> Groups:
+        """The groups of a lane (of the warp: lane -1)."""
+        found = self.groups.get((queue, lane))
+        if found is None:
+            found = self.groups[(queue, lane)] = Groups()
+        return found
+
+
+@dataclass(eq=False, slots=True)
+class NamedBarrier:
+    """A hardware barrier of a CTA: threads that arrived, how many it expects (0: not used)."""
+
+    arrived: int = 0
+    expected: int = 0
+    generation: int = 0
+    values: list[Value] = field(default_factory=list)
+    result: Value = UNKNOWN
+
+
+@dataclass(eq=False, slots=True)
+class Cta:
+    """`registers`: allocated tensor-memory columns as (first, count) are in `columns`."""
+
+    number: int
+    rank: int
+    cluster: Cluster
+    shared: Bytes
+    warps: list[Warp] = field(default_factory=list)
+    barriers: dict[int, MBarrier] = field(default_factory=dict)
+    named: dict[int, NamedBarrier] = field(default_factory=dict)
+    columns: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def live_threads(self) -> int:
+        return sum(warp.live.bit_count() for warp in self.warps)
+
+    def allocate(self, count: int) -> int | None:
+        """The first free columns, or None."""
+        at = 0
+        for start, size in sorted(self.columns.items()):
+            if start - at >= count:
+                break
+            at = start + size
+        if at + count > TENSOR_COLUMNS:
+            return None
+        self.columns[at] = count
+        return at
+
+
+@dataclass(eq=False, slots=True)
+class Cluster:
+    """CTAs by rank. The cluster barrier: threads that arrived in this phase."""
+
+    ctas: list[Cta] = field(default_factory=list)
+    arrived: int = 0
+    generation: int = 0

@@ -1,0 +1,383 @@
+"""wgmma and tcgen05: tensor cores and tensor memory."""
+
+from __future__ import annotations
+
+from titan.isa.simt import events as ev
+from titan.isa.simt.copies import start
+from titan.isa.simt.decode_async import KINDS
+from titan.isa.simt.descriptors import MatrixDescriptor, decode, operand
+from titan.isa.simt.footprints import Box, Footprint, Space, tensor_box
+from titan.isa.simt.machine import Machine
+from titan.isa.simt.operations import Op, Step
+from titan.isa.simt.outcome import Waiter
+from titan.isa.simt.queues import enqueue
+from titan.isa.simt.rendezvous import barrier_place
+from titan.isa.simt.state import TENSOR_COLUMNS, Blocked, Cta, Fragment, InFlight
+from titan.isa.simt.values import lanes_of, opaque_at, uniform
+
+READ, WRITE, BOTH = ev.Mode.READ, ev.Mode.WRITE, ev.Mode.ATOMIC
+TENSOR_LANES = 128
+K_BYTES = 32  # along K, of each operand of one tcgen05.mma and wgmma
+ELEMENT_BITS = {"f16": 16, "tf32": 32}  # others are of 8 bits in shared memory
+
+
+def shared_operand(
+    machine: Machine, fragment: Fragment, lanes: int, value: int, extent: int, k_bytes: int,
+    mn_major: bool, bits: int, tensor: bool, ctas: list[Cta],
+) -> list[ev.Effect]:  # fmt: skip
+    """The reads of an operand in shared memory, in each CTA."""
+    descriptor = decode(value, tensor=tensor)
+    if descriptor is None:
+        place = machine.footprint(Space.SHARED, fragment.warp.cta.number, ())
+        machine.record(ev.MemoryFault, fragment, lanes, ev.MemoryFaultKind.DESCRIPTOR, place, 0)
+        return []
+    boxes = operand(descriptor, extent, k_bytes, mn_major, bits)
+    found = []
+    for cta in ctas:
+        key = ("operand", cta.number, descriptor, extent, k_bytes, mn_major, bits)
+        footprint = machine.footprints.get(key)
+        if footprint is None:
+            footprint = machine.footprints[key] = Footprint(Space.SHARED, cta.number, boxes)
+        low, high = footprint.bounds
+        if low < 0 or high > cta.shared.size:
+            machine.record(ev.MemoryFault, fragment, lanes, ev.MemoryFaultKind.OUTSIDE, footprint,
+                           0)  # fmt: skip
+        found.append(ev.Effect(footprint, READ, ev.Proxy.ASYNC))
+    return found
+
+
+# ------------------------------------------------------------------------------------ wgmma
+
+
+def wgmma(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """wgmma.mma_async; each warp of the warpgroup records the whole operands."""
+    columns, k_bytes, transposed_a, transposed_b, a_registers, bits, sparse = step.flags
+    warp = fragment.warp
+    what = "a matrix descriptor"
+    value = machine.known(fragment, step.args[1], mask, what)
+    cta = [warp.cta]
+    effects: list[ev.Effect] = []
+    if not a_registers:
+        a = machine.known(fragment, step.args[2], mask, what)
+        effects += shared_operand(machine, fragment, mask, a, 64, k_bytes // sparse,
+                                  bool(transposed_a), bits, False, cta)  # fmt: skip
+    effects += shared_operand(machine, fragment, mask, value, columns, k_bytes,
+                              bool(transposed_b), bits, False, cta)  # fmt: skip
+    accumulates = uniform(warp.registers[step.args[0]], mask) != 0
+    sources = step.args[2:] if a_registers else ()
+    number = machine.next_number()
+    machine.record(
+        ev.Asynchronous, fragment, mask, number, ev.Operation.WGMMA, tuple(effects), (),
+        ev.Queue.WGMMA, step.out, sources, -1, 0, False, accumulates,
+    )  # fmt: skip
+    operation = InFlight(number, ev.Operation.WGMMA, warp, mask, fragment.pc,
+                         queue=ev.Queue.WGMMA, registers=step.out, sources=sources)  # fmt: skip
+    own(machine, fragment, operation, mask)
+    enqueue(warp, ev.Queue.WGMMA, mask, operation)
+    machine.issue(operation)
+    return False
+
+
+def own(machine: Machine, fragment: Fragment, operation: InFlight, mask: int) -> None:
+    """The registers of the operation must not be touched until it is waited for."""
+    warp = fragment.warp
+    for register in operation.registers:
+        machine.write(warp, register, opaque_at(fragment.pc), mask)
+        if register >= 0:
+            warp.owned[register] = operation
+    for register in operation.sources:
+        if register >= 0 and register not in warp.owned:
+            warp.owned[register] = operation
+
+
+def wgmma_fence(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    machine.record(ev.Fence, fragment, mask, ev.FenceKind.WGMMA, ev.Semantics.WEAK,
+                   ev.Scope.NONE)  # fmt: skip
+    return False
+
+
+# ---------------------------------------------------------------------------- tensor memory
+
+
+def allocate(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """tcgen05.alloc: blocks until columns are free, and writes their address."""
+    group, space, offset = step.flags
+    cta = fragment.warp.cta
+    address = machine.known(fragment, step.args[0], mask, "the address for an allocation")
+    columns = machine.known(fragment, step.args[1], mask, "the number of columns")
+    if columns not in (32, 64, 128, 256, 512):
+        machine.fault(fragment, f"{columns} columns of tensor memory cannot be allocated")
+    column = cta.allocate(columns)
+    if column is None:
+
+        def waiter() -> Waiter:
+            return Waiter(cta.number, fragment.warp.index, mask, fragment.pc, "tensor memory",
+                          pending=columns)  # fmt: skip
+
+        def ready() -> bool:
+            free = cta.allocate(columns)
+            if free is None:
+                return False
+            del cta.columns[free]
+            return True
+
+        return machine.block(fragment, Blocked(ready, lambda: None, waiter))
+    machine.record(ev.TensorAllocate, fragment, mask, column, columns, group)
+    from titan.isa.simt.accesses import place, record, write_value
+
+    where = place(machine, fragment.warp, space, address + offset)
+    record(machine, fragment, [(mask, where)], 4, WRITE, 0, 0)
+    write_value(machine, fragment, lanes_of(mask)[0], where, 4, column)
+    return False
+
+
+def deallocate(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    cta = fragment.warp.cta
+    address = machine.known(fragment, step.args[0], mask, "the address of tensor memory")
+    columns = machine.known(fragment, step.args[1], mask, "the number of columns")
+    column = address & 0xFFFF
+    known = cta.columns.get(column) == columns
+    machine.record(ev.TensorDeallocate, fragment, mask, column, columns, step.flags[0], known)
+    if known:
+        del cta.columns[column]
+    return False
+
+
+def relinquish(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    machine.record(ev.TensorRelinquish, fragment, mask, step.flags[0])
+    return False
+
+
+def tensor_range(
+    machine: Machine, fragment: Fragment, mask: int, cta: Cta, lane: int, lanes: int, column: int,
+    columns: int,
+) -> Footprint:  # fmt: skip
+    """A rectangle of tensor memory; a fault is recorded if it is not allocated."""
+    key = ("tensor memory", cta.number, lane, lanes, column, columns)
+    footprint = machine.footprints.get(key)
+    if footprint is None:
+        footprint = tensor_box(cta.number, lane, lanes, column, columns)
+        machine.footprints[key] = footprint
+    _check(machine, fragment, mask, cta, footprint, lane + lanes, column, columns)
+    return footprint
+
+
+def _check(
+    machine: Machine, fragment: Fragment, mask: int, cta: Cta, footprint: Footprint, last: int,
+    column: int, columns: int,
+) -> None:  # fmt: skip
+    inside = any(
+        first <= column and column + columns <= first + size for first, size in cta.columns.items()
+    )
+    if not inside and not _covered(cta, column, columns):
+        machine.record(ev.MemoryFault, fragment, mask, ev.MemoryFaultKind.NOT_ALLOCATED_TENSOR,
+                       footprint, 0)  # fmt: skip
+    elif last > TENSOR_LANES:
+        machine.record(ev.MemoryFault, fragment, mask, ev.MemoryFaultKind.OUTSIDE, footprint, 0)
+
+
+def _covered(cta: Cta, column: int, columns: int) -> bool:
+    """Whether several allocations together hold the columns."""
+    held = {c for first, size in cta.columns.items() for c in range(first, first + size)}
+    return columns <= TENSOR_COLUMNS and all(c in held for c in range(column, column + columns))
+
+
+def access(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """tcgen05.ld and .st: the lanes of the warp's quarter."""
+    lanes, columns, half, offset = step.flags
+    warp = fragment.warp
+    address = machine.known(fragment, step.args[0], mask, "an address of tensor memory") + offset
+    lane, column = address >> 16, address & 0xFFFF
+    reads = step.op is Op.TENSOR_LOAD
+    mode = READ if reads else WRITE
+    footprints = [tensor_range(machine, fragment, mask, warp.cta, lane, lanes, column, columns)]
+    if half >= 0:
+        footprints.append(
+            tensor_range(
+                machine, fragment, mask, warp.cta, lane + 16, lanes, column + half, columns
+            )
+        )
+    effects = tuple(ev.Effect(f, mode, ev.Proxy.TENSOR) for f in footprints)
+    queue = ev.Queue.TENSOR_LOAD if reads else ev.Queue.TENSOR_STORE
+    kind = ev.Operation.TENSOR_LOAD if reads else ev.Operation.TENSOR_STORE
+    number = machine.next_number()
+    machine.record(
+        ev.Asynchronous, fragment, mask, number, kind, effects, (), queue, step.out, (), -1, 0,
+        False, False,
+    )  # fmt: skip
+    operation = InFlight(number, kind, warp, mask, fragment.pc, queue=queue, registers=step.out)
+    own(machine, fragment, operation, mask)
+    enqueue(warp, queue, mask, operation)
+    machine.issue(operation)
+    return False
+
+
+# ----------------------------------------------------------------------- tensor-core work
+
+
+def pair(fragment: Fragment, group: int) -> list[Cta]:
+    """The CTAs that an instruction of a cta_group works in."""
+    cta = fragment.warp.cta
+    if group == 1:
+        return [cta]
+    ctas = cta.cluster.ctas
+    return [c for c in (ctas[cta.rank & ~1], *ctas[cta.rank | 1 : (cta.rank | 1) + 1])]
+
+
+def launch_work(
+    machine: Machine, fragment: Fragment, mask: int, kind: ev.Operation,
+    effects: list[ev.Effect], group: int,
+) -> None:  # fmt: skip
+    """Work of a tensor core, which is done in order of issue."""
+    warp = fragment.warp
+    lane = lanes_of(mask)[0]
+    groups = warp.queue(ev.Queue.TENSOR_CORE, lane)
+    after = tuple(groups.open[-1:])
+    operation = start(machine, fragment, mask, kind, tuple(effects), queue=ev.Queue.TENSOR_CORE,
+                      group=group)  # fmt: skip
+    operation.after = after
+
+
+def multiply(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """tcgen05.mma: once for each lane that executes it (one, in a correct program)."""
+    group, kind, in_tensor, stationary, scaled, sparse, d_offset, a_offset = step.flags[:8]
+    ctas = pair(fragment, group)
+    names = step.args
+    for lanes, values in machine.grouped(fragment, names, mask, "an operand of tcgen05.mma"):
+        d, a, b, descriptor, accumulate = values[:5]
+        bits = ELEMENT_BITS.get(KINDS[kind], 8)
+        rows, columns = (descriptor >> 24 & 31) << 4, (descriptor >> 17 & 63) << 3
+        if not rows or not columns:
+            place = machine.footprint(Space.TENSOR, fragment.warp.cta.number, ())
+            machine.record(ev.MemoryFault, fragment, lanes, ev.MemoryFaultKind.DESCRIPTOR, place,
+                           0)  # fmt: skip
+            continue
+        depth = K_BYTES // 2 if sparse else K_BYTES
+        effects: list[ev.Effect] = []
+        mode = BOTH if accumulate else WRITE
+        for cta in ctas:
+            boxes = accumulator(d + d_offset, rows, columns, group, bool(stationary))
+            for lane, count, column, width in boxes:
+                found = tensor_range(machine, fragment, lanes, cta, lane, count, column, width)
+                effects.append(ev.Effect(found, mode, ev.Proxy.TENSOR))
+            if in_tensor:
+                lane, column = (a + a_offset) >> 16, (a + a_offset) & 0xFFFF
+                height = min(TENSOR_LANES, rows)
+                found = tensor_range(
+                    machine, fragment, lanes, cta, lane, height, column, depth // 4
+                )
+                effects.append(ev.Effect(found, READ, ev.Proxy.TENSOR))
+        if not in_tensor:
+            effects += shared_operand(machine, fragment, lanes, a, rows // group, depth,
+                                      bool(descriptor >> 15 & 1), bits, True, ctas)  # fmt: skip
+        effects += shared_operand(machine, fragment, lanes, b, columns // group, K_BYTES,
+                                  bool(descriptor >> 16 & 1), bits, True, ctas)  # fmt: skip
+        if scaled:
+            effects += _scales(machine, fragment, step, lanes, values, (rows, columns), ctas)
+        launch_work(machine, fragment, lanes, ev.Operation.TENSOR_MULTIPLY, effects, group)
+    return False
+
+
+def accumulator(
+    address: int, rows: int, columns: int, group: int, stationary: bool
+) -> list[tuple[int, int, int, int]]:
+    """(lane, lanes, column, columns) of D in one CTA (PTX, "Data path layouts")."""
+    lane, column = address >> 16, address & 0xFFFF
+    rows //= group
+    if stationary:
+        return [(0, TENSOR_LANES, column, columns * rows // TENSOR_LANES)]
+    if rows == 128:
+        return [(lane, 128, column, columns)]
+    if group == 2:  # 64 rows in each CTA: the columns in two halves
+        return [(lane, 128, column, columns // 2)]
+    return [(lane + 32 * quarter, 16, column, columns) for quarter in range(4)]
+
+
+def _scales(
+    machine: Machine, fragment: Fragment, step: Step, lanes: int, values: tuple[int, ...],
+    extents: tuple[int, int], ctas: list[Cta],
+) -> list[ev.Effect]:  # fmt: skip
+    """Scale factors: 32-bit columns of four bytes, for 32 rows in each; in all 128 lanes."""
+    times = step.flags[10]
+    effects = []
+    for place, extent in enumerate(extents):
+        address = values[5 + place] + step.flags[8 + place]
+        columns = max(1, -(-extent // 128) * times)
+        for cta in ctas:
+            found = tensor_range(machine, fragment, lanes, cta, 0, TENSOR_LANES,
+                                 address & 0xFFFF, columns)  # fmt: skip
+            effects.append(ev.Effect(found, READ, ev.Proxy.TENSOR))
+    return effects
+
+
+def memory_copy(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """tcgen05.cp: shared memory to tensor memory."""
+    group, offset, rows, width, lanes_written = step.flags
+    for lanes, (start_, value) in machine.grouped(fragment, step.args, mask, "an operand"):
+        address = start_ + offset
+        descriptor = decode(value, tensor=True)
+        effects: list[ev.Effect] = []
+        for cta in pair(fragment, group):
+            if descriptor is not None:
+                boxes = copy_source(descriptor, rows, width)
+                effects.append(
+                    ev.Effect(Footprint(Space.SHARED, cta.number, boxes), READ, ev.Proxy.ASYNC)
+                )
+            lane = 0 if lanes_written == TENSOR_LANES else address >> 16
+            found = tensor_range(machine, fragment, lanes, cta, lane, lanes_written,
+                                 address & 0xFFFF, width // 4)  # fmt: skip
+            effects.append(ev.Effect(found, WRITE, ev.Proxy.TENSOR))
+        launch_work(machine, fragment, lanes, ev.Operation.TENSOR_MEMORY_COPY, effects, group)
+    return False
+
+
+def copy_source(descriptor: MatrixDescriptor, rows: int, width: int) -> tuple[Box, ...]:
+    return operand(descriptor, rows, width, False, 8)
+
+
+def shift(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """tcgen05.shift: rows move down by one in 32 bytes of columns."""
+    group, offset = step.flags
+    for lanes, (start_,) in machine.grouped(fragment, step.args, mask, "an address"):
+        address = start_ + offset
+        effects = [
+            ev.Effect(
+                tensor_range(machine, fragment, lanes, cta, 0, TENSOR_LANES, address & 0xFFFF, 8),
+                BOTH, ev.Proxy.TENSOR,
+            )
+            for cta in pair(fragment, group)
+        ]  # fmt: skip
+        launch_work(machine, fragment, lanes, ev.Operation.TENSOR_SHIFT, effects, group)
+    return False
+
+
+def commit(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+    """tcgen05.commit: an arrival when the thread's earlier work is complete."""
+    group, space, offset = step.flags
+    registers = step.args if step.args[1] >= 0 else step.args[:1]
+    warp = fragment.warp
+    for lane in lanes_of(mask):
+        lanes = 1 << lane
+        ((_, values),) = machine.grouped(fragment, registers, lanes, "an operand of a commit")
+        place = barrier_place(machine, fragment, space, values[0] + offset)
+        barriers: tuple[ev.Barrier, ...] = (place,)
+        if len(values) > 1:
+            barriers = tuple(
+                ev.Barrier(cta.number, place.offset)
+                for rank, cta in enumerate(warp.cta.cluster.ctas)
+                if values[1] >> rank & 1
+            )
+        groups = warp.queue(ev.Queue.TENSOR_CORE, lane)
+        work = groups.open
+        for earlier in work:
+            earlier.seen |= earlier.lanes
+        number = machine.next_number()
+        operations = tuple(earlier.number for earlier in work)
+        machine.record(ev.TensorCommit, fragment, lanes, barriers, group, operations, number)
+        previous = tuple(groups.closed[-1]) if groups.closed else ()
+        operation = InFlight(number, ev.Operation.TENSOR_MULTIPLY, warp, lanes, fragment.pc,
+                             arrives=barriers, after=(*previous, *work))  # fmt: skip
+        groups.closed = [[operation]]
+        groups.open = []
+        machine.issue(operation)
+    return False
