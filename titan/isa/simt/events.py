@@ -262,8 +262,8 @@ class CopyArrive(Event):
     """`cp.async.mbarrier.arrive`: each lane arrives when its earlier cp.async are complete.
 
     Without `no_increment` the pending count is raised by one first. `operations`: the cp.async of
-    the lanes that they neither waited for nor arrived for before. `operation`: the number of the asynchronous
-    arrival; a Finish says when it took place.
+    the lanes that they neither waited for nor arrived for before. `operation`: the number of the
+    asynchronous arrival; a Finish says when it took place.
     """
 
     barrier: Barrier
