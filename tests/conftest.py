@@ -1,0 +1,28 @@
+"""For all tests: where the time of a run goes, by folder, at the end of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+SHOWN_SECONDS = 1.0
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Seconds of setup, call and teardown of all tests, summed by folder; small folders
+    together."""
+    spent: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                path = report.nodeid.partition("::")[0]
+                spent["/".join(path.split("/")[1:-1]) or "."] += report.duration
+    if sum(spent.values()) < 10 * SHOWN_SECONDS:
+        return
+    terminalreporter.write_sep("=", "seconds by folder of tests/")
+    small = sum(seconds for seconds in spent.values() if seconds < SHOWN_SECONDS)
+    for folder, seconds in spent.most_common():
+        if seconds >= SHOWN_SECONDS:
+            terminalreporter.write_line(f"{seconds:8.1f}  {folder}")
+    terminalreporter.write_line(f"{small:8.1f}  others")
