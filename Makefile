@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 VENV := .venv
+# What `make quick` runs: under a minute on two cores.
+QUICK := tests/test_tidy.py tests/rules tests/docs tests/sync tests/foundation tests/isa tests/cli/test_main.py
 # Kernels that are also built in variants, to be timed side by side.
 ABLATED := gemm gemm_small_tiles gemm_low_k attention_forward attention_forward_64 softmax_rows
 BIN := $(VENV)/bin
@@ -10,7 +12,7 @@ STAMP := $(VENV)/.titan-installed
 CORES := $(VENV)/.titan-cores
 NATIVE := $(shell find titan -name "*.[ch]" -o -name _build_core.py)
 
-.PHONY: setup verify test lint types pytest heavy gauss bench bench-schedule build-all device-prepare device device-quick mutants proofs clean
+.PHONY: setup verify test quick lint types pytest heavy gauss bench bench-schedule build-all device-prepare device device-quick mutants proofs clean
 
 setup: $(STAMP) $(CORES)
 
@@ -27,6 +29,10 @@ verify: setup
 	$(BIN)/titan verify protocols/hopper_gemm.yaml
 
 test: lint types pytest
+
+# Lint, and the tests that need no search: what to run while editing.
+quick: lint
+	$(BIN)/python -m pytest -n 2 -m 'not heavy' $(QUICK)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -1,10 +1,15 @@
-"""For all tests: where the time of a run goes, by folder, at the end of it."""
+"""For all tests: no deadlines, and where the time of a run goes, by folder, at the end of it."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no reason for a test to fail: examples are bounded by their number alone.
+settings.register_profile("titan", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("titan")
 
 SHOWN_SECONDS = 1.0
 
