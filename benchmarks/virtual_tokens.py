@@ -20,6 +20,7 @@ from pathlib import Path
 
 from titan.codegen.pipeline.cdna import LANES, construct, lane_bytes, loads_of, shapes, tile_bytes
 from titan.codegen.pipeline.model import FormRefused, Shape
+from titan.codegen.pipeline.printer import pipeline_text
 from titan.codegen.tile.load import load_tile, targets_of
 from titan.codegen.tile.model import TileProgram
 from titan.foundation.resources import root
@@ -74,8 +75,8 @@ def flights() -> Iterator[Flight]:
 
 def flight(tile: TileProgram, shape: Shape) -> Flight:
     """Raises FormRefused."""
-    kernel = kernel_of(construct(tile, shape))
-    plain = kernel_of(construct(tile, replace(shape, overlapped=False)))
+    kernel = kernel_of(pipeline_text(construct(tile, shape)))
+    plain = kernel_of(pipeline_text(construct(tile, replace(shape, overlapped=False))))
     each = sum(
         tile_bytes(load.result) // (LANES * tile.groups * (lane_bytes(tile, load.result) or 16))
         for load in loads_of(tile)

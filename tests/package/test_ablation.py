@@ -7,12 +7,22 @@ import shutil
 
 import pytest
 
-from titan.codegen.pipeline import build as builds
-from titan.codegen.pipeline.build import BuildLimits, decoded, judged
+from titan.codegen.pipeline import document as doc
+from titan.codegen.pipeline.build import (
+    BuildHooks,
+    BuildLimits,
+    NotVerified,
+    build,
+    decoded,
+    judged,
+)
+from titan.codegen.pipeline.document import slot
+from titan.codegen.pipeline.fencing import conservative, count_fences, without_fence
+from titan.codegen.pipeline.printer import pipeline_text
 from titan.codegen.tile.load import load_tile
 from titan.foundation.resources import root
 from titan.package import ablation
-from titan.package.ablation import VARIANTS, conservative, prepare, without_redundant
+from titan.package.ablation import VARIANTS, prepare, without_redundant
 from titan.package.check import check_package
 from titan.validate.emulate.compare import compare
 
@@ -100,62 +110,62 @@ def test_variants_compute_what_the_product_computes(small, key):
         assert found.same, found.told()
 
 
-PIPELINE = """\
-program:
-  consumer:
-    - wait: ring[t]
-    - wait: ring[t - 1]
-      when: t >= 1
-    - issue: {mma: [a[t], b[t]], as: x}
-    - release: ring[t - 1]
-      when: t >= 1
-    - store: c[0, self] = 0
-    - fence: async
-    - bulk_store: c[0, self] = 0
-      queue: output
-"""
+def statements(*body):
+    """A pipeline of one role."""
+    sizes = doc.Sizes(depth=2)
+    return doc.PipelineDocument("x", "sm_90a", sizes, (), (), (("consumer", body),))
 
 
 def test_conservative_fences_have_the_conditions_of_what_they_guard():
-    assert (
-        conservative(PIPELINE)
-        == """\
-program:
-  consumer:
-    - wait: ring[t]
-    - fence: async
-    - wait: ring[t - 1]
-      when: t >= 1
-    - fence: async
-      when: t >= 1
-    - fence: async
-    - issue: {mma: [a[t], b[t]], as: x}
-    - fence: async
-      when: t >= 1
-    - release: ring[t - 1]
-      when: t >= 1
-    - store: c[0, self] = 0
-    - fence: async
-    - bulk_store: c[0, self] = 0
-      queue: output
-"""
+    now, before = slot("ring", "t"), slot("ring", "t - 1")
+    stored = slot("c", "0", "self", content="0")
+    wait, late = doc.WaitStatement(now), doc.WaitStatement(before, when="t >= 1")
+    issue = doc.IssueStatement((slot("a", "t"), slot("b", "t")), "x")
+    release = doc.ReleaseStatement(before, when="t >= 1")
+    store, send = doc.StoreStatement(stored), doc.BulkStoreStatement(stored, "output")
+    fence, guarded = doc.FenceStatement(), doc.FenceStatement(when="t >= 1")
+    loop = doc.ForStatement("t", "0", "tiles", (wait, late, issue, release))
+    fenced = doc.ForStatement(
+        "t", "0", "tiles", (wait, fence, late, guarded, fence, issue, guarded, release)
     )
+    made = conservative(statements(loop, store, fence, send))
+    assert made == statements(fenced, store, fence, send)
 
 
-def test_only_needed_fences_are_left(small):
-    folder, made = small
-    text = (folder / made["product", "as built"].folder / "pipeline.yaml").read_text()
-    assert without_redundant(text, BuildLimits()) == text
-    bare = text.replace("    - fence: async\n", "")
-    with pytest.raises(builds._Refused):
-        judged(decoded(bare)[0], BuildLimits())
-    assert without_redundant(bare, BuildLimits()) == text
+def constructed(name):
+    """The first pipeline that a build of a tile program makes, and the text of its package."""
+    path, seen = TILES / f"{name}.yaml", []
+
+    def edit(document):
+        seen.append(document)
+        return document
+
+    built = build(load_tile(path), path.read_text(), BuildLimits(), BuildHooks(edit=edit))
+    assert pipeline_text(seen[-1]) == built.pipeline_text
+    return seen[-1]
+
+
+def without_fences(document):
+    for _ in range(count_fences(document)):
+        document = without_fence(document, 0)
+    return document
+
+
+def test_only_needed_fences_are_left():
+    document = constructed("gemm_small_tiles")
+    assert count_fences(document) == 1
+    assert without_redundant(document, BuildLimits()) == document
+    bare = without_fences(document)
+    assert "fence" not in pipeline_text(bare)
+    with pytest.raises(NotVerified):
+        judged(decoded(pipeline_text(bare))[0], BuildLimits())
+    assert without_redundant(bare, BuildLimits()) == document
 
 
 def test_what_is_not_verified_is_not_emitted(tmp_path, monkeypatch):
     """An edit that takes a needed fence away gives no variant, but a reason."""
     broken = ablation.AblationVariant(
-        "fences", "none", "no fences", edit=lambda text, limits: text.replace("- fence: async", "")
+        "fences", "none", "no fences", edit=lambda document, limits: without_fences(document)
     )
     monkeypatch.setitem(NAMED, ("fences", "none"), broken)
     made = prepared(tmp_path, "gemm_small_tiles", [("fences", "none")])["fences", "none"]

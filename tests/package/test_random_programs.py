@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.codegen.pipeline.written import hopper as construct
 from tests.package.random_programs import program as drawn
 from tests.package.random_programs import sizes
 from tests.package.trials import LIMITS, Made, as_built, as_shaped, disagreement, faults
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.write import emit
 from titan.codegen.pipeline.build import decoded, judged
-from titan.codegen.pipeline.forms import hopper as construct
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.load import parse_tile
 

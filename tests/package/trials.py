@@ -9,11 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from tests.codegen.pipeline.written import form_of
 from titan.codegen.emit.model import EmissionRefused, Emitted
 from titan.codegen.emit.write import emit
-from titan.codegen.pipeline.build import BuildLimits, BuildRefused, build, decoded, judged
-from titan.codegen.pipeline.build import _Refused as NotVerified
-from titan.codegen.pipeline.forms import form_of
+from titan.codegen.pipeline.build import (
+    BuildHooks,
+    BuildLimits,
+    BuildRefused,
+    NotVerified,
+    build,
+    decoded,
+    judged,
+)
 from titan.codegen.pipeline.model import Built, FormRefused, Shape
 from titan.codegen.tile import functional
 from titan.codegen.tile.dtypes import rounded
@@ -57,7 +64,7 @@ def as_built(text: str) -> Made | str:
         return None
 
     try:
-        built = build(tile, text, LIMITS, accept)
+        built = build(tile, text, LIMITS, BuildHooks(accept))
     except BuildRefused as refused:
         assert str(refused)
         return "refused: " + (refused.steps[0].reason if refused.steps else str(refused))

@@ -12,15 +12,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from titan.codegen.emit.write import EmissionRefused, Emitted, emit
-from titan.codegen.pipeline.build import BuildLimits, BuildRefused, build, decoded, judged
+from titan.codegen.pipeline.build import (
+    BuildHooks,
+    BuildLimits,
+    BuildRefused,
+    NotVerified,
+    build,
+    decoded,
+    judged,
+)
+from titan.codegen.pipeline.document import PipelineDocument
+from titan.codegen.pipeline.fencing import conservative, fewest
 from titan.codegen.pipeline.model import Built, Shape
+from titan.codegen.pipeline.printer import pipeline_text
 from titan.codegen.tile.model import TileProgram
 from titan.package import contents
 from titan.package.atomic import write_folder
@@ -32,10 +42,6 @@ if TYPE_CHECKING:
 INDEX = "ablations.json"
 FORMAT = "1"
 DEPTHS = (2, 3, 4, 5, 6)
-FENCE = "fence: async"
-_BEFORE = re.compile(r"( *)- (release|issue):")
-_AFTER = re.compile(r"( *)- (wait|store|read):")
-_FENCE_LINE = re.compile(r" *- fence: async\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,9 @@ class AblationVariant:
     tile: Callable[[TileProgram], TileProgram] = lambda tile: tile
     limits: Callable[[BuildLimits], BuildLimits] = lambda limits: limits
     only: Callable[[Shape], bool] = lambda shape: True
-    edit: Callable[[str, BuildLimits], str] = lambda text, limits: text
+    edit: Callable[[PipelineDocument, BuildLimits], PipelineDocument] = lambda document, limits: (
+        document
+    )
     spills: bool = False  # whether code that spills registers is taken
 
 
@@ -63,71 +71,21 @@ class Made:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def conservative(text: str) -> str:
-    """A fence at every place where a stage or a tile changes hands: after each wait, after each
-    access of threads, before each multiplication and release.
-
-    None right before a bulk store: there it would stand behind the barrier of the threads that
-    wrote, and one thread's fence would have to do for all.
-    """
-    lines = text.splitlines(keepends=True)
-    made: list[str] = []
-    number = 0
-    while number < len(lines):
-        end = _end(lines, number)
-        found = _BEFORE.match(lines[number])
-        if found and not (made and made[-1].endswith(f"- {FENCE}\n")):
-            made.append(_fence(found[1], lines[number:end]))
-        made += lines[number:end]
-        found = _AFTER.match(lines[number])
-        if found and not (end < len(lines) and FENCE in lines[end]):
-            made.append(_fence(found[1], lines[number:end]))
-        number = end
-    return "".join(made)
-
-
-def _end(lines: list[str], number: int) -> int:
-    """Behind the last line of the statement that begins at a line."""
-    indent = len(lines[number]) - len(lines[number].lstrip())
-    end = number + 1
-    while end < len(lines):
-        inner = lines[end].lstrip()
-        if inner.startswith("- ") or len(lines[end]) - len(inner) <= indent:
-            break
-        end += 1
-    return end
-
-
-def _fence(indent: str, statement: list[str]) -> str:
-    """A fence under the condition of a statement."""
-    guard = "".join(line for line in statement if line.lstrip().startswith("when:"))
-    return f"{indent}- {FENCE}\n{guard}"
-
-
-def without_redundant(text: str, limits: BuildLimits) -> str:
+def without_redundant(document: PipelineDocument, limits: BuildLimits) -> PipelineDocument:
     """`conservative`, and then each fence taken away, from the end, that the rest verifies without.
 
-    Raises nothing for a text that is not verified: it is left as it is, and the build refuses it.
+    Raises nothing for a pipeline that is not verified: it stays as it is, and the build refuses it.
     """
-    whole = conservative(text)
-    for found in reversed(list(_FENCE_LINE.finditer(whole))):
-        end = found.end()
-        guard = re.compile(r" *when:.*\n").match(whole, end)
-        less = whole[: found.start()] + whole[guard.end() if guard else end :]
-        if _verified(less, limits):
-            whole = less
-    return whole
 
+    def verified(edited: PipelineDocument) -> bool:
+        try:
+            kernel, _ = decoded(pipeline_text(edited))
+            judged(kernel, limits)
+        except NotVerified:
+            return False
+        return True
 
-def _verified(text: str, limits: BuildLimits) -> bool:
-    from titan.codegen.pipeline import build as builds
-
-    try:
-        kernel, _ = decoded(text)
-        judged(kernel, limits)
-    except builds._Refused:
-        return False
-    return True
+    return fewest(conservative(document), verified)
 
 
 def _naive(limits: BuildLimits) -> BuildLimits:
@@ -147,7 +105,7 @@ VARIANTS = (
     AblationVariant("registers", "naive", "schedules ignore registers, code may spill",
             limits=_naive, spills=True),
     AblationVariant("fences", "conservative", "a fence wherever a stage or tile changes hands",
-            edit=lambda text, limits: conservative(text)),
+            edit=lambda document, limits: conservative(document)),
     AblationVariant("fences", "no redundant", "the conservative ones that verification needs",
             edit=without_redundant),
     *(AblationVariant("depth", str(stages), f"rings of {stages} stages", tile=_deep(stages))
@@ -246,11 +204,10 @@ def _built(
         return "; ".join(figures.faults(variant.spills)) or None
 
     chosen = variant.limits(limits)
-    built = build(
-        variant.tile(tile), text, chosen, accept, only=variant.only,
-        edit=lambda pipeline: variant.edit(pipeline, chosen),
-    )  # fmt: skip
-    return built, *last[-1]
+    hooks = BuildHooks(
+        accept, only=variant.only, edit=lambda document: variant.edit(document, chosen)
+    )
+    return build(variant.tile(tile), text, chosen, hooks), *last[-1]
 
 
 def _facts(built: Built, figures: Figures | None) -> dict[str, Any]:

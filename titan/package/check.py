@@ -237,10 +237,12 @@ class _Package:
         from titan.codegen.pipeline.build import group_starts
         from titan.codegen.pipeline.forms import form_of
         from titan.codegen.pipeline.model import FormRefused
+        from titan.codegen.pipeline.printer import pipeline_text
 
         try:
             form = form_of(tile.target)
-            text = form(tile, shape, group_starts(tile, loop, schedule.starts), schedule.ii)
+            starts = group_starts(tile, loop, schedule.starts)
+            text = pipeline_text(form(tile, shape, starts, schedule.ii))
         except FormRefused as refused:
             raise Broken(f"this shape has no pipeline: {refused}") from None
         if text != self.text(contents.PIPELINE):

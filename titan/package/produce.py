@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from titan.codegen.emit.write import EmissionRefused, Emitted, emit
-from titan.codegen.pipeline.build import BuildLimits, build
+from titan.codegen.pipeline.build import BuildHooks, BuildLimits, build
 from titan.codegen.pipeline.model import Built
 from titan.codegen.tile.model import TileProgram
 from titan.package.write import write_package
@@ -101,7 +101,7 @@ def produce(
     Raises BuildRefused, and CannotWrite where the folder cannot be made.
     """
     trial = _Trial(with_toolchain)
-    built = build(tile, text, limits, trial.accept, tell)
+    built = build(tile, text, limits, BuildHooks(trial.accept, tell))
     assert trial.emitted is not None
     folder = parent / f"{tile.name}-{tile.target}"
     write_package(folder, built, trial.emitted)

@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from tests.codegen.pipeline.written import hopper as construct
 from titan.codegen.emit.model import Emitted
 from titan.codegen.emit.write import emit
 from titan.codegen.pipeline.build import decoded
-from titan.codegen.pipeline.forms import hopper as construct
 from titan.codegen.pipeline.model import Shape
 from titan.codegen.tile.load import load_tile
 from titan.codegen.tile.model import TileProgram

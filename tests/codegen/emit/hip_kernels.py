@@ -8,9 +8,9 @@ from functools import cache
 import pytest
 
 from tests.codegen.pipeline.cdna_programs import copy, elementwise, gemm, row_sum
+from tests.codegen.pipeline.written import construct
 from titan.codegen.emit.hip import HEADER, SOURCE, emit
 from titan.codegen.emit.model import Emitted
-from titan.codegen.pipeline.cdna import construct
 from titan.codegen.pipeline.model import Shape
 from titan.codegen.tile.model import TileProgram
 from titan.isa.gcn.listing import read

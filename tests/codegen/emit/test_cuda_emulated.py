@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.codegen.emit.cuda_kernels import emitted, overlapped, parts
+from tests.codegen.pipeline.written import hopper as construct
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.write import emit
 from titan.codegen.pipeline.build import decoded
-from titan.codegen.pipeline.forms import hopper as construct
 from titan.codegen.pipeline.model import Shape
 from titan.codegen.tile.load import parse_tile
 from titan.foundation.resources import root

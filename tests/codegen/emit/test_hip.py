@@ -10,9 +10,9 @@ import pytest
 
 from tests.codegen.emit.hip_kernels import FORMS, HEADER, SOURCE, form, make, needs_clang, shape
 from tests.codegen.pipeline.cdna_programs import copy, gemm
+from tests.codegen.pipeline.written import construct
 from titan.codegen.emit.hip import emit
 from titan.codegen.emit.model import EmissionRefused
-from titan.codegen.pipeline.cdna import construct
 from titan.codegen.tile.model import Tensor, TileProgram, View
 from titan.isa.gcn.hazards import hazards
 from titan.isa.gcn.listing import events, loops, read

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.codegen.pipeline.written import form_of
 from titan.codegen.emit.write import emit
 from titan.codegen.pipeline.build import BuildLimits, BuildRefused, decoded, scheduled
-from titan.codegen.pipeline.forms import form_of
 from titan.codegen.pipeline.model import Shape
 from titan.codegen.tile.load import parse_tile
 from titan.device.plan import Unlaunchable, plan

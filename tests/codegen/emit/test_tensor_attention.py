@@ -10,11 +10,11 @@ import re
 
 import pytest
 
+from tests.codegen.pipeline.written import blackwell as construct
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.tensor_memory import allocated, tensor_places
 from titan.codegen.emit.write import emit
 from titan.codegen.pipeline.build import decoded
-from titan.codegen.pipeline.forms import blackwell as construct
 from titan.codegen.pipeline.model import Shape
 from titan.codegen.tile.load import parse_tile
 from titan.foundation.resources import root

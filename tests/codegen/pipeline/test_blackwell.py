@@ -8,7 +8,7 @@ import pytest
 
 from tests.codegen.pipeline import examples
 from tests.codegen.pipeline.test_hopper import any_number, verdict
-from titan.codegen.pipeline.forms import blackwell as construct
+from tests.codegen.pipeline.written import blackwell as construct
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.foundation.verdict import Verdict
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.codegen.pipeline.test_hopper import any_number, verdict
+from tests.codegen.pipeline.written import blackwell as construct
 from titan.codegen.pipeline.build import BuildLimits, BuildRefused, build, decoded
 from titan.codegen.pipeline.candidates import shapes
-from titan.codegen.pipeline.forms import blackwell as construct
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.load import load_tile, parse_tile
 from titan.codegen.tile.model import TileProgram, Value, ValuePlace

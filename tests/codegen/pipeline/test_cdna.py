@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from tests.codegen.pipeline.cdna_programs import PROGRAMS, copy, gemm
-from titan.codegen.pipeline.cdna import construct, lane_bytes, shapes
+from tests.codegen.pipeline.written import construct
+from titan.codegen.pipeline.cdna import lane_bytes, shapes
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.model import TileProgram
 from titan.foundation.verdict import Verdict

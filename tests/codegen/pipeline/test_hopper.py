@@ -9,11 +9,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.codegen.pipeline import examples
+from tests.codegen.pipeline.written import hopper as construct
 from titan.codegen.pipeline.build import BuildLimits, decoded, judged
-from titan.codegen.pipeline.forms import hopper as construct
+from titan.codegen.pipeline.loop_body import (
+    ItemKind,
+    by_schedule,
+    in_order,
+    last_product_late,
+    loop_body,
+)
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import rings_of
-from titan.codegen.pipeline.turn import TurnKind, by_schedule, in_order, one_behind, turn
 from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
 from titan.verify.model import VerifyOptions
@@ -135,7 +141,7 @@ def test_shifted_orders_of_attention(data):
 def test_only_the_last_product_one_turn_behind(ping_pong):
     """The order of FlashAttention-3: scores, the product of the block before, then softmax."""
     tile = examples.attention()
-    placed = by_schedule(tile, *one_behind(tile))
+    placed = by_schedule(tile, *last_product_late(tile))
     names = [operation.name for operation in placed.operations]
     behind = {name for name, lag in zip(names, placed.lags, strict=True) if lag}
     assert behind == {"o_scaled", "o_new"}
@@ -156,20 +162,20 @@ def test_a_stage_is_given_back_when_the_last_of_its_readers_is_over():
     """Also where a reader that stands earlier in the turn belongs to an older iteration."""
     tile = examples.attention()
     starts, ii = in_sequence(tile, second=2)
-    items = turn(tile, rings_of(tile), by_schedule(tile, starts, ii))
-    release = next(i for i in items if i.kind is TurnKind.RELEASE and i.name == "ring_v")
+    items = loop_body(tile, rings_of(tile), by_schedule(tile, starts, ii))
+    release = next(i for i in items if i.kind is ItemKind.RELEASE and i.name == "ring_v")
     assert release.lag == 1
-    assert items[items.index(release) - 1].kind is TurnKind.DRAIN
+    assert items[items.index(release) - 1].kind is ItemKind.DRAIN
 
 
 def test_a_lone_multiplication_is_drained_one_turn_later():
     tile = examples.gemm()
-    items = turn(tile, rings_of(tile), in_order(tile))
+    items = loop_body(tile, rings_of(tile), in_order(tile))
     assert [(item.kind, item.lag) for item in items] == [
-        (TurnKind.WAIT, 0),
-        (TurnKind.ISSUE, 0),
-        (TurnKind.DRAIN, 1),
-        (TurnKind.RELEASE, 1),
+        (ItemKind.WAIT, 0),
+        (ItemKind.ISSUE, 0),
+        (ItemKind.DRAIN, 1),
+        (ItemKind.RELEASE, 1),
     ]
 
 

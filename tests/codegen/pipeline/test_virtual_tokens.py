@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from benchmarks.virtual_tokens import asked_for, configuration, flight, kernel_of, left_in_flight
 from tests.codegen.pipeline.cdna_programs import gemm
-from titan.codegen.pipeline.cdna import construct
+from tests.codegen.pipeline.written import construct
 from titan.codegen.pipeline.model import Shape
 
 FOUR = Shape("depth 4, counted waits", 4, specialised=False)

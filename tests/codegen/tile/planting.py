@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from titan.codegen.pipeline import cdna
+from tests.codegen.pipeline import written as cdna
+from tests.codegen.pipeline.written import form_of
 from titan.codegen.pipeline.build import group_starts
-from titan.codegen.pipeline.forms import form_of
 from titan.codegen.pipeline.model import Shape
 from titan.codegen.tile.loops import loop_of
 from titan.codegen.tile.model import TileProgram

@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 
+from tests.codegen.pipeline import written as forms
 from tests.codegen.tile import planting
-from titan.codegen.pipeline import forms
 from titan.codegen.pipeline.model import Shape
 from titan.codegen.tile.functional import Interleaving, check, deviation, interleavings, simulate
 from titan.codegen.tile.load import load_tile, parse_tile

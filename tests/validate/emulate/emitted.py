@@ -8,7 +8,7 @@ from functools import cache
 
 from titan.codegen.emit.model import EmissionRefused, Emitted
 from titan.codegen.emit.write import emit
-from titan.codegen.pipeline.build import BuildLimits, build
+from titan.codegen.pipeline.build import BuildHooks, BuildLimits, build
 from titan.codegen.pipeline.model import Built
 from titan.codegen.tile.load import load_tile
 from titan.codegen.tile.model import TileProgram
@@ -29,7 +29,7 @@ def emitted(name: str, target: str = "sm_90a") -> tuple[TileProgram, Emitted]:
             return str(refused)
         return None
 
-    made = build(tile, path.read_text(encoding="utf-8"), BuildLimits(), accept)
+    made = build(tile, path.read_text(encoding="utf-8"), BuildLimits(), BuildHooks(accept))
     return tile, found[made.pipeline_text]
 
 

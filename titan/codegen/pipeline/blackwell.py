@@ -5,6 +5,10 @@ accumulator and does all that follows. Stages and accumulators are handed over b
 A persistent kernel has two accumulators, so that what follows a work item overlaps the loop of the
 next one. Tile programs without a multiplication take the Hopper form, in the same primitives.
 
+Where threads copy tiles, the ring of the operands is filled by their stores, wholly or in the last
+iteration, and fenced, since tcgen05.mma reads shared memory as the copy engine writes it. Three
+warpgroups then share the registers, so that the one that reads the accumulator asks for more.
+
 Loops of two products with arithmetic in between (attention) have a form of their own,
 `blackwell_attention.py`. Decides no correctness. Source: PTX, tcgen05; seed formulation, sections 1
 and 2.
@@ -12,16 +16,32 @@ and 2.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.blackwell_attention import COLUMNS_MAX, LANES
-from titan.codegen.pipeline.hopper import Hopper
+from titan.codegen.pipeline.document import slot
+from titan.codegen.pipeline.filling import BULK_COPIES, Filling
+from titan.codegen.pipeline.hopper import OUTPUT, Hopper
 from titan.codegen.pipeline.model import FormRefused, Shape
-from titan.codegen.pipeline.text import Block
 from titan.codegen.tile.model import Carried, TileOperation, TileProgram
+
+REGISTERS_OF_THREE = {"producer": 64, "issuer": 64, "consumer": 248}  # setmaxnreg, of 504
+ROLE_KEYS = ("warps", "warpgroups", "counters", "registers")
 
 
 class Blackwell(Hopper):
-    def __init__(self, tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> None:
-        super().__init__(tile, shape, starts, ii)
+    """One product in tensor memory. Raises FormRefused."""
+
+    def __init__(
+        self,
+        tile: TileProgram,
+        shape: Shape,
+        starts: dict[str, int],
+        ii: int,
+        filling: Filling = BULK_COPIES,
+    ) -> None:
+        super().__init__(tile, shape, starts, ii, filling)
         if not shape.specialised:
             raise FormRefused("tensor memory is read by others than who fills it")
         self.mma, self.carried = _only_multiplication(tile)
@@ -43,75 +63,82 @@ class Blackwell(Hopper):
         while self.results in taken:
             self.results += "_"
 
-    def _program(self) -> list[tuple[str, Block]]:
+    def document(self) -> doc.PipelineDocument:
+        """The kernel file. Raises FormRefused."""
+        return replace(super().document(), order=doc.KeyOrder(role=ROLE_KEYS))
+
+    def _program(self) -> list[tuple[str, doc.Block]]:
         return [
             ("producer", self._producer()),
             ("issuer", self._issuer()),
             ("consumer", self._consumer()),
         ]
 
-    def _buffers(self) -> list[tuple[str, str]]:
+    def _buffers(self) -> list[doc.BufferDeclaration]:
         value = self.carried.value
-        stages, tile = self.accumulators, f"[{value.rows}, {value.columns}]"
-        text = f"{{space: tensor, stages: {stages}, tile: {tile}, dtype: f32}}"
-        return [*super()._buffers(), (value.name, text)]
-
-    def _rings(self) -> list[tuple[str, str]]:
-        text = (
-            f"{{buffers: [{self.carried.value.name}], depth: {self.accumulators}, transport: mma}}"
+        accumulator = doc.BufferDeclaration(
+            value.name, value.rows, value.columns, "f32", "tensor", str(self.accumulators)
         )
-        return [*super()._rings(), (self.results, text)]
+        return [*super()._buffers(), accumulator]
 
-    def _roles(self) -> list[tuple[str, str]]:
-        counter = ", counters: {n: 0}" if self.position else ""
-        return [
-            ("producer", f"{{warps: 1{counter}}}"),
-            ("issuer", f"{{warps: 1{counter}}}"),
-            ("consumer", "{warpgroups: 1}"),
+    def _rings(self) -> list[doc.RingDeclaration]:
+        accumulators = (self.carried.value.name,)
+        results = doc.RingDeclaration(self.results, accumulators, str(self.accumulators), "mma")
+        return [*super()._rings(), results]
+
+    def _roles(self) -> list[doc.RoleDeclaration]:
+        counters = ("n",) if self.position else ()
+        roles = [
+            self._loading(0, counters),
+            doc.RoleDeclaration("issuer", warps=1, counters=counters),
+            doc.RoleDeclaration("consumer", warpgroups=1),
         ]
+        if not self.filling.has_loading_threads(self.rings):
+            return roles
+        return [replace(role, registers=REGISTERS_OF_THREE[role.name]) for role in roles]
 
-    def _issuer(self) -> Block:
+    def _issuer(self) -> doc.Block:
         """The one who multiplies: nobody waits for a multiplication but through the barriers."""
-        index = "w" if self.position else "0"
         place = self.position or "t"
-        a, b = self.mma.operands[:2]
-        operands = f"{a}[{place}], {b}[{place}]"
-        turn: Block = [
-            f"wait: {self.ring.name}[{place}]",
-            f"issue: {{mma: [{operands}], as: {self.mma.name}, "
-            f"accumulates: {self.results}[{index}]}}",
-            f"release: {{{self.ring.name}[{place}], after: {self.mma.name}}}",
+        operands = tuple(slot(name, place) for name in self.mma.operands[:2])
+        stage = slot(self.ring.name, place)
+        body: list[doc.Statement] = [
+            doc.WaitStatement(stage),
+            doc.IssueStatement(operands, self.mma.name, accumulates=self._result()),
+            doc.ReleaseStatement(stage, after=self.mma.name),
         ]
         if self.position:
-            turn.append("count: {n: n + 1}")
-        work: Block = [
-            f"acquire: {self.results}[{index}]",
-            ("for: t in 0..tiles", turn),
-            f"produce: {self.results}[{index}]",
-        ]
-        return [*self._over_work(work), "finalize"]
+            body.append(doc.CountStatement("n"))
+        work = (
+            doc.AcquireStatement(self._result()),
+            doc.ForStatement("t", "0", "tiles", tuple(body)),
+            doc.ProduceStatement(self._result()),
+        )
+        return (*self._over_work(work), doc.FinalizeStatement())
 
-    def _consumer(self) -> Block:
+    def _result(self) -> doc.Slot:
+        """The accumulator of a work item."""
+        return slot(self.results, "w" if self.position else "0")
+
+    def _consumer(self) -> doc.Block:
         index = "w" if self.position else "0"
-        work: Block = [
-            f"wait: {self.results}[{index}]",
-            f"read: {self.results}[{index}]",
-            f"compute: {self.carried.value.name}",
-            f"release: {self.results}[{index}]",
+        work: list[doc.Statement] = [
+            doc.WaitStatement(self._result()),
+            doc.ReadStatement(self._result()),
+            doc.ComputeStatement(self.carried.value.name),
+            doc.ReleaseStatement(self._result()),
         ]
         for operation in self.tile.before:
             if operation.kind != "load":
-                work.append(f"compute: {operation.name}")
+                work.append(doc.ComputeStatement(operation.name))
         for operation in self.tile.after:
             work += self._after(operation, index)
-        made = self._over_work(work)
-        if self.stores:
-            made.append("drain: output")
-        return [*made, "finalize"]
+        sent: doc.Block = (doc.DrainStatement(OUTPUT),) if self.stores else ()
+        return (*self._over_work(tuple(work)), *sent, doc.FinalizeStatement())
 
 
 def _only_multiplication(tile: TileProgram) -> tuple[TileOperation, Carried]:
-    """The multiplication that is all of the loop, and the accumulator that it goes on with."""
+    """The multiplication that is all of the loop, and the accumulator that it adds to."""
     inside = [operation for operation in tile.body if operation.kind != "load"]
     if len(inside) != 1 or inside[0].kind != "mma" or len(inside[0].operands) < 3:
         raise FormRefused("the loop does more than one multiplication that goes on with its result")

@@ -6,24 +6,28 @@ same columns, where the second product finds them. One more warpgroup corrects: 
 it multiplies the accumulator of each sub-tile by a row factor, and it does what follows the loop.
 Row values that both sides need go through shared memory.
 
-    issuer, turn t: second product of t - 1, then first product of t, one sub-tile after the other,
-    so that the tensor core serves one sub-tile while the softmax of the other runs.
+    issuer, iteration t: second product of t - 1, then first product of t, one sub-tile after the
+    other, so that the tensor core serves one sub-tile while the softmax of the other runs.
 
 The first product of a work item overwrites the accumulator: the factor of iteration 0 would
 multiply zeros, and is handed over unused. That it is a number, not NaN or infinite, is assumed.
 
 Which operation stands where follows from who reads what (`titan/codegen/tile/attention.py`).
-Decides no correctness: the text that it writes is verified like anybody's.
+Decides no correctness: what is printed of it is verified like anybody's.
 Source: FlashAttention-4 (roles, order of products, correction); PTX, tcgen05.
 """
 
 from __future__ import annotations
 
-from titan.codegen.pipeline.guarded import refuse_unaligned
-from titan.codegen.pipeline.hopper import BITS, THREADS, swizzle_of
+from dataclasses import replace
+
+from titan.codegen.pipeline import document as doc
+from titan.codegen.pipeline.document import slot
+from titan.codegen.pipeline.filling import refuse_unaligned
+from titan.codegen.pipeline.hopper import BITS, OUTPUT, THREADS, staged_buffer, tile_bytes
+from titan.codegen.pipeline.indices import inner
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import PipelineRing, rings_of
-from titan.codegen.pipeline.text import Block, block, inner, section
 from titan.codegen.tile.attention import NotAttention, attention_of
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 
@@ -37,7 +41,7 @@ ROLES = ("producer", "issuer", "softmax", "correction")
 
 
 class BlackwellAttention:
-    """Texts of one pipeline. Raises FormRefused where the tile program has none."""
+    """The statements and declarations of one pipeline. Raises FormRefused where there is none."""
 
     def __init__(self, tile: TileProgram, shape: Shape, starts: dict[str, int]) -> None:
         refuse_unaligned(tile)
@@ -54,6 +58,7 @@ class BlackwellAttention:
         except NotAttention as error:
             raise FormRefused(str(error)) from None
         self.tile, self.shape, self.groups = tile, shape, tile.groups
+        self.scores = _result(self.parts.first)
         if tile.groups not in REGISTERS:
             raise FormRefused(f"{tile.groups} softmax warpgroups; there are 1 or 2")
         self.rings = rings_of(tile)
@@ -63,8 +68,7 @@ class BlackwellAttention:
     def _fits(self) -> None:
         """Shapes that lanes and columns of tensor memory take."""
         parts = self.parts
-        assert parts.first.result is not None
-        scores, left, accumulator = parts.first.result, parts.left, parts.accumulator
+        scores, left, accumulator = self.scores, parts.left, parts.accumulator
         if any(value.rows != LANES * self.groups for value in (scores, left, accumulator)):
             raise FormRefused(f"a warpgroup computes {LANES} rows, one for each lane")
         if left.columns != scores.columns:
@@ -129,81 +133,86 @@ class BlackwellAttention:
         for item in self.tile.carried:
             if item.value.name == name:
                 return item.value
-        found = self.tile.operation(name).result
-        assert found is not None
-        return found
+        return _result(self.tile.operation(name))
 
     # ------------------------------------------------------------------------------- the file
 
-    def text(self) -> str:
+    def document(self) -> doc.PipelineDocument:
+        """The kernel file."""
         tile = self.tile
+        queues = [doc.QueueDeclaration(self.queue, "tcgen05")]
+        if self.stores:
+            queues.append(doc.QueueDeclaration(OUTPUT, "bulk"))
+        together = doc.NamedBarrierDeclaration("together", THREADS)
+        bodies = (self._producer(), self._issuer(), self._softmax(), self._correction())
+        end = (doc.FinalizeStatement(),)
+        return doc.PipelineDocument(
+            tile.name,
+            tile.target,
+            doc.Sizes(self.shape.depth),
+            buffers=tuple(self._buffers()),
+            barriers=tuple(self._barriers()),
+            named_barriers=(together,) if self.stores else (),
+            queues=tuple(queues),
+            roles=self._roles(),
+            program=tuple(
+                (role, (*body, *end)) for role, body in zip(self.roles, bodies, strict=True)
+            ),
+        )
+
+    def _roles(self) -> tuple[doc.RoleDeclaration, ...]:
         wide = self.parts.accumulator.columns > LANES
         few, many, some = (WIDE if wide else REGISTERS)[self.groups]
         loading, issuing, computing, correcting = self.roles
-        named = [("together", f"{{threads: {THREADS}}}")] if self.stores else []
-        queues = [(self.queue, "tcgen05"), *([("output", "bulk")] if self.stores else [])]
-        lines = [
-            "titan: 1",
-            f"kernel: {tile.name}",
-            f"target: {tile.target}",
-            f"note: The pipeline of tile program {tile.name}, written by titan build.",
-            f"sizes: {{tiles: {{any: true, minimum: 1}}, depth: {self.shape.depth}}}",
-            *section("buffers", self._buffers()),
-            *section("barriers", self._barriers()),
-            *section("named_barriers", named),
-            *section("queues", queues),
-            "roles:",
-            f"  {loading}: {{warps: 1, registers: {few}}}",
-            f"  {issuing}: {{warps: 1, registers: {few}}}",
-            f"  {computing}: {{warpgroups: {self.groups}, registers: {many}}}",
-            f"  {correcting}: {{warpgroups: 1, registers: {some}}}",
-            "program:",
-        ]
-        bodies = (self._producer(), self._issuer(), self._softmax(), self._correction())
-        for role, body in zip(self.roles, bodies, strict=True):
-            lines += [f"  {role}:", *block([*body, "finalize"], 4)]
-        return "\n".join(lines) + "\n"
+        return (
+            doc.RoleDeclaration(loading, warps=1, registers=few),
+            doc.RoleDeclaration(issuing, warps=1, registers=few),
+            doc.RoleDeclaration(computing, warpgroups=self.groups, registers=many),
+            doc.RoleDeclaration(correcting, warpgroups=1, registers=some),
+        )
 
-    def _buffers(self) -> list[tuple[str, str]]:
-        parts, groups = self.parts, self.groups
-        assert parts.first.result is not None
+    def _buffers(self) -> list[doc.BufferDeclaration]:
+        parts, groups = self.parts, str(self.groups)
         found = [
-            (load.name, f"{{stages: {'1' if ring.once else 'depth'}, {_shape(load.result)}}}")
+            replace(staged_buffer(value), stages="1" if ring.once else "depth")
             for ring in self.rings
-            for load in ring.loads
-            if load.result is not None
+            for value in ring.values
         ]
-        for value, storage in (
-            (parts.first.result, f", storage: {self.columns}"),
-            (parts.left, f", storage: {self.columns}"),
+        for value, columns in (
+            (self.scores, self.columns),
+            (parts.left, self.columns),
             (parts.accumulator, ""),
         ):
-            tile = f"tile: [{LANES}, {value.columns}], dtype: {value.dtype}"
-            found.append((value.name, f"{{space: tensor, stages: {groups}, {tile}{storage}}}"))
+            found.append(
+                doc.BufferDeclaration(
+                    value.name, LANES, value.columns, value.dtype, "tensor", groups,
+                    storage=columns,
+                )
+            )  # fmt: skip
         for value in (parts.factor, *parts.handed):
-            found.append((value.name, f"{{stages: {groups}, tile: [1, {LANES}], dtype: f32}}"))
+            found.append(doc.BufferDeclaration(value.name, 1, LANES, "f32", stages=groups))
         for store in self.stores:
             value = self._value(store.operands[0])
-            staged = Value(store.name, LANES, value.columns, value.dtype, value.place)
-            found.append((store.name, f"{{{_shape(staged)}}}"))
+            found.append(replace(staged_buffer(value), name=store.name, rows=LANES))
         return found
 
-    def _barriers(self) -> list[tuple[str, str]]:
-        parts, groups = self.parts, self.groups
-        found: list[tuple[str, str]] = []
+    def _barriers(self) -> list[doc.BarrierDeclaration]:
+        parts, groups = self.parts, str(self.groups)
+        found: list[doc.BarrierDeclaration] = []
         for ring in self.rings:
-            name, stages = ring.loads[0].name, "" if ring.once else "stages: depth, "
-            found.append((self.full[name], f"{{{stages}count: 1}}"))
+            name, stages = ring.loads[0].name, "" if ring.once else "depth"
+            found.append(doc.BarrierDeclaration(self.full[name], 1, stages))
             if not ring.once:
-                found.append((self.empty[name], f"{{{stages}count: 1}}"))
-        one, two = f"{{stages: {groups}, count: 1}}", f"{{stages: {groups}, count: 2}}"
-        found.append((self.full[parts.first.name], one))
-        found.append((self.full[parts.left.name], two))  # put, and the accumulator corrected
-        found.append((self.full[parts.factor.name], one))
-        found.append((self.empty[parts.factor.name], one))
-        found.append((self.full[parts.accumulator.name], one))
-        for value in parts.handed:
-            found.append((self.full[value.name], one))
+                found.append(doc.BarrierDeclaration(self.empty[name], 1, stages))
+        for name, count in (
+            (self.full[self.scores.name], 1),
+            (self.full[parts.left.name], 2),  # written, and the accumulator corrected
+            (self.full[parts.factor.name], 1),
+            (self.empty[parts.factor.name], 1),
+            (self.full[parts.accumulator.name], 1),
+            *((self.full[value.name], 1) for value in parts.handed),
+        ):
+            found.append(doc.BarrierDeclaration(name, count, groups))
         return found
 
     # ------------------------------------------------------------------------ places and waits
@@ -215,175 +224,175 @@ class BlackwellAttention:
         """How often the stage of iteration `place` has been filled before."""
         return place if ring.once or place == "0" else f"{inner(place)} // depth"
 
-    def _filled(self, ring: PipelineRing, place: str) -> str:
+    def _filled(self, ring: PipelineRing, place: str) -> doc.Statement:
         """The wait for a stage of a ring."""
-        full = f"{self.full[ring.loads[0].name]}[{self._stage(ring, place)}]"
-        return f"wait: {full}\nphase: {self._round(ring, place)}"
+        full = slot(self.full[ring.loads[0].name], self._stage(ring, place))
+        return doc.WaitStatement(full, self._round(ring, place))
 
-    def _freed(self, ring: PipelineRing, place: str) -> str:
+    def _freed(self, ring: PipelineRing, place: str) -> doc.Statement:
         """A stage given back once all products issued so far are done."""
-        return self._commit(f"{self.empty[ring.loads[0].name]}[{self._stage(ring, place)}]")
+        return self._commit(slot(self.empty[ring.loads[0].name], self._stage(ring, place)))
 
-    def _commit(self, barrier: str) -> str:
-        return f"commit: {self.queue}\narrives: {barrier}"
+    def _commit(self, barrier: doc.Slot) -> doc.Statement:
+        return doc.CommitStatement(self.queue, barrier)
 
-    def _each(self, lines: Block) -> Block:
+    def _each(self, *statements: doc.Statement) -> doc.Block:
         """For every sub-tile."""
-        return [(f"for: {self.g} in 0..{self.groups}", lines)]
+        return (doc.ForStatement(self.g, "0", str(self.groups), statements),)
 
     # -------------------------------------------------------------------------------- producer
 
-    def _producer(self) -> Block:
-        made: Block = []
-        for ring in self.once:
-            made += self._fill(ring, "0")
-        fill: Block = []
-        for ring in (*self.early, *self.late):
-            fill += self._fill(ring, "t")
-        return [*made, ("for: t in 0..tiles", fill)]
+    def _producer(self) -> doc.Block:
+        once = [statement for ring in self.once for statement in self._fill(ring, "0")]
+        rings = (*self.early, *self.late)
+        fill = [statement for ring in rings for statement in self._fill(ring, "t")]
+        return (*once, doc.ForStatement("t", "0", "tiles", tuple(fill)))
 
-    def _fill(self, ring: PipelineRing, place: str) -> Block:
+    def _fill(self, ring: PipelineRing, place: str) -> doc.Block:
         """All loads of a stage, once nobody reads it any more."""
         name, stage = ring.loads[0].name, self._stage(ring, place)
-        full = f"{self.full[name]}[{stage}]"
-        before = f"wait: {self.empty[name]}[{stage}]\nphase: {self._round(ring, place)} - 1"
-        made: Block = [] if ring.once else [before]
-        total = sum(_bytes(load) for load in ring.loads)
-        made.append(f"arrive: {full}\nbytes: {total}")
-        for load in ring.loads:
-            made.append(f"bulk_load: {load.name}[{stage}] = {place}\ncompletes: {full}")
-        return made
+        full = slot(self.full[name], stage)
+        made: list[doc.Statement] = []
+        if not ring.once:
+            phase = f"{self._round(ring, place)} - 1"
+            made.append(doc.WaitStatement(slot(self.empty[name], stage), phase))
+        made.append(doc.ArriveStatement(full, sum(tile_bytes(value) for value in ring.values)))
+        for value in ring.values:
+            made.append(doc.BulkLoadStatement(slot(value.name, stage, content=place), full))
+        return tuple(made)
 
     # ---------------------------------------------------------------------------------- issuer
 
-    def _issuer(self) -> Block:
-        scores_done = self._commit(f"{self.full[self.parts.first.name]}[{self.g}]")
-        all_done = self._commit(f"{self.full[self.parts.accumulator.name]}[{self.g}]")
-        made: Block = [self._filled(ring, "0") for ring in (*self.once, *self.early)]
-        made += self._each([self._first("0"), scores_done])
-        made += [self._freed(ring, "0") for ring in self.early]
-        turn: Block = [self._filled(ring, "t - 1") for ring in self.late]
-        turn += [self._filled(ring, "t") for ring in self.early]
-        turn += self._each([*self._second("t - 1"), self._first("t"), scores_done])
-        turn += [self._freed(ring, "t - 1") for ring in self.late]
-        turn += [self._freed(ring, "t") for ring in self.early]
-        made.append(("for: t in 1..tiles", turn))
-        made += [self._filled(ring, "tiles - 1") for ring in self.late]
-        return [*made, *self._each([*self._second("tiles - 1"), all_done])]
+    def _issuer(self) -> doc.Block:
+        scores_done = self._commit(slot(self.full[self.scores.name], self.g))
+        all_done = self._commit(slot(self.full[self.parts.accumulator.name], self.g))
+        body = (
+            *(self._filled(ring, "t - 1") for ring in self.late),
+            *(self._filled(ring, "t") for ring in self.early),
+            *self._each(*self._second("t - 1"), self._first("t"), scores_done),
+            *(self._freed(ring, "t - 1") for ring in self.late),
+            *(self._freed(ring, "t") for ring in self.early),
+        )
+        return (
+            *(self._filled(ring, "0") for ring in (*self.once, *self.early)),
+            *self._each(self._first("0"), scores_done),
+            *(self._freed(ring, "0") for ring in self.early),
+            doc.ForStatement("t", "1", "tiles", body),
+            *(self._filled(ring, "tiles - 1") for ring in self.late),
+            *self._each(*self._second("tiles - 1"), all_done),
+        )
 
-    def _first(self, place: str) -> str:
-        operands = ", ".join(self._operand(name, place) for name in self.parts.first.operands)
-        into = f"{self.parts.first.name}[{self.g}] = {place}"
-        return f"mma: [{operands}]\ninto: {into}\nqueue: {self.queue}"
+    def _first(self, place: str) -> doc.Statement:
+        operands = tuple(self._operand(name, place) for name in self.parts.first.operands)
+        into = slot(self.scores.name, self.g, content=place)
+        return doc.MultiplyStatement(operands, self.queue, into)
 
-    def _second(self, place: str) -> Block:
-        """Once the left operand is put and the accumulator corrected."""
+    def _second(self, place: str) -> doc.Block:
+        """Once the left operand is written and the accumulator corrected."""
         parts, g = self.parts, self.g
-        left = f"{parts.left.name}[{g}]"
+        left = slot(parts.left.name, g, content=place)
         right = self._operand(parts.second.operands[1], place)
-        return [
-            f"wait: {self.full[parts.left.name]}[{g}]\nphase: {place}",
-            f"mma: [{left} = {place}, {right}]\n"
-            f"into: {parts.accumulator.name}[{g}] = {place}\nqueue: {self.queue}",
-        ]
+        into = slot(parts.accumulator.name, g, content=place)
+        return (
+            doc.WaitStatement(slot(self.full[parts.left.name], g), place),
+            doc.MultiplyStatement((left, right), self.queue, into),
+        )
 
-    def _operand(self, load: str, place: str) -> str:
+    def _operand(self, load: str, place: str) -> doc.Slot:
         for ring in self.rings:
             if load in {item.name for item in ring.loads}:
-                content = "0" if ring.once else place
-                return f"{load}[{self._stage(ring, place)}] = {content}"
+                return slot(load, self._stage(ring, place), content="0" if ring.once else place)
         raise FormRefused(f"{load} is multiplied, but not loaded")
 
     # --------------------------------------------------------------------------------- softmax
 
-    def _softmax(self) -> Block:
-        parts = self.parts
-        scores, factor, left = parts.first.name, parts.factor.name, parts.left.name
-        turn: Block = [
-            f"wait: {self.full[scores]}[self]\nphase: t",
-            f"load: {scores}[self] = t",
-            f"compute: {scores}\ntile: t",
-        ]
-        computed: Block = [f"compute: {operation.name}\ntile: t" for operation in parts.softmax]
-        turn += computed[: parts.until_factor]
-        turn += [
-            f"wait: {self.empty[factor]}[self]\nphase: t - 1",
-            f"store: {factor}[self] = t",
-            f"arrive: {self.full[factor]}[self]",
+    def _softmax(self) -> doc.Block:
+        parts, me = self.parts, "self"
+        scores, factor, left = self.scores.name, parts.factor.name, parts.left.name
+        computed = [doc.ComputeStatement(operation.name, "t") for operation in parts.softmax]
+        body = (
+            doc.WaitStatement(slot(self.full[scores], me), "t"),
+            doc.LoadStatement(slot(scores, me, content="t")),
+            doc.ComputeStatement(scores, "t"),
+            *computed[: parts.until_factor],
+            doc.WaitStatement(slot(self.empty[factor], me), "t - 1"),
+            doc.StoreStatement(slot(factor, me, content="t")),
+            doc.ArriveStatement(slot(self.full[factor], me)),
             *computed[parts.until_factor : parts.until_left],
-            f"store: {left}[self] = t",
-            f"arrive: {self.full[left]}[self]",
+            doc.StoreStatement(slot(left, me, content="t")),
+            doc.ArriveStatement(slot(self.full[left], me)),
             *computed[parts.until_left :],
-        ]
-        turn += [f"compute: {item.value.name}\ntile: t + 1" for item in parts.rows]
-        work: Block = [f"compute: {item.value.name}" for item in parts.rows]
-        work.append(("for: t in 0..tiles", turn))
+            *(doc.ComputeStatement(item.value.name, "t + 1") for item in parts.rows),
+        )
+        work: list[doc.Statement] = [doc.ComputeStatement(item.value.name) for item in parts.rows]
+        work.append(doc.ForStatement("t", "0", "tiles", body))
         for value in parts.handed:
-            work.append(f"store: {value.name}[self] = 0")
-            work.append(f"arrive: {self.full[value.name]}[self]")
-        return work
+            work.append(doc.StoreStatement(slot(value.name, me, content="0")))
+            work.append(doc.ArriveStatement(slot(self.full[value.name], me)))
+        return tuple(work)
 
     # ------------------------------------------------------------------------------ correction
 
-    def _correction(self) -> Block:
+    def _correction(self) -> doc.Block:
         parts, g = self.parts, self.g
-        accumulator, factor, left = parts.accumulator.name, parts.factor.name, parts.left.name
-        free: Block = [f"arrive: {self.empty[factor]}[{g}]"]
-        corrected: Block = [f"arrive: {self.full[left]}[{g}]"]
-        work = self._each([f"wait: {self.full[factor]}[{g}]\nphase: 0", *free, *corrected])
-        turn = self._each(
-            [
-                f"wait: {self.full[factor]}[{g}]\nphase: t",
-                f"load: {factor}[{g}] = t",
-                f"compute: {factor}\ntile: t",
-                *free,
-                f"load: {accumulator}[{g}] = t - 1",
-                f"compute: {accumulator}\ntile: t",
-                f"compute: {parts.correct.name}\ntile: t",
-                f"store: {accumulator}[{g}] = t - 1",
-                *corrected,
-            ]
+        accumulator, factor = parts.accumulator.name, parts.factor.name
+        sums = slot(accumulator, g, content="t - 1")
+        factor_written = slot(self.full[factor], g)
+        free = doc.ArriveStatement(slot(self.empty[factor], g))
+        corrected = doc.ArriveStatement(slot(self.full[parts.left.name], g))
+        body = self._each(
+            doc.WaitStatement(factor_written, "t"),
+            doc.LoadStatement(slot(factor, g, content="t")),
+            doc.ComputeStatement(factor, "t"),
+            free,
+            doc.LoadStatement(sums),
+            doc.ComputeStatement(accumulator, "t"),
+            doc.ComputeStatement(parts.correct.name, "t"),
+            doc.StoreStatement(sums),
+            corrected,
         )
-        work.append(("for: t in 1..tiles", turn))
-        work += self._each(self._finish())
-        drained: Block = ["drain: output"] if self.stores else []
-        return [*work, *drained]
+        return (
+            *self._each(doc.WaitStatement(factor_written, "0"), free, corrected),
+            doc.ForStatement("t", "1", "tiles", body),
+            *self._each(*self._finish()),
+            *((doc.DrainStatement(OUTPUT),) if self.stores else ()),
+        )
 
-    def _finish(self) -> Block:
+    def _finish(self) -> doc.Block:
         """What follows the loop, for one sub-tile."""
         g, accumulator = self.g, self.parts.accumulator.name
-        made: Block = []
+        made: list[doc.Statement] = []
         for value in self.parts.handed:
-            made.append(f"wait: {self.full[value.name]}[{g}]\nphase: 0")
-            made.append(f"load: {value.name}[{g}] = 0")
-            made.append(f"compute: {value.name}\ntile: tiles")
-        made.append(f"wait: {self.full[accumulator]}[{g}]\nphase: 0")
-        made.append(f"load: {accumulator}[{g}] = tiles - 1")
-        made.append(f"compute: {accumulator}\ntile: tiles")
+            made.append(doc.WaitStatement(slot(self.full[value.name], g), "0"))
+            made.append(doc.LoadStatement(slot(value.name, g, content="0")))
+            made.append(doc.ComputeStatement(value.name, "tiles"))
+        made.append(doc.WaitStatement(slot(self.full[accumulator], g), "0"))
+        made.append(doc.LoadStatement(slot(accumulator, g, content="tiles - 1")))
+        made.append(doc.ComputeStatement(accumulator, "tiles"))
         for operation in self.tile.after:
-            made += self._store(operation) if self._staged(operation) else [
-                f"compute: {operation.name}"
-            ]  # fmt: skip
-        return made
+            if self._staged(operation):
+                made += self._store(operation)
+            else:
+                made.append(doc.ComputeStatement(operation.name))
+        return tuple(made)
 
-    def _store(self, operation: TileOperation) -> Block:
+    def _store(self, operation: TileOperation) -> doc.Block:
         """From registers to shared memory, and from there by a bulk store of one thread."""
-        again: Block = ["drain: {output, until: read}", "sync: together[0]"]
-        return [
-            *(again if self.groups > 1 else []),
-            f"store: {operation.name}[0] = {self.g}",
-            "fence: async",
-            "sync: together[0]",
-            f"bulk_store: {operation.name}[0] = {self.g}\nqueue: output",
-            "commit: output",
-        ]
+        together = doc.SyncStatement(slot("together", "0"))
+        staged = slot(operation.name, "0", content=self.g)
+        again: doc.Block = (doc.DrainStatement(OUTPUT, until_read=True), together)
+        return (
+            *(again if self.groups > 1 else ()),
+            doc.StoreStatement(staged),
+            doc.FenceStatement(),
+            together,
+            doc.BulkStoreStatement(staged, OUTPUT),
+            doc.CommitStatement(OUTPUT),
+        )
 
 
-def _shape(value: Value) -> str:
-    tile = f"tile: [{value.rows}, {value.columns}], dtype: {value.dtype}"
-    return f"{tile}, swizzle: {swizzle_of(value)}"
-
-
-def _bytes(load: TileOperation) -> int:
-    assert load.result is not None
-    return load.result.rows * load.result.columns * BITS[load.result.dtype] // 8
+def _result(operation: TileOperation) -> Value:
+    """The tile that an operation computes. Raises FormRefused where it computes none."""
+    if operation.result is None:
+        raise FormRefused(f"{operation.name} has no result")
+    return operation.result

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from titan.codegen.pipeline.candidates import DEPTH_DEFAULT, shapes
-from titan.codegen.pipeline.forms import Form, form_of
+from titan.codegen.pipeline.document import PipelineDocument
+from titan.codegen.pipeline.forms import form_of
 from titan.codegen.pipeline.model import Built, FormRefused, Shape, TriedCandidate
+from titan.codegen.pipeline.printer import pipeline_text
 from titan.codegen.tile.model import TileProgram
+from titan.foundation.errors import InternalError, Refusal
 from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
@@ -24,8 +27,8 @@ from titan.scheduling.loop.model import Loop
 from titan.scheduling.run import Request, ScheduleRun
 from titan.sync.program import SyncProgram, without_computations
 from titan.target.load import machine
+from titan.verify import lowering
 from titan.verify.legality.check import examine
-from titan.verify.lowering import Refusal, sync_program
 from titan.verify.model import Finding, VerifyOptions
 from titan.verify.pipeline import verify_kernel
 
@@ -48,7 +51,7 @@ class BuildLimits:
     naive: bool = False
 
 
-class BuildRefused(Exception):
+class BuildRefused(Refusal):
     """No shape was verified; `steps` say why for each."""
 
     def __init__(self, text: str, steps: tuple[TriedCandidate, ...] = ()) -> None:
@@ -56,48 +59,61 @@ class BuildRefused(Exception):
         self.steps = steps
 
 
-@dataclass(slots=True)
-class _Progress:
-    steps: list[TriedCandidate] = field(default_factory=list)
-    tried: set[str] = field(default_factory=set)
+Edit = Callable[[PipelineDocument], PipelineDocument]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildHooks:
+    """What others have a say in while a tile program is built.
+
+    `accept` gives the reason why a verified pipeline cannot be written for the target, or None;
+    `progress` is called with each step. For comparisons, `only` leaves shapes out and `edit`
+    changes a pipeline: what comes out of that is decoded and verified like any other.
+    """
+
+    accept: Callable[[Built], str | None] = lambda built: None
+    progress: Callable[[str], None] = lambda text: None
+    only: Callable[[Shape], bool] = lambda shape: True
+    edit: Edit = lambda document: document
+
+
+NO_HOOKS = BuildHooks()
 
 
 def build(
     tile: TileProgram,
     tile_text: str,
     limits: BuildLimits | None = None,
-    accept: Callable[[Built], str | None] = lambda built: None,
-    tell: Callable[[str], None] = lambda text: None,
-    only: Callable[[Shape], bool] = lambda shape: True,
-    edit: Callable[[str], str] = lambda text: text,
+    hooks: BuildHooks = NO_HOOKS,
 ) -> Built:
-    """The first shape that is verified and accepted. Raises BuildRefused.
-
-    `accept` gives the reason why a verified pipeline cannot be written for the target, or None. For
-    comparisons, `only` leaves shapes out and `edit` changes the text of a pipeline: what came out
-    of that is decoded and verified like any other.
-    """
+    """The first shape that is verified and accepted. Raises BuildRefused."""
     limits = limits or BuildLimits()
     started = time.monotonic()
     try:
         form = form_of(tile.target)
     except FormRefused as refused:
         raise BuildRefused(str(refused)) from None
-    tell("scheduling")
+    hooks.progress("scheduling")
     loop, result, stages = scheduled(tile, limits)
     schedule = result.schedule
     if schedule is None:
         raise BuildRefused(f"no schedule was found: {result.evidence.detail}")
     starts = group_starts(tile, loop, schedule.starts)
     needed = max((ring.needed for ring in rings(loop, schedule)), default=DEPTH_DEFAULT)
-    progress = _Progress()
-    edited: Form = lambda *given: edit(form(*given))  # noqa: E731
-    for shape in filter(only, shapes(tile, needed, stages)):
-        tell(shape.name)
-        found = _try(tile, shape, edited, starts, schedule.ii, limits, progress)
-        if found is None:
+    steps: list[TriedCandidate] = []
+    tried: set[str] = set()
+    for shape in filter(hooks.only, shapes(tile, needed, stages)):
+        hooks.progress(shape.name)
+        try:
+            text = pipeline_text(hooks.edit(form(tile, shape, starts, schedule.ii)))
+            if text in tried:
+                continue  # another shape of the list came out the same
+            tried.add(text)
+            kernel, program = decoded(text)
+            finding = judged(kernel, limits)
+        except (NotVerified, FormRefused) as refused:
+            steps.append(TriedCandidate(shape, False, str(refused)))
             continue
-        text, kernel, program, finding = found
         built = Built(
             tile,
             tile_text,
@@ -108,15 +124,15 @@ def build(
             kernel,
             program,
             finding,
-            (*progress.steps, TriedCandidate(shape, True)),
+            (*steps, TriedCandidate(shape, True)),
             time.monotonic() - started,
             finding.notes,
         )
-        reason = accept(built)
+        reason = hooks.accept(built)
         if reason is None:
             return replace(built, seconds=time.monotonic() - started)
-        progress.steps.append(TriedCandidate(shape, False, reason))
-    raise BuildRefused("no shape of the list can be verified and written", tuple(progress.steps))
+        steps.append(TriedCandidate(shape, False, reason))
+    raise BuildRefused("no shape of the list can be verified and written", tuple(steps))
 
 
 def scheduled(tile: TileProgram, limits: BuildLimits) -> tuple[Loop, ScheduleRun, int]:
@@ -193,59 +209,33 @@ def group_starts(tile: TileProgram, loop: Loop, starts: tuple[int, ...]) -> dict
     return found
 
 
-def _try(
-    tile: TileProgram,
-    shape: Shape,
-    form: Form,
-    starts: dict[str, int],
-    ii: int,
-    limits: BuildLimits,
-    progress: _Progress,
-) -> tuple[str, Kernel, SyncProgram, Finding] | None:
-    """The verified pipeline of one shape; else None, and the reason is noted."""
-    try:
-        text = form(tile, shape, starts, ii)
-        if text in progress.tried:
-            return None  # another shape of the list came out the same
-        progress.tried.add(text)
-        kernel, program = decoded(text)
-        finding = judged(kernel, limits)
-    except _Refused as refused:
-        progress.steps.append(TriedCandidate(shape, False, str(refused)))
-        return None
-    except FormRefused as refused:
-        progress.steps.append(TriedCandidate(shape, False, str(refused)))
-        return None
-    return text, kernel, program, finding
-
-
-class _Refused(Exception):
-    """The pipeline is not lawful, not verified, or cannot be read."""
+class NotVerified(Refusal):
+    """The pipeline is against a rule of its target, not verified, or cannot be read."""
 
 
 def decoded(text: str) -> tuple[Kernel, SyncProgram]:
-    """The kernel of a pipeline, and its sync program with computations. Raises _Refused."""
+    """The kernel of a pipeline, and its sync program with computations. Raises NotVerified."""
     family, errors = decode_text(text, PATH)
     whole, more = decode_text(text, PATH, computations=True)
     if family is None or whole is None:
-        raise _Refused("; ".join(item.headline for item in (*errors, *more)))
+        raise NotVerified("; ".join(item.headline for item in (*errors, *more)))
     kernel = family.kernels[0]
     try:
-        plain = sync_program(kernel).program
-        program = sync_program(whole.kernels[0]).program
-    except (Refusal, LoweringRefused) as refused:
-        raise _Refused(str(refused)) from None
+        plain = lowering.sync_program(kernel).program
+        program = lowering.sync_program(whole.kernels[0]).program
+    except (lowering.Refusal, LoweringRefused) as refused:
+        raise NotVerified(str(refused)) from None
     stripped = tuple(replace(role, body=without_computations(role.body)) for role in program.roles)
     if replace(program, roles=stripped) != plain:
-        raise AssertionError("what is emitted is not what is verified")
+        raise InternalError("what is emitted is not what is verified")
     unlawful = examine(kernel, plain).errors
     if unlawful:
-        raise _Refused(f"{unlawful[0].code}: {unlawful[0].headline}")
+        raise NotVerified(f"{unlawful[0].code}: {unlawful[0].headline}")
     return kernel, program
 
 
 def judged(kernel: Kernel, limits: BuildLimits) -> Finding:
-    """The VERIFIED finding on a pipeline. Raises _Refused."""
+    """The VERIFIED finding on a pipeline. Raises NotVerified."""
     options = VerifyOptions(
         states_max=limits.verify_states,
         seconds_max=limits.verify_seconds,
@@ -255,5 +245,5 @@ def judged(kernel: Kernel, limits: BuildLimits) -> Finding:
     finding = verify_kernel(kernel, options)
     if finding.verdict is not Verdict.VERIFIED:
         told = "; ".join(f"{item.code}: {item.headline}" for item in finding.diagnostics[:2])
-        raise _Refused(f"{finding.verdict}{': ' if told else ''}{told}")
+        raise NotVerified(f"{finding.verdict}{': ' if told else ''}{told}")
     return finding

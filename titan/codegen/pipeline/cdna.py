@@ -9,16 +9,18 @@ tile t - 1, which is then filled with tile t + depth - 1. Waves that take turns 
 half of them one phase behind, so that one half computes while the other moves data.
 
 All copies of one iteration are one operation of the sync program, so that thresholds count tiles.
-Decides no correctness: the text is verified like anybody's.
+Decides no correctness: what is printed is verified like anybody's.
 Sources: HARDWARE A9 to A13, A15, A16, A24, A27; mi300_gemm and mi300_pingpong of the library.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+from titan.codegen.pipeline import document as doc
+from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.model import FormRefused, Shape
-from titan.codegen.pipeline.text import Block, block, section
 from titan.codegen.tile.model import TileOperation, TileProgram, Value
 
 LANES = 64
@@ -31,6 +33,8 @@ OWN_NAMES = frozenset(
 )
 DEPTH_MIN = 2
 DEPTH_DEFAULT = 4
+LOADS, READS = "loads", "reads"  # the queues
+WORKGROUP = slot("workgroup")
 
 
 def shapes(tile: TileProgram, depth: int = DEPTH_DEFAULT) -> Iterator[Shape]:
@@ -52,8 +56,8 @@ def construct(
     ii: int = 0,
     *,
     staged: bool | None = None,
-) -> str:
-    """The kernel file of the pipeline. Raises FormRefused.
+) -> doc.PipelineDocument:
+    """The pipeline. Raises FormRefused.
 
     `shape.overlapped` False gives vmcnt(0) at every wait. `staged`: whether tiles go through
     registers; None takes direct-to-LDS copies wherever the tiles divide into them. The order of
@@ -62,7 +66,7 @@ def construct(
     """
     if staged is None and tile.target in LANE_BYTES:
         staged = any(not lane_bytes(tile, item.result) for item in loads_of(tile) if item.result)
-    return _Cdna(tile, shape, bool(staged)).text()
+    return _Cdna(tile, shape, bool(staged)).document()
 
 
 def loads_of(tile: TileProgram) -> list[TileOperation]:
@@ -135,56 +139,58 @@ class _Cdna:
 
     # ------------------------------------------------------------------------------- the file
 
-    def text(self) -> str:
+    def document(self) -> doc.PipelineDocument:
+        """The kernel file."""
         tile = self.tile
-        lines = [
-            "titan: 1",
-            f"kernel: {tile.name}",
-            f"target: {tile.target}",
-            f"note: The pipeline of tile program {tile.name}, written by titan build.",
-            f"sizes: {{tiles: {{any: true, minimum: 1}}, depth: {self.shape.depth}}}",
-            *section("buffers", self._buffers()),
-            *section("named_barriers", [("workgroup", f"{{threads: {LANES * tile.groups}}}")]),
-            *section("queues", [("loads", "vmcnt"), ("reads", "lgkmcnt")]),
-            *section("roles", [("wave", f"{{warps: {tile.groups}}}")]),
-            "program:",
-            "  wave:",
-            *block(self._program(), 4),
-        ]
-        return "\n".join(lines) + "\n"
+        return doc.PipelineDocument(
+            tile.name,
+            tile.target,
+            doc.Sizes(self.shape.depth),
+            buffers=tuple(self._buffers()),
+            named_barriers=(doc.NamedBarrierDeclaration(WORKGROUP.name, LANES * tile.groups),),
+            queues=(doc.QueueDeclaration(LOADS, "vmcnt"), doc.QueueDeclaration(READS, "lgkmcnt")),
+            roles=(doc.RoleDeclaration("wave", warps=tile.groups),),
+            program=(("wave", self._program()),),
+        )
 
-    def _buffers(self) -> list[tuple[str, str]]:
+    def _buffers(self) -> list[doc.BufferDeclaration]:
         found = []
         inside = {item.name for item in self.tile.body}
         for load in loads_of(self.tile):
             value = load.result
-            assert value is not None
-            stages = "depth" if load.name in inside else "1"
-            shape = f"tile: [{value.rows}, {value.columns}], dtype: {value.dtype}"
-            lane = "" if self.staged else f", lane_bytes: {lane_bytes(self.tile, value)}"
-            parts = self.tile.groups
-            found.append((load.name, f"{{stages: {stages}, parts: {parts}, {shape}{lane}}}"))
-            if self.staged:
-                kind = "space: register, stages: 1"
-                found.append((registers_of(load.name), f"{{{kind}, parts: {parts}, {shape}}}"))
+            if value is None:
+                continue
+            whole = doc.BufferDeclaration(
+                load.name, value.rows, value.columns, value.dtype,
+                stages="depth" if load.name in inside else "1",
+                parts=self.tile.groups,
+            )  # fmt: skip
+            if not self.staged:
+                found.append(replace(whole, lane_bytes=lane_bytes(self.tile, value)))
+                continue
+            name = registers_of(load.name)
+            found += [whole, replace(whole, name=name, space="register", stages="1")]
         return found
 
-    def _program(self) -> Block:
+    def _program(self) -> doc.Block:
         if self.shape.ping_pong:
-            return [*self._initial(), *self._turns(), *self._computations(self.tile.after, "0")]
-        main = self._through_registers() if self.staged else self._direct()
-        return [*self._initial(), *main, *self._computations(self.tile.after, "tiles - 1")]
+            main, last = self._taking_turns(), "0"
+        else:
+            main = self._through_registers() if self.staged else self._direct()
+            last = "tiles - 1"
+        return (*self._initial(), *main, *self._computations(self.tile.after, last))
 
-    def _initial(self) -> Block:
+    def _initial(self) -> doc.Block:
         """Carried values take their first numbers; vectors of `before` need no tile."""
-        made: Block = [f"compute: {item.value.name}" for item in self.tile.carried]
-        if not self._reads_before():
-            made += self._computations(self.tile.before, "0")
-        return made
+        made = tuple(doc.ComputeStatement(item.value.name) for item in self.tile.carried)
+        if self._reads_before():
+            return made
+        return (*made, *self._computations(self.tile.before, "0"))
 
-    def _computations(self, operations: tuple[TileOperation, ...], tile: str) -> Block:
-        names = [item.name for item in operations if item.kind != "load"]
-        return [f"compute: {name}\ntile: {tile}" for name in names]
+    def _computations(self, operations: tuple[TileOperation, ...], tile: str) -> doc.Block:
+        return tuple(
+            doc.ComputeStatement(item.name, tile) for item in operations if item.kind != "load"
+        )
 
     # ---------------------------------------------------------------------- what is read where
 
@@ -196,113 +202,124 @@ class _Cdna:
     def _reads_before(self) -> list[str]:
         return self._shared_operands(self.tile.before)
 
-    def _read(self, names: list[str]) -> str:
+    def _read(self, names: list[str]) -> doc.Statement:
         inside = {item.name for item in self.tile.body}
-        places = [
-            f"{name}[t % depth] = t" if name in inside else f"{name}[0] = 0" for name in names
-        ]
-        return f"async: {{reads: [{', '.join(places)}], queue: reads, proxy: generic}}"
+        slots = tuple(
+            slot(name, "t % depth", content="t") if name in inside else slot(name, "0", content="0")
+            for name in names
+        )
+        return doc.AsynchronousStatement(READS, reads=slots)
 
-    def _leaving(self, steady: int, last: str) -> str:
+    def _leaving(self, steady: int, last: str) -> doc.Statement:
         """A drain of the copies; `last`: how many are younger in the tail."""
         if not self.shape.overlapped or steady <= 0:
-            return "drain: loads"
-        return f'drain: {{loads, leaving: "min({steady}, {last})"}}'
+            return doc.DrainStatement(LOADS)
+        return doc.DrainStatement(LOADS, f"min({steady}, {last})")
 
     # ------------------------------------------------------------------------------ the forms
 
-    def _copies(self, loads: list[TileOperation], index: str, stage: str) -> str:
-        places = [f"{load.name}[{stage}, self] = {index}" for load in loads]
-        return f"lds_dma: [{', '.join(places)}]\nqueue: loads"
+    def _copies(
+        self, loads: list[TileOperation], index: str, stage: str, when: str = ""
+    ) -> doc.Statement:
+        slots = tuple(slot(load.name, stage, "self", content=index) for load in loads)
+        return doc.CopyToLdsStatement(slots, LOADS, when=when)
 
-    def _prologue(self) -> Block:
-        made: Block = []
+    def _prologue(self) -> doc.Block:
+        made: list[doc.Statement] = []
         if self.first:
             made.append(self._copies(self.first, "0", "0"))
-        fill = self._copies(self.ahead, "s", "s") + "\nwhen: s < tiles"
-        made.append(("for: s in 0..depth - 1", [fill]))
+        fill = self._copies(self.ahead, "s", "s", when="s < tiles")
+        made.append(doc.ForStatement("s", "0", "depth - 1", (fill,)))
         names = self._reads_before()
         if names:
-            depth = self.shape.depth
             made += [
-                self._leaving(depth - 1, "tiles"),
-                "sync: workgroup",
+                self._leaving(self.shape.depth - 1, "tiles"),
+                doc.SyncStatement(WORKGROUP),
                 self._read(names),
                 *self._computations(self.tile.before, "0"),
-                "drain: reads",
+                doc.DrainStatement(READS),
             ]
-        return made
+        return tuple(made)
 
-    def _refill(self) -> str:
+    def _refill(self) -> doc.Statement:
         """The copies of the tile that is depth - 1 ahead, into the stage that was freed last."""
-        fill = self._copies(self.ahead, "t + depth - 1", "(t + depth - 1) % depth")
-        return fill + "\nwhen: t + depth - 1 < tiles"
+        ahead = "t + depth - 1"
+        return self._copies(self.ahead, ahead, f"({ahead}) % depth", when=f"{ahead} < tiles")
 
-    def _direct(self) -> Block:
-        depth = self.shape.depth
-        turn: Block = [
-            self._leaving(depth - 2, "tiles - t - 1"),
-            "sync: workgroup",
+    def _direct(self) -> doc.Block:
+        body = (
+            self._leaving(self.shape.depth - 2, "tiles - t - 1"),
+            doc.SyncStatement(WORKGROUP),
             self._refill(),
             self._read(self._shared_operands(self.tile.body)),
             *self._computations(self.tile.body, "t"),
-            "drain: reads",
-        ]
-        return [*self._prologue(), ("for: t in 0..tiles", turn)]
+            doc.DrainStatement(READS),
+        )
+        return (*self._prologue(), doc.ForStatement("t", "0", "tiles", body))
 
-    def _turns(self) -> Block:
+    def _taking_turns(self) -> doc.Block:
         """Eight waves: a phase that moves data and one that computes, four waves in each."""
         steady = self.shape.depth - 2
-        turn: Block = [
+        body = (
             self._read(self._shared_operands(self.tile.body)),
             self._refill(),
             self._leaving(steady, "max(0, tiles - t - 2)"),
-            "drain: reads",
-            "sync: workgroup",
+            doc.DrainStatement(READS),
+            doc.SyncStatement(WORKGROUP),
             *self._computations(self.tile.body, "t"),
-            "sync: workgroup",
-        ]
-        return [
+            doc.SyncStatement(WORKGROUP),
+        )
+        return (
             *self._prologue(),
             self._leaving(steady, "tiles - 1"),
-            "sync: workgroup",
-            "sync: workgroup\nwhen: self >= 4",
-            ("for: t in 0..tiles", turn),
-            "sync: workgroup\nwhen: self < 4",
-        ]
+            doc.SyncStatement(WORKGROUP),
+            doc.SyncStatement(WORKGROUP, when="self >= 4"),
+            doc.ForStatement("t", "0", "tiles", body),
+            doc.SyncStatement(WORKGROUP, when="self < 4"),
+        )
 
-    def _through_registers(self) -> Block:
-        """Global loads of tile t + 1 into registers fly while tile t is computed."""
-        made: Block = []
+    def _through_registers(self) -> doc.Block:
+        """Global loads of tile t + 1 into registers are in flight while tile t is computed."""
+        made: list[doc.Statement] = []
         names = self._reads_before()
         if self.first:
-            made += [self._fetch(self.first, "0"), "drain: loads"]
-            made += [self._put(self.first, "0", "0"), "drain: reads"]
+            made += [
+                self._fetch(self.first, "0"),
+                doc.DrainStatement(LOADS),
+                self._put(self.first, "0", "0"),
+                doc.DrainStatement(READS),
+            ]
         if names:
-            made += ["sync: workgroup", self._read(names)]
-            made += [*self._computations(self.tile.before, "0"), "drain: reads"]
-        made.append(self._fetch(self.ahead, "0"))
-        turn: Block = [
-            "drain: loads",
+            made += [
+                doc.SyncStatement(WORKGROUP),
+                self._read(names),
+                *self._computations(self.tile.before, "0"),
+                doc.DrainStatement(READS),
+            ]
+        body = (
+            doc.DrainStatement(LOADS),
             self._put(self.ahead, "t", "t % depth"),
-            "drain: reads",
-            self._fetch(self.ahead, "t + 1") + "\nwhen: t + 1 < tiles",
-            "sync: workgroup",
+            doc.DrainStatement(READS),
+            self._fetch(self.ahead, "t + 1", when="t + 1 < tiles"),
+            doc.SyncStatement(WORKGROUP),
             self._read(self._shared_operands(self.tile.body)),
             *self._computations(self.tile.body, "t"),
-            "drain: reads",
-        ]
-        return [*made, ("for: t in 0..tiles", turn)]
+            doc.DrainStatement(READS),
+        )
+        return (*made, self._fetch(self.ahead, "0"), doc.ForStatement("t", "0", "tiles", body))
 
-    def _fetch(self, loads: list[TileOperation], index: str) -> str:
-        places = [f"{registers_of(load.name)}[0, self] = {index}" for load in loads]
-        return f"async: {{writes: [{', '.join(places)}], queue: loads, proxy: generic}}"
+    def _fetch(self, loads: list[TileOperation], index: str, when: str = "") -> doc.Statement:
+        """Global loads of a tile into registers."""
+        return doc.AsynchronousStatement(LOADS, writes=_registers(loads, index), when=when)
 
-    def _put(self, loads: list[TileOperation], index: str, stage: str) -> str:
-        reads = [f"{registers_of(load.name)}[0, self] = {index}" for load in loads]
-        writes = [f"{load.name}[{stage}, self] = {index}" for load in loads]
-        lists = f"reads: [{', '.join(reads)}], writes: [{', '.join(writes)}]"
-        return f"async: {{{lists}, queue: reads, proxy: generic}}"
+    def _put(self, loads: list[TileOperation], index: str, stage: str) -> doc.Statement:
+        """The tile in registers written to shared memory."""
+        writes = tuple(slot(load.name, stage, "self", content=index) for load in loads)
+        return doc.AsynchronousStatement(READS, _registers(loads, index), writes)
+
+
+def _registers(loads: list[TileOperation], index: str) -> tuple[doc.Slot, ...]:
+    return tuple(slot(registers_of(load.name), "0", "self", content=index) for load in loads)
 
 
 def registers_of(name: str) -> str:

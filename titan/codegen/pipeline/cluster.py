@@ -12,19 +12,28 @@ Source: PTX, cp.async.bulk.tensor with multicast; barrier.cluster.
 
 from __future__ import annotations
 
-from titan.codegen.pipeline.hopper import BITS, THREADS, Hopper
+from dataclasses import replace
+
+from titan.codegen.pipeline import document as doc
+from titan.codegen.pipeline.document import slot
+from titan.codegen.pipeline.hopper import THREADS, Hopper, tile_bytes
+from titan.codegen.pipeline.indices import earlier, inner
+from titan.codegen.pipeline.loop_body import BodyItem, ItemKind
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import PipelineRing
-from titan.codegen.pipeline.text import Block, behind, inner
-from titan.codegen.pipeline.turn import TurnItem, TurnKind
-from titan.codegen.tile.model import TileOperation, TileProgram
+from titan.codegen.tile.model import TileProgram
 from titan.sync.expression import names_of
 
 CTAS = 2
 WARP = 32
+SCOPE = "cluster"
+TENSOR_CORE = "tensor_core"  # the queue of multiplications
+BUFFER_KEYS = ("parts", "stages", "tile", "dtype", "swizzle")
 
 
 class Clustered(Hopper):
+    """A pair of CTAs that share tiles. Raises FormRefused."""
+
     def __init__(self, tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> None:
         super().__init__(tile, shape, starts, ii)
         if tile.cluster != CTAS:
@@ -32,9 +41,9 @@ class Clustered(Hopper):
         multiplications = [operation for operation in tile.body if operation.kind == "mma"]
         if len(multiplications) != 1 or any(ring.once for ring in self.rings):
             raise FormRefused("pairs of CTAs have a form for one multiplication alone")
-        if not shape.specialised or self.peeled or self.turns or self.straight:
+        if not shape.specialised or self.peeled or self.takes_turns or self.straight:
             raise FormRefused("pairs of CTAs load by a warp of its own")
-        if any(item.kind is TurnKind.READ for item in self.items):
+        if any(item.kind is ItemKind.READ for item in self.items):
             raise FormRefused("pairs of CTAs have no form for tiles that are read to registers")
         last = tile.work[-1].name
         self.common = {
@@ -47,95 +56,88 @@ class Clustered(Hopper):
         if not self.common:
             raise FormRefused(f"all tiles differ with {last}: there is nothing to share in a pair")
 
-    def text(self) -> str:
-        lines = super().text().splitlines()
-        place = next(i for i, line in enumerate(lines) if line.startswith("target:"))
-        lines.insert(place + 1, f"ctas: {CTAS}")
-        return "\n".join(lines) + "\n"
+    def document(self) -> doc.PipelineDocument:
+        """The kernel file. Raises FormRefused."""
+        return replace(super().document(), ctas=CTAS, order=doc.KeyOrder(buffer=BUFFER_KEYS))
 
     # ------------------------------------------------------------------------- declarations
 
-    def _buffers(self) -> list[tuple[str, str]]:
+    def _buffers(self) -> list[doc.BufferDeclaration]:
         return [
-            (name, text.replace("{stages", f"{{parts: {CTAS}, stages", 1))
-            if name in self.common
-            else (name, text)
-            for name, text in super()._buffers()
+            replace(buffer, parts=CTAS) if buffer.name in self.common else buffer
+            for buffer in super()._buffers()
         ]
 
-    def _rings(self) -> list[tuple[str, str]]:
+    def _rings(self) -> list[doc.RingDeclaration]:
         return []
 
-    def _named(self) -> list[tuple[str, str]]:
+    def _named(self) -> list[doc.NamedBarrierDeclaration]:
         threads = CTAS * (WARP + THREADS * self.tile.groups)
-        return [*super()._named(), ("cluster", f"{{scope: cluster, threads: {threads}}}")]
+        return [*super()._named(), doc.NamedBarrierDeclaration(SCOPE, threads, scope=SCOPE)]
 
-    def _barriers(self) -> list[tuple[str, str]]:
+    def _barriers(self) -> list[doc.BarrierDeclaration]:
         found = []
         for ring in self.rings:
             readers = self.tile.groups * (CTAS if self._shared(ring) else 1)
-            found.append((f"{ring.name}_full", "{stages: depth, count: 1}"))
-            found.append((f"{ring.name}_empty", f"{{stages: depth, count: {readers}}}"))
+            found.append(doc.BarrierDeclaration(f"{ring.name}_full", 1, "depth"))
+            found.append(doc.BarrierDeclaration(f"{ring.name}_empty", readers, "depth"))
         return found
 
-    def _queues(self) -> list[tuple[str, str]]:
-        return [("tensor_core", "wgmma"), *super()._queues()]
+    def _queues(self) -> list[doc.QueueDeclaration]:
+        return [doc.QueueDeclaration(TENSOR_CORE, "wgmma"), *super()._queues()]
 
     def _shared(self, ring: PipelineRing) -> bool:
         return any(load.name in self.common for load in ring.loads)
 
     # ------------------------------------------------------------------------------- roles
 
-    def _fill(self, ring: PipelineRing, place: str) -> Block:
+    def _fill(self, ring: PipelineRing, place: str) -> doc.Block:
         stage = f"{place} % depth"
-        total = sum(_bytes(load) for load in ring.loads)
-        made: Block = [
-            f"wait: {ring.name}_empty[{stage}]\nphase: {place} // depth - 1\nscope: cluster",
-            f"arrive: {ring.name}_full[{stage}]\nbytes: {total}",
+        full, empty = slot(f"{ring.name}_full", stage), slot(f"{ring.name}_empty", stage)
+        total = sum(tile_bytes(value) for value in ring.values)
+        made: list[doc.Statement] = [
+            doc.WaitStatement(empty, f"{place} // depth - 1", SCOPE),
+            doc.ArriveStatement(full, total),
         ]
-        for load in ring.loads:
-            full = f"completes: {ring.name}_full[{stage}]"
-            if load.name in self.common:
-                half = _bytes(load) // CTAS
+        for value in ring.values:
+            if value.name in self.common:
+                half = slot(value.name, stage, "cta", content=place)
                 made.append(
-                    f"bulk_load: {load.name}[{stage}, cta] = {place}\n{full}\n"
-                    f"bytes: {half}\nmulticast: all"
+                    doc.BulkLoadStatement(half, full, tile_bytes(value) // CTAS, multicast=True)
                 )
             else:
-                made.append(f"bulk_load: {load.name}[{stage}] = {place}\n{full}")
-        return made
+                made.append(doc.BulkLoadStatement(slot(value.name, stage, content=place), full))
+        return tuple(made)
 
-    def _item(self, item: TurnItem, t: str, leaving: int, ahead: int = 0) -> Block:
-        place = behind("n" if self.position else t, item.lag - ahead)
+    def _item(self, item: BodyItem, t: str, leaving: int, ahead: int = 0) -> doc.Block:
+        place = earlier("n" if self.position else t, item.lag - ahead)
+        stage = f"{inner(place)} % depth"
         match item.kind:
-            case TurnKind.WAIT:
-                full = f"{item.name}_full[{inner(place)} % depth]"
-                return [f"wait: {full}\nphase: {inner(place)} // depth"]
-            case TurnKind.RELEASE:
-                return self._arrivals(item.name, place)
-            case TurnKind.DRAIN:
-                left = f"{{tensor_core, leaving: {leaving}}}" if leaving else "tensor_core"
-                return [f"drain: {left}"]
-            case TurnKind.ISSUE:
-                operands = ", ".join(
-                    f"{name}[{inner(place)} % depth] = {place}"
+            case ItemKind.WAIT:
+                full = slot(f"{item.name}_full", stage)
+                return (doc.WaitStatement(full, f"{inner(place)} // depth"),)
+            case ItemKind.RELEASE:
+                return self._arrivals(item.name, stage)
+            case ItemKind.DRAIN:
+                return (doc.DrainStatement(TENSOR_CORE, str(leaving or "")),)
+            case ItemKind.ISSUE:
+                operands = tuple(
+                    slot(name, stage, content=place)
                     for name in self.tile.operation(item.name).operands[:2]
                     if name in self._loads()
                 )
-                return [f"mma: [{operands}]\nqueue: tensor_core", "commit: tensor_core"]
+                issue = doc.MultiplyStatement(operands, TENSOR_CORE)
+                return (issue, doc.CommitStatement(TENSOR_CORE))
         return super()._item(item, t, leaving, ahead)
 
-    def _arrivals(self, name: str, place: str) -> Block:
+    def _arrivals(self, name: str, stage: str) -> doc.Block:
         ring = next(ring for ring in self.rings if ring.name == name)
-        empty = f"{name}_empty[{inner(place)} % depth]"
+        empty = slot(f"{name}_empty", stage)
         if not self._shared(ring):
-            return [f"arrive: {empty}\nscope: cluster"]
-        return [f"arrive: {empty}@{cta}\nscope: cluster" for cta in range(CTAS)]
+            return (doc.ArriveStatement(empty, scope=SCOPE),)
+        return tuple(
+            doc.ArriveStatement(replace(empty, cta=str(cta)), scope=SCOPE) for cta in range(CTAS)
+        )
 
-    def _last(self) -> Block:
-        return ["sync: cluster"]
-
-
-def _bytes(load: TileOperation) -> int:
-    assert load.result is not None
-    return load.result.rows * load.result.columns * BITS[load.result.dtype] // 8
+    def _last(self) -> doc.Block:
+        return (doc.SyncStatement(slot(SCOPE)),)

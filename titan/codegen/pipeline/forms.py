@@ -10,15 +10,20 @@ from collections.abc import Callable
 from titan.codegen.pipeline import cdna
 from titan.codegen.pipeline.blackwell import Blackwell
 from titan.codegen.pipeline.blackwell_attention import BlackwellAttention
-from titan.codegen.pipeline.blackwell_threads import GuardedBlackwell, TailBlackwell
 from titan.codegen.pipeline.cluster import Clustered
-from titan.codegen.pipeline.guarded import Guarded, refuse_unaligned
+from titan.codegen.pipeline.document import PipelineDocument
+from titan.codegen.pipeline.filling import (
+    BULK_COPIES,
+    Filling,
+    guarded_filling,
+    refuse_unaligned,
+    tail_filling,
+)
 from titan.codegen.pipeline.hopper import Hopper
 from titan.codegen.pipeline.model import FormRefused, Shape
-from titan.codegen.pipeline.tail import Tail
 from titan.codegen.tile.model import TileProgram
 
-Form = Callable[[TileProgram, Shape, dict[str, int], int], str]
+Form = Callable[[TileProgram, Shape, dict[str, int], int], PipelineDocument]
 
 
 def form_of(target: str) -> Form:
@@ -33,31 +38,36 @@ def form_of(target: str) -> Form:
     return found
 
 
-def hopper(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> str:
-    """Roles that load and roles that compute, handed over by mbarriers."""
-    if shape.guarded:
-        return Guarded(tile, shape, starts, ii).text()
-    if shape.tail:
-        return Tail(tile, shape, starts, ii).text()
-    refuse_unaligned(tile)
+def hopper(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> PipelineDocument:
+    """Roles that load and roles that compute, handed over by mbarriers. Raises FormRefused."""
+    filling = _filling(tile, shape)
     if tile.cluster != 1 and shape.specialised:
-        return Clustered(tile, shape, starts, ii).text()
-    return Hopper(tile, shape, starts, ii).text()
+        return Clustered(tile, shape, starts, ii).document()
+    return Hopper(tile, shape, starts, ii, filling).document()
 
 
-def blackwell(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> str:
-    """Products in tensor memory; without a product the Hopper form, in the same primitives."""
+def blackwell(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> PipelineDocument:
+    """Products in tensor memory; without a product the Hopper form, in the same primitives.
+
+    Raises FormRefused.
+    """
     products = sum(operation.kind == "mma" for operation in tile.operations)
     if not products:
         return hopper(tile, shape, starts, ii)
-    if products == 1 and shape.guarded:
-        return GuardedBlackwell(tile, shape, starts, ii).text()
-    if products == 1 and shape.tail:
-        return TailBlackwell(tile, shape, starts, ii).text()
-    refuse_unaligned(tile)
     if products > 1:
-        return BlackwellAttention(tile, shape, starts).text()
-    return Blackwell(tile, shape, starts, ii).text()
+        refuse_unaligned(tile)
+        return BlackwellAttention(tile, shape, starts).document()
+    return Blackwell(tile, shape, starts, ii, _filling(tile, shape)).document()
+
+
+def _filling(tile: TileProgram, shape: Shape) -> Filling:
+    """Who fills the rings of a shape. Raises FormRefused."""
+    if shape.guarded:
+        return guarded_filling(tile, shape)
+    if shape.tail:
+        return tail_filling(tile, shape)
+    refuse_unaligned(tile)
+    return BULK_COPIES
 
 
 FORMS: dict[str, Form] = {

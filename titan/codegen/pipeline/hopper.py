@@ -1,28 +1,41 @@
 """The pipeline of a tile program on Hopper: a loading warp, computing warpgroups, rings between.
 
 The loading role runs over all work items and iterations in the order of the loop and fills every
-ring; `groups` warpgroups share the rows of every tile. The turn of their loop is that of the
-schedule (`turn.py`). Where operations of two iterations meet in one turn, the first and the last
-turn are peeled off; where only drains and releases come one turn late, a condition guards them.
-All roles have the same outer bounds and reach `finalize`.
+ring (`filling.py`); `groups` warpgroups share the rows of every tile. The body of their loop is
+that of the schedule (`loop_body.py`). Where operations of two iterations meet in one body, the
+first and the last are peeled off; where only drains and releases come one iteration late, a
+condition guards them. All roles have the same outer bounds and reach `finalize`.
 
-Decides no correctness: the text that it writes is verified like anybody's.
+Decides no correctness: what is printed of it is verified like anybody's.
 Source: seed formulation, sections 1 and 2; FlashAttention-3 (taking turns at the tensor cores).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import assert_never
+
+from titan.codegen.pipeline import document as doc
+from titan.codegen.pipeline.document import slot
+from titan.codegen.pipeline.filling import BULK_COPIES, Filling
+from titan.codegen.pipeline.indices import earlier, inner
+from titan.codegen.pipeline.loop_body import (
+    BodyItem,
+    ItemKind,
+    by_schedule,
+    in_order,
+    last_product_late,
+    loop_body,
+)
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import PipelineRing, rings_of
-from titan.codegen.pipeline.text import Block, Line, behind, block, inner, section
-from titan.codegen.pipeline.turn import TurnItem, TurnKind, by_schedule, in_order, one_behind, turn
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 
 THREADS = 128
 REGISTERS = {2: (40, 232), 3: (32, 160)}  # setmaxnreg: producer, consumer; the pool is 64 Ki
 GROUPS_MAX = 3
-ATOM_BYTES = 128
 BITS = {"f32": 32, "tf32": 32, "bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8}
+OUTPUT = "output"  # the queue of bulk stores
 
 
 def swizzle_of(value: Value) -> str:
@@ -35,16 +48,26 @@ def swizzle_of(value: Value) -> str:
 
 
 class Hopper:
-    def __init__(self, tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> None:
+    """The statements and declarations of one pipeline. Raises FormRefused where there is none."""
+
+    def __init__(
+        self,
+        tile: TileProgram,
+        shape: Shape,
+        starts: dict[str, int],
+        ii: int,
+        filling: Filling = BULK_COPIES,
+    ) -> None:
         if not 1 <= tile.groups <= GROUPS_MAX:
             raise FormRefused(f"{tile.groups} computing warpgroups; there are 1 to {GROUPS_MAX}")
         self.tile = tile
         self.shape = shape
+        self.filling = filling
         self.rings = rings_of(tile)
-        placed = by_schedule(tile, starts, ii) if shape.overlapped else in_order(tile)
+        ordered = by_schedule(tile, starts, ii) if shape.overlapped else in_order(tile)
         if shape.behind:
-            placed = by_schedule(tile, *one_behind(tile))
-        self.items = turn(tile, self.rings, placed, prompt=not shape.specialised)
+            ordered = by_schedule(tile, *last_product_late(tile))
+        self.items = loop_body(tile, self.rings, ordered, at_once=not shape.specialised)
         heavy = max((item.lag for item in self.items if not item.light), default=0)
         if heavy > 1:
             raise FormRefused(f"operations of {heavy + 1} iterations meet in one turn")
@@ -55,8 +78,8 @@ class Hopper:
             if op.kind == "store" and any(o in self._loads() for o in op.operands)
         ]  # fmt: skip
         self.position = "n" if shape.persistent else ""
-        self.turns = shape.ping_pong
-        if self.turns and tile.groups != 2:
+        self.takes_turns = shape.ping_pong
+        if self.takes_turns and tile.groups != 2:
             raise FormRefused("two groups take turns, not another number")
         if self.straight and tile.groups != 1:
             raise FormRefused("a straight copy needs one group")
@@ -66,7 +89,7 @@ class Hopper:
 
     def _staged(self, operation: TileOperation) -> bool:
         """Whether a store goes from registers through shared memory."""
-        if operation.kind != "store":
+        if operation.kind != "store" or self.filling.without_map(operation):
             return False
         source = self._value(operation.operands[0])
         return source is not None and source.place is ValuePlace.FRAGMENT
@@ -82,318 +105,332 @@ class Hopper:
 
     # ------------------------------------------------------------------------------- the file
 
-    def text(self) -> str:
-        tile = self.tile
-        minimum = "{any: true, minimum: 1, per: w}" if self.position else "{any: true, minimum: 1}"
-        sizes = "work: any, " if self.position else ""
-        lines = [
-            "titan: 1",
-            f"kernel: {tile.name}",
-            f"target: {tile.target}",
-            f"note: The pipeline of tile program {tile.name}, written by titan build.",
-            f"sizes: {{{sizes}tiles: {minimum}, depth: {self.shape.depth}}}",
-            *section("buffers", self._buffers()),
-            *section("rings", self._rings()),
-            *section("barriers", self._barriers()),
-            *section("named_barriers", self._named()),
-            *section("queues", self._queues()),
-            *section("roles", self._roles()),
-            "program:",
-        ]
-        for role, body in self._program():
-            lines += [f"  {role}:", *block(body, 4)]
-        return "\n".join(lines) + "\n"
+    def document(self) -> doc.PipelineDocument:
+        """The kernel file. Raises FormRefused."""
+        self.filling.refuse_straight(self.straight, self.rings)
+        return doc.PipelineDocument(
+            self.tile.name,
+            self.tile.target,
+            doc.Sizes(self.shape.depth, over_work=bool(self.position)),
+            buffers=tuple(self._buffers()),
+            rings=tuple(self._rings()),
+            barriers=tuple(self._barriers()),
+            named_barriers=tuple(self._named()),
+            queues=tuple(self._queues()),
+            roles=tuple(self._roles()),
+            program=tuple(self._program()),
+        )
 
-    def _program(self) -> list[tuple[str, Block]]:
+    def _program(self) -> list[tuple[str, doc.Block]]:
         if not self.shape.specialised:
             return [("worker", self._worker())]
         return [("producer", self._producer()), ("consumer", self._consumer())]
 
-    def _buffers(self) -> list[tuple[str, str]]:
+    def _buffers(self) -> list[doc.BufferDeclaration]:
         found = []
         for ring in self.rings:
-            for load in ring.loads:
-                assert load.result is not None
-                value, stages = load.result, "1" if ring.once else "depth"
-                found.append((value.name, self._buffer(value, f"stages: {stages}, ")))
+            stages = "1" if ring.once else "depth"
+            found += [replace(staged_buffer(value), stages=stages) for value in ring.values]
         for store in self.stores:
             source = self._value(store.operands[0])
-            assert source is not None
-            found.append((store.name, self._buffer(source, f"parts: {self.tile.groups}, ")))
+            if source is not None:
+                groups = self.tile.groups
+                found.append(replace(staged_buffer(source), name=store.name, parts=groups))
         return found
 
-    def _buffer(self, value: Value, first: str) -> str:
-        swizzle = swizzle_of(value)
-        return (
-            f"{{{first}tile: [{value.rows}, {value.columns}], dtype: {value.dtype}, "
-            f"swizzle: {swizzle}}}"
-        )
-
-    def _rings(self) -> list[tuple[str, str]]:
+    def _rings(self) -> list[doc.RingDeclaration]:
         return [
-            (
+            doc.RingDeclaration(
                 ring.name,
-                f"{{buffers: [{', '.join(load.name for load in ring.loads)}], "
-                f"depth: {'1' if ring.once else 'depth'}}}",
+                tuple(load.name for load in ring.loads),
+                "1" if ring.once else "depth",
+                "store" if self.filling.by_threads(ring) else "",
             )
             for ring in self.rings
         ]
 
-    def _barriers(self) -> list[tuple[str, str]]:
+    def _barriers(self) -> list[doc.BarrierDeclaration]:
         return []
 
-    def _queues(self) -> list[tuple[str, str]]:
-        return [("output", "bulk")] if self.stores or self.straight else []
+    def _queues(self) -> list[doc.QueueDeclaration]:
+        return [doc.QueueDeclaration(OUTPUT, "bulk")] if self.stores or self.straight else []
 
-    def _named(self) -> list[tuple[str, str]]:
+    def _named(self) -> list[doc.NamedBarrierDeclaration]:
         found = []
         if self.stores:
-            found.append(("together", f"{{stages: {self.tile.groups}, threads: {THREADS}}}"))
-        if self.turns:
-            found.append(("turn", f"{{stages: 2, threads: {2 * THREADS}}}"))
+            found.append(doc.NamedBarrierDeclaration("together", THREADS, self.tile.groups))
+        if self.takes_turns:
+            found.append(doc.NamedBarrierDeclaration("turn", 2 * THREADS, 2))
         return found
 
-    def _roles(self) -> list[tuple[str, str]]:
+    def _roles(self) -> list[doc.RoleDeclaration]:
         groups = self.tile.groups
-        counter = ", counters: {n: 0}" if self.position else ""
-        producer, consumer = REGISTERS.get(groups, (0, 0))
-        few = f", registers: {producer}" if producer else ""
-        many = f", registers: {consumer}" if consumer else ""
-        kind = "warps" if self._alone() else "warpgroups"
+        counters = ("n",) if self.position else ()
+        few, many = REGISTERS.get(groups, (0, 0))
         if not self.shape.specialised:
-            return [("worker", f"{{{kind}: {groups}}}")]
+            return [self._computing("worker")]
         return [
-            ("producer", f"{{warps: 1{few}{counter}}}"),
-            ("consumer", f"{{{kind}: {groups}{many}{counter}}}"),
+            self._loading(few, counters),
+            replace(self._computing("consumer"), registers=many, counters=counters),
         ]
 
-    def _alone(self) -> bool:
-        """Whether nothing is computed, so that a warp can do it."""
-        return not self.stores and all(op.kind in ("load", "store") for op in self.tile.operations)
+    def _loading(self, registers: int, counters: tuple[str, ...]) -> doc.RoleDeclaration:
+        threads = self.filling.has_loading_threads(self.rings)
+        warps, warpgroups = (0, 1) if threads else (1, 0)
+        return doc.RoleDeclaration("producer", warps, warpgroups, registers, counters)
+
+    def _computing(self, name: str) -> doc.RoleDeclaration:
+        """Warpgroups; warps where nothing is computed, so that a warp can do it."""
+        groups = self.tile.groups
+        copies = all(op.kind in ("load", "store") for op in self.tile.operations)
+        if not self.stores and copies:
+            return doc.RoleDeclaration(name, warps=groups)
+        return doc.RoleDeclaration(name, warpgroups=groups)
 
     # ------------------------------------------------------------------------------ producer
 
-    def _producer(self) -> Block:
-        fill: Block = []
-        for ring in self.rings:
-            if not ring.once:
-                fill += self._fill(ring, self.position or "t")
-        if self.position:
-            fill.append("count: {n: n + 1}")
-        work: Block = []
+    def _producer(self) -> doc.Block:
+        tail = self.filling.tail
+        again: doc.Block = (doc.CountStatement("n"),) if self.position else ()
+        once: list[doc.Statement] = []
+        fill: list[doc.Statement] = []
+        last: list[doc.Statement] = []
         for ring in self.rings:
             if ring.once:
-                work += self._fill(ring, "w" if self.position else "0")
-        work.append(("for: t in 0..tiles", fill))
-        return [*self._over_work(work), *self._last()]
+                once += self._fill(ring, "w" if self.position else "0")
+            else:
+                fill += self._fill(ring, self.position or "t")
+                if tail:
+                    last += self.filling.last_stage(ring, self.position or "tiles - 1")
+        loop = doc.ForStatement("t", "0", "tiles - 1" if tail else "tiles", (*fill, *again))
+        work = (*once, loop, *last, *(again if tail else ()))
+        return (*self._over_work(work), *self._last())
 
-    def _fill(self, ring: PipelineRing, place: str) -> Block:
-        return [f"acquire: {ring.name}[{place}]", f"produce: {ring.name}[{place}]"]
+    def _fill(self, ring: PipelineRing, place: str) -> doc.Block:
+        return self.filling.stage(ring, place)
 
-    def _last(self) -> Block:
+    def _last(self) -> doc.Block:
         """What every role ends with."""
-        return ["finalize"]
+        return (doc.FinalizeStatement(),)
 
-    def _over_work(self, work: Block) -> Block:
-        return [("for: w in 0..work", work)] if self.position else work
+    def _over_work(self, work: doc.Block) -> doc.Block:
+        return (doc.ForStatement("w", "0", "work", work),) if self.position else work
 
     # -------------------------------------------------------------------- no role of its own
 
-    def _worker(self) -> Block:
-        """One time loop: turn t fills the stage of iteration t and computes iteration t - P.
+    def _worker(self) -> doc.Block:
+        """One time loop: step t fills the stage of iteration t and computes iteration t - P.
 
         The first group fills; P is one less than the stages. Source: seed formulation, section 2.
         """
         if self.peeled or any(item.lag for item in self.items):
             raise FormRefused("without a loading role one iteration is done at a time")
         ahead = self.shape.depth - 1
-        fill: Block = []
-        once: Block = []
+        fill: list[doc.Statement] = []
+        once: list[doc.Statement] = []
         for ring in self.rings:
             (once if ring.once else fill).extend(self._fill(ring, "0" if ring.once else "t"))
-        made: Block = [("if: self == 0", once)] if once else []
+        made: list[doc.Statement] = []
+        if once:
+            made.append(doc.IfStatement("self == 0", tuple(once)))
         made += self._before("0")
-        consumed: Block = []
+        consumed: list[doc.Statement] = []
         for item in self.items:
             consumed += self._item(item, "t", leaving=0, ahead=-ahead)
-        body: Block = [
-            ("if: t < tiles and self == 0", fill),
-            (f"if: t >= {ahead}", consumed) if ahead else ("if: true", consumed),
-        ]
-        made.append((f"for: t in 0..tiles + {ahead}", body))
+        body = (
+            doc.IfStatement("t < tiles and self == 0", tuple(fill)),
+            doc.IfStatement(f"t >= {ahead}" if ahead else "true", tuple(consumed)),
+        )
+        made.append(doc.ForStatement("t", "0", f"tiles + {ahead}", body))
         made += self._ends("0")
-        if self.stores or self.straight:
-            made.append("drain: output")
-        return [*made, "finalize"]
+        return (*made, *self._sent(), doc.FinalizeStatement())
+
+    def _sent(self) -> doc.Block:
+        """All bulk stores are over."""
+        return (doc.DrainStatement(OUTPUT),) if self.stores or self.straight else ()
 
     # ------------------------------------------------------------------------------ consumer
 
-    def _consumer(self) -> Block:
+    def _consumer(self) -> doc.Block:
         index = "w" if self.position else "0"
-        made: Block = []
-        if self.turns:
-            made.append("arrive: turn[0]\nwhen: self == 1")
-        work = [*self._before(index), *self._loop(), *self._ends(index)]
-        made += self._over_work(work)
-        if self.stores or self.straight:
-            made.append("drain: output")
-        return [*made, *self._last()]
+        made: list[doc.Statement] = []
+        if self.takes_turns:
+            made.append(doc.ArriveStatement(slot("turn", "0"), when="self == 1"))
+        work = (*self._before(index), *self._loop(), *self._ends(index))
+        return (*made, *self._over_work(work), *self._sent(), *self._last())
 
-    def _before(self, index: str) -> Block:
+    def _before(self, index: str) -> doc.Block:
         """What a work item begins with: loads that it keeps, and the first values."""
-        made: Block = [f"wait: {ring.name}[{index}]" for ring in self.rings if ring.once]
+        made: list[doc.Statement] = [
+            doc.WaitStatement(slot(ring.name, index)) for ring in self.rings if ring.once
+        ]
         for operation in self.tile.before:
             if operation.kind == "read":
-                made.append(f"read: {self._slot(operation.operands[0], index)}")
+                made.append(self._read(operation.operands[0], index))
             if operation.kind != "load":
-                made.append(f"compute: {operation.name}")
-        return [*made, *(f"compute: {carried.value.name}" for carried in self.tile.carried)]
+                made.append(doc.ComputeStatement(operation.name))
+        made += [doc.ComputeStatement(carried.value.name) for carried in self.tile.carried]
+        return tuple(made)
 
-    def _ends(self, index: str) -> Block:
+    def _ends(self, index: str) -> doc.Block:
         """What a work item ends with."""
-        made: Block = []
+        made: list[doc.Statement] = []
         for ring in self.rings:
             if ring.once:
                 made += self._release(ring.name, index)
         for operation in self.tile.after:
             made += self._after(operation, index)
-        return made
+        return tuple(made)
 
-    def _after(self, operation: TileOperation, index: str) -> Block:
+    def _after(self, operation: TileOperation, index: str) -> doc.Block:
         if self._staged(operation):
             return self._store(operation, index, again=bool(self.position))
-        return [f"compute: {operation.name}"]
+        return (doc.ComputeStatement(operation.name),)
 
-    def _loop(self) -> Block:
-        """All turns of one work item."""
-        if not self.peeled:
-            body = self._turn("t", guarded=True)
-            return [("for: t in 0..tiles", body), *self._last_turns()]
-        first = self._turn("0", guarded=False)
-        return [*first, ("for: t in 1..tiles", self._turn("t", guarded=True)), *self._last_turns()]
+    def _loop(self) -> doc.Block:
+        """All iterations of one work item."""
+        first: doc.Block = self._body("0", guarded=False) if self.peeled else ()
+        begin = "1" if self.peeled else "0"
+        loop = doc.ForStatement("t", begin, "tiles", self._body("t", guarded=True))
+        return (*first, loop, *self._last_items())
 
-    def _turn(self, t: str, guarded: bool) -> Block:
-        """Turn `t`; without `guarded` it is turn 0, which has no iteration behind it."""
+    def _body(self, t: str, guarded: bool) -> doc.Block:
+        """The body at `t`; without `guarded` it is the first one, which has none before it."""
         items = [item for item in self.items if guarded or item.lag == 0]
-        made: Block = []
+        made: list[doc.Statement] = []
         heavy = 1 if self.peeled else 0
         for part in self._taking_turns(items):
-            if isinstance(part, str):
+            if isinstance(part, doc.Statement):
                 made.append(part)
                 continue
-            lines = self._item(part, t, leaving=1 if part.behind else 0)
+            statements = self._item(part, t, leaving=1 if part.leaves_newest else 0)
             least = part.lag
-            if guarded and least > heavy and not part.behind:
-                lines = [_when(line, f"{t} >= {least}") for line in lines]
-            made += lines
+            if guarded and least > heavy and not part.leaves_newest:
+                statements = _under(statements, f"{t} >= {least}")
+            made += statements
         if self.position:
-            made.append("count: {n: n + 1}")
-        return made
+            made.append(doc.CountStatement("n"))
+        return tuple(made)
 
-    def _last_turns(self) -> Block:
-        """The turns after the last iteration has begun, which only end older ones."""
-        made: Block = []
+    def _last_items(self) -> doc.Block:
+        """What follows the last iteration's body, which only ends older iterations."""
+        made: list[doc.Statement] = []
         for late in range(max((item.lag for item in self.items), default=0)):
             items = [item for item in self.items if item.lag > late]
             for part in self._taking_turns(items):
-                if isinstance(part, str):
+                if isinstance(part, doc.Statement):
                     made.append(part)
                     continue
-                lines = self._item(part, "tiles", leaving=0, ahead=late)
+                statements = self._item(part, "tiles", leaving=0, ahead=late)
                 if part.lag > late + 1:
-                    lines = [_when(line, f"tiles >= {part.lag - late}") for line in lines]
-                made += lines
-        return made
+                    statements = _under(statements, f"tiles >= {part.lag - late}")
+                made += statements
+        return tuple(made)
 
-    def _taking_turns(self, items: list[TurnItem]) -> list[TurnItem | str]:
+    def _taking_turns(self, items: list[BodyItem]) -> list[BodyItem | doc.Statement]:
         """The items with the barriers between which a group has the tensor cores."""
-        issues = [i for i, item in enumerate(items) if item.kind is TurnKind.ISSUE]
-        if not self.turns or not issues:
-            return list(items)
-        made: list[TurnItem | str] = list(items)
-        made.insert(issues[-1] + 1, "arrive: turn[1 - self]")
-        made.insert(issues[0], "sync: turn[self]")
+        made: list[BodyItem | doc.Statement] = list(items)
+        issues = [i for i, item in enumerate(items) if item.kind is ItemKind.ISSUE]
+        if self.takes_turns and issues:
+            made.insert(issues[-1] + 1, doc.ArriveStatement(slot("turn", "1 - self")))
+            made.insert(issues[0], doc.SyncStatement(slot("turn", "self")))
         return made
 
-    def _item(self, item: TurnItem, t: str, leaving: int, ahead: int = 0) -> Block:
-        """The statements of an item in turn `t + ahead`."""
-        iteration = behind(t, item.lag - ahead)
-        place = behind("n", item.lag - ahead) if self.position else iteration
+    def _item(self, item: BodyItem, t: str, leaving: int, ahead: int = 0) -> doc.Block:
+        """The statements of an item in the body of iteration `t + ahead`."""
+        iteration = earlier(t, item.lag - ahead)
+        place = earlier("n", item.lag - ahead) if self.position else iteration
         match item.kind:
-            case TurnKind.WAIT:
-                return [f"wait: {item.name}[{place}]"]
-            case TurnKind.RELEASE:
+            case ItemKind.WAIT:
+                return (doc.WaitStatement(slot(item.name, place)),)
+            case ItemKind.RELEASE:
                 return self._release(item.name, place)
-            case TurnKind.DRAIN:
-                drain = f"{{{item.name}, leaving: {leaving}}}" if leaving else item.name
-                return [f"drain: {drain}"]
-            case TurnKind.SENT:
-                left = f", leaving: {leaving}" if leaving else ""
-                return [f"drain: {{output{left}, until: read}}"]
-            case TurnKind.ISSUE:
-                return [self._issue(item.name, place)]
-            case TurnKind.STORE:
+            case ItemKind.DRAIN:
+                return (doc.DrainStatement(item.name, str(leaving or "")),)
+            case ItemKind.SENT:
+                return (doc.DrainStatement(OUTPUT, str(leaving or ""), until_read=True),)
+            case ItemKind.ISSUE:
+                return (self._issue(item.name, place),)
+            case ItemKind.STORE:
                 return self._body_store(item.name, iteration, place)
-            case TurnKind.COMPUTE:
-                return [f"compute: {item.name}\ntile: {iteration}"]
-            case TurnKind.CARRY:
-                return [f"compute: {item.name}\ntile: {behind(t, item.lag - ahead - 1)}"]
-            case TurnKind.READ:
-                read = f"read: {self._slot(self.tile.operation(item.name).operands[0], place)}"
-                return [read, f"compute: {item.name}\ntile: {iteration}"]
-        raise AssertionError(item.kind)
+            case ItemKind.COMPUTE:
+                return (doc.ComputeStatement(item.name, iteration),)
+            case ItemKind.CARRY:
+                return (doc.ComputeStatement(item.name, earlier(t, item.lag - ahead - 1)),)
+            case ItemKind.READ:
+                read = self._read(self.tile.operation(item.name).operands[0], place)
+                return (read, doc.ComputeStatement(item.name, iteration))
+            case _:
+                assert_never(item.kind)
 
-    def _release(self, name: str, place: str) -> Block:
-        """With a fence where threads have read what the next bulk copy overwrites."""
+    def _release(self, name: str, place: str) -> doc.Block:
+        """With a fence where threads have read what the next bulk copy overwrites.
+
+        Threads that overwrite what threads have read need no fence in between.
+        """
         ring = next(ring for ring in self.rings if ring.name == name)
-        by_threads = any(self.tile.operation(reader).kind == "read" for reader in ring.readers)
-        return [*(["fence: async"] if by_threads else []), f"release: {name}[{place}]"]
+        release = doc.ReleaseStatement(slot(name, place))
+        read = any(self.tile.operation(reader).kind == "read" for reader in ring.readers)
+        if read and not self.filling.by_threads(ring):
+            return (doc.FenceStatement(), release)
+        return (release,)
 
-    def _slot(self, value: str, place: str) -> str:
-        """The ring slot that holds a loaded tile, and the buffer in it."""
+    def _index(self, ring: PipelineRing, place: str) -> str:
+        """The index of a ring's stage: once filled, it is that of the work item."""
+        return place if not ring.once else "w" if self.position else "0"
+
+    def _read(self, value: str, place: str) -> doc.ReadStatement:
+        """The read of a loaded tile from its ring."""
         for ring in self.rings:
             if value in {load.name for load in ring.loads}:
-                index = place if not ring.once else "w" if self.position else "0"
-                return f"{{{ring.name}[{index}], buffers: [{value}]}}"
+                return doc.ReadStatement(slot(ring.name, self._index(ring, place)), (value,))
         raise FormRefused(f"{value} is read from shared memory, but no load fills it")
 
-    def _issue(self, name: str, place: str) -> str:
-        operation = self.tile.operation(name)
+    def _issue(self, name: str, place: str) -> doc.IssueStatement:
         slots = []
-        for value in operation.operands[:2]:
+        for value in self.tile.operation(name).operands[:2]:
             ring = next((r for r in self.rings if value in {x.name for x in r.loads}), None)
             if ring is not None:
-                index = place if not ring.once else "w" if self.position else "0"
-                slots.append(f"{value}[{index}]")
-        return f"issue: {{mma: [{', '.join(slots)}], as: {name}}}"
+                slots.append(slot(value, self._index(ring, place)))
+        return doc.IssueStatement(tuple(slots), name)
 
-    def _body_store(self, name: str, iteration: str, place: str) -> Block:
+    def _body_store(self, name: str, iteration: str, place: str) -> doc.Block:
         operation = self.tile.operation(name)
         if self._staged(operation):
             return self._store(operation, place, again=True)
         for value in operation.operands:
             if value in self._loads():
-                return [
-                    f"bulk_store: {value}[{inner(place)} % depth] = {place}\nqueue: output",
-                    "commit: output",
-                ]
-        return [f"compute: {name}\ntile: {iteration}"]
+                sent = slot(value, f"{inner(place)} % depth", content=place)
+                return (doc.BulkStoreStatement(sent, OUTPUT), doc.CommitStatement(OUTPUT))
+        return (doc.ComputeStatement(name, iteration),)
 
-    def _store(self, operation: TileOperation, index: str, again: bool) -> Block:
+    def _store(self, operation: TileOperation, index: str, again: bool) -> doc.Block:
         """From registers to shared memory, and from there by a bulk store of one thread."""
-        name = operation.name
-        before: Block = ["drain: {output, until: read}", "sync: together[self]"] if again else []
-        return [
-            *before,
-            f"store: {name}[0, self] = {index}",
-            "fence: async",
-            "sync: together[self]",
-            f"bulk_store: {name}[0, self] = {index}\nqueue: output",
-            "commit: output",
-        ]
+        together = doc.SyncStatement(slot("together", "self"))
+        staged = slot(operation.name, "0", "self", content=index)
+        before: doc.Block = (doc.DrainStatement(OUTPUT, until_read=True), together)
+        return (
+            *(before if again else ()),
+            doc.StoreStatement(staged),
+            doc.FenceStatement(),
+            together,
+            doc.BulkStoreStatement(staged, OUTPUT),
+            doc.CommitStatement(OUTPUT),
+        )
 
 
-def _when(line: Line, condition: str) -> Line:
-    if not isinstance(line, str):
-        raise FormRefused("a block cannot be guarded")
-    return f"{line}\nwhen: {condition}"
+def tile_bytes(value: Value) -> int:
+    """The bytes of one tile in shared memory."""
+    return value.rows * value.columns * BITS[value.dtype] // 8
+
+
+def staged_buffer(value: Value) -> doc.BufferDeclaration:
+    """A buffer of shared memory for tiles like `value`, swizzled as widely as a row allows."""
+    return doc.BufferDeclaration(
+        value.name, value.rows, value.columns, value.dtype, swizzle=swizzle_of(value)
+    )
+
+
+def _under(statements: doc.Block, condition: str) -> doc.Block:
+    """The statements under a condition."""
+    return tuple(replace(statement, when=condition) for statement in statements)

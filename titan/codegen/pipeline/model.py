@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from titan.codegen.tile.model import TileProgram
+from titan.foundation.errors import Refusal
 from titan.language.kernel.model import Kernel
 from titan.scheduling.loop.model import Loop
 from titan.scheduling.run import ScheduleRun
@@ -12,7 +13,7 @@ from titan.sync.program import SyncProgram
 from titan.verify.model import Finding
 
 
-class FormRefused(Exception):
+class FormRefused(Refusal):
     """A tile program and a schedule have no pipeline of this form; the text says why."""
 
 

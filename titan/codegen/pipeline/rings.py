@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from titan.codegen.pipeline.model import FormRefused
-from titan.codegen.tile.model import TileOperation, TileProgram, ValuePlace
+from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,11 @@ class PipelineRing:
     loads: tuple[TileOperation, ...]
     readers: tuple[str, ...]
     once: bool  # filled before the loop, read until its end
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """The tiles that lie in a stage, in the order of the loads."""
+        return tuple(load.result for load in self.loads if load.result is not None)
 
 
 def rings_of(tile: TileProgram) -> tuple[PipelineRing, ...]:

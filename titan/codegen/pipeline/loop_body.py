@@ -1,14 +1,14 @@
-"""One turn of a consumer's loop: the order of the schedule, with its waits, drains and releases.
+"""The body of a consumer's loop: the order of the schedule, with its waits, drains and releases.
 
-A turn holds every operation of the body once, each for iteration `turn - lag`: operations that the
-schedule starts one initiation interval later than the first run one iteration behind it. What has
-to stand between them follows from who reads what:
+The body holds every operation once, each for iteration `t - lag`: operations that the schedule
+starts one initiation interval later than the first run one iteration late. What has to stand
+between them follows from who reads what:
 
-- a ring is waited for before its first reader, and released behind the last one;
+- a ring is waited for before its first reader, and released after the last one;
 - a matrix multiplication runs on its own until it is drained: before whoever reads its result, and
   before whoever writes the registers that it reads;
-- a multiplication that only feeds itself is drained one turn later: one is always in flight;
-- a carried value takes its next one behind its last reader. Accumulators are carried in place.
+- a multiplication that only feeds itself is drained one iteration later: one is always in flight;
+- a carried value takes its next one after its last reader. Accumulators are carried in place.
 
 Decides no correctness: what comes out is verified. Source: seed formulation, sections 1.5 and 2.
 """
@@ -22,10 +22,12 @@ from titan.codegen.pipeline.model import FormRefused
 from titan.codegen.pipeline.rings import PipelineRing
 from titan.codegen.tile.model import TileOperation, TileProgram, ValuePlace
 
-LAG_MAX = 1  # turns that an operation runs behind the first one
+LAG_MAX = 1  # iterations that an operation runs late
 
 
-class TurnKind(Enum):
+class ItemKind(Enum):
+    """What an item of the body does."""
+
     WAIT = "wait"
     ISSUE = "issue"
     DRAIN = "drain"
@@ -38,60 +40,62 @@ class TurnKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class TurnItem:
-    """`name` is a ring or an operation; the item stands for iteration `turn - lag`.
+class BodyItem:
+    """`name` is a ring or an operation; the item stands for iteration `t - lag`.
 
-    `behind`: a drain that leaves the issue of the same turn unfinished.
+    `leaves_newest`: a drain that leaves what the same body has issued unfinished.
     """
 
-    kind: TurnKind
+    kind: ItemKind
     name: str
     lag: int
-    behind: bool = False
+    leaves_newest: bool = False
 
     @property
     def light(self) -> bool:
         """Whether it may be guarded instead of peeled."""
-        return self.kind in (TurnKind.DRAIN, TurnKind.RELEASE, TurnKind.SENT)
+        return self.kind in (ItemKind.DRAIN, ItemKind.RELEASE, ItemKind.SENT)
 
 
-Key = tuple[int, int]  # turns behind the iteration, position in the turn
+Key = tuple[int, int]  # iterations late, position in the body
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """Operations of the body without loads, in the order of the turn, each with its lag."""
+class OrderedBody:
+    """Operations of the body without loads, in the order of the loop body, each with its lag."""
 
     operations: tuple[TileOperation, ...]
     lags: tuple[int, ...]
 
     def key(self, name: str) -> Key:
+        """When an operation runs. Raises KeyError for one that is not in the body."""
         for position, operation in enumerate(self.operations):
             if operation.name == name:
                 return self.lags[position], position
         raise KeyError(name)
 
     def names(self) -> set[str]:
+        """The names of the operations."""
         return {operation.name for operation in self.operations}
 
 
-def in_order(tile: TileProgram) -> Placed:
-    """All operations of one iteration in one turn, as they are written."""
+def in_order(tile: TileProgram) -> OrderedBody:
+    """All operations of one iteration in one body, as they are written."""
     operations = tuple(operation for operation in tile.body if operation.kind != "load")
-    return Placed(operations, (0,) * len(operations))
+    return OrderedBody(operations, (0,) * len(operations))
 
 
-def by_schedule(tile: TileProgram, starts: dict[str, int], ii: int) -> Placed:
-    """The turn that begins with the operation that the schedule starts first.
+def by_schedule(tile: TileProgram, starts: dict[str, int], ii: int) -> OrderedBody:
+    """The body that begins with the operation that the schedule starts first.
 
-    How many turns an operation lags comes from the schedule, at most one; within the turn the order
-    is the nearest to the schedule in which one copy of every value is enough: a schedule may keep
-    two iterations of a value alive, registers of a loop that is not unrolled cannot. Raises
+    How many iterations an operation lags comes from the schedule, at most one; within the body the
+    order is the nearest to the schedule in which one copy of every value is enough: a schedule may
+    keep two iterations of a value alive, registers of a loop that is not unrolled cannot. Raises
     FormRefused.
     """
     operations = [operation for operation in tile.body if operation.kind != "load"]
     if not operations:
-        return Placed((), ())
+        return OrderedBody((), ())
     first = min(starts[operation.name] for operation in operations)
     rank = {operation.name: i for i, operation in enumerate(operations)}
     lags, when = {}, {}
@@ -101,10 +105,10 @@ def by_schedule(tile: TileProgram, starts: dict[str, int], ii: int) -> Placed:
         when[operation.name] = (row, rank[operation.name])
     before: dict[str, set[str]] = {operation.name: set() for operation in operations}
     for rule in order_rules(tile, operations):
-        turns = lags[rule.later] + rule.turns - lags[rule.earlier]
-        if turns < 0 or (turns == 0 and rule.earlier == rule.later):
+        iterations = lags[rule.later] + rule.iterations - lags[rule.earlier]
+        if iterations < 0 or (iterations == 0 and rule.earlier == rule.later):
             raise FormRefused(rule.why)
-        if turns == 0:
+        if iterations == 0:
             before[rule.later].add(rule.earlier)
     order: list[TileOperation] = []
     while before:
@@ -114,16 +118,16 @@ def by_schedule(tile: TileProgram, starts: dict[str, int], ii: int) -> Placed:
         name = min(free, key=when.__getitem__)
         del before[name]
         order.append(operations[rank[name]])
-    return Placed(tuple(order), tuple(lags[operation.name] for operation in order))
+    return OrderedBody(tuple(order), tuple(lags[operation.name] for operation in order))
 
 
 @dataclass(frozen=True, slots=True)
 class OrderRule:
-    """`earlier` of iteration i comes before `later` of iteration i + `turns`."""
+    """`earlier` of iteration i comes before `later` of iteration i + `iterations`."""
 
     earlier: str
     later: str
-    turns: int
+    iterations: int
     why: str
 
 
@@ -148,13 +152,13 @@ def order_rules(tile: TileProgram, operations: list[TileOperation]) -> list[Orde
             if carried.next in inside:
                 early = f"{one} runs before {carried.next} of the iteration before"
                 found.append(OrderRule(carried.next, one, 1, early))
-            late = f"{value} is replaced before {one} has read it"
+            late = f"{value} is reordered before {one} has read it"
             found += [OrderRule(one, other, 1, late) for other in readers]
     return found
 
 
-def one_behind(tile: TileProgram) -> tuple[dict[str, int], int]:
-    """Starts, and their interval, in which only the last multiplication runs one turn behind.
+def last_product_late(tile: TileProgram) -> tuple[dict[str, int], int]:
+    """Starts, and their interval, in which only the last multiplication runs one iteration late.
 
     With it goes what is computed for its accumulator alone. Everything else keeps its order, so
     that fewer values are alive at a time than in the order of a schedule that fills every unit.
@@ -188,16 +192,18 @@ def accumulates(tile: TileProgram, operation: TileOperation, value: str) -> bool
     return operation.operands[2] == value and value not in operation.operands[:2]
 
 
-def check_values(tile: TileProgram, placed: Placed) -> None:
+def check_values(tile: TileProgram, ordered: OrderedBody) -> None:
     """Every value is read before its next one replaces it. Raises FormRefused."""
-    for rule in order_rules(tile, list(placed.operations)):
-        lag, position = placed.key(rule.later)
-        if placed.key(rule.earlier) >= (lag + rule.turns, position):
+    for rule in order_rules(tile, list(ordered.operations)):
+        lag, position = ordered.key(rule.later)
+        if ordered.key(rule.earlier) >= (lag + rule.iterations, position):
             raise FormRefused(rule.why)
 
 
-def needers(tile: TileProgram, placed: Placed, mma: TileOperation) -> list[tuple[Key, str]]:
-    """Who needs the multiplication of iteration i to be over, keyed by turns behind i."""
+def users_of_product(
+    tile: TileProgram, ordered: OrderedBody, mma: TileOperation
+) -> list[tuple[Key, str]]:
+    """Who needs the multiplication of iteration i to be over, keyed by iterations after i."""
     found: list[tuple[Key, str]] = []
     carried = {item.value.name for item in tile.carried if item.next == mma.name}
     registers = {
@@ -208,8 +214,8 @@ def needers(tile: TileProgram, placed: Placed, mma: TileOperation) -> list[tuple
         and operation.result is not None
         and operation.result.place is ValuePlace.FRAGMENT
     }
-    for operation in placed.operations:
-        lag, position = placed.key(operation.name)
+    for operation in ordered.operations:
+        lag, position = ordered.key(operation.name)
         for value in operation.operands:
             if accumulates(tile, operation, value):
                 continue
@@ -222,119 +228,124 @@ def needers(tile: TileProgram, placed: Placed, mma: TileOperation) -> list[tuple
     return sorted(found)
 
 
-def turn(
-    tile: TileProgram, rings: tuple[PipelineRing, ...], placed: Placed, prompt: bool = False
-) -> tuple[TurnItem, ...]:
-    """The items of one turn. Raises FormRefused.
+def loop_body(
+    tile: TileProgram, rings: tuple[PipelineRing, ...], ordered: OrderedBody, at_once: bool = False
+) -> tuple[BodyItem, ...]:
+    """The items of the body. Raises FormRefused.
 
-    `prompt`: nothing is left to the next turn; who would be drained there is drained at once.
+    `at_once`: nothing is left to the next iteration: what would be drained there is drained here.
     """
-    check_values(tile, placed)
-    waits, (drains, behind) = _waits(rings, placed), _drains(tile, placed)
-    carries = _carries(tile, placed)
-    late = set(behind)
+    check_values(tile, ordered)
+    waits, (drains, unneeded) = _waits(rings, ordered), _drains(tile, ordered)
+    carries = _carries(tile, ordered)
+    late = set(unneeded)
     for drained in drains.values():
-        late |= {name for name, lag in drained if lag > placed.key(name)[0]}
-    late = late if prompt else set()
+        late |= {name for name, lag in drained if lag > ordered.key(name)[0]}
+    late = late if at_once else set()
     drains = {
         needer: [item for item in drained if item[0] not in late]
         for needer, drained in drains.items()
     }
-    items: list[TurnItem] = []
-    ends: dict[str, tuple[int, int]] = {}  # reader -> turns behind, place in `items` behind it
-    for operation, lag in zip(placed.operations, placed.lags, strict=True):
-        for name, turns in drains.get(operation.name, ()):
-            items.append(TurnItem(TurnKind.DRAIN, name, turns))
-            ends[name] = (turns, len(items))
-        items += [TurnItem(TurnKind.WAIT, ring, lag) for ring in waits.get(operation.name, ())]
-        items.append(TurnItem(_kind(operation), operation.name, lag))
+    items: list[BodyItem] = []
+    ends: dict[str, tuple[int, int]] = {}  # reader -> iterations late, place in `items` after it
+    for operation, lag in zip(ordered.operations, ordered.lags, strict=True):
+        for name, iterations in drains.get(operation.name, ()):
+            items.append(BodyItem(ItemKind.DRAIN, name, iterations))
+            ends[name] = (iterations, len(items))
+        items += [BodyItem(ItemKind.WAIT, ring, lag) for ring in waits.get(operation.name, ())]
+        items.append(BodyItem(_kind(operation), operation.name, lag))
         if operation.name in late:
-            items.append(TurnItem(TurnKind.DRAIN, operation.name, lag))
+            items.append(BodyItem(ItemKind.DRAIN, operation.name, lag))
             ends[operation.name] = (lag, len(items))
-        elif operation.name in behind:
-            items.append(TurnItem(TurnKind.DRAIN, operation.name, lag + 1, behind=True))
+        elif operation.name in unneeded:
+            items.append(BodyItem(ItemKind.DRAIN, operation.name, lag + 1, leaves_newest=True))
             ends[operation.name] = (lag + 1, len(items))
         elif operation.kind == "store" and _from_ring(operation, rings):
             items.append(
-                TurnItem(TurnKind.SENT, operation.name, lag + (not prompt), behind=not prompt)
+                BodyItem(
+                    ItemKind.SENT, operation.name, lag + (not at_once), leaves_newest=not at_once
+                )
             )
-            ends[operation.name] = (lag + (not prompt), len(items))
+            ends[operation.name] = (lag + (not at_once), len(items))
         elif operation.kind != "mma":
             ends[operation.name] = (lag, len(items))
         items += [
-            TurnItem(TurnKind.CARRY, name, turns) for name, turns in carries.get(operation.name, ())
+            BodyItem(ItemKind.CARRY, name, iterations)
+            for name, iterations in carries.get(operation.name, ())
         ]
     return _with_releases(items, ends, rings)
 
 
-def _drains(tile: TileProgram, placed: Placed) -> tuple[dict[str, list[tuple[str, int]]], set[str]]:
-    """Before which operation each multiplication is drained (name, lag); which nobody needs."""
+def _drains(
+    tile: TileProgram, ordered: OrderedBody
+) -> tuple[dict[str, list[tuple[str, int]]], set[str]]:
+    """Before which operation each product is drained (name, lag); those that nobody needs."""
     drains: dict[str, list[tuple[str, int]]] = {}
-    behind: set[str] = set()
-    for operation in placed.operations:
+    unneeded: set[str] = set()
+    for operation in ordered.operations:
         if operation.kind != "mma":
             continue
-        first = next(iter(needers(tile, placed, operation)), None)
+        first = next(iter(users_of_product(tile, ordered, operation)), None)
         if first is None:
-            behind.add(operation.name)
+            unneeded.add(operation.name)
         else:
             drains.setdefault(first[1], []).append((operation.name, first[0][0]))
-    return drains, behind
+    return drains, unneeded
 
 
-def _carries(tile: TileProgram, placed: Placed) -> dict[str, list[tuple[str, int]]]:
-    """Behind which operation each carried value takes its next one (name, lag)."""
+def _carries(tile: TileProgram, ordered: OrderedBody) -> dict[str, list[tuple[str, int]]]:
+    """After which operation each carried value takes its next one (name, lag)."""
     found: dict[str, list[tuple[str, int]]] = {}
     for carried in tile.carried:
-        if carried.next not in placed.names():
+        if carried.next not in ordered.names():
             raise FormRefused(f"{carried.value.name} is carried, but not computed in the loop")
         if tile.operation(carried.next).kind == "mma":
             continue  # the accumulator stays where it is
         readers = [
-            placed.key(operation.name)
-            for operation in placed.operations
+            ordered.key(operation.name)
+            for operation in ordered.operations
             if carried.value.name in operation.operands
         ]
-        lag, position = max([placed.key(carried.next), *readers])
+        lag, position = max([ordered.key(carried.next), *readers])
         if any((late + 1, place) <= (lag, position) for late, place in readers):
             raise FormRefused(f"{carried.value.name} is read again before its last reader is done")
-        found.setdefault(placed.operations[position].name, []).append((carried.value.name, lag))
+        found.setdefault(ordered.operations[position].name, []).append((carried.value.name, lag))
     return found
 
 
 def _with_releases(
-    items: list[TurnItem], ends: dict[str, tuple[int, int]], rings: tuple[PipelineRing, ...]
-) -> tuple[TurnItem, ...]:
-    """Each ring given back where the last of its readers of one iteration is over."""
-    released: dict[int, list[TurnItem]] = {}
+    items: list[BodyItem], ends: dict[str, tuple[int, int]], rings: tuple[PipelineRing, ...]
+) -> tuple[BodyItem, ...]:
+    """Each ring released where the last of its readers of one iteration is done."""
+    released: dict[int, list[BodyItem]] = {}
     for ring in rings:
         if ring.once:
             continue
         lag, place = max(ends[name] for name in ring.readers)
-        released.setdefault(place, []).append(TurnItem(TurnKind.RELEASE, ring.name, lag))
-    made: list[TurnItem] = []
+        released.setdefault(place, []).append(BodyItem(ItemKind.RELEASE, ring.name, lag))
+    made: list[BodyItem] = []
     for place in range(len(items) + 1):
         made += released.get(place, [])
         made += items[place : place + 1]
     return tuple(made)
 
 
-def _kind(operation: TileOperation) -> TurnKind:
-    special = {"mma": TurnKind.ISSUE, "store": TurnKind.STORE, "read": TurnKind.READ}
-    return special.get(operation.kind, TurnKind.COMPUTE)
+def _kind(operation: TileOperation) -> ItemKind:
+    special = {"mma": ItemKind.ISSUE, "store": ItemKind.STORE, "read": ItemKind.READ}
+    return special.get(operation.kind, ItemKind.COMPUTE)
 
 
 def _from_ring(operation: TileOperation, rings: tuple[PipelineRing, ...]) -> bool:
     return any(load.name in operation.operands for ring in rings for load in ring.loads)
 
 
-def _waits(rings: tuple[PipelineRing, ...], placed: Placed) -> dict[str, list[str]]:
+def _waits(rings: tuple[PipelineRing, ...], ordered: OrderedBody) -> dict[str, list[str]]:
     """For each operation the rings whose stages it is the first to read."""
     found: dict[str, list[str]] = {}
     for ring in rings:
-        readers = [placed.key(name) for name in ring.readers if name in placed.names()]
+        readers = [ordered.key(name) for name in ring.readers if name in ordered.names()]
         if ring.once or not readers:
             continue
-        first = placed.operations[min(readers)[1]].name
+        first = ordered.operations[min(readers)[1]].name
         found.setdefault(first, []).append(ring.name)
     return found
