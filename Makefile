@@ -12,7 +12,7 @@ STAMP := $(VENV)/.titan-installed
 CORES := $(VENV)/.titan-cores
 NATIVE := $(shell find titan -name "*.[ch]" -o -name _build_core.py)
 
-.PHONY: setup verify test quick lint types pytest heavy gauss bench bench-schedule build-all device-prepare device device-quick mutants proofs clean
+.PHONY: setup verify test quick lint types pytest heavy sanitize gauss bench bench-schedule build-all device-prepare device device-quick mutants proofs clean
 
 setup: $(STAMP) $(CORES)
 
@@ -43,6 +43,11 @@ types: setup
 
 pytest: lint types
 	$(BIN)/python -m pytest -n 2 -m 'not heavy'
+
+# The native cores with the sanitizers of addresses and undefined behaviour, under the tests that hold
+# them against their twins; says so and does nothing where the compiler has no such libraries.
+sanitize: setup
+	$(BIN)/python tests/sanitized.py build/sanitized
 
 heavy: setup
 	$(BIN)/python -m pytest -m heavy

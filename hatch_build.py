@@ -1,10 +1,13 @@
 """Build hook: compiles the native cores through cffi.
 
-Each core has a build script that describes it (`ffibuilder`, or `builder()` that gives it). A wheel
+Each core has a build script that describes it (`builder()`). A wheel
 carries the compiled modules; an editable install, and `python hatch_build.py` by hand, put them
 beside their Python twins in the source tree. Where nothing can be compiled TITAN works without:
 slower, with the same verdicts, and `titan doctor` says so. TITAN_REQUIRE_CORE=1 makes that an error
-instead.
+instead, and warnings of the compiler as well.
+
+`python hatch_build.py --sanitize FOLDER` compiles them with the sanitizers of addresses and of
+undefined behaviour, for tests/sanitized.py.
 
 cffi's compile calls setuptools, whose discovery of packages refuses a folder with protocols/,
 litmus/, backends/ and proofs/ beside titan/; hence the temporary folder.
@@ -25,24 +28,34 @@ try:
 except ModuleNotFoundError:  # run by hand, outside of a build
     BuildHookInterface = object  # type: ignore[assignment,misc]
 
+SANITIZERS = (
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-fno-omit-frame-pointer",
+    "-g",
+    "-Werror",
+)
 SCRIPTS = ("titan/engines/explore/_build_core.py", "titan/scheduling/_build_core.py")
 
 
-def compile_cores(project: Path, folder: Path) -> dict[str, Path]:
+def compile_cores(project: Path, folder: Path, flags: tuple[str, ...] = ()) -> dict[str, Path]:
     """Compile every core whose script exists; gives place in the package -> compiled file.
 
     A core that cannot be compiled is left out with a message on stderr. Raises RuntimeError for it
     when TITAN_REQUIRE_CORE is 1.
     """
     built: dict[str, Path] = {}
+    required = os.environ.get("TITAN_REQUIRE_CORE") == "1"
+    if required:
+        flags = (*flags, "-Werror")
     for script in SCRIPTS:
         path = project / script
         if not path.is_file():
             continue
         try:
-            made = _compile(path, folder / path.parent.name)
+            made = _compile(path, folder / path.parent.name, flags)
         except Exception as error:  # no compiler, no headers, a linker that fails
-            if os.environ.get("TITAN_REQUIRE_CORE") == "1":
+            if required:
                 raise RuntimeError(f"{script} failed: {error}") from error
             print(
                 f"titan: the native core of {path.parent.name} is not built, its slower Python "
@@ -54,9 +67,8 @@ def compile_cores(project: Path, folder: Path) -> dict[str, Path]:
     return built
 
 
-def _compile(script: Path, folder: Path) -> Path:
-    names = runpy.run_path(str(script), run_name="titan_build")
-    builder = names["ffibuilder"] if "ffibuilder" in names else names["builder"]()
+def _compile(script: Path, folder: Path, flags: tuple[str, ...]) -> Path:
+    builder = runpy.run_path(str(script), run_name="titan_build")["builder"](*flags)
     folder.mkdir(parents=True)
     return Path(builder.compile(tmpdir=str(folder), verbose=False))
 
@@ -97,6 +109,20 @@ class CustomBuildHook(BuildHookInterface):
         shutil.rmtree(getattr(self, "_folder", ""), ignore_errors=True)
 
 
+def main(arguments: list[str]) -> None:
+    """Build in place, or with sanitizers into a folder (`--sanitize FOLDER`)."""
+    project = Path(__file__).resolve().parent
+    if arguments[:1] == ["--sanitize"] and len(arguments) == 2:
+        shutil.rmtree(arguments[1], ignore_errors=True)
+        names = [
+            str(path) for path in compile_cores(project, Path(arguments[1]), SANITIZERS).values()
+        ]
+    elif not arguments:
+        names = build_in_place(project)
+    else:
+        raise SystemExit("usage: hatch_build.py [--sanitize FOLDER]")
+    print("\n".join(names))
+
+
 if __name__ == "__main__":
-    for name in build_in_place(Path(__file__).resolve().parent):
-        print(name)
+    main(sys.argv[1:])

@@ -11,10 +11,13 @@ import hatch_build
 
 SCRIPT = """
 from cffi import FFI
-{builder} = FFI()
-{builder}.cdef("int titan_answer(void);")
-{builder}.set_source("titan.engines.explore._core", "int titan_answer(void) {{ return {answer}; }}")
-{rest}
+
+def builder(*flags):
+    ffi = FFI()
+    ffi.cdef("int titan_answer(void);")
+    text = "int titan_answer(void); int titan_answer(void) {{ {body} }}"
+    ffi.set_source("titan.engines.explore._core", text, extra_compile_args=["-Wall", *flags])
+    return ffi
 """
 needs_compiler = pytest.mark.skipif(
     shutil.which("gcc") is None and shutil.which("cc") is None, reason="no C compiler"
@@ -30,8 +33,8 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def write(project: Path, builder: str = "ffibuilder", answer: str = "42", rest: str = "") -> None:
-    text = SCRIPT.format(builder=builder, answer=answer, rest=rest)
+def write(project: Path, body: str = "return 42;") -> None:
+    text = SCRIPT.format(body=body)
     (project / "titan/engines/explore/_build_core.py").write_text(text, encoding="utf-8")
 
 
@@ -53,11 +56,8 @@ def answer(path: Path) -> int:
 
 
 @needs_compiler
-@pytest.mark.parametrize(
-    ("builder", "rest"), [("ffibuilder", ""), ("ffi", "def builder(): return ffi")]
-)
-def test_a_core_is_compiled_into_the_tree(project, builder, rest):
-    write(project, builder, rest=rest)
+def test_a_core_is_compiled_into_the_tree(project):
+    write(project)
     (place,) = hatch_build.build_in_place(project)
     assert place.startswith("titan/engines/explore/_core.")
     assert answer(project / place) == 42
@@ -72,12 +72,21 @@ def test_no_script_no_core(project, capsys):
 
 @pytest.mark.parametrize("fault", ["compiler", "source"])
 def test_what_cannot_be_compiled_is_left_out_with_a_message(project, fault, monkeypatch, capfd):
-    write(project, answer="42" if fault == "compiler" else "nonsense")
+    write(project, "return 42;" if fault == "compiler" else "nonsense")
     if fault == "compiler":
         monkeypatch.setenv("CC", "/nonexistent/compiler")
     monkeypatch.delenv("TITAN_REQUIRE_CORE", raising=False)
     assert hatch_build.build_in_place(project) == []
     assert "the native core of explore is not built" in capfd.readouterr().err
+    monkeypatch.setenv("TITAN_REQUIRE_CORE", "1")
+    with pytest.raises(RuntimeError, match=r"_build_core\.py failed"):
+        hatch_build.build_in_place(project)
+
+
+@needs_compiler
+def test_a_warning_is_an_error_where_the_core_is_required(project, monkeypatch):
+    write(project, "int never; return 42;")
+    assert hatch_build.build_in_place(project) != []
     monkeypatch.setenv("TITAN_REQUIRE_CORE", "1")
     with pytest.raises(RuntimeError, match=r"_build_core\.py failed"):
         hatch_build.build_in_place(project)

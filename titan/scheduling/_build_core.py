@@ -27,12 +27,15 @@ int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t 
 """
 
 
-def builder() -> FFI:
-    """The configured cffi builder; sources are read when it is called."""
+def builder(*flags: str) -> FFI:
+    """The configured cffi builder; `flags` are further ones of compiler and linker."""
     ffi = FFI()
     ffi.cdef(DECLARATIONS)
     source = (HERE / "iterative.c").read_text(encoding="utf-8")
-    ffi.set_source("titan.scheduling._core", source, extra_compile_args=["-O2"])
+    compiling = ["-O2", "-Wall", "-Wextra", *flags]
+    ffi.set_source(
+        "titan.scheduling._core", source, extra_compile_args=compiling, extra_link_args=list(flags)
+    )
     return ffi
 
 

@@ -121,9 +121,8 @@ def test_a_missing_core_is_told_plainly(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 def test_the_core_compiles_without_a_warning(tmp_path: Path) -> None:
-    parts = [(_build_core.SOURCES / part).read_text() for part in _build_core.PARTS]
     source = tmp_path / "core.c"
-    source.write_text("\n".join(parts))
+    source.write_text(_build_core.source())
     flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-c", str(source)]
     done = subprocess.run(
         ["gcc", *flags, "-o", str(tmp_path / "core.o")], capture_output=True, text=True, check=False

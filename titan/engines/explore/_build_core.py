@@ -3,7 +3,7 @@
 By hand: `python titan/engines/explore/_build_core.py` from the root of the repository.
 """
 
-import re
+import runpy
 import shutil
 import tempfile
 from pathlib import Path
@@ -17,38 +17,28 @@ PARTS = (
     "machine.c", "engine.c", "quotient.c",
     "store.c", "steps.c", "closure.c", "others.c", "beyond.c", "alone.c", "search.c", "trace.c",
 )  # fmt: skip
-FUNCTIONS = """
-typedef struct { int32_t actor, agent, ordinal; } step_t;
-typedef ... search_t;
-search_t *titan_new(const titan_program *p, int symmetry, int partial_order, int64_t states_max,
-                    int64_t bytes_max);
-int titan_run(search_t *s, int64_t slice);
-void titan_numbers(const search_t *s, int64_t *out);
-int64_t titan_path_length(const search_t *s);
-int64_t titan_trace(search_t *s, step_t *steps, word *sizes);
-int64_t titan_logged(const search_t *s);
-void titan_log(const search_t *s, int64_t number, word *out);
-void titan_free(search_t *s);
-"""
+LAYOUT = runpy.run_path(str(HERE / "layout.py"))  # the package may not be installed yet
+WARNINGS = ["-Wall", "-Wextra"]
 
 
-def declarations() -> str:
-    """What Python sees: the program tables as core.h declares them, and the functions."""
-    header = (SOURCES / "core.h").read_text(encoding="utf-8")
-    table = re.search(
-        r"typedef struct \{\s*int32_t agents, roles.*?\} titan_program;", header, re.S
-    )
-    assert table is not None, "core.h declares titan_program"
-    plain = re.sub(r"/\*.*?\*/", "", table.group(), flags=re.S)
-    return "typedef int64_t word;\n" + plain + FUNCTIONS
+def source() -> str:
+    """The C source of the core as one text: what layout.py generates, then the files."""
+    texts = [LAYOUT["header"]()]
+    texts += [(SOURCES / part).read_text(encoding="utf-8") for part in PARTS]
+    return "\n".join(texts)
 
 
-def builder() -> FFI:
-    """The configured cffi builder; sources are read when it is called."""
+def builder(*flags: str) -> FFI:
+    """The configured cffi builder; `flags` are further ones of compiler and linker."""
     ffi = FFI()
-    ffi.cdef(declarations())
-    source = "\n".join((SOURCES / part).read_text(encoding="utf-8") for part in PARTS)
-    ffi.set_source("titan.engines.explore._core", source, extra_compile_args=["-std=c11", "-O2"])
+    ffi.cdef(LAYOUT["declarations"]())
+    compiling = ["-std=c11", "-O2", *WARNINGS, *flags]
+    ffi.set_source(
+        "titan.engines.explore._core",
+        source(),
+        extra_compile_args=compiling,
+        extra_link_args=list(flags),
+    )
     return ffi
 
 

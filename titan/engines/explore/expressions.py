@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from titan.engines.explore.layout import Opcode
 from titan.engines.explore.tables import TooLargeError
 from titan.foundation.errors import UserError
 from titan.sync.expression import (
@@ -23,11 +24,10 @@ from titan.sync.expression import (
 )
 
 OPERATORS = {
-    "+": 5, "-": 6, "*": 7, "//": 8, "%": 9, "min": 10, "max": 11,
-    "<": 12, "<=": 13, "==": 14, "!=": 15, ">=": 16, ">": 17,
+    "+": Opcode.ADD, "-": Opcode.SUB, "*": Opcode.MUL, "//": Opcode.DIV, "%": Opcode.MOD,
+    "min": Opcode.MIN, "max": Opcode.MAX, "<": Opcode.LT, "<=": Opcode.LE, "==": Opcode.EQ,
+    "!=": Opcode.NE, ">=": Opcode.GE, ">": Opcode.GT,
 }  # fmt: skip
-END, CONSTANT, VARIABLE, SELF, PARAMETER = range(5)
-NOT, AND, OR, BOOL, TEST = 18, 19, 20, 21, 22
 COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")
 STACK_MAX = 90
 
@@ -57,7 +57,7 @@ def compile_expression(expression: Expression, scope: RoleScope) -> list[int]:
         raise TooLargeError(f"an expression nested more than {STACK_MAX} deep")
     code: list[int] = []
     _emit(folded, scope, code)
-    return [*code, END]
+    return [*code, Opcode.END]
 
 
 def _depth(expression: Expression) -> int:
@@ -72,18 +72,23 @@ def _depth(expression: Expression) -> int:
 def _emit(expression: Expression, scope: RoleScope, code: list[int]) -> None:
     match expression:
         case Constant(value):
-            code += [CONSTANT, value]
+            code += [Opcode.CONSTANT, value]
         case Name(name):
             _emit_name(name, scope, code)
         case Not(operand):
             _emit(operand, scope, code)
-            code.append(NOT)
+            code.append(Opcode.NOT)
         case Binary("and" | "or" as operator, left, right):
             _emit(left, scope, code)
             inner: list[int] = []
             _emit(right, scope, inner)
             # The jump is counted from the operation itself, past the second operand.
-            code += [AND if operator == "and" else OR, len(inner) + 3, *inner, BOOL]
+            code += [
+                Opcode.AND if operator == "and" else Opcode.OR,
+                len(inner) + 3,
+                *inner,
+                Opcode.BOOL,
+            ]
         case Binary(operator, left, right) if operator in COMPARISONS and (
             (names_of(left) | names_of(right)) & scope.parameters.keys()
         ):
@@ -100,11 +105,11 @@ def _emit(expression: Expression, scope: RoleScope, code: list[int]) -> None:
 
 def _emit_name(name: str, scope: RoleScope, code: list[int]) -> None:
     if name in scope.parameters:
-        code += [PARAMETER, scope.parameters[name], scope.outer.get(name, -1)]
+        code += [Opcode.PARAMETER, scope.parameters[name], scope.outer.get(name, -1)]
     elif name == scope.agent_constant:
-        code.append(SELF)
+        code.append(Opcode.SELF)
     elif name in scope.variables:
-        code += [VARIABLE, scope.variables[name]]
+        code += [Opcode.VARIABLE, scope.variables[name]]
     else:
         raise UnknownNameError(f"{name} is not in scope")
 
@@ -123,7 +128,7 @@ def _emit_extreme(expression: Binary, scope: RoleScope, code: list[int]) -> None
         _emit(test, scope, code)
         inner: list[int] = []
         _emit(value, scope, inner)
-        code += [AND, len(inner) + 2, *inner]  # without BOOL: 0, or the value
+        code += [Opcode.AND, len(inner) + 2, *inner]  # without BOOL: 0, or the value
     code.append(OPERATORS["+"])
 
 
@@ -141,11 +146,11 @@ def _emit_comparison(expression: Binary, scope: RoleScope, code: list[int]) -> N
         factor, rest = parts
         if factor == 0:
             _emit(rest, scope, code)
-            code += [CONSTANT, 0, OPERATORS[expression.operator]]
+            code += [Opcode.CONSTANT, 0, OPERATORS[expression.operator]]
             return
         _emit(rest, scope, code)
         number, outer = scope.parameters[name], scope.outer.get(name, -1)
-        code += [TEST, OPERATORS[expression.operator], number, factor, outer]
+        code += [Opcode.TEST_PARAMETER, OPERATORS[expression.operator], number, factor, outer]
         return
     _emit(expression.left, scope, code)
     _emit(expression.right, scope, code)

@@ -14,10 +14,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from titan.engines.explore.endings import terminates
 from titan.engines.explore.flatten import flatten
+from titan.engines.explore.layout import (
+    LIMITS,
+    RunStatus,
+    SearchError,
+    SearchNumber,
+    StepActor,
+)
 from titan.engines.explore.quotient import apply_quotient
 from titan.engines.explore.replay import replay
+from titan.engines.explore.rows import counts_of, words_of
 from titan.engines.explore.tables import Flat, TooLargeError
 from titan.engines.result import Budget, EngineResult
 from titan.foundation.errors import InternalError, Refusal
@@ -65,18 +72,25 @@ _REMARKS = {
     Reason.STATES: "its states ran out",
     Reason.MEMORY: "its memory ran out",
     Reason.IN_FLIGHT: (
-        "more operations in flight at once than the explorer has room for (48 of one agent)"
+        "more operations in flight at once than the explorer has room for "
+        f"({LIMITS['FLIGHTS_MAX']} of one agent)"
     ),
     Reason.DRIFT: "agents lie too far apart in a loop whose inner number of iterations is open",
     Reason.LATE_SIZE: "a size has to be known before any loop has counted up to it",
     Reason.PUBLICATION: "what a completed copy publishes beyond itself is not decided here",
 }
 _LIMITS = {
-    3: Reason.IN_FLIGHT,
-    5: Reason.DRIFT,
-    6: Reason.LATE_SIZE,
-    7: Reason.MEMORY,
-    9: Reason.PUBLICATION,
+    SearchError.FLIGHTS: Reason.IN_FLIGHT,
+    SearchError.WINDOW: Reason.DRIFT,
+    SearchError.LEVEL: Reason.LATE_SIZE,
+    SearchError.MEMORY: Reason.MEMORY,
+    SearchError.RELAY: Reason.PUBLICATION,
+}
+
+ACTORS = {
+    StepActor.AGENT: Actor.AGENT,
+    StepActor.READS: Actor.READS,
+    StepActor.FINISH: Actor.FINISH,
 }
 
 
@@ -183,92 +197,26 @@ class _Run:
     def close(self) -> None:
         self.lib.titan_free(self.search_handle)
 
-    def _words(self, numbers: Any) -> Any:
-        flat_numbers = [n for row in numbers for n in row] if _nested(numbers) else list(numbers)
-        try:
-            array = self.ffi.new("word[]", flat_numbers or [0])
-        except OverflowError:
-            raise TooLargeError("a number beyond 64 bits") from None
-        self.keep.append(array)
-        return array
-
     def _tables(self) -> Any:
-        flat, program = self.flat, self.flat.program
-        p = self.ffi.new("titan_program *")
-        counts = {
-            "agents": len(flat.agents), "roles": len(program.roles),
-            "barriers": len(flat.barriers), "named": flat.named_count, "cells": len(flat.cells),
-            "pools": len(program.pools), "parameters": len(flat.parameters),
-            "queues": len(program.queues), "classes": len(flat.classes),
-            "variables": flat.variables_max,
-            "flight_words": flat.flight_words, "window": flat.window,
-            "fixed_words": len(flat.initial), "live_words": len(flat.live),
-            "mask_words": len(flat.masks),
-            "refuse_exit": int(program.policies.exit_in_flight != "allow"),
-            "allow_unobserved": int(program.policies.unobserved_phase == "allow"),
-            "path_rule": int(program.policies.fence_rule == "path"),
-            "war_fence": int(program.policies.war_fence),
-            "assume_init": int(program.policies.barrier_init == "assumed"),
-            "follows": int(flat.follows), "terminates": int(terminates(program)),
-            "nodes_total": len(flat.nodes), "closure_operations": CLOSURE_OPERATIONS,
-            "mark_fields": flat.mark_fields, "domain_ctas": flat.domain_ctas,
-        }  # fmt: skip
-        for name, count in counts.items():
-            setattr(p, name, count)
-        for name, place in flat.offsets.items():
-            setattr(p, f"off_{name}", place)
-        for name, rows in self._rows().items():
-            setattr(p, name, self._words(rows))
-        return p
-
-    def _rows(self) -> dict[str, Any]:
-        flat, program = self.flat, self.flat.program
-        numbers = {role.name: n for n, role in enumerate(program.roles)}
-        agents, roles, first_values = [], [], []
-        for agent in flat.agents:
-            role = numbers[agent.role.name]
-            agents.append(
-                [role, agent.member, agent.role.threads, agent.role.cta, flat.entries[role]]
-            )
-        first = 0
-        for number, role_ in enumerate(program.roles):
-            names = flat.variables[number]
-            symmetric = int(flat.symmetric[number])
-            roles.append([first, role_.agents, len(names), len(program.queues), symmetric])
-            first += role_.agents
-            given = dict(role_.variables)
-            row = [given.get(name, 0) for name in names]
-            first_values.append(row + [0] * (flat.variables_max - len(row)))
-        reads = flat.split_queues
-        queues = [
-            [int(q.ordered), int(q.grouped), int(q.pipelined), int(q.name in reads)]
-            for q in program.queues
-        ]
-        return {
-            "code": flat.code, "nodes": [node.words() for node in flat.nodes],
-            "effects": flat.effects, "completions": flat.completions, "buffers": flat.buffers,
-            "pieces": flat.pieces, "cell": flat.cells, "barrier": flat.barriers, "queue": queues,
-            "agent": agents, "role": roles, "covers": flat.covers,
-            "parameter": flat.parameter_rows, "per_sizes": flat.per_sizes,
-            "initial": flat.initial, "live": flat.live, "masks": flat.masks,
-            "role_queue": flat.role_queue, "first_values": first_values, "outer": flat.outer,
-            "classes_table": flat.classes, "variable_class": flat.variable_class,
-            "parameter_class": flat.parameter_class, "cell_shift": flat.cell_shift,
-            "cell_ancient": flat.cell_ancient, "barrier_shift": flat.barrier_shift,
-            "tagged": [int(any(column)) for column in zip(*flat.cell_shift, strict=True)]
-            or [0] * len(flat.cells),
-            "write_events": flat.write_events, "read_events": flat.read_events,
-            "concerned": flat.concerned,
-            "cell_domains": flat.cell_domains, "domain": flat.domains, "issuers": [flat.issuers],
-        }  # fmt: skip
+        program = self.ffi.new("titan_program *")
+        for name, count in counts_of(self.flat, CLOSURE_OPERATIONS).items():
+            setattr(program, name, count)
+        for name, words in words_of(self.flat).items():
+            try:
+                array = self.ffi.new("word[]", words or [0])
+            except OverflowError:
+                raise TooLargeError("a number beyond 64 bits") from None
+            self.keep.append(array)
+            setattr(program, name, array)
+        return program
 
     # ------------------------------------------------------------------------------ search
 
     def search(self, progress: Callable[[int, float], None] | None) -> ExplorationResult:
-        """Run in slices, so that an interrupt is felt and progress is told."""
-        begin, shown = time.process_time(), time.process_time()
-        slice_states, status = 200, 1
-        while status == 1:
+        """Run in slices, so that an interrupt is felt and progress is reported."""
+        begin = time.process_time()
+        slice_states, status = 200, RunStatus.CONTINUES
+        while status == RunStatus.CONTINUES:
             before = time.process_time()
             status = self.lib.titan_run(self.search_handle, slice_states)
             now = time.process_time()
@@ -277,33 +225,35 @@ class _Run:
             elif now - before > 4 * SLICE_SECONDS:
                 slice_states = max(1, slice_states // 2)
             if progress is not None:
-                progress(self.numbers()[0], now - shown)
-            if status == 1 and time.process_time() - begin > self.budget.seconds_max:
+                progress(self.number(SearchNumber.STATES), now - begin)
+            spent = now - begin
+            if status == RunStatus.CONTINUES and spent > self.budget.seconds_max:
                 return self._result(Verdict.UNDECIDED, begin, reason=Reason.TIME)
         return self._conclude(status, begin)
 
     def _conclude(self, status: int, begin: float) -> ExplorationResult:
-        error = self.numbers()[4]
-        if status == 0:
+        error = self.number(SearchNumber.ERROR)
+        if status == RunStatus.DONE:
             return self._result(Verdict.VERIFIED, begin)
-        if status == 3:
+        if status == RunStatus.STATES:
             return self._result(Verdict.UNDECIDED, begin, reason=Reason.STATES)
-        if status == 4:
+        if status == RunStatus.BROKEN:
             if error in _LIMITS:
-                return self._result(Verdict.UNDECIDED, begin, reason=_LIMITS[error])
-            if error == 2:
+                return self._result(Verdict.UNDECIDED, begin, reason=_LIMITS[SearchError(error)])
+            if error == SearchError.LOCAL_LOOP:
                 raise LocalLoopError("control flow without an operation does not end")
-            if error == 1:
+            if error == SearchError.DIVISION:
                 raise ExplorationError("division by zero", reason=Reason.DIVISION)
-            if error == 4:
+            if error == SearchError.NUMBER:
                 raise ExplorationError("a number beyond 64 bits", reason=Reason.OVERFLOW)
             raise InternalError(f"internal error {error} of the explorer")
         return self._result(Verdict.REFUTED, begin, trace=self._trace())
 
-    def numbers(self) -> list[int]:
-        out = self.ffi.new("int64_t[8]")
+    def number(self, which: SearchNumber) -> int:
+        """One of the numbers that the core keeps of its search."""
+        out = self.ffi.new("int64_t[]", SearchNumber.COUNT.value)
         self.lib.titan_numbers(self.search_handle, out)
-        return list(out)
+        return int(out[which])
 
     def _result(
         self,
@@ -312,29 +262,27 @@ class _Run:
         trace: Trace | None = None,
         reason: Reason | None = None,
     ) -> ExplorationResult:
-        states, transitions, size = self.numbers()[:3]
         return ExplorationResult(
             verdict,
-            states,
+            self.number(SearchNumber.STATES),
             trace,
             reason,
             "" if reason is None else _REMARKS[reason],
-            transitions=transitions,
+            transitions=self.number(SearchNumber.TRANSITIONS),
             seconds=time.process_time() - begin,
-            bytes=size,
+            bytes=self.number(SearchNumber.BYTES),
             scope=self.flat.scope,
         )
 
     def _trace(self) -> Trace:
-        kind = FaultKind(f"TTN{self.numbers()[3]}")
+        kind = FaultKind(f"TTN{self.number(SearchNumber.FAULT)}")
         steps = self.ffi.new("step_t[]", self.lib.titan_path_length(self.search_handle) + 1)
         sizes = self.ffi.new("word[]", 2 * len(self.flat.parameters) + 1)
         count = self.lib.titan_trace(self.search_handle, steps, sizes)
         if count < 0:
             raise InternalError("the path to a fault could not be followed")
-        actors = (Actor.AGENT, Actor.READS, Actor.FINISH)
         followed = tuple(
-            Step(actors[step.actor], step.agent, step.ordinal if step.actor else -1)
+            Step(ACTORS[step.actor], step.agent, step.ordinal if step.actor else -1)
             for step in (steps[i] for i in range(count))
         )
         return replay(self.flat.program, self._sizes(sizes), followed, kind)
@@ -359,7 +307,3 @@ class _Run:
                     seen.get(instance, parameter.minimum) for instance in range(last + 1)
                 )
         return result
-
-
-def _nested(numbers: Any) -> bool:
-    return bool(numbers) and isinstance(numbers[0], list)

@@ -5,48 +5,52 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from titan.engines.explore.layout import (
+    LIMITS,
+    RECORDS,
+    BarrierWord,
+    CellWord,
+    FenceNumber,
+    MarkWord,
+    NodeKind,
+    ProxyNumber,
+)
 from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Reason
 from titan.sync import program as ir
 from titan.sync.expression import Expression
 from titan.sync.interpreter import Agent
 
-AGENTS_MAX = 60
+AGENTS_MAX = LIMITS["AGENTS_MAX"]
 CTAS_MAX = 60
 PIECES_MAX = 20_000
-EFFECTS_MAX = 32
+EFFECTS_MAX = LIMITS["EFFECTS_MAX"]
 VARIABLES_MAX = 60
-FLIGHT_WORDS_MAX = 128
+FLIGHT_WORDS_MAX = LIMITS["FLIGHT_WORDS_MAX"]
 LEVEL_LIMIT = 4096
 WINDOW = 12
 
-_KIND_NAMES = (
-    "end", "assign", "test", "access", "issue", "commit", "queue_wait", "queue_arrive", "init",
-    "invalidate", "arrive", "expect", "wait", "token_wait", "named_sync", "named_arrive",
-    "named_wait", "fence", "take", "give",
-)  # fmt: skip
-KINDS = {name: number for number, name in enumerate(_KIND_NAMES)}
 PROXIES = {
-    ir.Proxy.GENERIC: 0,
-    ir.Proxy.ASYNC: 1,
-    ir.Proxy.TENSORMAP: 2,
-    ir.Proxy.CONSTANT: 3,
-    ir.Proxy.TEXTURE: 4,
-    ir.Proxy.SURFACE: 5,
+    ir.Proxy.GENERIC: ProxyNumber.GENERIC,
+    ir.Proxy.ASYNC: ProxyNumber.ASYNC,
+    ir.Proxy.TENSORMAP: ProxyNumber.TENSORMAP,
+    ir.Proxy.CONSTANT: ProxyNumber.CONSTANT,
+    ir.Proxy.TEXTURE: ProxyNumber.TEXTURE,
+    ir.Proxy.SURFACE: ProxyNumber.SURFACE,
 }
 FENCES = {
-    ir.FenceKind.ASYNC: 0,
-    ir.FenceKind.TENSORMAP_RELEASE: 1,
-    ir.FenceKind.TENSORMAP_ACQUIRE: 2,
-    ir.FenceKind.BARRIER_INIT: 3,
-    ir.FenceKind.CONSTANT: 4,
-    ir.FenceKind.TEXTURE: 5,
-    ir.FenceKind.SURFACE: 6,
-    ir.FenceKind.ASYNC_RELEASE: 7,
-    ir.FenceKind.ASYNC_ACQUIRE: 8,
+    ir.FenceKind.ASYNC: FenceNumber.ASYNC,
+    ir.FenceKind.TENSORMAP_RELEASE: FenceNumber.RELEASE,
+    ir.FenceKind.TENSORMAP_ACQUIRE: FenceNumber.ACQUIRE,
+    ir.FenceKind.BARRIER_INIT: FenceNumber.INIT,
+    ir.FenceKind.CONSTANT: FenceNumber.CONSTANT,
+    ir.FenceKind.TEXTURE: FenceNumber.TEXTURE,
+    ir.FenceKind.SURFACE: FenceNumber.SURFACE,
+    ir.FenceKind.ASYNC_RELEASE: FenceNumber.ASYNC_RELEASE,
+    ir.FenceKind.ASYNC_ACQUIRE: FenceNumber.ASYNC_ACQUIRE,
 }
-FLAG_DROP, FLAG_TOKEN, FLAG_READ = 1, 2, 4
-BARRIER_WORDS, NAMED_WORDS, CELL_WORDS, MARK_WORDS = 10, 6, 4, 8
+BARRIER_WORDS = BarrierWord.WORDS
+CELL_WORDS, MARK_WORDS = CellWord.WORDS, MarkWord.RELEASED
 EVENTS_MAX = DOMAINS_MAX = 60
 
 
@@ -58,7 +62,7 @@ class TooLargeError(Refusal):
 
 @dataclass(slots=True)
 class FlatNode:
-    """One node; the fields are those of `node_t` in native/core.h."""
+    """One node; the first fields are those of `node_t` (layout.py)."""
 
     kind: int
     next: int = -1
@@ -84,12 +88,8 @@ class FlatNode:
     operation: ir.Operation | None = None  # what it executes; none for tests and the end
 
     def words(self) -> list[int]:
-        return [
-            self.kind, self.next, self.alt, self.a, self.b, self.c, self.x, self.y,
-            self.effect, self.effects, self.completion, self.completions, self.chunks,
-            self.flags, self.live, self.restart, self.reads,
-            self.rewinds,
-        ]  # fmt: skip
+        """The row of the node: one word for each field of `node_t`."""
+        return [getattr(self, name) for name in RECORDS["node_t"]]
 
 
 @dataclass(slots=True)
@@ -164,6 +164,6 @@ class Flat:
 
     @property
     def flight_words(self) -> int:
-        flying = (KINDS["issue"], KINDS["queue_arrive"])
+        flying = (NodeKind.ISSUE, NodeKind.QUEUE_ARRIVE)
         values = [2 * (n.effects + n.completions) for n in self.nodes if n.kind in flying]
         return 6 + max(values, default=0)

@@ -200,7 +200,7 @@ static int arrival_commutes(search_t *s, const word *w, word number, word count,
     word plus = expected + c->expected[number] + announced + c->announced[number];
     word minus = finished + c->finished[number], pending = barrier[B_PENDING];
     pending -= count + c->arrivals[number];
-    if (barrier[B_STATUS] != 2 || c->strange[number] || pending < 0)
+    if (barrier[B_STATUS] != BARRIER_USABLE || c->strange[number] || pending < 0)
         return STAYS;
     if (barrier[B_BYTES] + plus > TRANSACTION_MAX || barrier[B_BYTES] - minus < -TRANSACTION_MAX)
         return STAYS;

@@ -9,7 +9,7 @@ static int reach_named(search_t *s, word *w, int agent, const node_t *node, word
     if (result != DONE)
         return result;
     if (index < 0 || index >= node->y)
-        return fault(s, 214);
+        return fault(s, FAULT_INDEX_OUT_OF_RANGE);
     *out = node->x + index;
     return DONE;
 }
@@ -26,10 +26,10 @@ static int do_named_arrive(search_t *s, word *w, int agent, const node_t *node)
         return result;
     word *named = named_at(s, w, number);
     if ((named[D_AGENTS] | named[D_SYNCS]) & bit)
-        return fault(s, 210);
+        return fault(s, FAULT_NAMED_BARRIER_MISUSE);
     word arrived = named[D_ARRIVED] + agent_info(s, agent)->threads;
     if ((named[D_EXPECTED] != 0 && named[D_EXPECTED] != threads) || arrived > threads)
-        return fault(s, 210);
+        return fault(s, FAULT_NAMED_BARRIER_MISUSE);
     if (s->program->follows)
         named[D_TELLING] |= *known_by(s, w, agent);
     if (arrived < threads) {
@@ -86,8 +86,8 @@ static void do_fence(search_t *s, word *w, int agent, const node_t *node)
     if (node->x == FENCE_INIT) {
         for (int b = 0; b < p->barriers; b++) {
             word *barrier = barrier_at(s, w, b);
-            if (barrier[B_STATUS] == 1 && barrier[B_OWNER] == agent)
-                barrier[B_STATUS] = 2;
+            if (barrier[B_STATUS] == BARRIER_UNPUBLISHED && barrier[B_OWNER] == agent)
+                barrier[B_STATUS] = BARRIER_USABLE;
         }
         return;
     }
@@ -120,7 +120,7 @@ static int do_pool(search_t *s, word *w, int agent, const node_t *node)
     if (result != DONE)
         return result;
     if (amount < 0)
-        return fault(s, 213);
+        return fault(s, FAULT_POOL_MISUSE);
     w[s->program->off_pools + node->x] += node->kind == N_GIVE ? amount : -amount;
     return DONE;
 }
@@ -194,7 +194,7 @@ static int enabled(search_t *s, word *w, int agent, int *answer)
             return DONE;
         }
         word *barrier = barrier_at(s, w, node->x + index);
-        if (barrier[B_STATUS] == 0)
+        if (barrier[B_STATUS] == BARRIER_ABSENT)
             return DONE;
         if (node->kind == N_TOKEN_WAIT) {
             *answer = !(barrier[B_TOKENS] >> agent & 1);
@@ -325,7 +325,7 @@ static int finish_completions(search_t *s, word *w, const node_t *node, const wo
         if (result != DONE)
             return result;
         if (cta_gone(s, w, ((const barrier_t *)s->program->barrier)[number].cta))
-            return fault(s, 211);
+            return fault(s, FAULT_LEAK_AT_EXIT);
         barrier[B_TELLING] |= told;
         if (node->kind == N_QUEUE_ARRIVE) {
             result = count_down(s, number, barrier, amount, 0);
@@ -446,12 +446,12 @@ static int check_exit(search_t *s, const word *w)
                 flight_place(s, flight, e, &first, &end);
                 word home = ((const cell_t *)p->cell)[first].home;
                 if ((effect->write || flight[F_READING]) && home >= 0 && (ended >> home & 1))
-                    return fault(s, 211);
+                    return fault(s, FAULT_LEAK_AT_EXIT);
             }
             for (int c = 0; c < node->completions; c++) {
                 word number = flight[F_VALUES + 2 * (node->effects + c)];
                 if (ended >> ((const barrier_t *)p->barrier)[number].cta & 1)
-                    return fault(s, 211);
+                    return fault(s, FAULT_LEAK_AT_EXIT);
             }
         }
     }
@@ -474,8 +474,8 @@ static int check_lapped(search_t *s, word *w)
         if (index < 0 || index >= node->y)
             continue;
         const word *barrier = barrier_at(s, w, node->x + index);
-        if (barrier[B_STATUS] && barrier[B_PHASE] > meant + 1)
-            return fault(s, 212);
+        if (barrier[B_STATUS] != BARRIER_ABSENT && barrier[B_PHASE] > meant + 1)
+            return fault(s, FAULT_LAPPED_WAIT);
     }
     return DONE;
 }
@@ -536,7 +536,7 @@ static int check_race(search_t *s, word *w)
             const node_t *other = node_at(s, agent_region(s, w, standing[j])[A_NODE]);
             if (clash(places[i], effects, node->effects, places[j],
                       (const effect_t *)p->effects + other->effect, other->effects))
-                return fault(s, 201);
+                return fault(s, FAULT_DATA_RACE);
         }
     }
     return DONE;

@@ -47,9 +47,9 @@ static int resolve(search_t *s, word *w, int agent, const effect_t *effect, int 
     if (result != DONE)
         return result;
     if (stage < 0 || stage >= buffer->stages || part < 0 || part >= buffer->parts)
-        return fault(s, 214);
+        return fault(s, FAULT_INDEX_OUT_OF_RANGE);
     if (exits && buffer->cta != agent_info(s, agent)->cta && cta_gone(s, w, buffer->cta))
-        return fault(s, 211);
+        return fault(s, FAULT_LEAK_AT_EXIT);
     if (effect->tile >= 0) {
         result = agent_value(s, w, agent, effect->tile, &tile);
         if (result != DONE)
@@ -100,9 +100,9 @@ static int check_flights(search_t *s, word *w, int agent, word queue, word cell,
                     if (effect->write)
                         *held = flight[F_VALUES + 2 * e + 1];
                 } else if (write && (effect->write || flight[F_READING])) {
-                    return fault(s, 202);
+                    return fault(s, FAULT_OVERWRITE_IN_FLIGHT);
                 } else if (!write && effect->write) {
-                    return fault(s, 203);
+                    return fault(s, FAULT_READ_BEFORE_ARRIVAL);
                 }
             }
         }
@@ -116,7 +116,7 @@ static int check_cell(search_t *s, word *w, int agent, word queue, word cell, in
     int result = check_flights(s, w, agent, queue, cell, write, &held);
     if (result != DONE || write)
         return result;
-    return tile != TILE_ANY && tile != held ? fault(s, 204) : DONE;
+    return tile != TILE_ANY && tile != held ? fault(s, FAULT_STALE_READ) : DONE;
 }
 
 static void mark_cell(search_t *s, word *w, word cell, int write, word bit)
@@ -181,12 +181,12 @@ static int check_proxy(search_t *s, word *w, int agent, word cell, int write, wo
     const word *held = cell_at(s, w, cell);
     if (proxy == PROXY_ASYNC) {
         if (held[C_WRITERS] || unacquired(s, w, cell, agent, 1))
-            return fault(s, 301);
+            return fault(s, FAULT_MISSING_FENCE);
         if (write && s->program->war_fence
             && (held[C_READERS] || unacquired(s, w, cell, agent, 0)))
-            return fault(s, 302);
+            return fault(s, FAULT_MISSING_FENCE_WAR);
     } else if (proxy == PROXY_TENSORMAP && held[C_MAP]) {
-        return fault(s, 304);
+        return fault(s, FAULT_MISSING_TENSORMAP_FENCE);
     }
     return DONE;
 }
@@ -224,7 +224,7 @@ static int do_completions(search_t *s, word *w, int agent, const node_t *node, w
     }
     for (int i = 0; i < node->completions; i++)
         if (values[2 * i] < 0)
-            return fault(s, 214);
+            return fault(s, FAULT_INDEX_OUT_OF_RANGE);
     return DONE;
 }
 
@@ -292,7 +292,7 @@ static int do_queue_arrive(search_t *s, word *w, int agent, const node_t *node)
     if (result != DONE)
         return result;
     if (index < 0 || index >= node->y)
-        return fault(s, 214);
+        return fault(s, FAULT_INDEX_OUT_OF_RANGE);
     word *flight = new_flight(s, region, region[A_NODE], node->x);
     if (!flight)
         return BROKEN;
@@ -341,9 +341,10 @@ static word outstanding(const search_t *s, word *region, word queue, int until_r
 
 static int check_usable(search_t *s, const word *barrier, int far)
 {
-    if (barrier[B_STATUS] == 0)
-        return fault(s, 208);
-    return far && barrier[B_STATUS] == 1 ? fault(s, 303) : DONE;
+    if (barrier[B_STATUS] == BARRIER_ABSENT)
+        return fault(s, FAULT_BARRIER_UNINITIALISED);
+    int unpublished = far && barrier[B_STATUS] == BARRIER_UNPUBLISHED;
+    return unpublished ? fault(s, FAULT_UNPUBLISHED_INIT) : DONE;
 }
 
 /* The barrier that an operation of an agent names; FAULT when it may not be used. */
@@ -354,13 +355,13 @@ static int reach_barrier(search_t *s, word *w, int agent, const node_t *node, wo
     if (result != DONE)
         return result;
     if (index < 0 || index >= node->y)
-        return fault(s, 214);
+        return fault(s, FAULT_INDEX_OUT_OF_RANGE);
     *out = node->x + index;
     word cta = ((const barrier_t *)s->program->barrier)[*out].cta;
     int far = cta != agent_info(s, agent)->cta;
     result = check_usable(s, barrier_at(s, w, *out), far);
     if (result == DONE && far && cta_gone(s, w, cta))
-        result = fault(s, 211);
+        result = fault(s, FAULT_LEAK_AT_EXIT);
     return result;
 }
 
@@ -368,11 +369,11 @@ static int reach_barrier(search_t *s, word *w, int agent, const node_t *node, wo
 static int close_phase(search_t *s, word number, word *barrier)
 {
     if (barrier[B_BYTES] > TRANSACTION_MAX || barrier[B_BYTES] < -TRANSACTION_MAX)
-        return fault(s, 207);
+        return fault(s, FAULT_TRANSACTION_MISMATCH);
     if (barrier[B_PENDING] != 0)
         return DONE;
     if (barrier[B_BYTES] < 0)
-        return fault(s, 207);
+        return fault(s, FAULT_TRANSACTION_MISMATCH);
     if (barrier[B_BYTES] == 0) {
         barrier[B_PENDING] = barrier[B_EXPECTED];
         barrier[B_PHASE] += 1;
@@ -389,9 +390,9 @@ static int close_phase(search_t *s, word number, word *barrier)
 static int count_down(search_t *s, word number, word *barrier, word count, word bytes)
 {
     if (count < 0 || count > barrier[B_PENDING] || barrier[B_EXPECTED] < 0)
-        return fault(s, 206);
+        return fault(s, FAULT_OVER_ARRIVAL);
     if (count && !barrier[B_OBSERVED])
-        return fault(s, 216);
+        return fault(s, FAULT_UNOBSERVED_PHASE);
     barrier[B_BYTES] += bytes;
     barrier[B_PENDING] -= count;
     return close_phase(s, number, barrier);
@@ -425,7 +426,7 @@ static int do_expect(search_t *s, word *w, int agent, const node_t *node)
         return result;
     word *barrier = barrier_at(s, w, number);
     if (barrier[B_PENDING] == 0)
-        return fault(s, 207);
+        return fault(s, FAULT_TRANSACTION_MISMATCH);
     result = agent_value(s, w, agent, node->b, &bytes);
     if (result != DONE)
         return result;
@@ -448,7 +449,7 @@ static int do_wait(search_t *s, word *w, int agent, const node_t *node)
     result = agent_value(s, w, agent, node->c, &meant);
     if (result != DONE)
         return result;
-    return barrier[B_PHASE] != meant + 1 ? fault(s, 212) : DONE;
+    return barrier[B_PHASE] != meant + 1 ? fault(s, FAULT_LAPPED_WAIT) : DONE;
 }
 
 /* Whether an agent stands at a wait on the barrier. */
@@ -491,28 +492,28 @@ static int do_lifecycle(search_t *s, word *w, int agent, const node_t *node)
     if (result != DONE)
         return result;
     if (index < 0 || index >= node->y)
-        return fault(s, 214);
+        return fault(s, FAULT_INDEX_OUT_OF_RANGE);
     word number = node->x + index, *barrier = barrier_at(s, w, number);
     if (node->kind == N_INIT) {
-        if (barrier[B_STATUS] != 0)
-            return fault(s, 209);
+        if (barrier[B_STATUS] != BARRIER_ABSENT)
+            return fault(s, FAULT_BARRIER_LIFECYCLE);
         result = agent_value(s, w, agent, node->b, &count);
         if (result != DONE)
             return result;
         memset(barrier, 0, sizeof(word) * B_WORDS);
-        barrier[B_STATUS] = s->program->assume_init ? 2 : 1;
+        barrier[B_STATUS] = s->program->assume_init ? BARRIER_USABLE : BARRIER_UNPUBLISHED;
         barrier[B_OWNER] = agent;
         barrier[B_OBSERVED] = 1;
         barrier[B_EXPECTED] = barrier[B_PENDING] = count;
         return DONE;
     }
-    if (barrier[B_STATUS] == 0)
-        return fault(s, 208);
+    if (barrier[B_STATUS] == BARRIER_ABSENT)
+        return fault(s, FAULT_BARRIER_UNINITIALISED);
     result = waited_for(s, w, number, &waited);
     if (result != DONE)
         return result;
     if (waited || barrier[B_TOKENS] || completed_by_flight(s, w, number))
-        return fault(s, 209);
-    barrier[B_STATUS] = 0;
+        return fault(s, FAULT_BARRIER_LIFECYCLE);
+    barrier[B_STATUS] = BARRIER_ABSENT;
     return DONE;
 }

@@ -80,7 +80,7 @@ static int check_cached(search_t *s, const word *w, int agent, word cell, int wr
         return DONE;
     if (proxy == PROXY_ASYNC && home >= 0 && !unseen(s, w, cell, write, PROXY_ASYNC, home))
         return DONE;
-    return fault(s, 307);
+    return fault(s, FAULT_MISSING_CACHED_FENCE);
 }
 
 /* ------------------------------------------------------------------------- one-way fences */

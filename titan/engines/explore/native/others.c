@@ -283,7 +283,7 @@ static int others_wait(search_t *s, word *w, int agent, const node_t *node)
     word most = completions(s, w, number), first = *seen;
     if (((phase + first) & 1) == (parity & 1))
         first += 1;
-    if (barrier_at(s, w, number)[B_STATUS] == 0 || first <= most)
+    if (barrier_at(s, w, number)[B_STATUS] == BARRIER_ABSENT || first <= most)
         c->waited[number] = 1;
     if (first > most)
         return BLOCKED;
@@ -372,7 +372,7 @@ static int others_fence(search_t *s, word *w, int agent, const node_t *node)
     const cover_t *cover = (const cover_t *)s->program->covers + node->effect;
     if (node->x == FENCE_INIT) {
         for (int b = 0; b < s->program->barriers; b++)
-            if (barrier_at(s, w, b)[B_STATUS] == 1)
+            if (barrier_at(s, w, b)[B_STATUS] == BARRIER_UNPUBLISHED)
                 return STAYS;
         return DONE;
     }

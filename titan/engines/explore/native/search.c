@@ -33,7 +33,7 @@ static int expand(search_t *s, uint32_t state)
     if (count < 0)
         return result;
     if (count == 0 && !all_ended(s, s->base)) {
-        s->fault = 205;
+        s->fault = FAULT_DEADLOCK;
         return found(s, state, NULL);
     }
     if (s->partial_order && count > 1) {
@@ -104,26 +104,25 @@ static int add_roots(search_t *s, word *w, int depth)
     return DONE;
 }
 
-/* Expand up to `slice` states. 0: all done, 1: goes on, 2: fault, 3: states, 4: broken
- * off. */
+/* Expand up to `slice` states; RUN_CONTINUES where more are left. */
 int titan_run(search_t *s, int64_t slice)
 {
     if (s->count == 0) {
         memcpy(s->base, s->program->initial, sizeof(word) * (size_t)s->program->fixed_words);
         if (add_roots(s, s->base, 0) != DONE)
-            return 4;
+            return RUN_BROKEN;
     }
     for (; s->cursor < s->count; s->cursor++) {
         if (s->count > s->states_max)
-            return 3;
+            return RUN_STATES;
         if (slice-- <= 0)
-            return 1;
+            return RUN_CONTINUES;
         int result = expand(s, s->cursor);
         if (result != DONE && !passes_over(s, result))
-            return result == FAULT ? 2 : 4;
+            return result == FAULT ? RUN_FAULT : RUN_BROKEN;
     }
     s->error = s->incomplete;
-    return s->incomplete ? 4 : 0;
+    return s->incomplete ? RUN_BROKEN : RUN_DONE;
 }
 
 void titan_free(search_t *s)
@@ -182,15 +181,15 @@ search_t *titan_new(const titan_program *p, int symmetry, int partial_order, int
     return s;
 }
 
-/* Numbers of the search: states, transitions, bytes, fault rule, error, reduced, expanded fully. */
+/* Numbers of the search, NUMBER_COUNT of them. */
 void titan_numbers(const search_t *s, int64_t *out)
 {
-    out[0] = s->count;
-    out[1] = s->transitions;
-    out[2] = (int64_t)(s->bytes + s->chunk_bytes);
-    out[3] = s->found;
-    out[4] = s->error;
-    out[5] = s->reduced;
-    out[6] = s->full;
-    out[7] = s->cursor;
+    out[NUMBER_STATES] = s->count;
+    out[NUMBER_TRANSITIONS] = s->transitions;
+    out[NUMBER_BYTES] = (int64_t)(s->bytes + s->chunk_bytes);
+    out[NUMBER_FAULT] = s->found;
+    out[NUMBER_ERROR] = s->error;
+    out[NUMBER_REDUCED] = s->reduced;
+    out[NUMBER_FULL] = s->full;
+    out[NUMBER_EXPANDED] = s->cursor;
 }
