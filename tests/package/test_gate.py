@@ -17,6 +17,12 @@ from titan.package.write import package_files
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.fixture(autouse=True)
+def key_of_this_test(tmp_path_factory, monkeypatch):
+    """The key that signs kept verdicts is the user's; tests have one of their own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
 @pytest.fixture(scope="module")
 def files() -> dict[str, bytes]:
     return package_files(*built())
@@ -68,6 +74,7 @@ def test_json_says_the_same(tmp_path, files, capsys):
         {
             "kind": "package", "path": str(tmp_path / "p"), "name": "small_gemm", "ok": True,
             "why": "", "verdict": "recomputed", "stated": [],
+            "scope": "any tiles from 1 upwards", "policies": {}, "bounded": False, "details": "",
         }
     ]  # fmt: skip
 
@@ -159,7 +166,112 @@ def test_judgements_come_in_the_order_of_the_items(tmp_path, files):
         write(tmp_path / f"p{number}", files if number % 2 else {**files, "kernel.cu": b""})
     items = find((str(tmp_path),))
     done: list[int] = []
-    found = list(gate(items, tell=lambda count, of: done.append(count)))
+    found = list(gate(items, report=lambda count, of: done.append(count)))
     assert [judged.item for judged in found] == items
     assert [judged.ok for judged in found] == [False, True, False, True]
     assert done == [1, 2, 3, 4]
+
+
+# ------------------------------------------------------------------------ what the gate is worth
+
+FAR = """\
+titan: 1
+kernel: far
+target: sm_90a
+sizes: {tiles: any}
+policies: {exit_in_flight: allow, war_fence: false}
+buffers: {S: {bytes: 64}}
+barriers: {full: 1, empty: 1}
+roles: {writer: {warps: 1}, reader: {warps: 1}}
+program:
+  writer:
+    - for: t in 0..tiles
+      do:
+        - {wait: empty, phase: t - 1}
+        - {store: S = t, when: t < 5000}
+        - arrive: full
+  reader:
+    - for: t in 0..tiles
+      do:
+        - {wait: full, phase: t}
+        - load: S = t
+        - arrive: empty
+"""
+
+
+def test_a_verdict_for_some_numbers_does_not_pass(tmp_path, capsys):
+    """Wrong from 5,000 tiles on: verified for the numbers that are tried."""
+    path = tmp_path / "far.yaml"
+    path.write_text(FAR)
+    code, lines = told(capsys, path, "--fresh")
+    assert code == 1 and lines[0].startswith("FAIL far")
+    assert "any number of tiles is required" in lines[0] and "tiles = 0..5 only" in lines[0]
+    code, lines = told(capsys, path, "--fresh", "--allow-bounded")
+    assert code == 0 and "scope: tiles = 0..5 only" in lines[0]
+
+
+def test_policies_other_than_the_defaults_are_named(tmp_path, capsys):
+    path = tmp_path / "far.yaml"
+    path.write_text(FAR.replace(", when: t < 5000", ""))
+    code, lines = told(capsys, path, "--fresh")
+    assert code == 0 and "scope: any tiles, 0 included" in lines[0]
+    assert "policies: war_fence false, exit_in_flight allow" in lines[0]
+    assert run(["gate", str(path), "--json", "--fresh"]) == 0
+    (item,) = json.loads(capsys.readouterr().out)["items"]
+    assert item["policies"] == {"war_fence": "false", "exit_in_flight": "allow"}
+    assert item["scope"] == "any tiles, 0 included" and item["bounded"] is False
+
+
+def test_a_refuted_kernel_shows_its_diagnostic(tmp_path, capsys):
+    path = tmp_path / "late.yaml"
+    path.write_text(FAR.replace("t < 5000", "t < 2"))
+    code, lines = told(capsys, path, "--fresh")
+    assert code == 1 and "refuted: TTN204" in lines[0]
+    assert any("error[TTN204]" in line for line in lines[1:])
+    assert any("trace:" in line for line in lines)
+
+
+@pytest.mark.parametrize("kind", ["hidden", "link", "broken link", "no certificate"])
+def test_what_is_not_looked_into_fails(tmp_path, files, capsys, kind):
+    (tmp_path / "all").mkdir()
+    write(tmp_path / "all" / "good", files)
+    if kind == "hidden":
+        (tmp_path / "all" / ".hidden").mkdir()
+        write(tmp_path / "all" / ".hidden" / "p", files)
+    elif kind == "link":
+        write(tmp_path / "elsewhere", files)
+        (tmp_path / "all" / "link").symlink_to(tmp_path / "elsewhere")
+    elif kind == "broken link":
+        (tmp_path / "all" / "link").symlink_to(tmp_path / "nowhere")
+    else:
+        write(tmp_path / "all" / "bare", files)
+        (tmp_path / "all" / "bare" / contents.CERTIFICATE).unlink()
+    code, lines = told(capsys, tmp_path / "all", "--fresh")
+    assert code == 1 and lines[-1].startswith("1 ok, 1 failed")
+    (tmp_path / "all" / ".titan").mkdir()
+    assert len(find((str(tmp_path / "all"),))) == 2
+
+
+def test_a_row_of_somebody_else_is_no_verdict(tmp_path, files, capsys, monkeypatch):
+    """The cache of another user, or one that came with a checkout, decides nothing."""
+    write(tmp_path / "p", files)
+    cache = tmp_path / "gate.sqlite"
+    assert told(capsys, tmp_path / "p", "--cache", cache)[0] == 0
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    assert "verdict recomputed" in told(capsys, tmp_path / "p", "--cache", cache)[1][0]
+    import sqlite3
+
+    with sqlite3.connect(cache) as database:
+        database.execute("UPDATE signed SET sizes = '[]'")
+    kept = Kept(cache)
+    assert kept.database is not None
+    rows = kept.database.execute("SELECT key FROM signed").fetchall()
+    assert rows and all(kept.get(key) is None for (key,) in rows)
+
+
+def test_the_fingerprint_covers_the_code_that_decides():
+    import titan
+    from titan.package.verdicts import DECIDING
+
+    package = Path(titan.__file__).parent
+    assert all((package / folder).is_dir() for folder in DECIDING)

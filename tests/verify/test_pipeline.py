@@ -15,7 +15,7 @@ from titan.language.kernel.decode import decode_text
 from titan.report.findings import diagnostics_of, render
 from titan.sync.fault import Fault, FaultKind, Trace
 from titan.verify import judge as judging
-from titan.verify.model import EngineReport, Finding, VerifyOptions
+from titan.verify.model import Decision, EngineReport, Finding, VerifyOptions
 from titan.verify.pipeline import verify_file, verify_kernel
 from titan.verify.tracefile import TraceFileError, load
 
@@ -166,13 +166,12 @@ def test_sweeps_give_a_finding_each(tmp_path: Path):
 # ------------------------------------------------------------------------- disagreement
 
 
-def concluded(*reports: EngineReport) -> Finding:
+def concluded(*reports: EngineReport) -> Decision:
     family, _ = decode_text(kernels.EARLY, "k.yaml")
     assert family is not None
     kernel = family.kernels[0]
     assert kernel.program is not None
-    finding = Finding("k.yaml", kernel.name, kernel.target, Verdict.UNDECIDED)
-    return judging.conclude(finding, kernel, kernel.program, list(reports), QUICK)
+    return judging.conclude(kernel, kernel.program, list(reports), QUICK)
 
 
 def real_trace() -> Trace:
@@ -185,7 +184,7 @@ def test_engines_that_contradict_each_other_give_no_verdict():
     refuted = EngineReport("one", Verdict.REFUTED, 0.0, trace=real_trace())
     verified = EngineReport("two", Verdict.VERIFIED, 0.0, sizes=(("tiles", None),))
     finding = concluded(refuted, verified)
-    assert finding.verdict is Verdict.DISAGREEMENT and finding.exit_code == 4
+    assert finding.verdict is Verdict.DISAGREEMENT and finding.verdict.exit_code == 4
     assert finding.diagnostics[-1].headline == "engines disagree: one refutes what two verifies"
 
 

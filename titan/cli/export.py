@@ -32,7 +32,7 @@ def export(
     from titan.cli.output import show, write
     from titan.engines.spin.names import ExportError
     from titan.engines.spin.promela import to_promela
-    from titan.verify.lowering import Refusal, sync_program
+    from titan.verify.lowering import NotLowered, sync_program
     from titan.verify.model import VerifyOptions
     from titan.verify.pipeline import read_family
 
@@ -49,7 +49,7 @@ def export(
         if free:
             raise click.UsageError(f"{free[0]} needs a value: --set {free[0]}=4")
         text = to_promela(program, {})
-    except Refusal as refusal:
+    except NotLowered as refusal:
         show(refusal.diagnostics)
         return ExitCode.BAD_INPUT
     except ExportError as error:

@@ -37,6 +37,11 @@ CACHE = ".titan/gate.sqlite"
     help="Processor time that the verification of one protocol may take, a backstop.",
 )
 @click.option(
+    "--allow-bounded",
+    is_flag=True,
+    help="Let pass what is verified for some numbers where any number is asked for.",
+)
+@click.option(
     "--fresh", is_flag=True, help="Recompute every verdict; use and keep none of earlier runs."
 )
 @click.option(
@@ -54,6 +59,7 @@ def gate(
     as_json: bool,
     jobs: int,
     budget_seconds: float,
+    allow_bounded: bool,
     fresh: bool,
     cache: str,
     loop: str | None,
@@ -61,17 +67,20 @@ def gate(
     """Check packages, schedules and kernels without searching; one line each.
 
     DIR is a package or a folder with packages below it. FILE is a schedule (its loop beside it), a
-    kernel file, or the certificate of a package. Exit code 1 when any fails.
+    kernel file, or the certificate of a package. Each line names the scope of the verdict and
+    policies other than the defaults. Exit code 1 when any fails; what is not looked into (links,
+    hidden folders) fails.
     """
-    from titan.package.gate import NothingThere, find
+    from titan.package.gate import GateRules, NothingThere, find
     from titan.package.gate import gate as run
 
     try:
         items = find(paths)
     except NothingThere as error:
         raise click.UsageError(str(error)) from None
-    tell = _progress(sys.stderr.isatty() and not as_json)
-    found = run(items, jobs, budget_seconds, None if fresh else cache, loop, tell)
+    progress = _progress(sys.stderr.isatty() and not as_json)
+    rules = GateRules(budget_seconds, allow_bounded, loop)
+    found = run(items, jobs, rules, None if fresh else cache, progress)
     judged = list(found) if as_json else list(_shown(found))
     if as_json:
         write(_document(judged))
@@ -84,18 +93,20 @@ def gate(
 def _progress(wanted: bool) -> Callable[[int, int], None]:
     """Writes how far it is on the last line of a terminal."""
 
-    def tell(done: int, of: int) -> None:
+    def progress(done: int, of: int) -> None:
         if wanted:
             end = "\r\x1b[K" if done == of else ""
             sys.stderr.write(f"\r\x1b[K{done} of {of}{end}")
             sys.stderr.flush()
 
-    return tell
+    return progress
 
 
 def _shown(found: Iterator[Judged]) -> Iterator[Judged]:
     for item in found:
         write(line(item) + "\n")
+        if item.details:
+            write("".join(f"    {row}".rstrip() + "\n" for row in item.details.splitlines()))
         sys.stdout.flush()
         yield item
 
@@ -109,6 +120,11 @@ def line(item: Judged) -> str:
     elif item.verdict:
         words.append(f"verdict {item.verdict}")
     words += item.stated
+    if item.scope:
+        words.append(f"scope: {item.scope}")
+    if item.policies:
+        chosen = ", ".join(f"{name} {value}" for name, value in item.policies)
+        words.append(f"policies: {chosen}")
     return "  ".join(words)
 
 
@@ -133,6 +149,10 @@ def _document(judged: list[Judged]) -> str:
             "why": item.why,
             "verdict": item.verdict,
             "stated": list(item.stated),
+            "scope": item.scope,
+            "policies": dict(item.policies),
+            "bounded": item.bounded,
+            "details": item.details,
         }
         for item in judged
     ]

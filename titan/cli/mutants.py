@@ -112,7 +112,7 @@ def _kernels(
 ) -> list[tuple[str, SyncProgram]] | None:
     """The programs of all kernels, named; None, after what is wrong was shown, if one is faulty."""
     from titan.verify.files import find_kernels
-    from titan.verify.lowering import Refusal, sync_program
+    from titan.verify.lowering import NotLowered, sync_program
     from titan.verify.pipeline import read_family
 
     found = find_kernels(paths)
@@ -131,7 +131,7 @@ def _kernels(
             alone = len(family.kernels) == 1
             try:
                 program = sync_program(kernel).program
-            except Refusal as refusal:
+            except NotLowered as refusal:
                 show(refusal.diagnostics)
                 return None
             kernels.append((kernel.name if alone else f"{kernel.name}, {sizes}", program))

@@ -91,6 +91,12 @@ REWRITES = ("transport", "group", "depth", "unspecialise", "drain_all")
     type=click.Choice(REWRITES),
     help="What lowering may change where the target cannot say the protocol as it is; it says so.",
 )
+@click.option(
+    "--as-written/--as-designed",
+    "as_written",
+    default=None,
+    help="Whether lowering may add no fence; the default for files that name their `source`.",
+)
 @click.option("--timings", is_flag=True, help="Show the processor time of engines and verdicts.")
 def verify(
     paths: tuple[str, ...],
@@ -107,6 +113,7 @@ def verify(
     jobs: int,
     folder: str,
     rewrites: tuple[str, ...],
+    as_written: bool | None,
     timings: bool,
 ) -> int:
     """Verify kernels: files, and folders with all kernel files in them."""
@@ -123,6 +130,7 @@ def verify(
         seconds_max=budget_seconds,
         save_traces=folder,
         rewrites=frozenset(rewrites),
+        as_written=as_written,
     )
     found = find_kernels(paths)
     _check(found, options)

@@ -252,7 +252,7 @@ class _Package:
         """The kernel without computations, its sync program with them."""
         from titan.language.kernel.decode import decode
         from titan.verify.legality.check import examine
-        from titan.verify.lowering import Refusal, sync_program
+        from titan.verify.lowering import NotLowered, sync_program
 
         tree, broken = parse_text(self.text(contents.PIPELINE), contents.PIPELINE)
         family, errors = decode(tree, broken, contents.PIPELINE, {})
@@ -264,7 +264,7 @@ class _Package:
         try:
             program = sync_program(whole.kernels[0]).program
             plain = sync_program(family.kernels[0]).program
-        except Refusal as refusal:
+        except NotLowered as refusal:
             raise Broken(f"pipeline.yaml: {contents.printable(str(refusal))}") from None
         if canonical.for_engines(program) != plain:
             raise Broken("computations change what pipeline.yaml does")

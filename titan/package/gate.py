@@ -9,18 +9,32 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from titan.foundation.verdict import Verdict
 from titan.package import contents
 from titan.package.check import Checked, check_package
 from titan.package.verdicts import Kept, RecheckResult, answer, fault_of
+from titan.report.findings import narrowing_text, parameters_text
+from titan.verify.coverage import relaxed_policies
+from titan.verify.model import Coverage, Finding, VerifyOptions
+from titan.verify.pipeline import verify_file
 
-PACKAGE, SCHEDULE, KERNEL = "package", "schedule", "kernel"
+PACKAGE, SCHEDULE, KERNEL, SKIPPED = "package", "schedule", "kernel", "skipped"
 RECOMPUTED, SHARED, KEPT = "recomputed", "shared", "kept"
 FOLDERS_MAX = 100_000
 LOOPS = (".yaml", ".yml", ".graphml")
+OWN_FOLDER = ".titan"  # where commands keep traces and caches
+PACKAGE_FILES = frozenset(
+    (
+        contents.SCHEDULE,
+        contents.PIPELINE,
+        contents.MANIFEST,
+        *(pair[0] for pair in contents.SOURCES),
+    )
+)
 
 
 class NothingThere(Exception):
@@ -29,16 +43,21 @@ class NothingThere(Exception):
 
 @dataclass(frozen=True, slots=True)
 class GateItem:
+    """Something to judge; `why` says of a SKIPPED path why nothing in it is judged."""
+
     kind: str
     path: str
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
     """One line of the report.
 
-    `verdict` tells where the verdict on a package's protocol is from: recomputed for it, shared
-    with an equal program of this run, or kept from an earlier run of the same code.
+    `verdict` says where the verdict on a package's protocol is from: recomputed for it, shared
+    with an equal program of this run, or kept from an earlier run of the same code. `scope` is what
+    is covered, in words; `policies` are those that differ from the defaults, `bounded` whether some
+    numbers only are covered where any is asked for. `details` are rendered diagnostics.
     """
 
     item: GateItem
@@ -47,6 +66,23 @@ class Judged:
     why: str = ""
     stated: tuple[str, ...] = ()
     verdict: str = ""
+    scope: str = ""
+    policies: tuple[tuple[str, str], ...] = ()
+    bounded: bool = False
+    details: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GateRules:
+    """What may pass, and what judging may take.
+
+    `seconds` is the processor time of one verification, a backstop. Without `allow_bounded` a
+    verdict for some numbers, where any is asked for, does not pass.
+    """
+
+    seconds: float = 600.0
+    allow_bounded: bool = False
+    loop: str | None = None
 
 
 def find(paths: tuple[str, ...]) -> list[GateItem]:
@@ -54,10 +90,11 @@ def find(paths: tuple[str, ...]) -> list[GateItem]:
     items: list[GateItem] = []
     for path in paths:
         if os.path.isdir(path):
-            found = [path] if contents.is_package(path) else list(_packages(path))
+            package = contents.is_package(path)
+            found = [GateItem(PACKAGE, path)] if package else list(_packages(path))
             if not found:
                 raise NothingThere(f"there is no package in {contents.printable(path)}")
-            items += [GateItem(PACKAGE, folder) for folder in found]
+            items += found
         elif not os.path.isfile(path):
             raise NothingThere(f"there is no file or folder {contents.printable(path)}")
         elif path.endswith(".json"):
@@ -69,36 +106,61 @@ def find(paths: tuple[str, ...]) -> list[GateItem]:
     return list(dict.fromkeys(items))
 
 
-def _packages(folder: str) -> Iterator[str]:
-    """Folders that hold a certificate; hidden ones are left out."""
-    for count, (parent, folders, files) in enumerate(os.walk(folder)):
+def _packages(folder: str) -> Iterator[GateItem]:
+    """What lies below a folder: packages, and what is not looked into, with the reason.
+
+    Nothing is left out silently: symbolic links, hidden folders, folders that cannot be read, and
+    files of a package without a certificate beside them are items of their own.
+    """
+    failed: list[OSError] = []
+    walk = os.walk(folder, onerror=failed.append)
+    for count, (parent, folders, files) in enumerate(walk):
         if count > FOLDERS_MAX:
             raise NothingThere(
                 f"{contents.printable(folder)} holds more than {FOLDERS_MAX} folders"
             )
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
         if contents.CERTIFICATE in files:
             folders.clear()
-            yield parent
+            yield GateItem(PACKAGE, parent)
+            continue
+        yield from _skipped(parent, folders, files)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".") and not os.path.islink(os.path.join(parent, name))
+        )
+    for error in failed:
+        reason = (error.strerror or "it cannot be read").lower()
+        yield GateItem(SKIPPED, os.fsdecode(error.filename or folder), reason)
+
+
+def _skipped(parent: str, folders: list[str], files: list[str]) -> Iterator[GateItem]:
+    for name in sorted((*folders, *files)):
+        path = os.path.join(parent, name)
+        if os.path.islink(path):
+            yield GateItem(SKIPPED, path, "a symbolic link is not followed")
+        elif name in folders and name.startswith(".") and name != OWN_FOLDER:
+            yield GateItem(SKIPPED, path, "a hidden folder is not searched")
+    if PACKAGE_FILES & set(files):
+        yield GateItem(SKIPPED, parent, f"files of a package, but no {contents.CERTIFICATE}")
 
 
 def gate(
     items: list[GateItem],
     jobs: int = 2,
-    seconds: float = 600.0,
+    rules: GateRules | None = None,
     cache: str | None = None,
-    loop: str | None = None,
-    tell: Callable[[int, int], None] = lambda done, of: None,
+    report: Callable[[int, int], None] = lambda done, of: None,
 ) -> Iterator[Judged]:
     """The judgements in the order of `items`, each as soon as it is there.
 
-    `seconds` is the processor time of one verification, `cache` the file of verdicts kept from
-    earlier runs, `loop` the loop of schedule files.
+    `cache` is the file of verdicts kept from earlier runs; `report` is called with the items that
+    are judged and with how many there are.
     """
     kept = Kept(cache)
     try:
         with ProcessPoolExecutor(min(jobs, max(1, len(items)))) as pool:
-            yield from _Run(pool, kept, seconds, loop).judge(items, tell)
+            yield from _Run(pool, kept, rules or GateRules()).judge(items, report)
     finally:
         kept.close()
 
@@ -106,16 +168,13 @@ def gate(
 class _Run:
     """Every package is two tasks: what is plain, and, once for equal questions, the verdict."""
 
-    def __init__(
-        self, pool: ProcessPoolExecutor, kept: Kept, seconds: float, loop: str | None
-    ) -> None:
+    def __init__(self, pool: ProcessPoolExecutor, kept: Kept, rules: GateRules) -> None:
         self.pool = pool
         self.kept = kept
-        self.seconds = seconds
-        self.loop = loop
+        self.rules = rules
         self.answers: dict[str, Future[RecheckResult] | RecheckResult] = {}
 
-    def judge(self, items: list[GateItem], tell: Callable[[int, int], None]) -> Iterator[Judged]:
+    def judge(self, items: list[GateItem], report: Callable[[int, int], None]) -> Iterator[Judged]:
         ahead = 64  # packages whose check is under way before the first verdict is waited for
         waiting: list[tuple[GateItem, Future[Any]]] = []
         asked: list[tuple[GateItem, Any, str]] = []
@@ -131,15 +190,17 @@ class _Run:
                 return
             judged = self._judged(*asked.pop(0))
             done += 1
-            tell(done, len(items))
+            report(done, len(items))
             yield judged
 
     def _submit(self, item: GateItem) -> Future[Any]:
+        if item.kind == SKIPPED:
+            return self.pool.submit(_not_judged, item)
         if item.kind == PACKAGE:
             return self.pool.submit(check_package, item.path)
         if item.kind == SCHEDULE:
-            return self.pool.submit(judge_schedule, item, self.loop)
-        return self.pool.submit(judge_kernel, item, self.seconds)
+            return self.pool.submit(judge_schedule, item, self.rules.loop)
+        return self.pool.submit(judge_kernel, item, self.rules)
 
     def _asked(self, found: Checked | Judged) -> tuple[Checked | Judged, str]:
         """Submits the question of a package where nobody has asked it yet; says who answers."""
@@ -152,7 +213,7 @@ class _Run:
         if earlier is not None:
             self.answers[key] = earlier
             return found, KEPT
-        self.answers[key] = self.pool.submit(answer, found.question, self.seconds)
+        self.answers[key] = self.pool.submit(answer, found.question, self.rules.seconds)
         return found, RECOMPUTED
 
     def _judged(self, item: GateItem, found: Checked | Judged, source: str) -> Judged:
@@ -166,8 +227,34 @@ class _Run:
             given = given.result()
         if source == RECOMPUTED:
             self.kept.put(given)
+        coverage = replace(found.question.coverage, parameters=given.sizes)
         why = fault_of(found.question, given)
-        return Judged(item, not why, name, why, found.stated, source)
+        bounded = not why and _is_bounded(found.question.coverage, coverage)
+        if bounded and not self.rules.allow_bounded:
+            why = f"verified for {parameters_text(coverage)}; --allow-bounded lets it pass"
+        return Judged(
+            item,
+            not why,
+            name,
+            why,
+            found.stated,
+            source,
+            "" if given.fault else parameters_text(coverage),
+            relaxed_policies(found.question.coverage),
+            bounded,
+        )
+
+
+def _is_bounded(asked: Coverage, covered: Coverage) -> bool:
+    """Whether some numbers only are covered of a size that is open."""
+    known = dict(covered.parameters)
+    return any(values is None and known.get(name) is not None for name, values in asked.parameters)
+
+
+def _not_judged(item: GateItem) -> Judged:
+    """What is not looked into does not pass."""
+    name = contents.printable(os.path.basename(os.path.abspath(item.path)))
+    return Judged(item, False, name, item.why)
 
 
 def judge_schedule(item: GateItem, loop_path: str | None) -> Judged:
@@ -204,19 +291,41 @@ def _beside(path: str) -> str | None:
     return next((str(found) for found in candidates if found.is_file()), None)
 
 
-def judge_kernel(item: GateItem, seconds: float) -> Judged:
-    """All kernels of a file verified."""
-    from titan.foundation.verdict import Verdict
-    from titan.verify.model import VerifyOptions
-    from titan.verify.pipeline import verify_file
+def judge_kernel(item: GateItem, rules: GateRules) -> Judged:
+    """All kernels of a file verified, for any number unless bounded verdicts are allowed."""
+    from titan.report.findings import render
 
-    findings = verify_file(item.path, VerifyOptions(seconds_max=seconds, save_traces=None))
+    require = "bounded" if rules.allow_bounded else "any"
+    options = VerifyOptions(seconds_max=rules.seconds, require=require, save_traces=None)
+    findings = verify_file(item.path, options)
     names = dict.fromkeys(finding.kernel for finding in findings if finding.kernel)
     name = contents.printable(", ".join(names) or os.path.basename(item.path))
+    scopes = dict.fromkeys(parameters_text(finding.coverage) for finding in findings)
+    policies = dict.fromkeys(one for item in findings for one in relaxed_policies(item.coverage))
     bad = [finding for finding in findings if finding.verdict is not Verdict.VERIFIED]
+    count = f"{len(findings)} kernels" if len(findings) != 1 else "1 kernel"
+    judged = Judged(
+        item,
+        bool(findings) and not bad,
+        name,
+        stated=(count,),
+        verdict=RECOMPUTED,
+        scope=" or ".join(scopes),
+        policies=tuple(policies),
+        bounded=any(finding.narrowing is not None for finding in findings),
+    )
     if not bad:
-        count = f"{len(findings)} kernels" if len(findings) != 1 else "1 kernel"
-        return Judged(item, bool(findings), name, "", (count,), RECOMPUTED)
-    told = next((f"{d.code}: {d.headline}" for f in bad for d in f.diagnostics), "")
-    why = f"{bad[0].verdict}{': ' if told else ''}{told}"
-    return Judged(item, False, name, contents.printable(why), verdict=RECOMPUTED)
+        return judged
+    return replace(
+        judged, why=contents.printable(_why(bad[0])), details=render(bad, "text"), stated=()
+    )
+
+
+def _why(finding: Finding) -> str:
+    """The verdict and its first diagnostic, on one line."""
+    from titan.report.findings import diagnostics_of
+
+    if finding.narrowing is not None:
+        return f"{finding.verdict}{narrowing_text(finding)}"
+    first = next((f": {item.code}: {item.headline}" for item in diagnostics_of(finding)), "")
+    return f"{finding.verdict}{first}"

@@ -5,13 +5,17 @@ parameters or for those up to the bound, and its verdict, scope and policies are
 stated ones. Programs that differ in their names only are one question, asked once.
 
 A verdict is kept under the digest of the program, what was asked, and a fingerprint of the code
-that decided it; only VERIFIED is kept. Nothing is ever taken from a certificate on trust.
+that decided it, signed with a key of the user; only VERIFIED is kept. Nothing is ever taken from a
+certificate on trust.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
+import os
+import secrets
 import sqlite3
 import time
 from dataclasses import dataclass, replace
@@ -27,10 +31,12 @@ from titan.package.difference import difference
 if TYPE_CHECKING:
     from titan.language.kernel.model import Kernel
     from titan.sync.program import SyncProgram
-    from titan.verify.model import Coverage, Finding
+    from titan.verify.model import Coverage, Decision
 
 ENGINES = ("explorer", "happens-before")
-DECIDING = ("sync", "explore", "order", "verify")
+# What decides a verdict on a sync program; paths below titan/.
+DECIDING = ("foundation", "sync", "engines", "target", "verify")
+KEY_BYTES = 32
 Sizes = tuple[tuple[str, tuple[int, ...] | None], ...]
 
 
@@ -52,7 +58,7 @@ class RecheckQuestion:
     def of(
         pipeline: str, kernel: Kernel, program: SyncProgram, stated: dict[str, Any]
     ) -> RecheckQuestion:
-        from titan.verify.pipeline import coverage_of
+        from titan.verify.coverage import coverage_of
 
         engine = stated["engine"] if stated["engine"] in ENGINES else ""
         every = _says_any(stated["scope"])
@@ -95,21 +101,28 @@ def fingerprint() -> str:
 
 
 def answer(question: RecheckQuestion, seconds: float) -> RecheckResult:
-    """The verdict, recomputed."""
+    """The verdict, recomputed; `seconds` of processor time are a backstop."""
     from titan.foundation.verdict import Verdict
+    from titan.verify.coverage import narrowed
 
     started = time.thread_time()
-    kernel = _kernel(question)
-    finding = _decide(kernel, question, seconds)
+    decision = _decide(_kernel(question), question, seconds)
     spent = time.thread_time() - started
-    if finding.verdict is not Verdict.VERIFIED:
-        codes = "".join(f": {item.code}: {item.headline}" for item in finding.diagnostics[:1])
-        remarks = "; ".join(report.remark for report in finding.engines if report.remark)
-        told = printable(codes or (f": {remarks}" if remarks else ""))
-        return RecheckResult(
-            question.key, f"the protocol is {finding.verdict}{told}", seconds=spent
-        )
-    return RecheckResult(question.key, "", finding.coverage.parameters, spent)
+    if decision is None or decision.verdict is not Verdict.VERIFIED:
+        fault = "no engine of that name" if decision is None else _why(decision)
+        return RecheckResult(question.key, fault, seconds=spent)
+    covered = narrowed(question.coverage, decision.sizes)
+    return RecheckResult(question.key, "", covered.parameters, spent)
+
+
+def _why(decision: Decision) -> str:
+    """Why the protocol is not verified, on one line."""
+    codes = "".join(f": {item.code}: {item.headline}" for item in decision.diagnostics[:1])
+    fault = decision.trace.fault if decision.trace is not None else None
+    found = f": {fault.kind.value}: {fault.message}" if fault is not None else ""
+    remarks = "; ".join(report.remark for report in decision.engines if report.remark)
+    text = printable(codes or found or (f": {remarks}" if remarks else ""))
+    return f"the protocol is {decision.verdict}{text}"
 
 
 def fault_of(question: RecheckQuestion, given: RecheckResult) -> str:
@@ -134,16 +147,14 @@ def _kernel(question: RecheckQuestion) -> Kernel:
     return family.kernels[0]
 
 
-def _decide(kernel: Kernel, question: RecheckQuestion, seconds: float) -> Finding:
-    from titan.foundation.verdict import Verdict
+def _decide(kernel: Kernel, question: RecheckQuestion, seconds: float) -> Decision | None:
+    """What the engine that the certificate names decides; None where there is no such engine."""
     from titan.verify import engines
     from titan.verify.judge import conclude
     from titan.verify.lowering import sync_program
-    from titan.verify.model import Finding, VerifyOptions
+    from titan.verify.model import VerifyOptions
 
     program = sync_program(kernel).program
-    finding = Finding(kernel.path, kernel.name, kernel.target, Verdict.UNDECIDED)
-    finding = replace(finding, coverage=question.coverage)
     options = VerifyOptions(seconds_max=seconds, save_traces=None)
     budget = engines.Budget(options.states_max, options.steps_max, seconds)
     if question.engine == engines.ORDER:
@@ -153,36 +164,65 @@ def _decide(kernel: Kernel, question: RecheckQuestion, seconds: float) -> Findin
     elif question.engine == engines.EXPLORER:
         report = engines.run_explorer_bounded(program, budget)
     else:
-        return finding
-    return conclude(replace(finding, program=program), kernel, program, [report], options)
+        return None
+    return conclude(kernel, program, [report], options)
+
+
+def secret() -> bytes:
+    """A key of this user, beside no repository, by which the kept verdicts are signed.
+
+    A row that somebody else has written, or that came with a checkout, bears no signature of it.
+    Raises OSError where no file for it can be made.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    path = Path(home) / "titan" / "gate.key"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        found = path.read_bytes()
+        if len(found) != KEY_BYTES:
+            raise OSError(f"{path} is no key") from None
+        return found
+    with os.fdopen(handle, "wb") as stream:
+        made = secrets.token_bytes(KEY_BYTES)
+        stream.write(made)
+    return made
 
 
 class Kept:
-    """Verdicts of earlier runs, in an sqlite file. A file that cannot be used holds nothing."""
+    """Verdicts of earlier runs, in an sqlite file, each signed with the key of this user.
+
+    A file that cannot be used holds nothing, nor does a row whose signature does not fit: nobody
+    makes a verdict by writing a row.
+    """
 
     def __init__(self, path: str | Path | None) -> None:
         self.database: sqlite3.Connection | None = None
+        self._key = b""
         if path is None:
             return
         try:
+            self._key = secret()
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             self.database = sqlite3.connect(path, timeout=5)
             self.database.execute(
-                "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, sizes TEXT)"
+                "CREATE TABLE IF NOT EXISTS signed (key TEXT PRIMARY KEY, sizes TEXT, mark TEXT)"
             )
         except (sqlite3.Error, OSError):
             self.database = None
 
     def get(self, key: str) -> RecheckResult | None:
+        """The verdict of an earlier run on the question `key`."""
         if self.database is None:
             return None
         try:
             row = self.database.execute(
-                "SELECT sizes FROM verdicts WHERE key = ?", (key,)
+                "SELECT sizes, mark FROM signed WHERE key = ?", (key,)
             ).fetchone()
-            sizes = json.loads(row[0]) if row is not None else None
-            if sizes is None:
+            if row is None or not hmac.compare_digest(self._mark(key, str(row[0])), str(row[1])):
                 return None
+            sizes = json.loads(row[0])
             return RecheckResult(
                 key,
                 sizes=tuple((str(name), tuple(v) if v is not None else None) for name, v in sizes),
@@ -194,15 +234,20 @@ class Kept:
         """Only what was verified is kept."""
         if self.database is None or given.fault:
             return
+        sizes = json.dumps(given.sizes)
         try:
             with self.database:
                 self.database.execute(
-                    "INSERT OR REPLACE INTO verdicts VALUES (?, ?)",
-                    (given.key, json.dumps(given.sizes)),
+                    "INSERT OR REPLACE INTO signed VALUES (?, ?, ?)",
+                    (given.key, sizes, self._mark(given.key, sizes)),
                 )
         except sqlite3.Error:
             self.database = None
 
+    def _mark(self, key: str, sizes: str) -> str:
+        return hmac.new(self._key, f"{key}\0{sizes}".encode(), hashlib.sha256).hexdigest()
+
     def close(self) -> None:
+        """Let go of the file."""
         if self.database is not None:
             self.database.close()

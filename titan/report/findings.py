@@ -56,6 +56,7 @@ def _text(finding: Finding, colour: bool, timings: bool) -> str:
     word = paint(_WORD[finding.verdict], _STYLE.get(finding.verdict, "error"), colour)
     name = f"{clean(finding.kernel)} " if finding.kernel else ""
     rows = [f"{word} {name}({clean(finding.path)}){narrowing_text(finding)}"]
+    rows += [f"  {'added':<9} {clean(text)}" for text in finding.added]
     if finding.narrowing is not None:
         rows.append(f"  {'edit':<9} {clean(finding.narrowing.edit)}")
     rows += [f"  {label:<9} {text}" for label, text in scope_rows(finding, timings)]
@@ -64,14 +65,16 @@ def _text(finding: Finding, colour: bool, timings: bool) -> str:
 
 
 def narrowing_text(finding: Finding) -> str:
-    """What a verdict lacks for every number, and why: the end of its first line."""
+    """What lowering has added, and what lacks for every number: the end of the first line."""
+    added = f" with {counted(len(finding.added), 'fence')} that lowering adds"
+    start = added if finding.added and finding.verdict is Verdict.VERIFIED else ""
     if finding.narrowing is None:
-        return ""
+        return start
     covered = parameters_text(finding.coverage)
     names = " and ".join(finding.narrowing.names)
     asked = "asked for" if finding.verdict is Verdict.VERIFIED else "required"
     because = clean(finding.narrowing.because)
-    return f": for {covered}, where any number of {names} is {asked}: {because}"
+    return f"{start}: for {covered}, where any number of {names} is {asked}: {because}"
 
 
 def scope_rows(finding: Finding, timings: bool = False) -> list[tuple[str, str]]:
@@ -203,6 +206,7 @@ def as_dict(finding: Finding, *, timings: bool = False) -> dict[str, Any]:
         "engines": [_engine(report, timings) for report in finding.engines],
         "diagnostics": [json_render.as_dict(item) for item in diagnostics_of(finding)],
         "notes": list(finding.notes),
+        "added": list(finding.added),
         "narrowing": _narrowing(finding),
         "trace": finding.trace_path or None,
     }

@@ -20,6 +20,7 @@ from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
+from titan.verify.coverage import with_policies
 from titan.verify.fence_runs import (
     Loaded,
     Runs,
@@ -30,9 +31,9 @@ from titan.verify.fence_runs import (
 )
 from titan.verify.fence_text import Edited, Insertion, WrittenFence, edit, places
 from titan.verify.judge import judge
-from titan.verify.lowering import Refusal, sync_program
+from titan.verify.lowering import NotLowered, sync_program
 from titan.verify.model import Finding, VerifyOptions
-from titan.verify.pipeline import verify_kernel, with_policies
+from titan.verify.pipeline import verify_kernel
 from titan.verify.sizes import Values
 
 ROUNDS_MAX = 4
@@ -63,7 +64,7 @@ def load(text: str, path: str, options: VerifyOptions) -> Loaded:
     kernels = tuple(with_policies(kernel, options.policies) for kernel in family.kernels)
     try:
         programs = tuple(sync_program(kernel).program for kernel in kernels)
-    except Refusal as refusal:
+    except NotLowered as refusal:
         raise BadInput(list(refusal.diagnostics)) from None
     return Loaded(root, text, kernels, programs)
 
@@ -343,9 +344,8 @@ def without_line(program: ir.SyncProgram, line: int) -> ir.SyncProgram:
 def refuted_without(fixed: Fixed, line: int, options: VerifyOptions) -> bool:
     """Whether the engines refute some kernel of the family without the fence of a line."""
     for kernel, program in zip(fixed.loaded.kernels, fixed.loaded.programs, strict=True):
-        blank = Finding(kernel.path, kernel.name, kernel.target, Verdict.UNDECIDED)
-        finding = judge(blank, kernel, without_line(program, line), options)
-        if finding.verdict is Verdict.REFUTED:
+        decision = judge(kernel, without_line(program, line), options)
+        if decision.verdict is Verdict.REFUTED:
             return True
     return False
 

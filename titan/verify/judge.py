@@ -8,6 +8,7 @@ missing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from titan.foundation.diagnostics.model import diagnostic
@@ -18,8 +19,9 @@ from titan.sync.program import SyncProgram
 from titan.sync.relays import relays
 from titan.verify import engines
 from titan.verify.engines import Budget
-from titan.verify.model import EngineReport, Finding, VerifyOptions
+from titan.verify.model import Decision, EngineReport, VerifyOptions
 from titan.verify.narrowing import narrowing_of
+from titan.verify.pools import MEMORY_FAULTS, pool_diagnostic, pools_order, without_pools
 from titan.verify.replay import ReplayError, replay
 from titan.verify.sizes import free_parameters
 from titan.verify.weak import may_be_weak
@@ -28,10 +30,11 @@ SECOND_OPINION_STEPS = 40_000  # of happens-before, where the verdict does not r
 ANY_SHARE = 4
 
 
-def judge(
-    finding: Finding, kernel: Kernel, program: SyncProgram, options: VerifyOptions
-) -> Finding:
-    """The finding with engines, verdict and trace filled in."""
+def judge(kernel: Kernel, program: SyncProgram, options: VerifyOptions) -> Decision:
+    """What the engines that `options` names decide about the program of a kernel.
+
+    Raises ZeroDivisionError, LocalLoopError.
+    """
     budget = Budget(options.states_max, options.steps_max, options.seconds_max)
     if options.engine == "reference":
         reports = [engines.run_reference(program, budget)]
@@ -41,7 +44,33 @@ def judge(
         reports = _explorer(program, budget, options.require)
     else:
         reports = _all(program, budget, options.require)
-    return conclude(replace(finding, program=program), kernel, program, reports, options)
+    decision = conclude(kernel, program, reports, options)
+    if decision.verdict is not Verdict.VERIFIED or not pools_order(program):
+        return decision
+    return _without_order_of_pools(decision, kernel, budget, options)
+
+
+def _without_order_of_pools(
+    decision: Decision, kernel: Kernel, budget: Budget, options: VerifyOptions
+) -> Decision:
+    """The decision, if no access rests on the order that a pool makes.
+
+    `take` and `give` order execution, not memory. What verifies without them too rests on other
+    order; where happens-before has verified, it has found such order for all sizes it ran.
+    """
+    if all(item.engine == engines.ORDER for item in decision.engines):
+        return decision
+    free = without_pools(decision.program)
+    reports = _explorer(free, budget, options.require)
+    other = conclude(kernel, free, reports, options)
+    if other.verdict is Verdict.VERIFIED:
+        return replace(decision, sizes=other.sizes, narrowing=other.narrowing)
+    note = "whether what pools order is visible in memory is not decided"
+    if other.trace is None or other.trace.fault.kind not in MEMORY_FAULTS:
+        return replace(decision, verdict=Verdict.UNDECIDED, notes=(*decision.notes, note))
+    item = pool_diagnostic(kernel, decision.program, other.trace.fault)
+    found = (*decision.diagnostics, item)
+    return replace(decision, verdict=Verdict.REFUTED, diagnostics=found)
 
 
 def _explorer(program: SyncProgram, budget: Budget, require: str) -> list[EngineReport]:
@@ -94,40 +123,39 @@ def _settles(report: EngineReport, program: SyncProgram) -> bool:
 
 
 def conclude(
-    finding: Finding,
-    kernel: Kernel,
-    program: SyncProgram,
-    reports: list[EngineReport],
-    options: VerifyOptions,
-) -> Finding:
-    """One verdict of several reports."""
-    finding = replace(finding, engines=tuple(reports))
+    kernel: Kernel, program: SyncProgram, reports: Sequence[EngineReport], options: VerifyOptions
+) -> Decision:
+    """One decision of several reports: the widest VERIFIED, the shortest counterexample.
+
+    Reports that contradict each other, or a counterexample that does not replay, are DISAGREEMENT.
+    """
+    found = tuple(reports)
     for report in reports:
         problem = _problem(program, report)
         if problem:
-            return _disagree(finding, kernel, problem)
+            return _disagree(kernel, program, found, problem)
     refuting = [report for report in reports if report.verdict is Verdict.REFUTED]
     verifying = [report for report in reports if report.verdict is Verdict.VERIFIED]
     for refuted in refuting:
         for report in verifying:
             if _covers(report, refuted):
                 text = f"{refuted.engine} refutes what {report.engine} verifies"
-                return _disagree(finding, kernel, text)
+                return _disagree(kernel, program, found, text)
     if refuting:
         traces = [report.trace for report in refuting if report.trace is not None]
         shortest = min(traces, key=lambda trace: len(trace.steps), default=None)
-        return replace(finding, verdict=Verdict.REFUTED, trace=shortest)
+        return Decision(Verdict.REFUTED, program, found, trace=shortest)
     if not verifying:
-        return replace(finding, verdict=Verdict.UNDECIDED)
-    return _verified(finding, program, verifying, options)
+        return Decision(Verdict.UNDECIDED, program, found)
+    return _verified(program, found, verifying, options)
 
 
 def _verified(
-    finding: Finding,
     program: SyncProgram,
+    reports: tuple[EngineReport, ...],
     verifying: list[EngineReport],
     options: VerifyOptions,
-) -> Finding:
+) -> Decision:
     """VERIFIED for what the report with the widest scope covers.
 
     Where synchronisation may carry no visibility, only happens-before has decided everything; what
@@ -136,23 +164,18 @@ def _verified(
     verifying = [item for item in verifying if decides(item, program)]
     if not verifying:
         note = "whether relaxed or narrow synchronisation carries visibility is not decided"
-        return replace(finding, verdict=Verdict.UNDECIDED, notes=(*finding.notes, note))
+        return Decision(Verdict.UNDECIDED, program, reports, notes=(note,))
     widest = next((report for report in verifying if _any(report)), verifying[0])
-    known = dict(widest.sizes)
-    parameters = tuple(
-        (name, value if value is not None else known.get(name))
-        for name, value in finding.coverage.parameters
-    )
-    finding = replace(finding, coverage=replace(finding.coverage, parameters=parameters))
     if _any(widest):
-        return replace(finding, verdict=Verdict.VERIFIED)
-    for item in program.parameters:
-        if item.per is not None and item.value is None:
-            note = f"{item.name}: one value for every {item.per}, and two or three in turn"
-            finding = replace(finding, notes=(*finding.notes, note))
-    narrowing = narrowing_of(program, finding.engines)
+        return Decision(Verdict.VERIFIED, program, reports, widest.sizes)
+    notes = tuple(
+        f"{item.name}: one value for every {item.per}, and two or three in turn"
+        for item in program.parameters
+        if item.per is not None and item.value is None
+    )
     verdict = Verdict.UNDECIDED if options.require == "any" else Verdict.VERIFIED
-    return replace(finding, verdict=verdict, narrowing=narrowing)
+    narrowing = narrowing_of(program, reports)
+    return Decision(verdict, program, reports, widest.sizes, notes=notes, narrowing=narrowing)
 
 
 def decides(report: EngineReport, program: SyncProgram) -> bool:
@@ -203,11 +226,8 @@ def _covers(report: EngineReport, refuting: EngineReport) -> bool:
     return True
 
 
-def _disagree(finding: Finding, kernel: Kernel, text: str) -> Finding:
+def _disagree(
+    kernel: Kernel, program: SyncProgram, reports: tuple[EngineReport, ...], text: str
+) -> Decision:
     item = diagnostic("TTN902", f"engines disagree: {text}", kernel.span)
-    return replace(
-        finding,
-        verdict=Verdict.DISAGREEMENT,
-        diagnostics=(*finding.diagnostics, item),
-        trace=None,
-    )
+    return Decision(Verdict.DISAGREEMENT, program, reports, diagnostics=(item,))

@@ -1,58 +1,97 @@
-"""The sync program of a kernel, whichever level it is written at, with what is said on the way."""
+"""The sync program of a kernel, whichever level it is written at, with what lowering
+added, changed or chose on the way.
+"""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
 
+from titan.foundation.diagnostics.codes import CODES, FAMILIES
 from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Verdict
 from titan.language.kernel.model import Kernel
+from titan.language.lower.model import Note
 from titan.language.protocol.model import Protocol
 from titan.sync.program import SyncProgram
 from titan.verify.model import EngineReport
 
 TYPESTATE = "typestate"
+LEGALITY = FAMILIES["TTN4"][0]
 
 
 @dataclass(frozen=True, slots=True)
 class LoweredKernel:
-    """`report` is what typestate says of the protocol; a kernel of the sync level has none."""
+    """The sync program of a kernel.
+
+    `added` are the operations that lowering put in, `missing` those that it would put in were the
+    kernel not taken as written. `report` is the result of typestate on the protocol; a kernel of
+    the sync level has none.
+    """
 
     program: SyncProgram
     notes: tuple[str, ...] = ()
+    added: tuple[Note, ...] = ()
+    missing: tuple[Note, ...] = ()
     report: EngineReport | None = None
 
 
-class Refusal(Exception):
+class NotLowered(Refusal):
     """There is no sync program. `illegal`: a rule of the hardware is broken."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...], report: EngineReport | None) -> None:
         super().__init__("; ".join(item.headline for item in diagnostics))
         self.diagnostics = diagnostics
         self.report = report
-        self.illegal = all(item.code.startswith("TTN4") for item in diagnostics)
+        self.illegal = all(CODES[item.code].family == LEGALITY for item in diagnostics)
 
 
 def sync_program(
-    kernel: Kernel, *, typestate: bool = False, rewrites: frozenset[str] = frozenset()
+    kernel: Kernel,
+    *,
+    typestate: bool = False,
+    rewrites: frozenset[str] = frozenset(),
+    as_written: bool | None = None,
 ) -> LoweredKernel:
-    """Lower the kernel, its protocol checked before where that is asked for. Raises Refusal.
+    """Lower the kernel, its protocol checked before where that is asked for. Raises NotLowered.
 
     `rewrites` names what lowering may change where the target cannot say the protocol as it is.
+    `as_written` keeps lowering from adding fences; None: for kernels that model existing code.
     """
     if kernel.program is not None:
         return LoweredKernel(kernel.program)
     assert kernel.protocol is not None
+    return _lowered(
+        kernel.protocol,
+        check_protocol(kernel.protocol) if typestate else None,
+        rewrites,
+        models_existing(kernel) if as_written is None else as_written,
+    )
+
+
+def models_existing(kernel: Kernel) -> bool:
+    """Whether the file says that it models code that exists: it names its source."""
+    return bool(kernel.source)
+
+
+def _lowered(
+    protocol: Protocol, report: EngineReport | None, rewrites: frozenset[str], as_written: bool
+) -> LoweredKernel:
     from titan.language.lower import LoweringRefused, lower_with_notes
 
-    report = check_protocol(kernel.protocol) if typestate else None
     try:
-        lowered = lower_with_notes(kernel.protocol, rewrites=rewrites)
+        whole = lower_with_notes(protocol, rewrites=rewrites)
+        added = tuple(note for note in whole.notes if note.adds)
+        lowered = whole
+        if added and as_written:
+            lowered = lower_with_notes(protocol, add_fences=False, rewrites=rewrites)
     except LoweringRefused as refused:
-        raise Refusal(refused.diagnostics, report) from None
-    notes = tuple(dict.fromkeys(note.text for note in lowered.notes))
-    return LoweredKernel(lowered.program, notes, report)
+        raise NotLowered(refused.diagnostics, report) from None
+    notes = tuple(dict.fromkeys(note.text for note in lowered.notes if not note.adds))
+    if as_written:
+        return LoweredKernel(lowered.program, notes, (), added, report)
+    return LoweredKernel(lowered.program, notes, added, (), report)
 
 
 def check_protocol(protocol: Protocol) -> EngineReport:

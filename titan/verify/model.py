@@ -21,6 +21,7 @@ class VerifyOptions:
 
     `states_max` bounds a search, `steps_max` the operations of all runs of one engine together.
     `seconds_max` is processor time, a backstop: what it ends is undecided, and says so.
+    `as_written`: lowering adds no fence (None: where the kernel models existing code).
     """
 
     overrides: tuple[tuple[str, tuple[int, ...]], ...] = ()
@@ -32,6 +33,7 @@ class VerifyOptions:
     seconds_max: float = SECONDS_MAX
     save_traces: str | None = ".titan/traces"
     rewrites: frozenset[str] = frozenset()
+    as_written: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +85,30 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
+class Decision:
+    """What the engines together have decided about a program.
+
+    `sizes` are the values of the open parameters that a VERIFIED covers, None for every value.
+    `trace` leads `program` to its fault; it has been replayed.
+    """
+
+    verdict: Verdict
+    program: SyncProgram
+    engines: tuple[EngineReport, ...] = ()
+    sizes: tuple[tuple[str, tuple[int, ...] | None], ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    notes: tuple[str, ...] = ()
+    trace: Trace | None = None
+    narrowing: Narrowing | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
-    """The verdict on one kernel, with everything that is to be told of it.
+    """The verdict on one kernel, with everything that is reported of it.
 
     With a counterexample, `trace` leads `program` to its fault; it has been replayed. `narrowing`
-    says why fewer numbers are covered than the kernel asks for.
+    says why fewer numbers are covered than the kernel asks for; `added` are the operations that
+    lowering put into the program and that the kernel does not have.
     """
 
     path: str
@@ -103,6 +124,7 @@ class Finding:
     trace: Trace | None = None
     trace_path: str = ""
     narrowing: Narrowing | None = None
+    added: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:

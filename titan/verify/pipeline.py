@@ -8,9 +8,8 @@ verdict of their own.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
@@ -20,12 +19,16 @@ from titan.foundation.source.yaml import parse_file
 from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode, size_names
 from titan.language.kernel.model import Family, Kernel
+from titan.language.lower.model import Note
 from titan.sync.control import LocalLoopError
-from titan.sync.program import Policies, SyncProgram
+from titan.sync.fault import Trace
+from titan.sync.program import SyncProgram
+from titan.verify.coverage import coverage_of, narrowed, with_policies
+from titan.verify.fence_review import redundant_fences
 from titan.verify.judge import judge
-from titan.verify.legality.check import examine
-from titan.verify.lowering import Refusal, sync_program
-from titan.verify.model import Coverage, EngineReport, Finding, VerifyOptions
+from titan.verify.legality.check import Legality, examine
+from titan.verify.lowering import LoweredKernel, NotLowered, sync_program
+from titan.verify.model import Decision, EngineReport, Finding, VerifyOptions
 from titan.verify.tracefile import SavedTrace, save
 from titan.verify.vacuity import vacuous
 
@@ -74,54 +77,95 @@ def verify_kernel(kernel: Kernel, options: VerifyOptions) -> Finding:
     """The verdict on one kernel."""
     started = time.thread_time()
     kernel = with_policies(kernel, options.policies)
-    finding = Finding(kernel.path, kernel.name, kernel.target, Verdict.UNDECIDED)
-    finding = replace(finding, coverage=coverage_of(kernel))
     try:
         lowered = sync_program(
-            kernel, typestate=options.engine == "auto", rewrites=options.rewrites
+            kernel,
+            typestate=options.engine == "auto",
+            rewrites=options.rewrites,
+            as_written=options.as_written,
         )
-    except Refusal as refusal:
-        return _refused(finding, refusal, started)
-    legality = examine(kernel, lowered.program)
-    finding = replace(finding, notes=lowered.notes + legality.notes)
-    if legality.errors:
-        finding = replace(_with(finding, *legality.errors), verdict=Verdict.REFUTED)
-        return replace(finding, seconds=time.thread_time() - started)
-    try:
-        finding = judge(finding, kernel, lowered.program, options)
-    except (ZeroDivisionError, LocalLoopError) as error:
-        finding = replace(finding, verdict=Verdict.REFUSED, trace=None)
-        finding = _with(finding, _cannot_run(kernel, error))
-    if finding.verdict is Verdict.VERIFIED:
-        finding = _with(finding, *_warnings(kernel, lowered.program, legality.warnings))
-    if lowered.report is not None:
-        finding = _with_typestate(finding, lowered.report)
-    if finding.trace is not None and options.save_traces is not None:
-        finding = _saved(finding, kernel, options, options.save_traces)
+        finding = _judged(kernel, lowered, options)
+    except NotLowered as refusal:
+        finding = _refused(kernel, refusal)
     return replace(finding, seconds=time.thread_time() - started)
 
 
-def _refused(finding: Finding, refusal: Refusal, started: float) -> Finding:
+def _judged(kernel: Kernel, lowered: LoweredKernel, options: VerifyOptions) -> Finding:
+    """The finding on a kernel that has a form on its target."""
+    legality = examine(kernel, lowered.program)
+    decision = _decided(kernel, lowered.program, legality, options)
+    diagnostics = list(decision.diagnostics)
+    if decision.verdict is Verdict.VERIFIED:
+        diagnostics += _warnings(kernel, lowered.program, legality.warnings)
+    else:
+        diagnostics += [_missing(note) for note in lowered.missing]
+    verdict, reports = decision.verdict, decision.engines
+    if lowered.report is not None:
+        verdict = _worse(verdict, lowered.report) if not legality.errors else verdict
+        reports = reports if legality.errors else (lowered.report, *reports)
+        diagnostics += [] if legality.errors else lowered.report.diagnostics
+    path, unsaved = _saved(kernel, decision.trace, options)
+    coverage = coverage_of(kernel)
+    return Finding(
+        kernel.path,
+        kernel.name,
+        kernel.target,
+        verdict,
+        narrowed(coverage, decision.sizes),
+        reports,
+        tuple(diagnostics),
+        (*lowered.notes, *legality.notes, *decision.notes, *unsaved),
+        program=None if legality.errors else lowered.program,
+        trace=decision.trace,
+        trace_path=path,
+        narrowing=decision.narrowing,
+        added=tuple(_added(note) for note in lowered.added),
+    )
+
+
+def _decided(
+    kernel: Kernel, program: SyncProgram, legality: Legality, options: VerifyOptions
+) -> Decision:
+    """What the hardware forbids is refuted without an engine; what cannot run is refused."""
+    if legality.errors:
+        return Decision(Verdict.REFUTED, program, diagnostics=legality.errors)
+    try:
+        return judge(kernel, program, options)
+    except (ZeroDivisionError, LocalLoopError) as error:
+        return Decision(Verdict.REFUSED, program, diagnostics=(_cannot_run(kernel, error),))
+
+
+def _refused(kernel: Kernel, refusal: NotLowered) -> Finding:
     """The finding on a kernel that has no form on its target."""
     verdict = Verdict.REFUTED if refusal.illegal else Verdict.REFUSED
-    finding = _with(finding, *refusal.diagnostics)
-    if refusal.report is not None and verdict is Verdict.REFUTED:
-        finding = _with_typestate(finding, refusal.report)
-    return replace(finding, verdict=verdict, seconds=time.thread_time() - started)
+    judged = () if refusal.report is None or not refusal.illegal else (refusal.report,)
+    diagnostics = refusal.diagnostics + tuple(one for item in judged for one in item.diagnostics)
+    return Finding(
+        kernel.path, kernel.name, kernel.target, verdict, coverage_of(kernel), judged, diagnostics
+    )
 
 
-def _with_typestate(finding: Finding, report: EngineReport) -> Finding:
+def _worse(verdict: Verdict, report: EngineReport) -> Verdict:
     """Typestate refutes by itself; its VERIFIED is no verdict on a sync program."""
-    finding = replace(finding, engines=(report, *finding.engines))
-    finding = _with(finding, *report.diagnostics)
-    worse = (Verdict.DISAGREEMENT, Verdict.REFUSED)
-    if report.verdict is Verdict.REFUTED and finding.verdict not in worse:
-        finding = replace(finding, verdict=Verdict.REFUTED)
-    return finding
+    if report.verdict is not Verdict.REFUTED:
+        return verdict
+    return verdict if verdict in (Verdict.DISAGREEMENT, Verdict.REFUSED) else Verdict.REFUTED
 
 
-def _with(finding: Finding, *diagnostics: Diagnostic) -> Finding:
-    return replace(finding, diagnostics=(*finding.diagnostics, *diagnostics))
+def _added(note: Note) -> str:
+    place = f", line {note.span.start_line}" if isinstance(note.span, Span) else ""
+    return f"{note.adds}{place}"
+
+
+def _missing(note: Note) -> Diagnostic:
+    """A fence that the kernel, taken as written, lacks."""
+    span = note.span if isinstance(note.span, Span) else None
+    return diagnostic(
+        "TTN430",
+        f"the kernel has no fence where lowering would add {note.adds}",
+        span,
+        "the kernel is taken as written here",
+    )
 
 
 def _cannot_run(kernel: Kernel, error: Exception) -> Diagnostic:
@@ -132,72 +176,38 @@ def _cannot_run(kernel: Kernel, error: Exception) -> Diagnostic:
     return diagnostic("TTN015", headline, kernel.span)
 
 
-def with_policies(kernel: Kernel, chosen: tuple[tuple[str, str], ...]) -> Kernel:
-    """The kernel under the policies of the command line."""
-    if not chosen:
-        return kernel
-    values: dict[str, object] = {}
-    for name, text in chosen:
-        values[name] = text == "true" if text in ("true", "false") else text
-    if kernel.protocol is not None:
-        policies = replace(kernel.protocol.policies, **values)  # type: ignore[arg-type]
-        return replace(kernel, protocol=replace(kernel.protocol, policies=policies))
-    assert kernel.program is not None
-    policies = replace(kernel.program.policies, **values)  # type: ignore[arg-type]
-    return replace(kernel, program=replace(kernel.program, policies=policies))
-
-
-def coverage_of(kernel: Kernel) -> Coverage:
-    """What a verdict on the kernel covers; parameters are narrowed to what engines have done."""
-    level = kernel.protocol if kernel.protocol is not None else kernel.program
-    assert level is not None
-    agents: Counter[str] = Counter()
-    for role in level.roles:  # one for each CTA that has it: `producer@1`
-        agents[role.name.partition("@")[0]] += role.agents
-    return Coverage(
-        kernel.sizes,
-        tuple(
-            (parameter.name, (parameter.value,) if parameter.value is not None else None)
-            for parameter in level.parameters
-        ),
-        tuple((parameter.name, parameter.minimum) for parameter in level.parameters),
-        tuple((role.name, agents[role.name] or role.agents, role.threads) for role in kernel.roles),
-        kernel.ctas,
-        policies_text(level.policies),
-    )
-
-
-def policies_text(policies: Policies) -> tuple[tuple[str, str], ...]:
-    """The policies as words, in the spelling of the language."""
-    return tuple(
-        (item.name, str(getattr(policies, item.name)).lower()) for item in fields(policies)
-    )
-
-
 def _warnings(
     kernel: Kernel, program: SyncProgram, found: tuple[Diagnostic, ...]
 ) -> list[Diagnostic]:
     """What weakens a VERIFIED without refuting it; allowed rules are left out."""
     allowed = {allowance.rule for allowance in kernel.allowances}
-    from titan.verify.fence_review import redundant_fences  # which verifies kernels itself
+    warnings = (
+        *found,
+        *vacuous(program, kernel.span),
+        *redundant_fences(kernel.target, kernel.path, program),
+    )
+    return [item for item in warnings if item.code not in allowed]
 
-    told = (*found, *vacuous(program, kernel.span))
-    told += tuple(redundant_fences(kernel.target, kernel.path, program))
-    return [item for item in told if item.code not in allowed]
 
-
-def _saved(finding: Finding, kernel: Kernel, options: VerifyOptions, folder: str) -> Finding:
-    assert finding.trace is not None
+def _saved(
+    kernel: Kernel, trace: Trace | None, options: VerifyOptions
+) -> tuple[str, tuple[str, ...]]:
+    """The path of the saved trace, or a note on why there is none."""
+    if trace is None or options.save_traces is None:
+        return "", ()
     span = kernel.span
-    text = span.source.text if isinstance(span, Span) and span.source is not None else ""
-    sizes = tuple(kernel.sizes)
-    policies = tuple(options.policies)
     saved = SavedTrace(
-        str(Path(kernel.path)), kernel.name, text, sizes, policies, finding.trace,
+        str(Path(kernel.path)),
+        kernel.name,
+        span.source.text if span is not None and span.source is not None else "",
+        tuple(kernel.sizes),
+        tuple(options.policies),
+        trace,
         tuple(sorted(options.rewrites)),
-    )  # fmt: skip
+        options.as_written,
+    )
     try:
-        return replace(finding, trace_path=save(saved, folder))
+        return save(saved, options.save_traces), ()
     except OSError as error:
-        note = f"the trace could not be saved: {(error.strerror or str(error)).lower()}"
-        return replace(finding, notes=(*finding.notes, note))
+        reason = (error.strerror or str(error)).lower()
+        return "", (f"the trace could not be saved: {reason}",)

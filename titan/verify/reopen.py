@@ -11,9 +11,9 @@ from titan.language.kernel.decode import decode_text
 from titan.sync.control import LocalLoopError
 from titan.sync.fault import FaultKind, Trace
 from titan.sync.program import SyncProgram
-from titan.verify.lowering import Refusal, sync_program
+from titan.verify.coverage import coverage_of, with_policies
+from titan.verify.lowering import NotLowered, sync_program
 from titan.verify.model import Finding
-from titan.verify.pipeline import coverage_of, with_policies
 from titan.verify.replay import ReplayError, replay
 from titan.verify.tracefile import SavedTrace, TraceFileError, load
 
@@ -37,7 +37,7 @@ def reopen(path: str) -> Finding:
     except (LocalLoopError, ZeroDivisionError) as error:
         headline = f"the trace is refused: its kernel cannot run: {error}"
         raise TraceRefused((diagnostic("TTN002", headline, whole_file(path)),)) from None
-    except Refusal as refusal:
+    except NotLowered as refusal:
         raise TraceRefused(refusal.diagnostics) from None
 
 
@@ -47,7 +47,8 @@ def _reopened(saved: SavedTrace, path: str, started: float) -> Finding:
     if family is None:
         raise TraceRefused(tuple(errors))
     kernel = with_policies(family.kernels[0], saved.policies)
-    program = sync_program(kernel, rewrites=frozenset(saved.rewrites)).program
+    rewrites = frozenset(saved.rewrites)
+    program = sync_program(kernel, rewrites=rewrites, as_written=saved.as_written).program
     replay(program, saved.trace)
     trace = _confirmed(program, saved.trace)
     return Finding(

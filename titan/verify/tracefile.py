@@ -39,6 +39,7 @@ class SavedTrace:
     policies: tuple[tuple[str, str], ...]
     trace: Trace
     rewrites: tuple[str, ...] = ()
+    as_written: bool | None = None
 
 
 def save(saved: SavedTrace, folder: str) -> str:
@@ -70,6 +71,7 @@ def _content(saved: SavedTrace) -> dict[str, Any]:
         "sizes": {name: value for name, value in saved.sizes},
         "policies": {name: value for name, value in saved.policies},
         "rewrites": list(saved.rewrites),
+        "as_written": saved.as_written,
         "parameters": {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in trace.parameters
@@ -132,6 +134,7 @@ def _decoded(content: dict[str, Any]) -> SavedTrace:
         tuple((str(name), str(value)) for name, value in content["policies"].items()),
         trace,
         tuple(str(name) for name in content["rewrites"]),
+        None if content["as_written"] is None else bool(content["as_written"]),
     )
 
 

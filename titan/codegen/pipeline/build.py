@@ -223,7 +223,7 @@ def decoded(text: str) -> tuple[Kernel, SyncProgram]:
     try:
         plain = lowering.sync_program(kernel).program
         program = lowering.sync_program(whole.kernels[0]).program
-    except (lowering.Refusal, LoweringRefused) as refused:
+    except (lowering.NotLowered, LoweringRefused) as refused:
         raise NotVerified(str(refused)) from None
     stripped = tuple(replace(role, body=without_computations(role.body)) for role in program.roles)
     if replace(program, roles=stripped) != plain:

@@ -135,6 +135,7 @@ TTN424 accumulator-budget error
 TTN425 barrier-out-of-reach error
 TTN426 unavailable-fence error
 TTN427 foreign-operation warning
+TTN430 fence-added error
 TTN501 dependence-violated error
 TTN502 unit-oversubscribed error
 TTN503 register-limit-exceeded error

@@ -46,10 +46,10 @@ class BodyLowering(ABC):
             self.sizes[ring.name] = bytes_condition(protocol, ring.name)
         self.role: model.ProtocolRole = protocol.roles[0] if protocol.roles else _NOBODY
 
-    def note(self, text: str, span: object = None) -> None:
-        """Record a choice once."""
+    def note(self, text: str, span: object = None, adds: str = "") -> None:
+        """Record a choice once; `adds` names an operation that the choice puts in."""
         if all(note.text != text for note in self.notes):
-            self.notes.append(Note(text, span))
+            self.notes.append(Note(text, span, adds))
 
     def ring(self, name: str) -> RingFacts:
         return self.facts.rings[name]

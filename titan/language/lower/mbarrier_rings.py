@@ -299,7 +299,8 @@ class MbarrierRings(BodyLowering):
         return ir.Fence(ir.FenceKind.ASYNC, facts.memory_spaces, span=statement.span, label=label)
 
     def _note_fence(self, where: str, why: str, statement: model.Statement) -> None:
-        self.note(f"{self.role.name}: proxy fence added at {where} ({why})", statement.span)
+        adds = f"a proxy fence in {self.role.name} at {where} ({why})"
+        self.note(f"{self.role.name}: proxy fence added at {where} ({why})", statement.span, adds)
 
     def _fence_before_engine(self, statement: model.Produce, where: str) -> list[ir.Operation]:
         """Also where a bulk copy overwrites the stage next."""

@@ -11,10 +11,14 @@ from titan.sync.program import SyncProgram
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A choice that lowering made and that the user did not write down."""
+    """A choice that lowering made and that the user did not write down.
+
+    `adds` names the operation that it put into the program, where it did.
+    """
 
     text: str
     span: object = field(default=None, compare=False)
+    adds: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,75 @@
+"""What a verdict on a kernel covers before any engine has run, and under which policies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import fields, replace
+
+from titan.language.kernel.model import Kernel
+from titan.language.protocol.model import Protocol
+from titan.sync.program import Policies, SyncProgram
+from titan.verify.model import Coverage
+
+
+def level_of(kernel: Kernel) -> Protocol | SyncProgram:
+    """The level that the kernel is written at."""
+    level = kernel.protocol if kernel.protocol is not None else kernel.program
+    if level is None:
+        raise ValueError("a kernel without a level")
+    return level
+
+
+def with_policies(kernel: Kernel, chosen: tuple[tuple[str, str], ...]) -> Kernel:
+    """The kernel under the policies of the command line."""
+    if not chosen:
+        return kernel
+    values: dict[str, object] = {}
+    for name, text in chosen:
+        values[name] = text == "true" if text in ("true", "false") else text
+    policies = replace(level_of(kernel).policies, **values)  # type: ignore[arg-type]
+    if kernel.protocol is not None:
+        return replace(kernel, protocol=replace(kernel.protocol, policies=policies))
+    program = kernel.program
+    return replace(kernel, program=replace(program, policies=policies) if program else None)
+
+
+def coverage_of(kernel: Kernel) -> Coverage:
+    """What a verdict on the kernel covers; parameters are narrowed to what engines have done."""
+    level = level_of(kernel)
+    agents: Counter[str] = Counter()
+    for role in level.roles:  # one for each CTA that has it: `producer@1`
+        agents[role.name.partition("@")[0]] += role.agents
+    return Coverage(
+        kernel.sizes,
+        tuple(
+            (parameter.name, (parameter.value,) if parameter.value is not None else None)
+            for parameter in level.parameters
+        ),
+        tuple((parameter.name, parameter.minimum) for parameter in level.parameters),
+        tuple((role.name, agents[role.name] or role.agents, role.threads) for role in kernel.roles),
+        kernel.ctas,
+        policies_text(level.policies),
+    )
+
+
+def narrowed(coverage: Coverage, sizes: tuple[tuple[str, tuple[int, ...] | None], ...]) -> Coverage:
+    """The coverage with open parameters narrowed to the values that were gone through."""
+    known = dict(sizes)
+    parameters = tuple(
+        (name, value if value is not None else known.get(name))
+        for name, value in coverage.parameters
+    )
+    return replace(coverage, parameters=parameters)
+
+
+def policies_text(policies: Policies) -> tuple[tuple[str, str], ...]:
+    """The policies as words, in the spelling of the language."""
+    return tuple(
+        (item.name, str(getattr(policies, item.name)).lower()) for item in fields(policies)
+    )
+
+
+def relaxed_policies(coverage: Coverage) -> tuple[tuple[str, str], ...]:
+    """The policies that differ from the defaults."""
+    defaults = dict(policies_text(Policies()))
+    return tuple((name, value) for name, value in coverage.policies if defaults[name] != value)
