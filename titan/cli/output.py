@@ -11,6 +11,7 @@ import click
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 FORMATS = ("text", "concise", "json")
+CI_FORMATS = ("sarif", "junit", "github", "gitlab")  # titan/report/checks.py has their writers
 
 
 def format_option(command: Command) -> Command:
@@ -23,6 +24,24 @@ def format_option(command: Command) -> Command:
         show_default=True,
         help="How to show what was found.",
     )(command)
+
+
+def report_options(command: Command) -> Command:
+    """Adds `--format` with the formats of CI systems, and `--output`, given as `output`."""
+    format_name = click.option(
+        "--format",
+        "format_name",
+        type=click.Choice((*FORMATS, *CI_FORMATS)),
+        default="text",
+        show_default=True,
+        help="How to show what was found; the last four are for CI systems.",
+    )
+    output = click.option(
+        "--output",
+        type=click.Path(dir_okay=False),
+        help="Write what was found to this file instead of stdout, whole or not at all.",
+    )
+    return format_name(output(command))
 
 
 def colour_option(command: Command) -> Command:
@@ -44,6 +63,27 @@ def show(diagnostics: Iterable[Any], format_name: str = "text", colour: str = "a
 
     text = render(format_name, diagnostics, colour=wanted(sys.stdout, colour))
     write(text)
+
+
+def deliver(text: str, output: str | None) -> None:
+    """Write text to a file, whole or not at all, or to stdout. Raises click.BadParameter."""
+    if output is None:
+        write(text)
+        return
+    import os
+    import tempfile
+
+    folder = os.path.dirname(output) or "."
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", errors="backslashreplace", dir=folder, delete=False
+        ) as fresh:
+            fresh.write(text)
+        os.chmod(fresh.name, 0o644)
+        os.replace(fresh.name, output)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise click.BadParameter(f"{output}: {reason}", param_hint="--output") from None
 
 
 def write(text: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from titan.cli.output import colour_option, format_option, write
+from titan.cli.output import CI_FORMATS, colour_option, deliver, report_options, write
 from titan.cli.settings import overrides, settings_options
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ REWRITES = ("transport", "group", "depth", "unspecialise", "drain_all")
 
 @click.command()
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@format_option
+@report_options
 @colour_option
 @settings_options("Give a size other values: 4, or 2,3,4, or 2..5; one verdict for each.")
 @click.option(
@@ -101,6 +103,7 @@ REWRITES = ("transport", "group", "depth", "unspecialise", "drain_all")
 def verify(
     paths: tuple[str, ...],
     format_name: str,
+    output: str | None,
     colour: str,
     depth: str | None,
     tiles: str | None,
@@ -140,7 +143,8 @@ def verify(
         click.echo(f"note: {path} is a tile program; `titan build` takes it", err=True)
     if not found.kernels:
         raise click.UsageError("there is no kernel file among what is named")
-    findings = _shown(_run(found.kernels, options, jobs), format_name, colour, timings)
+    shown = _Shown(format_name, output, colour, timings)
+    findings = shown.all(_run(found.kernels, options, jobs))
     return worst([item.exit_code for item in findings])
 
 
@@ -185,24 +189,39 @@ def _run(paths: list[str], options: VerifyOptions, jobs: int) -> Iterator[Findin
             yield from future.result()
 
 
-def _shown(
-    findings: Iterator[Finding], format_name: str, colour: str, timings: bool
-) -> list[Finding]:
-    """All findings; text is written while they come, JSON at the end."""
-    import sys
+@dataclass(frozen=True)
+class _Shown:
+    """How findings are shown, and where."""
 
-    from titan.foundation.diagnostics.render.colour import wanted
-    from titan.report.findings import render, summary
+    format_name: str
+    output: str | None
+    colour: str
+    timings: bool
 
-    done: list[Finding] = []
-    for finding in findings:
-        done.append(finding)
-        if format_name != "json":
-            painted = wanted(sys.stdout, colour)
-            write(render([finding], format_name, colour=painted, timings=timings))
-            sys.stdout.flush()
-    if format_name == "json":
-        write(render(done, format_name, timings=timings))
-    elif len(done) > 1:
-        write(summary(done) + "\n")
-    return done
+    def all(self, findings: Iterator[Finding]) -> list[Finding]:
+        """All findings; text on a terminal is written while they come, all else at the end."""
+        done: list[Finding] = []
+        at_once = self.output is None and self.format_name in ("text", "concise")
+        for finding in findings:
+            done.append(finding)
+            if at_once:
+                write(self._text([finding]))
+                sys.stdout.flush()
+        tail = ""
+        if self.format_name in ("text", "concise") and len(done) > 1:
+            from titan.report.findings import summary
+
+            tail = summary(done) + "\n"
+        deliver(tail if at_once else self._text(done) + tail, self.output)
+        return done
+
+    def _text(self, findings: list[Finding]) -> str:
+        if self.format_name in CI_FORMATS:
+            from titan.report.checks import check_of, render
+
+            return render(map(check_of, findings), self.format_name)
+        from titan.foundation.diagnostics.render.colour import wanted
+        from titan.report import findings as report
+
+        painted = self.output is None and wanted(sys.stdout, self.colour)
+        return report.render(findings, self.format_name, colour=painted, timings=self.timings)

@@ -1,0 +1,59 @@
+"""Checks as JUnit XML: a suite for each file, a case for each check.
+
+Refuted is a failure, undecided is skipped with its reason, refused input and disagreeing engines
+are errors. Characters that XML 1.0 has no place for are escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.etree import ElementTree as xml
+
+from titan.foundation.diagnostics.render import text as text_render
+from titan.foundation.diagnostics.wording import clean
+from titan.foundation.verdict import Verdict
+from titan.report.checks import Check, by_path
+
+_ELEMENT = {
+    Verdict.REFUTED: "failure",
+    Verdict.UNDECIDED: "skipped",
+    Verdict.REFUSED: "error",
+    Verdict.DISAGREEMENT: "error",
+}
+
+
+def render(checks: Sequence[Check]) -> str:
+    """The XML document; no times, so that equal input gives equal output."""
+    root = xml.Element("testsuites", {"name": "titan", **_counts(checks)})
+    for path, found in by_path(checks).items():
+        suite = xml.SubElement(root, "testsuite", {"name": clean(path), **_counts(found)})
+        for check in found:
+            _case(suite, check)
+    xml.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + xml.tostring(root, "unicode") + "\n"
+
+
+def _counts(checks: Sequence[Check]) -> dict[str, str]:
+    kinds = [_ELEMENT.get(check.verdict) for check in checks]
+    return {
+        "tests": str(len(checks)),
+        "failures": str(kinds.count("failure")),
+        "errors": str(kinds.count("error")),
+        "skipped": str(kinds.count("skipped")),
+    }
+
+
+def _case(suite: xml.Element, check: Check) -> None:
+    name = clean(check.name) or "file"
+    case = xml.SubElement(suite, "testcase", classname=clean(check.path), name=name)
+    kind = _ELEMENT.get(check.verdict)
+    if kind is None:
+        xml.SubElement(case, "system-out").text = clean(check.summary)
+        return
+    found = xml.SubElement(case, kind, message=clean(check.summary))
+    if kind != "skipped":
+        codes = [item.code for item in check.errors]
+        found.set("type", codes[0] if codes else check.verdict.value)
+    shown = text_render.render(check.diagnostics, colour=False)
+    if shown:
+        found.text = "\n".join(clean(line) for line in shown.split("\n"))
