@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
+from titan.target.limits import limits
 from titan.verify.legality.case import Case
 from titan.verify.legality.check import Legality, examine
-from titan.verify.legality.limits import limits
 from titan.verify.lowering import sync_program
 
 

@@ -11,7 +11,8 @@ from tests.verify.kernels import GOOD, PROTOCOL
 from tests.verify.legality.kernels import text
 from titan.cli.main import run
 from titan.foundation.verdict import Verdict
-from titan.verify.legality.limits import FaultyLimits, known_targets, limits, parse_limits
+from titan.language.kernel.table import TARGETS
+from titan.target.limits import FaultyLimits, known_targets, limits, parse_limits
 from titan.verify.model import VerifyOptions
 from titan.verify.pipeline import verify_file
 
@@ -87,10 +88,8 @@ def test_every_target_of_the_data_can_be_read():
         assert all(row.source for row in found.matrix)
 
 
-def test_nothing_is_known_of_a_target_without_data(tmp_path: Path):
-    found = finding(tmp_path, text(target="gfx1201", roles="{w: {warps: 1}}"))
-    assert found.verdict is Verdict.VERIFIED
-    assert any("nothing is known of the limits of gfx1201" in note for note in found.notes)
+def test_every_target_of_the_language_has_data():
+    assert set(TARGETS) <= set(known_targets())
 
 
 @pytest.mark.parametrize(

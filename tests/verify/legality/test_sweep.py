@@ -18,9 +18,9 @@ import pytest
 from tests.verify.legality.addresses import MEMORY, Copy, bytes_written, wrong
 from titan.language.kernel.model import Kernel, Layout, Placement, RoleShape, TensorMap
 from titan.sync.program import Buffer, Role, SyncProgram
+from titan.target.limits import TargetLimits, Value, limits
 from titan.verify.legality.case import Case
 from titan.verify.legality.check import examine
-from titan.verify.legality.limits import TargetLimits, Value, limits
 from titan.verify.legality.padding import padded, padding
 
 NUMBER = 6000

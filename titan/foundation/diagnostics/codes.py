@@ -135,7 +135,10 @@ TTN424 accumulator-budget error
 TTN425 barrier-out-of-reach error
 TTN426 unavailable-fence error
 TTN427 foreign-operation warning
+TTN428 completes-elsewhere error
+TTN429 copy-size error
 TTN430 fence-added error
+TTN431 unwaited-shared-access warning
 TTN501 dependence-violated error
 TTN502 unit-oversubscribed error
 TTN503 register-limit-exceeded error

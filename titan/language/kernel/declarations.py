@@ -43,9 +43,9 @@ from titan.sync.program import (
 from titan.sync.program import (
     Scope as BarrierScope,
 )
+from titan.target.description import target_of
 
-THREADS_OF = {"warps": 32, "warpgroups": 128, "threads": 1}
-THREADS_OF_AMD = {"warps": 64, "warpgroups": 256, "threads": 1}
+WARPS_OF = {"warps": 1, "warpgroups": 4, "threads": 0}  # warps of one; 0: a single thread
 BYTES_MAX = 2**24
 
 T = TypeVar("T")
@@ -94,6 +94,7 @@ class Declared:
     instructions: dict[str, MatrixInstruction] = field(default_factory=dict)
     kind_of: dict[str, str] = field(default_factory=dict)
     barrier_bases: dict[str, int] = field(default_factory=dict)
+    cluster_threads: int = 0  # that a cluster barrier waits for
 
     def placement(self) -> Placement:
         """What was said of places and kinds."""
@@ -145,7 +146,18 @@ class Declarations:
         if agents * self.ctas > AGENTS_MAX:
             span = top.key_span("roles")
             self.reader.error("TTN009", f"more than {AGENTS_MAX} agents in all", span)
+        self.declared.cluster_threads = self._cluster_threads()
         return self.declared
+
+    def _cluster_threads(self) -> int:
+        """The threads whose arrivals complete a cluster barrier: the hardware counts them."""
+        target = target_of(self.target)
+        if target.cluster_barrier_counts_groups:
+            return self.ctas * target.threads_per_warp
+        return sum(
+            role.agents * role.threads * (self.ctas if role.cta is None else 1)
+            for role in self.declared.roles.values()
+        )
 
     def _section(
         self, section: Section, node: Node, read: Callable[[str, Fields, Span], None]
@@ -221,7 +233,7 @@ class Declarations:
         node = fields.get("buffers")
         buffers = self.reader.list_of(node, one, what=what, at_least=1, single=True) if node else []
         depth = self._number(fields, "depth", 0, what, 1, STAGES_MAX)
-        fallback = "lds_dma" if self.target.startswith("gfx") else "bulk"
+        fallback = "lds_dma" if target_of(self.target).copies_direct_to_shared else "bulk"
         self.declared.rings[name] = Ring(
             name,
             tuple(buffers),
@@ -338,14 +350,13 @@ class Declarations:
 
     def _role(self, name: str, fields: Fields, span: Span) -> None:
         what = f"role {quoted(name)}"
-        given = [key for key in THREADS_OF if fields.has(key)]
+        given = [key for key in WARPS_OF if fields.has(key)]
         if len(given) > 1:
             headline = f"{what} is counted in {quoted(given[0])} and in {quoted(given[1])}"
             self.reader.error("TTN017", headline, fields.key_span(given[1]))
         unit = given[0] if given else "warps"
         # A wave of CDNA has 64 lanes, one of RDNA (gfx10 and later) 32, as on NVIDIA.
-        wide = self.target.startswith("gfx9")
-        size = (THREADS_OF_AMD if wide else THREADS_OF)[unit]
+        size = WARPS_OF[unit] * target_of(self.target).threads_per_warp or 1
         most = 2048 if unit == "threads" else AGENTS_MAX
         number = self._number(fields, unit, 1, what, 1, most)
         agents = self._number(fields, "agents", number, what, 1, AGENTS_MAX)

@@ -426,6 +426,8 @@ class SyncVerbs:
     def _threads(self, clause: Clause, ref: Ref, scope: NameScope) -> Expression | None:
         declared = self.context.declared.threads.get(ref.name, 0)
         default = Constant(declared) if declared else None
+        if default is None and self.context.declared.named[ref.name].scope is ir.Scope.CLUSTER:
+            default = Constant(self.context.declared.cluster_threads)
         if default is None and clause.get("threads") is None:
             headline = f"how many threads take part in {quoted(ref.name)} is not said"
             helps = ("give `threads` here or where it is declared",)

@@ -102,7 +102,10 @@ QUEUE_KINDS: dict[str, tuple[bool, bool, bool]] = {  # grouped, ordered, pipelin
     "bulk": (True, True, False),
     "cp_async": (True, True, False),
     "tcgen05": (False, True, True),
+    "tcgen05_ld": (False, True, False),
+    "tcgen05_st": (False, True, False),
     "vmcnt": (False, True, False),
+    "vscnt": (False, True, False),
     "lgkmcnt": (False, True, False),
     "loadcnt": (False, True, False),
     "storecnt": (False, True, False),
@@ -111,6 +114,8 @@ QUEUE_KINDS: dict[str, tuple[bool, bool, bool]] = {  # grouped, ordered, pipelin
     "tensorcnt": (False, True, False),
     "expcnt": (False, True, False),
     "kmcnt": (False, False, False),
+    "xcnt": (False, True, False),
+    "vm_vsrc": (False, True, False),
 }
 
 _STAGES = Key("stages", ValueForm.CONSTANT, "number of elements that are used in turn")

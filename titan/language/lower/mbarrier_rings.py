@@ -16,9 +16,9 @@ from titan.language.protocol.content import positive
 from titan.language.protocol.unroll import walk
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO, Constant, Expression, binary
+from titan.target.description import target_of
 
 COPY_QUEUE = "cp_async"
-TENSOR_QUEUE = {"sm_90a": "wgmma", "sm_100a": "tcgen05"}
 
 
 def full_name(ring: str) -> str:
@@ -35,9 +35,10 @@ class MbarrierRings(BodyLowering):
     def __init__(self, protocol: model.Protocol, add_fences: bool) -> None:
         super().__init__(protocol)
         self.add_fences = add_fences
-        self.blackwell = protocol.target.startswith("sm_10")
+        self.target = target_of(protocol.target)
+        self.commits = self.target.matrix_commits_to_barriers
         self.flags = flags_of(protocol, self.facts)
-        self.queue_name = TENSOR_QUEUE["sm_100a" if self.blackwell else "sm_90a"]
+        self.queue_name = self.target.matrix_counter
 
     def _homes(self, facts: RingFacts) -> tuple[int, int]:
         """The CTA of the full barrier (with the data) and of the empty one (with the producer)."""
@@ -58,7 +59,7 @@ class MbarrierRings(BodyLowering):
     def _tensor_queue(self) -> str:
         name = self.queue_name
         if name not in self.queues:
-            self.queues[name] = ir.Queue(name, grouped=not self.blackwell, pipelined=True)
+            self.queues[name] = ir.Queue(name, grouped=not self.commits, pipelined=True)
         return name
 
     def _declared(self, group: str) -> bool:

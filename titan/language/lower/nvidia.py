@@ -89,7 +89,7 @@ class _Nvidia(MbarrierRings):
                 "use bulk or async_copy as transport of the ring",
             )  # fmt: skip
         tensor = any(buffer.space is ir.Space.TENSOR for buffer in facts.buffers)
-        if not self.blackwell and (tensor or ring.transport is model.Transport.MMA):
+        if not self.commits and (tensor or ring.transport is model.Transport.MMA):
             raise refusal(
                 "TTN401", f"{self.protocol.target} has no tensor memory for ring {ring.name}",
                 ring.span, "accumulators of wgmma are registers of the warpgroup",
@@ -216,7 +216,7 @@ class _Nvidia(MbarrierRings):
                 "TTN011", f"{self.role.name} issues nothing to group {statement.group}",
                 statement.span,
             )  # fmt: skip
-        if self.blackwell:
+        if self.commits:
             return self._drain_by_commit(statement)
         return (self._wait_group(statement, label),)
 
@@ -293,7 +293,7 @@ class _Nvidia(MbarrierRings):
                 "TTN011", f"{self.role.name} issues nothing to group {statement.after}",
                 statement.span,
             )  # fmt: skip
-        elif self.blackwell:
+        elif self.commits:
             queue = self._tensor_queue()
         else:
             self.note(
@@ -318,7 +318,7 @@ class _Nvidia(MbarrierRings):
         wait: ir.Block = ()
         if statement.after is not None:
             alone = replace(statement, after=statement.after)
-            if self.blackwell:
+            if self.commits:
                 group = model.Drain(statement.after, span=statement.span)
                 wait = self._drain_by_commit(group)
             else:
@@ -396,7 +396,7 @@ class _Nvidia(MbarrierRings):
         ]
         if len(own) == len(groups):
             return tuple(own)
-        if self.blackwell:
+        if self.commits:
             return (*own, *self._drain_by_commit(statement))
         return (*own, ir.QueueWait(self._tensor_queue(), ZERO, span=span, label=label))
 

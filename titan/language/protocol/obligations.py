@@ -26,6 +26,7 @@ from titan.language.protocol.orders import (
 from titan.language.protocol.solver import SolverArithmetic
 from titan.language.protocol.uses import StageUse, Uses
 from titan.sync.expression import Binary, Constant, Expression, binary
+from titan.target.description import target_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Obligations:
         self.ready = ready
         self.free = free
         self.rings = {ring.name: ring for ring in protocol.rings}
-        self.blackwell = protocol.target.startswith("sm_10")
+        self.commits = target_of(protocol.target).matrix_commits_to_barriers
 
     def groups(self) -> Iterator[Iterator[Obligation]]:
         """All questions, in groups of which each may be Unsupported for itself."""
@@ -237,7 +238,7 @@ class Obligations:
         seen = smt.Or(
             [self.some_before(other, previous, execution) for other in self.same_agent(uses, use)]
         )
-        wanted = smt.Bool(self.protocol.target.startswith("sm_"))
+        wanted = smt.Bool(target_of(self.protocol.target).parity_barriers)
         return Obligation("TTN106", smt.And(wanted, there, asks, smt.Not(seen)), use.statement)
 
     def wait(self, use: StageUse) -> Iterator[Obligation]:
@@ -347,7 +348,7 @@ class Obligations:
             after = getattr(use.statement, "after", None)
             if use.family.agent is not agent or after is None:
                 continue
-            if not self.blackwell:
+            if not self.commits:
                 for place in nearest(use.family, until, 2):
                     cases.append(self._by(place, until, issue, after, 0))
             if until is not None and use.family.statement is until.family.statement:
@@ -403,7 +404,7 @@ class Obligations:
             there = self.holds(issue.conditions)
             over = smt.Or(self.drained(issue, None), self._seen(issue))
             yield Obligation("TTN109", smt.And(there, smt.Not(over)), family.statement)
-        if self.blackwell:
+        if self.commits:
             for use in self.uses.releases:
                 if getattr(use.statement, "after", None) is None:
                     continue
@@ -434,7 +435,7 @@ class Obligations:
                     continue
                 watchers, shift = self.uses.waits, zero
             else:
-                if not self.blackwell or getattr(use.statement, "after", None) is None:
+                if not self.commits or getattr(use.statement, "after", None) is None:
                     continue
                 watchers, shift = self.uses.acquires, self.depths[use.ring]
             itself = use.family.statement is reference.family.statement

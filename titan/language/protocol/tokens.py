@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from titan.language.protocol import model
 from titan.language.protocol.unroll import AgentTrace, ProtocolEvent, Sizes, unroll, walk
+from titan.target.description import target_of
 
 Key = tuple[str, int]  # ring, index
 
@@ -226,7 +227,7 @@ class TokenRun:
                 if self._covers(deeds, issue, place, statement.group, kept):
                     return True
             elif isinstance(statement, model.Release) and statement.after is not None:
-                blocking = not self.protocol.target.startswith("sm_10")
+                blocking = not target_of(self.protocol.target).matrix_commits_to_barriers
                 if (place == until or blocking) and self._covers(
                     deeds, issue, place, statement.after, 0
                 ):
@@ -251,7 +252,7 @@ class TokenRun:
                 yield self._breach(
                     "TTN109", f"group {name} is never waited for before the end", deeds, place
                 )
-        if self.protocol.target.startswith("sm_10"):
+        if target_of(self.protocol.target).matrix_commits_to_barriers:
             for place, event in enumerate(deeds.trace.events):
                 statement = event.statement
                 if isinstance(statement, model.Release) and statement.after is not None:
@@ -276,7 +277,7 @@ class TokenRun:
             tensor = self.rings[ring].transport is model.Transport.MMA
             if tensor and (ring, index) in waited:
                 seen += places
-        if self.protocol.target.startswith("sm_10"):
+        if target_of(self.protocol.target).matrix_commits_to_barriers:
             for (ring, index), places in deeds.releases.items():
                 if (ring, index + self.rings[ring].depth) in acquired:
                     seen += [
@@ -420,7 +421,7 @@ class _Run:
         self.freed: dict[Key, list[list[int]]] = defaultdict(list)
         self.passed: dict[tuple[str, Key], list[tuple[int, int]]] = defaultdict(list)
         self.unsafe: list[tuple[int, int, Key]] = []
-        self.parity = tokens.protocol.target.startswith("sm_")
+        self.parity = target_of(tokens.protocol.target).parity_barriers
 
     def step(self) -> bool:
         """Take every agent as far as it comes; whether one has moved."""
@@ -472,7 +473,7 @@ class _Run:
         asynchronous = (
             ring.transport is not model.Transport.STORE
             if kind == "ready"
-            else self.tokens.protocol.target.startswith("sm_10")
+            else target_of(self.tokens.protocol.target).matrix_commits_to_barriers
         )
         known = not asynchronous and all(
             all(mine >= theirs for mine, theirs in zip(clock, arrival, strict=True))

@@ -194,7 +194,8 @@ def named_barrier_threads(case: Case) -> Iterator[Diagnostic]:
         name, threads = operation.barrier.name, operation.threads
         if scopes.get(name) is not Scope.CTA or not isinstance(threads, Constant):
             continue
-        if role.threads % multiple:
+        if role.threads % multiple and threads.value <= multiple:
+            case.assume(f"the agents that meet at {plain(name)} stand for whole warps")
             continue
         most = case.threads(role.cta)
         if threads.value % multiple:
@@ -208,6 +209,40 @@ def named_barrier_threads(case: Case) -> Iterator[Diagnostic]:
         if headline not in told:
             told.add(headline)
             yield case.fault("TTN415", headline, operation.span, source="named_barrier_multiple")
+
+
+@rule("TTN415", "cluster_max")
+def cluster_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
+    """A cluster barrier has no count: it waits for every thread of the cluster that has not ended.
+
+    Roles that never come to it may be left out of the count if nothing makes them wait: they end.
+    """
+    scopes = {item.name: item.scope for item in case.program.named_barriers}
+    roles = case.program.roles
+    groups = case.target.cluster_barrier_counts_groups
+    told = set()
+    for _, operation in case.operations:
+        if not isinstance(operation, BarrierSync | BarrierArrive):
+            continue
+        name, threads = operation.barrier.name, operation.threads
+        if scopes.get(name) is not Scope.CLUSTER or not isinstance(threads, Constant):
+            continue
+        counted = [role for role in roles if case.comes_to(role, name) or case.may_block(role)]
+        everybody, these = (sum(r.agents * r.threads for r in some) for some in (roles, counted))
+        if groups:  # one wave of each work-group signals
+            everybody = these = case.kernel.ctas * case.target.threads_per_warp
+        if threads.value not in (everybody, these) and name not in told:
+            told.add(name)
+            headline = f"{threads.value} threads are to meet at {quoted(plain(name))}; a cluster "
+            headline += f"barrier waits for all {everybody} of the cluster"
+            helps = ("leave `threads` away: the hardware counts them",)
+            yield case.fault(
+                "TTN415",
+                headline,
+                operation.span,
+                helps=helps,
+                source="PTX, barrier.cluster: all threads of the cluster that have not exited",
+            )
 
 
 @rule("TTN415", "named_barriers", "threads_per_warp")

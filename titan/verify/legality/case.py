@@ -18,17 +18,24 @@ from titan.sync.expression import Constant
 from titan.sync.program import (
     Access,
     Asynchronous,
+    BarrierArrive,
+    BarrierSync,
+    BarrierWait,
     Block,
     Branch,
     Buffer,
     Loop,
     Operation,
+    PoolTake,
     Proxy,
     Role,
     Space,
     SyncProgram,
+    TokenWait,
+    Wait,
 )
-from titan.verify.legality.limits import TargetLimits
+from titan.target.description import Target, target_of
+from titan.target.limits import TargetLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +96,18 @@ class Case:
             self.notes.append(text)
 
     @property
+    def target(self) -> Target:
+        return target_of(self.kernel.target)
+
+    @property
+    def counters(self) -> frozenset[str]:
+        """The kinds of queue that the target has."""
+        table = self.target.completion
+        return frozenset(table.counters) if table is not None else frozenset()
+
+    @property
     def nvidia(self) -> bool:
-        return self.kernel.target.startswith("sm_")
+        return self.target.nvidia
 
     # Memory
 
@@ -142,6 +159,11 @@ class Case:
             return 1
         return self.limits.table("swizzle_repeat").get(self.swizzle(memory), 1)
 
+    @cached_property
+    def homes(self) -> dict[str, int]:
+        """The CTA of each buffer."""
+        return {buffer.name: buffer.cta for buffer in self.program.buffers}
+
     # Program
 
     @cached_property
@@ -183,6 +205,18 @@ class Case:
         return frozenset((copied | set(self.maps_of)) & shared)
 
     # Threads
+
+    def comes_to(self, role: Role, name: str) -> bool:
+        """Whether the role arrives at a named barrier anywhere."""
+        return any(
+            isinstance(item, BarrierSync | BarrierArrive) and item.barrier.name == name
+            for item in live(role.body)
+        )
+
+    def may_block(self, role: Role) -> bool:
+        """Whether another agent could keep the role from its end."""
+        blocking = (Wait, TokenWait, BarrierSync, BarrierWait, PoolTake)
+        return any(isinstance(item, blocking) for item in live(role.body))
 
     @cached_property
     def shapes(self) -> dict[str, RoleShape]:

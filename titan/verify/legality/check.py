@@ -11,21 +11,27 @@ from dataclasses import dataclass
 from titan.foundation.diagnostics.model import Diagnostic, Severity, sort_key
 from titan.language.kernel.model import Kernel
 from titan.sync.program import SyncProgram
+from titan.target.limits import TargetLimits, limits
 from titan.verify.legality import (
     amd,
     barriers,
+    completion,
     matrix,
     operations,
     placement,
     proxies,
     roles,
+    sizes,
     tensor_maps,
+    wave_counters,
 )
 from titan.verify.legality.case import Case
-from titan.verify.legality.limits import TargetLimits, limits
 from titan.verify.legality.rule import RULES, Rule
 
-MODULES = (tensor_maps, placement, barriers, roles, matrix, operations, proxies, amd)
+MODULES = (
+    tensor_maps, placement, sizes, barriers, roles, matrix, operations, completion, proxies, amd,
+    wave_counters,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,5 @@ def examine(kernel: Kernel, program: SyncProgram, known: TargetLimits | None = N
     told = sorted(found.values(), key=sort_key)
     errors = tuple(item for item in told if item.severity is Severity.ERROR)
     warnings = tuple(item for item in told if item.severity is not Severity.ERROR)
-    if not case.limits.sources:
-        case.assume(f"nothing is known of the limits of {kernel.target}")
     note = f"assumed where the file does not say: {'; '.join(case.notes)}"
     return Legality(errors, warnings, (note,) if case.notes else ())

@@ -13,8 +13,8 @@ from titan.foundation.diagnostics.wording import listed, quoted
 from titan.language.kernel.table import BITS_OF_DTYPE
 from titan.sync.expression import Constant
 from titan.sync.program import PoolGive, PoolTake, Space
+from titan.target.limits import MatrixShapes
 from titan.verify.legality.case import Case, PlacedBuffer, plain
-from titan.verify.legality.limits import MatrixShapes
 from titan.verify.legality.rule import rule
 
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.errors import InternalError
 from titan.foundation.resources import root
 from titan.foundation.source.reader import Fields, Reader
 from titan.foundation.source.span import Source
@@ -39,7 +40,7 @@ TABLES = frozenset(
 Value = int | tuple[int, ...] | dict[str, int]
 
 
-class FaultyLimits(Exception):
+class FaultyLimits(InternalError):
     """A file of limits cannot be read; `diagnostics` says why."""
 
     def __init__(self, diagnostics: list[Diagnostic]) -> None:

@@ -1,0 +1,77 @@
+"""AMD: what a wave must wait for before others may rely on it, for accesses without a counter.
+
+A warning, since compilers insert waits where they see the access (LLVM does not where an LDS array
+is filled by direct loads and by stores). Sources: CDNA3 instruction set architecture, S_BARRIER and
+section 4.4; LLVM, AMDGPU usage, memory model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.diagnostics.wording import quoted
+from titan.sync.expression import ZERO
+from titan.sync.program import Access, Asynchronous, QueueWait, Space
+from titan.verify.legality.case import Case, plain
+from titan.verify.legality.rule import rule
+
+
+@rule("TTN431", "named_barriers")
+def store_is_waited_for(case: Case) -> Iterator[Diagnostic]:
+    """A store to LDS counts in a counter that must be waited for before a barrier publishes it."""
+    if not case.target.amd:
+        return
+    users = _users(case)
+    counter = "dscnt" if "dscnt" in case.counters else "lgkmcnt"
+    told = set()
+    for _, item in case.operations:
+        if not isinstance(item, Access) or item.label not in ("store", "access"):
+            continue
+        for effect in item.effects:
+            memory = case.memories[plain(effect.buffer)]
+            shared = memory.buffer.space is Space.SHARED and len(users[memory.name]) > 1
+            if not (effect.write and shared) or memory.name in told:
+                continue
+            told.add(memory.name)
+            headline = f"a store to {quoted(memory.name)} is taken as done at once; a barrier "
+            headline += f"does not wait for {counter}"
+            helps = (
+                f"say `async` with a queue of kind `{counter}`, and `drain` it before the barrier",
+            )
+            yield case.fault("TTN431", headline, item.span, source="named_barriers", helps=helps)
+
+
+def _users(case: Case) -> dict[str, set[str]]:
+    """Of each buffer: who touches it; a role of several agents counts as two."""
+    users: dict[str, set[str]] = {}
+    for role, item in case.operations:
+        for effect in item.effects if isinstance(item, Access | Asynchronous) else ():
+            agents = {role.name} | ({f"{role.name}+"} if role.agents > 1 else set())
+            users.setdefault(plain(effect.buffer), set()).update(agents)
+    return users
+
+
+@rule("TTN431", "counter_max")
+def partial_wait_is_in_order(case: Case) -> Iterator[Diagnostic]:
+    """Scalar loads finish in any order, so that a wait which leaves some leaves any of them."""
+    scalar = {item.queue for _, item in case.asynchronous if _is_scalar_load(case, item)}
+    ordered = {queue.name for queue in case.program.queues if queue.ordered}
+    for _, wait in case.operations:
+        if not isinstance(wait, QueueWait) or wait.queue not in scalar & ordered:
+            continue
+        if wait.pending != ZERO:
+            headline = f"the wait leaves some of {quoted(plain(wait.queue))} unfinished, and "
+            headline += "scalar loads finish in any order"
+            helps = ("declare the queue with `ordered: false`, or wait for all of it",)
+            yield case.fault("TTN431", headline, wait.span, source="counter_max", helps=helps)
+
+
+def _is_scalar_load(case: Case, item: Asynchronous) -> bool:
+    """Whether it is from global memory to registers and counts in lgkmcnt."""
+    if case.queue_kind(item.queue) != "lgkmcnt":
+        return False
+    spaces = [(e.write, case.memories[plain(e.buffer)].buffer.space) for e in item.effects]
+    return (False, Space.GLOBAL) in spaces and all(
+        space is Space.REGISTER for write, space in spaces if write
+    )
