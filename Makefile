@@ -8,24 +8,33 @@ QUICK := tests/test_tidy.py tests/rules tests/docs tests/sync tests/foundation t
 # Kernels that are also built in variants, to be timed side by side.
 ABLATED := gemm gemm_small_tiles gemm_low_k attention_forward attention_forward_64 softmax_rows
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.titan-installed
+BASE := $(VENV)/.titan-installed
+DEVELOPMENT := $(VENV)/.titan-development
 CORES := $(VENV)/.titan-cores
 NATIVE := $(shell find titan -name "*.[ch]" -o -name _build_core.py)
 
 .PHONY: setup verify test quick lint types pytest heavy sanitize gauss bench bench-schedule build-all device-prepare device device-quick mutants proofs clean
 
-setup: $(STAMP) $(CORES)
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
-$(STAMP): pyproject.toml hatch_build.py
+setup: $(DEVELOPMENT) $(CORES)
+
+# What verification needs: a minute or less, with pip's progress.
+$(BASE): pyproject.toml hatch_build.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(PIP) -e .
 	touch $@
 
-$(CORES): $(NATIVE) hatch_build.py | $(STAMP)
+# Everything that the tests need besides: solvers for second opinions, linters.
+$(DEVELOPMENT): $(BASE)
+	$(PIP) -e '.[dev]'
+	touch $@
+
+$(CORES): $(NATIVE) hatch_build.py | $(BASE)
 	$(BIN)/python hatch_build.py
 	touch $@
 
-verify: setup
+verify: $(BASE) $(CORES)
 	$(BIN)/titan verify protocols/hopper_gemm.yaml
 
 test: lint types pytest
@@ -55,7 +64,7 @@ heavy: setup
 # The extra with PyTorch has an environment of its own: it is large, and `make test` does without it.
 gauss: setup
 	test -x .venv-gauss/bin/python || $(PYTHON) -m venv .venv-gauss
-	.venv-gauss/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,gauss]'
+	.venv-gauss/bin/python -m pip install --disable-pip-version-check -e '.[dev,gauss]'
 	.venv-gauss/bin/python hatch_build.py
 	.venv-gauss/bin/python -m pytest tests/scheduling/test_gauss.py tests/scheduling/test_legalise.py
 

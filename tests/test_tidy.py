@@ -32,7 +32,7 @@ ARCHITECTURE = ROOT / "docs" / "explanation" / "architecture.md"
 SEARCHERS = {"z3", "pysmt", "cvc5", "ortools", "pysat", "networkx", "torch", "numpy"}
 
 # Not at the level of a module where `titan --help` or `titan explain` would load it.
-HEAVY = SEARCHERS | {"pydantic", "cffi", "rich", "ruamel", "jinja2", "cupy"}
+HEAVY = SEARCHERS | {"cffi", "rich", "ruamel", "jinja2", "cupy"}
 LIGHT = (
     "titan/__init__.py",
     "titan/foundation/resources.py",

@@ -17,7 +17,6 @@ HEAVY = [
     "z3",
     "pysmt",
     "networkx",
-    "pydantic",
     "cffi",
     "rich",
     "ruamel",

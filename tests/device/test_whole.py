@@ -38,7 +38,7 @@ import sys
 class Absent:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in {
-            "cffi", "click", "cvc5", "jinja2", "networkx", "ortools", "pydantic", "pysat", "pysmt",
+            "cffi", "click", "cvc5", "jinja2", "networkx", "ortools", "pysat", "pysmt",
             "rich", "ruamel", "torch", "yaml", "z3",
         }:
             raise ImportError(f"{name} is not on this machine")

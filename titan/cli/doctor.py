@@ -18,7 +18,6 @@ REQUIRED = (
     "click",
     "jinja2",
     "networkx",
-    "pydantic",
     "pysmt",
     "rich",
     "ruamel.yaml",
