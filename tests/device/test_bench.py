@@ -13,12 +13,13 @@ from titan.cli.main import run as titan
 from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.tile.load import load_tile
 from titan.device import ablations, cycles, work
-from titan.device.bench import bench, counts, document, line
+from titan.device.bench import BenchSettings, bench, counts, document, line
 from titan.foundation.resources import root
 from titan.package import ablation
 from titan.package.produce import produce
 
 TILES = root("protocols") / "tiles"
+SMALL = BenchSettings([{"M": 128, "N": 128, "K": 64}])
 FACTS = {"name": "a GPU", "multiprocessors": 132, "clock_khz": 1_700_000}
 
 
@@ -107,7 +108,7 @@ def test_a_row_tells_resources_occupancy_and_tail(package):
     code = CYCLES + GOOD.replace("'peer': 'a library'", f"'peer': 'a library', {RESOURCES}")
     facts = {**FACTS, "warps_per_multiprocessor": 64}
     size = {"M": 128, "N": 128, "K": 640}
-    row = next(iter(bench([package], facts, [size], **fake(code))))
+    row = next(iter(bench([package], facts, BenchSettings([size]), **fake(code))))
     assert (row.registers, row.spilled_bytes, row.shared_bytes) == (168, 0, 1000)
     assert row.occupancy == 2 * 8 / 64
     assert row.steady_cycles == 4 * 64
@@ -116,7 +117,7 @@ def test_a_row_tells_resources_occupancy_and_tail(package):
     assert (row.fences, row.barriers) > (0, 4)
     assert "256 in the steady state" in line(row)
     small = {**facts, "multiprocessors": 264}
-    row = next(iter(bench([package], small, [size], **fake(code))))
+    row = next(iter(bench([package], small, BenchSettings([size]), **fake(code))))
     assert row.occupancy == 8 / 64  # the grid fills each with one CTA only
 
 
@@ -149,7 +150,7 @@ def test_a_clock_that_goes_backwards_is_no_measurement(package):
 
 
 def test_time_that_is_over_is_no_failure(package):
-    rows = list(bench([package], FACTS, until=time.monotonic() - 1, **fake(GOOD)))
+    rows = list(bench([package], FACTS, BenchSettings(until=time.monotonic() - 1), **fake(GOOD)))
     assert [(row.state, row.told) for row in rows] == [("not run", "the time was over")]
 
 
@@ -173,13 +174,13 @@ def test_a_wrong_package_is_not_timed(package):
 
 def test_without_a_peer_there_is_no_ratio(package):
     code = GOOD.replace("{'kind': 'time'", "{'kind': 'none' if kind == 'peer' else 'time'")
-    row = next(iter(bench([package], FACTS, [{"M": 128, "N": 128, "K": 64}], **fake(code))))
+    row = next(iter(bench([package], FACTS, SMALL, **fake(code))))
     assert (row.state, row.ratio, row.peer) == ("timed", None, "")
 
 
 def test_a_device_that_fails(package):
     code = GOOD + " if kind != 'measure' else sys.exit('out of memory')"
-    rows = list(bench([package], FACTS, [{"M": 128, "N": 128, "K": 64}], **fake(code)))
+    rows = list(bench([package], FACTS, SMALL, **fake(code)))
     assert [(row.state, "out of memory" in row.told) for row in rows] == [("failed", True)]
 
 
@@ -225,8 +226,7 @@ def test_a_shared_folder_is_timed_once_and_told_for_both(package, tmp_path):
     (tmp_path / "ablations.json").write_text(json.dumps(index))
     count = tmp_path / "count"
     code = f"(open({str(count)!r}, 'a').write(kind + ' '), {GOOD})[1]"
-    size = [{"M": 128, "N": 128, "K": 64}]
-    rows = list(ablations.run(tmp_path, FACTS, size, **fake(code)))
+    rows = list(ablations.run(tmp_path, FACTS, SMALL, **fake(code)))
     assert count.read_text().split().count("measure") == 1
     assert "peer" not in count.read_text()
     assert [row["against_product"] for row in rows] == [1.0, 1.0, None]

@@ -16,7 +16,7 @@ from titan.device import findings, litmus
 from titan.device.__main__ import main
 from titan.device.findings import BadFinding, Keep, read, save
 from titan.device.replay import replay
-from titan.device.stress import stress
+from titan.device.stress import StressSettings, stress
 from titan.device.variants import variants
 from titan.device.watchdog import Log
 from titan.foundation.resources import root
@@ -118,7 +118,7 @@ FAKE = {"command": (sys.executable, "-c", FAILS)}
 def test_a_safe_kernel_that_fails_on_a_device_is_kept_and_run_again(package, tmp_path, capsys):
     keep = Keep(tmp_path / "findings", DEVICE)
     policies = ("quiet", "storm")
-    runs = list(stress([package], "gpu", [5], policies=policies, keep=keep, **FAKE))
+    runs = list(stress([package], StressSettings("gpu", [5], policies), keep=keep, **FAKE))
     bad = [run for run in runs if run.variant == "safe" and run.state == "wrong"]
     assert bad
     made = sorted((tmp_path / "findings").iterdir())
@@ -143,7 +143,7 @@ def test_a_safe_kernel_that_fails_on_a_device_is_kept_and_run_again(package, tmp
 def test_a_run_goes_on_where_nothing_can_be_kept(package, tmp_path, capsys):
     (tmp_path / "findings").write_text("a file where the folder should be")
     keep = Keep(tmp_path / "findings", DEVICE)
-    runs = list(stress([package], "gpu", [5], policies=("storm",), keep=keep, **FAKE))
+    runs = list(stress([package], StressSettings("gpu", [5], ("storm",)), keep=keep, **FAKE))
     assert {run.state for run in runs} == {"wrong"}
     assert "cannot be kept" in capsys.readouterr().err
 
@@ -152,7 +152,8 @@ def test_unsafe_variants_are_no_findings(package, tmp_path):
     code = FAILS.replace('case["policy"] == "storm"', 'job["variant"] != "safe"')
     keep = Keep(tmp_path / "findings", DEVICE)
     command = (sys.executable, "-c", code)
-    runs = list(stress([package], "gpu", [0], policies=("quiet",), keep=keep, command=command))
+    settings = StressSettings("gpu", policies=("quiet",))
+    runs = list(stress([package], settings, keep=keep, command=command))
     assert any(run.state == "wrong" for run in runs)
     assert not (tmp_path / "findings").exists()
 
@@ -218,7 +219,7 @@ def test_a_forbidden_outcome_is_kept_with_its_batch_and_run_again(rendered, tmp_
     options = {"command": (sys.executable, "-c", FORBIDDEN)}
     with Log(tmp_path / "log") as log:
         keep = Keep(tmp_path / "findings", DEVICE)
-        row = litmus.run_test(path, 0.1, 11, 1.0, log, keep=keep, **options)
+        row = litmus.run_test(path, litmus.RunSettings(0.1, 11), log, keep, **options)
     assert row.state == "finding"
     record = read(one(tmp_path / "findings"))
     assert [batch["number"] for batch in record["batches"]] == [2]
@@ -237,9 +238,9 @@ def test_what_the_model_allows_is_no_finding(rendered, tmp_path):
     code = FORBIDDEN.replace("number == 2", "False")
     with Log(tmp_path / "log") as log:
         keep = Keep(tmp_path / "findings", DEVICE)
-        litmus.run_test(
-            rendered("SB"), 0.1, 1, 1.0, log, keep=keep, command=(sys.executable, "-c", code)
-        )
+        settings = litmus.RunSettings(0.1)
+        command = (sys.executable, "-c", code)
+        litmus.run_test(rendered("SB"), settings, log, keep, command=command)
     assert not (tmp_path / "findings").exists()
 
 

@@ -85,7 +85,7 @@ def test_numbers_are_those_of_the_header(library):
 def test_a_launch_passes_what_was_planned(device, tmp_path):
     source = tmp_path / "kernel.cu"
     source.write_text("kernel")
-    module = gpu.Module(source, "sm_90a", ("A=1",))
+    module = gpu.GpuModule(source, "sm_90a", ("A=1",))
     told = f"-std=c++17\n--gpu-architecture=sm_90a\n-I{tmp_path}\n-DA=1"
     assert module.cubin == b"\x7fELF" + told.encode()
     box = TensorMapArguments("A", "bf16", (72, 300, 5), (144, 43200), (64, 128, 1), "128B")
@@ -113,7 +113,7 @@ def test_a_launch_passes_what_was_planned(device, tmp_path):
 def test_a_launch_without_a_cluster_has_no_attribute(device, tmp_path):
     source = tmp_path / "kernel.cu"
     source.write_text("")
-    gpu.Module(source, "sm_90a").function("k", 0).launch(1, 32, [])
+    gpu.GpuModule(source, "sm_90a").function("k", 0).launch(1, 32, [])
     assert "attribute" not in log(device)[-1]
     assert not any("attribute 8" in line for line in log(device))
 
@@ -122,9 +122,9 @@ def test_errors_are_told_by_their_names(device, tmp_path):
     source = tmp_path / "kernel.cu"
     source.write_text("#error")
     with pytest.raises(driver.DeviceError, match=r"kernel.cu does not compile.*told by the source"):
-        gpu.Module(source, "sm_90a")
+        gpu.GpuModule(source, "sm_90a")
     source.write_text("")
-    module = gpu.Module(source, "sm_90a")
+    module = gpu.GpuModule(source, "sm_90a")
     device.fake_fail(1)
     with pytest.raises(driver.DeviceError, match=r"launch: CUDA_ERROR_INVALID_VALUE \(1\)"):
         module.function("k", 0).launch(1, 32, [])
@@ -337,7 +337,7 @@ def test_code_for_another_device_is_told_before_it_is_compiled(device, tmp_path,
     source.write_text("#error")
     for target in ("sm_100a", "gfx942"):
         with pytest.raises(gpu.OtherDevice, match=f"built for {target}; this device has.* 9.0"):
-            gpu.Module(source, target)
+            gpu.GpuModule(source, target)
 
 
 def test_a_rendered_test_for_another_device_is_not_run_and_the_rest_is(device, tmp_path):

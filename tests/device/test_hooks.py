@@ -16,7 +16,7 @@ import pytest
 from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.tile.load import load_tile
 from titan.device import hooks
-from titan.device.stress import document, sizes_for, stress
+from titan.device.stress import StressSettings, document, sizes_for, stress
 from titan.device.watchdog import run_job
 from titan.foundation.resources import root
 from titan.package.produce import produce
@@ -274,7 +274,9 @@ def test_a_hang_on_a_device_tells_where_the_roles_were(package, manifest):
     begun = time.monotonic()
     runs = itertools.islice(
         stress(
-            [package], "gpu", [0], unsafe=False, seconds=0.6, command=(sys.executable, "-c", code)
+            [package],
+            StressSettings("gpu", unsafe=False, seconds=0.6),
+            command=(sys.executable, "-c", code),
         ),
         4,
     )
@@ -307,8 +309,9 @@ for case in job["cases"]:
 
 
 def test_stalls_by_level_are_part_of_the_document(package, manifest):
-    options = {"command": (sys.executable, "-c", MEASURES), "unsafe": False}
-    data = document({}, list(stress([package], "gpu", [0, 1], **options)))
+    settings = StressSettings("gpu", [0, 1], unsafe=False)
+    command = (sys.executable, "-c", MEASURES)
+    data = document({}, list(stress([package], settings, command=command)))
     (row,) = data["rows"]
     names = [level.name for level in hooks.levels(manifest, (package / "kernel.cu").read_text())]
     launches = 2 * len(sizes_for(manifest, manifest["rings"][0]["depth"]))

@@ -12,7 +12,7 @@ import pytest
 
 from titan.cli.main import run as titan
 from titan.device.__main__ import main
-from titan.device.litmus import document, manifests, run_tests
+from titan.device.litmus import RunSettings, document, manifests, run_tests
 from titan.device.outcomes import BadManifest, holds, judge, values_of
 from titan.device.page import page
 from titan.foundation.resources import root
@@ -177,36 +177,32 @@ def fake(code):
         ("import os; os.abort()", "failed", ""),
     ],
 )
-def test_a_test_that_goes_wrong_does_not_end_the_run(rendered, code, state, error, monkeypatch):
-    from titan.device import litmus
-
-    monkeypatch.setattr(litmus, "HANG_SECONDS", 0.5)
-    rows = list(run_tests(manifests(rendered)[:2], 0.01, **fake(code)))
+def test_a_test_that_goes_wrong_does_not_end_the_run(rendered, code, state, error):
+    rows = list(run_tests(manifests(rendered)[:2], RunSettings(0.01, hang=0.5), **fake(code)))
     assert [row.state for row in rows] == [state] * 2
     assert all(error in row.error for row in rows)
     assert well_formed(page(document({"name": "x"}, rows)))
 
 
-def test_what_was_counted_before_a_hang_is_kept(rendered, monkeypatch):
-    from titan.device import litmus
-
-    monkeypatch.setattr(litmus, "HANG_SECONDS", 0.5)
+def test_what_was_counted_before_a_hang_is_kept(rendered):
     path = manifests(rendered)[0]
     size = json.loads(path.read_text())["outcomes"]["incomplete_bucket"] + 1
     histogram = [9] + [0] * (size - 1)
     record = {"kind": "counts", "histogram": histogram, "seconds": 0.1, "seed": 4}
     code = f"import time; print('{json.dumps(record)}'); time.sleep(60)"
-    (row,) = run_tests([path], 0.01, **fake(code))
+    (row,) = run_tests([path], RunSettings(0.01, hang=0.5), **fake(code))
     assert (row.state, row.instances, row.seeds) == ("hung", 9, (4,))
 
 
 def test_the_runner_needs_nothing_but_python_and_numpy():
-    """It is copied to machines without solvers: importing it may load nothing else of ours."""
+    """It runs on machines without solvers: of ours it loads nothing else but the exceptions."""
     code = (
         "import sys, titan.device.__main__, titan.device.child, titan.device.plan;"
         "import titan.device.gpu, titan.device.litmus_gpu, titan.device.litmus_cpu;"
         "bad = [m for m in sys.modules if m.startswith('titan.') "
         "and not m.startswith('titan.device')];"
+        "ours = {'titan.foundation', 'titan.foundation.errors', 'titan.foundation.verdict'};"
+        "bad = sorted(set(bad) - ours);"
         "heavy = {'z3', 'click', 'networkx', 'ruamel', 'pysmt', 'cffi'} & set(sys.modules);"
         "assert not bad and not heavy, (bad, heavy)"
     )
@@ -262,18 +258,13 @@ for path in job["manifests"]:
         ),
     ],
 )  # fmt: skip
-def test_one_of_many_that_goes_wrong_does_not_take_the_others_with_it(
-    rendered, what, state, told, monkeypatch
-):
-    from titan.device import litmus
-
-    monkeypatch.setattr(litmus, "HANG_SECONDS", 1.0)
+def test_one_of_many_that_goes_wrong_does_not_take_the_others_with_it(rendered, what, state, told):
     paths = manifests(rendered)
     assert len(paths) >= 3
     names = [json.loads(path.read_text())["test"] for path in paths]
     code = MANY.replace("WHICH", repr(names[1])).replace("DO", what)
     command = (sys.executable, "-c", code)
-    rows = list(run_tests(paths, 0.01, together=10, command=command))
+    rows = list(run_tests(paths, RunSettings(0.01, hang=1.0, together=10), command=command))
     assert [row.test for row in rows] == names
     assert rows[1].state == state
     assert told in rows[1].error
@@ -283,7 +274,8 @@ def test_one_of_many_that_goes_wrong_does_not_take_the_others_with_it(
 def test_groups_of_tests(rendered):
     code = MANY.replace("WHICH", "None").replace("DO", "pass")
     paths = manifests(rendered)
-    rows = list(run_tests(paths, 0.01, together=2, command=(sys.executable, "-c", code)))
+    command = (sys.executable, "-c", code)
+    rows = list(run_tests(paths, RunSettings(0.01, together=2), command=command))
     assert [row.manifest for row in rows] == [path.name for path in paths]
     assert {row.instances for row in rows} == {7}
 
@@ -293,5 +285,5 @@ def test_a_test_for_another_device_is_told_as_not_run(tmp_path):
     write_all(tmp_path, files)
     told = "OtherDevice: built for sm_100a; this device has compute capability 9.0"
     command = (sys.executable, "-c", f"import sys; sys.exit({told!r})")
-    (row,) = run_tests(manifests(tmp_path), 0.1, command=command)
+    (row,) = run_tests(manifests(tmp_path), RunSettings(0.1), command=command)
     assert (row.state, row.error, row.instances) == ("not run", told, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from titan.device.expressions import BadExpression, evaluate
@@ -97,6 +97,7 @@ def texts(depth):
     return st.one_of(leaf, binary, call.map(lambda x: f"{x[0]}({x[1]}, {x[2]})"))
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts(3), st.integers(0, 40), st.integers(1, 40))
 def test_expressions_mean_what_they_mean_in_kernels(text, a, b):
     names = {"a": a, "b": b}

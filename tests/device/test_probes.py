@@ -149,9 +149,8 @@ def test_the_edges_of_the_box_are_those_of_the_tensor():
     ("code", "state"),
     [("import time; time.sleep(60)", "hung"), ("raise SystemExit('x')", "failed"), ("", "failed")],
 )
-def test_a_probe_that_goes_wrong(code, state, monkeypatch):
-    monkeypatch.setattr(probes, "SECONDS", 0.5)
-    (found,) = probes.run(PATHS[:1], command=(sys.executable, "-c", code))
+def test_a_probe_that_goes_wrong(code, state):
+    (found,) = probes.run(PATHS[:1], seconds=0.5, command=(sys.executable, "-c", code))
     assert found.state == state
     data = probes.document({"name": "x"}, [found])
     assert json.loads(json.dumps(data))["probes"][0]["state"] == state

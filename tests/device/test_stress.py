@@ -13,7 +13,7 @@ import pytest
 from titan.cli.main import run as titan
 from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.tile.load import load_tile
-from titan.device.stress import document, sizes_for, stress, trips_of
+from titan.device.stress import StressSettings, document, sizes_for, stress, trips_of
 from titan.device.variants import SAFE, VARIANTS, variants
 from titan.foundation.resources import root
 from titan.package.produce import produce
@@ -73,7 +73,8 @@ def test_trips_are_those_of_the_longest_item():
 
 @needs_compiler
 def test_unsafe_variants_are_seen_to_fail_and_the_safe_one_never(package):
-    runs = list(stress([package], "cpu", [0], policies=("uniform", "starve:producer")))
+    settings = StressSettings("cpu", policies=("uniform", "starve:producer"))
+    runs = list(stress([package], settings))
     data = document({"name": "this CPU"}, runs)
     assert data["safe_failures"] == []
     assert data["unsafe_variants"] == data["unsafe_seen_to_fail"] == len(VARIANTS)
@@ -104,7 +105,8 @@ def test_a_hang_takes_one_run_with_it(package):
     )
     runs = list(
         stress(
-            [package], "cpu", [0], policies=("uniform",), unsafe=False, seconds=0.7,
+            [package],
+            StressSettings("cpu", policies=("uniform",), unsafe=False, seconds=0.7),
             command=(sys.executable, "-c", code),
         )
     )  # fmt: skip
@@ -122,7 +124,7 @@ def test_without_a_gpu_it_says_what_it_needs(package, capsys):
 
 def test_packages_for_another_device_are_skipped_with_the_reason(package):
     code = "import sys; sys.exit('a warning\\nOtherDevice: built for sm_90a; this one is 8.0')"
-    runs = list(stress([package], "gpu", [0], command=(sys.executable, "-c", code)))
+    runs = list(stress([package], StressSettings("gpu"), command=(sys.executable, "-c", code)))
     data = document({"name": "another"}, runs)
     assert {(run.state, run.told) for run in runs} == {
         ("skipped", "built for sm_90a; this one is 8.0")

@@ -13,7 +13,7 @@ from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.tile.load import load_tile
 from titan.device import suite
 from titan.device.__main__ import main, write_whole
-from titan.device.stress import stress
+from titan.device.stress import StressSettings, stress
 from titan.foundation.resources import root
 from titan.litmus.render.files import render_all, write_all
 from titan.package import ablation
@@ -155,7 +155,8 @@ def test_a_child_that_is_under_way_ends_with_its_part(prepared, tmp_path):
 
 
 def test_safe_kernels_come_before_unsafe_ones(prepared, tmp_path):
-    runs = list(stress([prepared / "packages" / "gemm_small_tiles-sm_90a"], "gpu", [0], **OPTIONS))
+    folder = prepared / "packages" / "gemm_small_tiles-sm_90a"
+    runs = list(stress([folder], StressSettings("gpu"), **OPTIONS))
     variants = [run.variant for run in runs]
     assert variants.index("safe") == 0
     assert "safe" not in variants[variants.count("safe") :]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from titan.cli.exit_code import ExitCode
 
 if TYPE_CHECKING:
+    from titan.device.bench import BenchSettings
+    from titan.device.documents import BenchDocument, FittedMachine, VariantRow, VariantsDocument
+    from titan.device.records import DeviceFacts
     from titan.package.ablation import Made
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -53,6 +56,8 @@ def bench(
     Exit code 1 means that a package computes something wrong or fails, 2 that there is no device.
     """
     from titan.device import litmus
+    from titan.device.__main__ import Outputs
+    from titan.device.bench import BenchSettings
 
     if prepare is not None:
         return _prepare(paths, prepare, not no_compile)
@@ -72,34 +77,32 @@ def bench(
         raise click.UsageError("--rates needs a folder of prepared variants")
     try:
         facts = litmus.machine("gpu")
-    except RuntimeError as error:
+    except litmus.NoMachine as error:
         click.echo(f"no device: {error}", err=True)
         return ExitCode.BAD_INPUT
-    data, bad = _timed(folders, variants, facts, sizes, launches)
+    settings = BenchSettings(sizes=sizes, launches=launches)
+    data, bad = _timed(folders, variants, facts, settings)
     if rates is not None:
         bad = _fitted(variants, facts, rates) or bad
-    _write(data, result, page)
+    Outputs(result=result, page=page).write(data)
     return ExitCode.REFUTED if bad else ExitCode.VERIFIED
 
 
 def _timed(
-    folders: list[Path], variants: list[Path], facts: dict[str, Any], sizes: list[dict[str, int]],
-    launches: int,
-) -> tuple[dict[str, Any], bool]:  # fmt: skip
+    folders: list[Path], variants: list[Path], facts: DeviceFacts, settings: BenchSettings
+) -> tuple[BenchDocument | VariantsDocument, bool]:
     """Packages as a document; variants as one of their own, or as a part of it."""
     from titan.device import ablations
     from titan.device import bench as module
 
-    rows = list(
-        module.bench(folders, facts, sizes, launches, lambda row: click.echo(module.line(row)))
-    )
+    rows = list(module.bench(folders, facts, settings, lambda row: click.echo(module.line(row))))
     data = module.document(facts, rows)
     bad = any(row.state in ("wrong", "failed") for row in rows)
-    others: list[dict[str, Any]] = []
+    others: list[VariantRow] = []
     for folder in variants:
         try:
             others += ablations.run(
-                folder, facts, sizes, launches, lambda row: click.echo(ablations.line(row))
+                folder, facts, settings, lambda row: click.echo(ablations.line(row))
             )
         except ablations.BadIndex as error:
             raise click.ClickException(str(error)) from None
@@ -111,11 +114,11 @@ def _timed(
     return data, bad
 
 
-def _fitted(variants: list[Path], facts: dict[str, Any], rates: Path) -> bool:
+def _fitted(variants: list[Path], facts: DeviceFacts, rates: Path) -> bool:
     from titan.device import ablations, cycles
     from titan.device.__main__ import fitted_lines, write_whole
 
-    machines: list[dict[str, Any]] = []
+    machines: list[FittedMachine] = []
     bad = False
     for folder in variants:
         try:
@@ -128,16 +131,6 @@ def _fitted(variants: list[Path], facts: dict[str, Any], rates: Path) -> bool:
         click.echo(fitted_lines(machine))
     write_whole(rates, json.dumps(machines, indent=1) + "\n")
     return bad
-
-
-def _write(data: dict[str, Any], result: Path | None, page: Path | None) -> None:
-    from titan.device.__main__ import write_whole
-    from titan.device.page import page as page_of
-
-    if result is not None:
-        write_whole(result, json.dumps(data, indent=1) + "\n")
-    if page is not None:
-        write_whole(page, page_of(data))
 
 
 def _prepare(paths: tuple[Path, ...], folder: Path, with_toolchain: bool) -> int:

@@ -66,18 +66,20 @@ def run(
     1 means that an outcome was seen which the model forbids, 2 that there is no device.
     """
     from titan.device import litmus
-    from titan.device.__main__ import run_folder
+    from titan.device.__main__ import Outputs, run_folder
 
     try:
         facts = litmus.machine(backend)
-    except RuntimeError as error:
+    except litmus.NoMachine as error:
         click.echo(f"no device: {error}", err=True)
         return ExitCode.BAD_INPUT
+    settings = litmus.RunSettings(seconds=seconds, seed=seed, scale=scale)
+    outputs = Outputs(result=result, page=page, log=log, findings=findings)
     if len(paths) == 1 and paths[0].is_dir() and litmus.manifests(paths[0]):
-        return run_folder(paths[0], facts, seconds, seed, scale, result, page, log, findings)
+        return run_folder(paths[0], facts, settings, outputs)
     with tempfile.TemporaryDirectory(prefix="titan-") as folder:
         _render(paths, Path(folder), "c11" if backend == "cpu" else "cuda")
-        return run_folder(Path(folder), facts, seconds, seed, scale, result, page, log, findings)
+        return run_folder(Path(folder), facts, settings, outputs)
 
 
 def _render(paths: tuple[Path, ...], folder: Path, language: str) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from titan.cli.exit_code import ExitCode
+
+if TYPE_CHECKING:
+    from titan.device.documents import StressDocument
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -66,22 +68,21 @@ def stress(
     Exit code 1 means that a safe kernel failed, 2 that there is no device.
     """
     from titan.device import litmus
-    from titan.device.__main__ import write_whole
+    from titan.device.__main__ import Outputs
     from titan.device.findings import Keep
-    from titan.device.page import page as page_of
     from titan.device.spread import devices
-    from titan.device.stress import StressRun, document
+    from titan.device.stress import StressRun, StressSettings, document
     from titan.device.stress import stress as run_all
 
     try:
         facts = litmus.machine(backend)
-    except RuntimeError as error:
+    except litmus.NoMachine as error:
         click.echo(f"no device: {error}", err=True)
         return ExitCode.BAD_INPUT
 
     done: dict[str, int] = {}
 
-    def tell(run: StressRun) -> None:
+    def report(run: StressRun) -> None:
         done[run.state] = done.get(run.state, 0) + 1
         if not verbose:
             if sys.stderr.isatty():
@@ -95,32 +96,30 @@ def stress(
     with _packages(paths, depths or (2, 3, 4, 5)) as folders:
         if not folders:
             raise click.UsageError("no packages and no tile files there")
-        every = range(seeds)
+        settings = StressSettings(
+            backend=backend, seeds=range(seeds), unsafe=not safe_only, budget=budget
+        )
         found = run_all(
-            folders, backend, every, tell, unsafe=not safe_only, places=devices(facts),
-            budget=budget, keep=Keep(findings, facts),
-        )  # fmt: skip
+            folders, settings, report, places=devices(facts), keep=Keep(findings, facts)
+        )
         runs = list(found)
         if done and sys.stderr.isatty() and not verbose:
             click.echo("\r\x1b[K", err=True, nl=False)
     data = document(facts, runs)
-    if result is not None:
-        write_whole(result, json.dumps(data, indent=1) + "\n")
-    if page is not None:
-        write_whole(page, page_of(data))
+    Outputs(result=result, page=page).write(data)
     _summarise(data)
     return ExitCode.REFUTED if data["safe_failures"] else ExitCode.VERIFIED
 
 
-def _summarise(data: dict[str, Any]) -> None:
+def _summarise(data: StressDocument) -> None:
     """A line for each package and variant, what was not reached, and the sum."""
     for row in data["rows"]:
         states = ", ".join(f"{count} {state}" for state, count in sorted(row["states"].items()))
         name = f"{row['package']} depth {row['depth']}, {row['variant']}"
         click.echo(f"{name}: {states}" + (f"; first: {row['first']}" if row["first"] else ""))
-    for row in data["skipped"]:
-        name = f"{row['package']} depth {row['depth']}, {row['variant']}"
-        click.echo(f"{name}: the time did not reach {row['runs']} runs")
+    for late in data["skipped"]:
+        name = f"{late['package']} depth {late['depth']}, {late['variant']}"
+        click.echo(f"{name}: the time did not reach {late['runs']} runs")
     click.echo(
         f"{data['runs']} runs; safe kernels failed {len(data['safe_failures'])} times; "
         f"{data['unsafe_seen_to_fail']} of {data['unsafe_variants']} unsafe variants seen to fail"

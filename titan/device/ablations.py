@@ -9,28 +9,31 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from titan.device import bench, cycles, fit
+from titan.device.documents import FittedMachine, VariantEntry, VariantRow, VariantsDocument
+from titan.device.records import DeviceFacts, WatchOptions
+from titan.foundation.errors import UserError
 
 INDEX = "ablations.json"
 PRODUCT = "product"
 
 
-class BadIndex(Exception):
+class BadIndex(UserError):
     """The folder holds no variants, or an index that is none; the text says why."""
 
 
-def read(folder: Path) -> list[dict[str, Any]]:
+def read(folder: Path) -> list[VariantEntry]:
     """The variants of an index. Raises BadIndex."""
     try:
         data = json.loads((folder / INDEX).read_text(encoding="utf-8"))
         if data["titan"] != "1" or data["kind"] != "ablations":
             raise BadIndex(f"{folder / INDEX} has another format")
-        rows = [dict(row) for row in data["variants"]]
+        rows: list[VariantEntry] = list(data["variants"])
         for row in rows:
             place = row["folder"]
             if place is not None and (place != Path(str(place)).name or place.startswith(".")):
@@ -43,76 +46,77 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 def run(
     folder: Path,
-    facts: dict[str, Any],
-    sizes: Sequence[dict[str, int]] = (),
-    launches: int = 20,
-    tell: Callable[[dict[str, Any]], None] = lambda row: None,
-    until: float | None = None,
-    **options: Any,
-) -> Iterator[dict[str, Any]]:
-    """A row for each variant and size: `bench.Row` with axis, setting and the speed against the
-    product. A folder that several variants share is timed once. Raises BadIndex.
+    facts: DeviceFacts,
+    settings: bench.BenchSettings | None = None,
+    report: Callable[[VariantRow], None] = lambda row: None,
+    **options: Unpack[WatchOptions],
+) -> Iterator[VariantRow]:
+    """A row for each variant and size: a row of `bench` with axis, setting and the speed against
+    the product. A folder that several variants share is timed once, without a library beside it.
+    Raises BadIndex.
     """
+    alone = replace(settings or bench.BenchSettings(), peers=False)
     known: dict[str, list[bench.BenchRow]] = {}
     base: dict[tuple[str, str], float] = {}
     for variant in read(folder):
-        for row in _rows(folder, variant, known, facts, sizes, launches, until, options):
+        for row in _rows(folder, variant, known, facts, alone, options):
             key = (f"{variant['kernel']}-{variant['target']}", json.dumps(row["sizes"]))
             if variant["axis"] == PRODUCT and row["seconds"]:
                 base[key] = row["seconds"]
             first = base.get(key)
             row["against_product"] = first / row["seconds"] if first and row["seconds"] else None
-            tell(row)
+            report(row)
             yield row
 
 
 def _rows(
-    folder: Path, variant: Mapping[str, Any], known: dict[str, list[bench.BenchRow]],
-    facts: dict[str, Any], sizes: Sequence[dict[str, int]], launches: int, until: float | None,
-    options: Any,
-) -> Iterator[dict[str, Any]]:  # fmt: skip
+    folder: Path, variant: VariantEntry, known: dict[str, list[bench.BenchRow]], facts: DeviceFacts,
+    settings: bench.BenchSettings, options: WatchOptions,
+) -> Iterator[VariantRow]:  # fmt: skip
     place = variant["folder"]
     if place is None:
         row = bench.BenchRow(
             str(variant["kernel"]), str(variant["target"]), {}, "not built",
             told=str(variant.get("reason", "")),
         )  # fmt: skip
-        yield {**asdict(row), **_named(variant)}
+        yield _named(row, variant)
         return
     if place not in known:
         timed = bench.bench(
-            [folder / place], facts, sizes, launches, peers=False, until=until,
-            terms={folder / place: variant.get("terms", {})}, **options,
+            [folder / place], facts, settings, terms={folder / place: variant.get("terms", {})},
+            **options,
         )  # fmt: skip
         known[place] = list(timed)
     for row in known[place]:
-        yield {**asdict(row), **_named(variant)}
+        yield _named(row, variant)
 
 
-def _named(variant: Mapping[str, Any]) -> dict[str, Any]:
+def _named(row: bench.BenchRow, variant: VariantEntry) -> VariantRow:
     return {
-        "axis": variant["axis"], "setting": variant["setting"],
+        **bench.row_data(row), "axis": variant["axis"], "setting": variant["setting"],
         "about": variant.get("about", ""), "shape": variant.get("shape", ""),
         "compiled": variant.get("compiled"),
     }  # fmt: skip
 
 
-def document(facts: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def document(facts: DeviceFacts, rows: Sequence[VariantRow]) -> VariantsDocument:
+    """The rows as data."""
     return {
-        "kind": "ablations", "date": datetime.date.today().isoformat(), "device": dict(facts),
-        "rows": [dict(row) for row in rows],
+        "kind": "ablations", "date": datetime.date.today().isoformat(), "device": facts,
+        "rows": list(rows),
     }  # fmt: skip
 
 
-def line(row: Mapping[str, Any]) -> str:
+def line(row: VariantRow) -> str:
     """One line for a person."""
-    head = f"{row['kernel'] if 'kernel' in row else row['package']}, {row['axis']} {row['setting']}"
+    head = f"{row['package']}, {row['axis']} {row['setting']}"
     if row["seconds"] is None:
         return f"{head}: {row['state']}; {row['told']}"
     sizes = ", ".join(f"{name}={value}" for name, value in row["sizes"].items())
     text = f"{head}, {sizes}: {row['seconds'] * 1e6:.1f} us"
-    if row["against_product"] is not None:
-        text += f", {row['against_product']:.2f} of the speed of the product"
+    ratio = row.get("against_product")
+    if ratio is not None:
+        text += f", {ratio:.2f} of the speed of the product"
     return text
 
 
@@ -121,12 +125,13 @@ def line(row: Mapping[str, Any]) -> str:
 
 def fitted(
     folder: Path,
-    facts: Mapping[str, Any],
-    tell: Callable[[cycles.CycleRow], None] = lambda row: None,
-    **options: Any,
-) -> tuple[list[cycles.CycleRow], list[dict[str, Any]]]:
+    facts: DeviceFacts,
+    report: Callable[[cycles.CycleRow], None] = lambda row: None,
+    until: float | None = None,
+    **options: Unpack[WatchOptions],
+) -> tuple[list[cycles.CycleRow], list[FittedMachine]]:
     """Cycles of all variants with terms, and a fitted machine for each target. Raises BadIndex."""
-    by_target: dict[str, dict[Path, dict[str, Any]]] = {}
+    by_target: dict[str, dict[Path, VariantEntry]] = {}
     for variant in read(folder):
         if variant["folder"] is not None and variant.get("terms"):
             places = by_target.setdefault(str(variant["target"]), {})
@@ -135,7 +140,7 @@ def fitted(
     machines = []
     for target, places in sorted(by_target.items()):
         terms = {place: variant["terms"] for place, variant in places.items()}
-        mine = list(cycles.measure(list(places), terms, tell, **options))
+        mine = list(cycles.measure(list(places), terms, report, until=until, **options))
         rows += mine
         found = fit.fit([row.observation for row in mine if row.observation is not None])
         chains = [

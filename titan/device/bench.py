@@ -9,15 +9,19 @@ CTAs. A package is checked for small sizes first: a fast wrong kernel has no tim
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Unpack, cast
 
 from titan.device import cycles, work
+from titan.device.documents import BenchDocument, TimedRow
+from titan.device.manifests import PackageManifest, Sizes
+from titan.device.records import DeviceFacts, Job, Record, TimeRecord, WatchOptions
 from titan.device.stress import sizes_for, trips_of
 from titan.device.watchdog import reason, run_job
 
@@ -69,73 +73,94 @@ def counts(source: str) -> dict[str, int]:
     }  # fmt: skip
 
 
-def bench(
-    folders: Sequence[Path],
-    facts: dict[str, Any],
-    sizes: Sequence[dict[str, int]] = (),
-    launches: int = 20,
-    tell: Callable[[BenchRow], None] = lambda row: None,
-    peers: bool = True,
-    until: float | None = None,
-    terms: Mapping[Path, Mapping[str, float]] | None = None,
-    cache: Path | None = None,
-    **options: Any,
-) -> Iterator[BenchRow]:
-    """The rows as they come; `options` go to the watchdog.
+@dataclass(frozen=True, slots=True)
+class BenchSettings:
+    """How packages are timed: sizes (by default the family's), launches for a median.
 
     `peers`: whether a library stands beside; `until`: when the time is over (`time.monotonic`),
-    what is left is told as not run; `terms`: of the machine model, by folder; `cache`: machine code
-    that was compiled ahead.
+    what is left is reported as not run; `cache`: machine code that was compiled ahead.
     """
-    ready = {} if cache is None else {"cache": str(cache)}
+
+    sizes: Sequence[Sizes] = ()
+    launches: int = 20
+    peers: bool = True
+    until: float | None = None
+    cache: Path | None = None
+
+
+def bench(
+    folders: Sequence[Path],
+    facts: DeviceFacts,
+    settings: BenchSettings | None = None,
+    report: Callable[[BenchRow], None] = lambda row: None,
+    terms: Mapping[Path, Mapping[str, float]] | None = None,
+    **options: Unpack[WatchOptions],
+) -> Iterator[BenchRow]:
+    """The rows as they come; `terms` of the machine model by folder; `options`: the watchdog's."""
     for folder in folders:
-        package = _Package(folder, facts, launches, until, ready, options)
-        for row in package.rows(sizes, peers, dict((terms or {}).get(folder, {}))):
-            tell(row)
+        package = _Package(folder, facts, settings or BenchSettings(), options)
+        for row in package.rows(dict((terms or {}).get(folder, {}))):
+            report(row)
             yield row
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """Records of a timing job by size; `why` there are no more, empty where nothing went wrong."""
+
+    records: dict[str, TimeRecord]
+    why: str = ""
 
 
 class _Package:
     """One package with what is known of it before it is timed."""
 
     def __init__(
-        self, folder: Path, facts: dict[str, Any], launches: int, until: float | None,
-        ready: dict[str, str], options: Any,
-    ) -> None:  # fmt: skip
+        self, folder: Path, facts: DeviceFacts, settings: BenchSettings, options: WatchOptions
+    ) -> None:
         from titan.codegen.tile.stored import from_data
 
-        self.folder, self.facts, self.launches = folder, facts, launches
-        self.until, self.ready, self.options = until, ready, options
-        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        self.folder, self.facts, self.settings, self.options = folder, facts, settings, options
+        manifest: PackageManifest = json.loads(
+            (folder / "manifest.json").read_text(encoding="utf-8")
+        )
         schedule = json.loads((folder / "schedule.json").read_text(encoding="utf-8"))
         source = folder / Path(str(manifest["source"])).name
         self.manifest, self.ii = manifest, int(schedule["ii"])
         self.tile = from_data(manifest["program"])
-        self.base: dict[str, Any] = {
-            "package": str(manifest["kernel"]), "target": str(manifest["target"]),
-            **counts(source.read_text(encoding="utf-8")),
-        }  # fmt: skip
+        found = counts(source.read_text(encoding="utf-8"))
+        self.bare = functools.partial(
+            BenchRow, str(manifest["kernel"]), str(manifest["target"]),
+            fences=found["fences"], barriers=found["barriers"],
+        )  # fmt: skip
 
-    def rows(
-        self, sizes: Sequence[dict[str, int]], peers: bool, terms: dict[str, float]
-    ) -> Iterator[BenchRow]:
+    def job(self, kind: str, sizes: list[Sizes]) -> Job:
+        """A job for the package, with the machine code that is ready."""
+        job: Job = {"kind": kind, "folder": str(self.folder), "sizes": sizes}
+        if self.settings.cache is not None:
+            job["cache"] = str(self.settings.cache)
+        return job
+
+    def rows(self, terms: dict[str, float]) -> Iterator[BenchRow]:
+        """A row for each size, or one that says why there are none."""
         names = {str(item["name"]) for item in self.manifest["parameters"]}
         known = work.FAMILIES[work.family(self.tile)]
-        chosen = list(sizes) or [size for size in known if set(size) == names]
+        chosen = list(self.settings.sizes) or [size for size in known if set(size) == names]
         if not chosen:
             told = f"no sizes are known for {', '.join(sorted(names))}; give --size"
-            yield BenchRow(**self.base, sizes={}, state="not run", told=told)
+            yield self.bare({}, "not run", told=told)
             return
         bad = self.check()
         if bad is not None:
             yield bad
             return
-        job: dict[str, Any] = {
-            "folder": str(self.folder), "sizes": chosen, "launches": self.launches, **self.ready,
-        }  # fmt: skip
-        own = self.times({"kind": "measure", **job})
-        beside = self.manifest["program"]
-        other = self.times({"kind": "peer", "program": beside, **job}) if peers else {}
+        launches = self.settings.launches
+        own = self.times({**self.job("measure", chosen), "launches": launches})
+        other = _Times({})
+        if self.settings.peers:
+            job = self.job("peer", chosen)
+            program = self.manifest["program"]
+            other = self.times({**job, "launches": launches, "program": program})
         steady = cycles.CycleRow("", "", 1, "not run")
         if not self.over():
             (steady,) = cycles.measure(
@@ -145,77 +170,73 @@ class _Package:
             yield self.row(size, own, other, steady)
 
     def over(self) -> bool:
-        return self.until is not None and time.monotonic() >= self.until
+        """Whether the time is over."""
+        until = self.settings.until
+        return until is not None and time.monotonic() >= until
 
     def limit(self) -> float:
         """Seconds that a child may take."""
-        if self.until is None:
+        if self.settings.until is None:
             return SECONDS
-        return min(SECONDS, max(0.1, self.until - time.monotonic()))
+        return min(SECONDS, max(0.1, self.settings.until - time.monotonic()))
 
     def check(self) -> BenchRow | None:
         """Why the package is not timed, or None."""
         depth = max((int(ring["depth"]) for ring in self.manifest["rings"]), default=1)
-        small = {
-            "kind": "check", "folder": str(self.folder), "backend": "gpu", "seed": 0,
-            "policy": "device", "sizes": sizes_for(self.manifest, depth), **self.ready,
-        }  # fmt: skip
+        small = self.job("check", sizes_for(self.manifest, depth))
+        small["backend"], small["seed"], small["policy"] = "gpu", 0, "device"
         if not small["sizes"]:
             told = "no small size to check it with"
-            return BenchRow(**self.base, sizes={}, state="not run", told=told)
+            return self.bare({}, "not run", told=told)
         if not self.over():
             wrong = [r for r in run_job(small, self.limit(), **self.options) if _is_wrong(r)]
             if not wrong:
                 return None
-            if not (self.over() and wrong[0].get("state") == "hung"):
-                why = wrong[0].get("told") or wrong[0].get("error") or wrong[0].get("state")
-                if reason(wrong[0]).startswith("OtherDevice"):
-                    other = reason(wrong[0]).partition(": ")[2]
-                    return BenchRow(**self.base, sizes={}, state="not run", told=other)
-                found = wrong[0].get("sizes", {})
-                return BenchRow(
-                    **self.base, sizes=found, state="wrong", told=str(why).strip()[-300:]
-                )
-        return BenchRow(**self.base, sizes={}, state="not run", told=OVER)
+            first = wrong[0]
+            if first["kind"] == "run":
+                why = first["told"] or first.get("error") or first["state"]
+                return self.bare(first.get("sizes", {}), "wrong", told=str(why).strip()[-300:])
+            if first["kind"] == "end" and not (self.over() and first["state"] == "hung"):
+                if reason(first).startswith("OtherDevice"):
+                    return self.bare({}, "not run", told=reason(first).partition(": ")[2])
+                why = first.get("error") or first["state"]
+                return self.bare({}, "wrong", told=str(why).strip()[-300:])
+        return self.bare({}, "not run", told=OVER)
 
-    def times(self, job: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """The records of a timing job by size; under `error` why there are no more."""
-        found: dict[str, dict[str, Any]] = {}
+    def times(self, job: Job) -> _Times:
+        """The records of a timing job by size, and why there are no more."""
+        found: dict[str, TimeRecord] = {}
+        why = ""
         if self.over():
-            return {"error": {"state": OVER}}
+            return _Times({}, OVER)
         for record in run_job(job, self.limit(), **self.options):
             if record["kind"] == "time":
                 found[_key(record["sizes"])] = record
             elif record["kind"] == "end" and record["state"] != "done":
                 over = self.over() and record["state"] == "hung"
-                found["error"] = {"state": OVER} if over else record
-        return found
+                why = OVER if over else str(record.get("error") or record["state"])
+        return _Times(found, why)
 
-    def row(
-        self, size: dict[str, int], own: Mapping[str, Any], peers: Mapping[str, Any],
-        steady: cycles.CycleRow,
-    ) -> BenchRow:  # fmt: skip
-        timed = own.get(_key(size))
+    def row(self, size: Sizes, own: _Times, peers: _Times, steady: cycles.CycleRow) -> BenchRow:
+        """The row of one size from the times that were measured for it."""
+        timed = own.records.get(_key(size))
         if timed is None:
-            end = own.get("error", {})
-            told = str(end.get("error") or end.get("state", "no time")).strip()[-300:]
-            state = "not run" if told == OVER else "failed"
-            return BenchRow(**self.base, sizes=size, state=state, told=told)
+            told = (own.why or "no time").strip()[-300:]
+            return self.bare(size, "not run" if told == OVER else "failed", told=told)
         seconds = float(timed["median_seconds"])
-        peer = peers.get(_key(size), {})
+        peer = peers.records.get(_key(size))
         peer_seconds = float(peer["median_seconds"]) if peer else None
         operations = work.operations(self.tile, size)
         clock_hz = 1000 * int(self.facts.get("clock_khz", 0))
         processors = int(self.facts.get("multiprocessors", 1))
         turns = work.iterations_of_one(self.tile, size, processors)
-        return BenchRow(
-            **self.base,
-            sizes=size,
-            state="timed",
+        return self.bare(
+            size,
+            "timed",
             seconds=seconds,
             teraflops=operations / seconds / 1e12 if operations else None,
             gigabytes=work.bytes_moved(self.tile, size) / seconds / 1e9,
-            peer=str(peer.get("peer", "")),
+            peer=str(peer.get("peer", "")) if peer else "",
             peer_seconds=peer_seconds,
             ratio=peer_seconds / seconds if peer_seconds else None,
             predicted_cycles=self.ii,
@@ -224,11 +245,13 @@ class _Package:
             tail_share=cycles.tail_share(steady, trips_of(self.manifest, size)),
             wave_share=work.idle_share(self.tile, size, processors),
             occupancy=_occupancy(timed, self.facts, processors),
-            **{name: timed.get(name) for name in ("registers", "spilled_bytes", "shared_bytes")},
+            registers=timed.get("registers"),
+            spilled_bytes=timed.get("spilled_bytes"),
+            shared_bytes=timed.get("shared_bytes"),
         )
 
 
-def _occupancy(timed: Mapping[str, Any], facts: Mapping[str, Any], processors: int) -> float | None:
+def _occupancy(timed: TimeRecord, facts: DeviceFacts, processors: int) -> float | None:
     """Warps that are on a multiprocessor, of those that fit there; no more than the grid has."""
     if "ctas_per_multiprocessor" not in timed or not facts.get("warps_per_multiprocessor"):
         return None
@@ -237,7 +260,7 @@ def _occupancy(timed: Mapping[str, Any], facts: Mapping[str, Any], processors: i
     return together * int(timed["warps_per_cta"]) / int(facts["warps_per_multiprocessor"])
 
 
-def _is_wrong(record: dict[str, Any]) -> bool:
+def _is_wrong(record: Record) -> bool:
     if record["kind"] == "run":
         return bool(record["state"] != "correct")
     return record["kind"] == "end" and record["state"] != "done"
@@ -247,12 +270,18 @@ def _key(sizes: dict[str, int]) -> str:
     return json.dumps(sizes, sort_keys=True)
 
 
-def document(facts: dict[str, Any], rows: Sequence[BenchRow]) -> dict[str, Any]:
+def row_data(row: BenchRow) -> TimedRow:
+    """A row as data."""
+    return cast(TimedRow, asdict(row))
+
+
+def document(facts: DeviceFacts, rows: Sequence[BenchRow]) -> BenchDocument:
+    """The rows as data."""
     return {
         "kind": "bench",
         "date": datetime.date.today().isoformat(),
         "device": facts,
-        "rows": [asdict(row) for row in rows],
+        "rows": [row_data(row) for row in rows],
     }
 
 

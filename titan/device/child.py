@@ -6,10 +6,8 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-Job = dict[str, Any]
-Record = dict[str, Any]
+from titan.device.records import Job, Record
 
 
 def litmus(job: Job) -> Iterator[Record]:
@@ -33,13 +31,13 @@ def litmus_many(job: Job) -> Iterator[Record]:
     """
     for path in job["manifests"]:
         yield {"kind": "begin", "manifest": path}
-        one = {**job, "manifest": path}
+        one: Job = {**job, "manifest": path}
         if job.get("keep"):
             one["keep"] = str(Path(job["keep"]) / Path(path).stem)
             Path(one["keep"]).mkdir(exist_ok=True)
         try:
             yield from litmus(one)
-        except Exception as error:  # the parent is told, whatever it was
+        except Exception as error:  # reported to the parent, whatever it was
             name = type(error).__name__
             stop = name not in ("NotRun", "OtherDevice")
             yield {"kind": "over", "error": f"{name}: {error}", "stop": stop}
@@ -62,6 +60,7 @@ def compile_ahead(job: Job) -> Iterator[Record]:
 
 
 def facts(job: Job) -> Iterator[Record]:
+    """The device, or this machine for the CPU back end."""
     if job.get("backend") == "cpu":
         from titan.device.litmus_cpu import facts as known
 
@@ -121,6 +120,7 @@ JOBS: dict[str, Callable[[Job], Iterator[Record]]] = {
 
 
 def main() -> int:
+    """Read a job, write its records; exit code 1 and the error on stderr where it fails."""
     job = json.loads(sys.stdin.readline())
     run = JOBS.get(job.get("kind", ""))
     if run is None:
@@ -129,7 +129,7 @@ def main() -> int:
     try:
         for record in run(job):
             print(json.dumps(record), flush=True)
-    except Exception as error:  # the parent is told, whatever it was
+    except Exception as error:  # reported to the parent, whatever it was
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 0

@@ -8,17 +8,21 @@ left at no iterations is the tail (fill, drain, epilogue).
 from __future__ import annotations
 
 import datetime
+import functools
 import itertools
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
+from titan.device.documents import CycleData, CyclesDocument
 from titan.device.expressions import BadExpression
 from titan.device.fit import Observation
+from titan.device.manifests import PackageManifest, Sizes
 from titan.device.plan import Unlaunchable, plan
+from titan.device.records import DeviceFacts, EndRecord, Job, WatchOptions
 from titan.device.stress import trips_of
 from titan.device.watchdog import run_job
 
@@ -46,12 +50,13 @@ class CycleRow:
 
     @property
     def observation(self) -> Observation | None:
+        """What the fit needs of it; None where nothing was measured or no terms are known."""
         if self.cycles is None or not self.terms:
             return None
         return Observation(f"{self.package}, depth {self.depth}", self.cycles, dict(self.terms))
 
 
-def lengths_for(manifest: Mapping[str, Any]) -> list[dict[str, int]]:
+def lengths_for(manifest: PackageManifest) -> list[Sizes]:
     """A short and a long launch with the same work items; empty where the trip count is fixed.
 
     Whole tiles where they give so few CTAs; else sizes of 1 as well (heads of an attention).
@@ -59,7 +64,7 @@ def lengths_for(manifest: Mapping[str, Any]) -> list[dict[str, int]]:
     return _lengths(manifest, CHOICES) or _lengths(manifest, (1, *CHOICES))
 
 
-def _lengths(manifest: Mapping[str, Any], choices: Sequence[int]) -> list[dict[str, int]]:
+def _lengths(manifest: PackageManifest, choices: Sequence[int]) -> list[Sizes]:
     names = [str(item["name"]) for item in manifest["parameters"]]
     found: dict[int, dict[int, tuple[int, dict[str, int]]]] = {}
     for values in itertools.product(choices, repeat=len(names)):
@@ -86,10 +91,10 @@ def _lengths(manifest: Mapping[str, Any], choices: Sequence[int]) -> list[dict[s
 def measure(
     folders: Sequence[Path],
     terms: Mapping[Path, Mapping[str, float]] | None = None,
-    tell: Callable[[CycleRow], None] = lambda row: None,
+    report: Callable[[CycleRow], None] = lambda row: None,
     seconds: float = SECONDS,
     until: float | None = None,
-    **options: Any,
+    **options: Unpack[WatchOptions],
 ) -> Iterator[CycleRow]:
     """A row for each package; `terms` of the machine model by folder; `options`: the watchdog's.
 
@@ -98,25 +103,25 @@ def measure(
     for folder in folders:
         left = seconds if until is None else min(seconds, until - time.monotonic())
         row = _one(folder, dict((terms or {}).get(folder, {})), left, options)
-        tell(row)
+        report(row)
         yield row
 
 
-def _one(folder: Path, terms: dict[str, float], seconds: float, options: Any) -> CycleRow:
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+def _one(folder: Path, terms: dict[str, float], seconds: float, options: WatchOptions) -> CycleRow:
+    manifest: PackageManifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     depth = max((int(ring["depth"]) for ring in manifest["rings"]), default=1)
-    base: dict[str, Any] = {
-        "package": str(manifest["kernel"]), "target": str(manifest["target"]), "depth": depth,
-        "terms": tuple(sorted(terms.items())),
-    }  # fmt: skip
+    row = functools.partial(
+        CycleRow, str(manifest["kernel"]), str(manifest["target"]), depth,
+        terms=tuple(sorted(terms.items())),
+    )  # fmt: skip
     if seconds <= 0:
-        return CycleRow(**base, state="not run", told="the time was over")
+        return row("not run", told="the time was over")
     sizes = lengths_for(manifest)
     if not sizes:
-        return CycleRow(**base, state="not run", told="the loop has no two lengths")
-    job = {"kind": "cycles", "folder": str(folder), "sizes": sizes}
+        return row("not run", told="the loop has no two lengths")
+    job: Job = {"kind": "cycles", "folder": str(folder), "sizes": sizes}
     spans: list[int] = []
-    end: dict[str, Any] = {}
+    end: EndRecord = {"kind": "end", "state": "failed"}
     for record in run_job(job, seconds, **options):
         if record["kind"] == "cycles":
             spans.append(int(record["span_cycles"]))
@@ -125,13 +130,13 @@ def _one(folder: Path, terms: dict[str, float], seconds: float, options: Any) ->
     trips = tuple(trips_of(manifest, item) for item in sizes)
     if len(spans) != len(sizes):
         told = str(end.get("error") or end.get("state", "no cycles")).strip()[-300:]
-        return CycleRow(**base, state=str(end.get("state", "failed")), trips=trips, told=told)
+        return row(end["state"], trips=trips, told=told)
     each = (spans[1] - spans[0]) / (trips[1] - trips[0])
     if each <= 0:
         told = f"{spans[0]} cycles for {trips[0]} iterations, {spans[1]} for {trips[1]}"
-        return CycleRow(**base, state="failed", trips=trips, spans=tuple(spans), told=told)
-    return CycleRow(
-        **base, state="measured", trips=trips, spans=tuple(spans), cycles=each,
+        return row("failed", trips=trips, spans=tuple(spans), told=told)
+    return row(
+        "measured", trips=trips, spans=tuple(spans), cycles=each,
         tail_cycles=spans[0] - each * trips[0],
     )  # fmt: skip
 
@@ -144,10 +149,18 @@ def tail_share(row: CycleRow, trips: int) -> float | None:
     return tail / (tail + row.cycles * trips)
 
 
-def document(facts: Mapping[str, Any], rows: Sequence[CycleRow]) -> dict[str, Any]:
-    made = [{**asdict(row), "terms": dict(row.terms)} for row in rows]
+def document(facts: DeviceFacts, rows: Sequence[CycleRow]) -> CyclesDocument:
+    """The rows as data."""
+    made: list[CycleData] = [
+        {
+            "package": row.package, "target": row.target, "depth": row.depth, "state": row.state,
+            "trips": row.trips, "spans": row.spans, "cycles": row.cycles,
+            "tail_cycles": row.tail_cycles, "terms": dict(row.terms), "told": row.told,
+        }
+        for row in rows
+    ]  # fmt: skip
     date = datetime.date.today().isoformat()
-    return {"kind": "cycles", "date": date, "device": dict(facts), "rows": made}
+    return {"kind": "cycles", "date": date, "device": facts, "rows": made}
 
 
 def line(row: CycleRow) -> str:

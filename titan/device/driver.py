@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import Any
+
+from titan.foundation.errors import Refusal
+from titan.foundation.verdict import Reason
 
 # CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapL2promotion
 DATA_TYPES = {"e4m3": 0, "e5m2": 0, "u8": 0, "u32": 2, "i32": 3, "f16": 6, "f32": 7, "bf16": 9}
@@ -26,15 +28,19 @@ Size, Address, Unsigned = ctypes.c_size_t, ctypes.c_uint64, ctypes.c_uint
 Pointer, Int = ctypes.c_void_p, ctypes.c_int
 
 
-class DeviceError(Exception):
+class DeviceError(Refusal):
     """The driver, the compiler or the device refuses; the text says what."""
 
 
 class NoDevice(DeviceError):
     """There is no GPU that could be used, or no CuPy; the text says what is needed."""
 
+    reason = Reason.MISSING_TOOL
+
 
 class LaunchAttributeValue(ctypes.Union):
+    """CUlaunchAttributeValue, as far as clusters need it."""
+
     _fields_ = [("pad", ctypes.c_char * 64), ("cluster", Unsigned * 3)]
 
 
@@ -76,7 +82,7 @@ class AccessDescription(ctypes.Structure):
     _fields_ = [("location_type", Int), ("location_id", Int), ("flags", Int)]
 
 
-FUNCTIONS: dict[str, tuple[Any, ...]] = {
+FUNCTIONS: dict[str, tuple[type, ...]] = {
     "cuGetErrorName": (Int, ctypes.POINTER(ctypes.c_char_p)),
     "cuModuleLoadData": (ctypes.POINTER(Pointer), ctypes.c_char_p),
     "cuModuleUnload": (Pointer,),
@@ -136,7 +142,7 @@ def typed(library: ctypes.CDLL) -> ctypes.CDLL:
     return library
 
 
-def call(name: str, *arguments: Any, what: str = "") -> None:
+def call(name: str, *arguments: object, what: str = "") -> None:
     """Call a function of the driver. Raises DeviceError with the name of the driver's error."""
     code = getattr(driver(), name)(*arguments)
     if code:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 
+from titan.foundation.errors import UserError
+
 LENGTH_MAX = 2000
 VALUE_MAX = 1 << 62
 
@@ -30,7 +32,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
 _FUNCTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max}
 
 
-class BadExpression(ValueError):
+class BadExpression(UserError):
     """The text is no expression, names something unknown, or divides by zero."""
 
 

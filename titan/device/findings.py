@@ -19,7 +19,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
+
+from titan.device.documents import FindingRecord
+from titan.device.records import DeviceFacts
+from titan.foundation.errors import UserError
 
 FORMAT = "1"
 RECORD = "finding.json"
@@ -33,10 +37,10 @@ class Keep:
     """Where findings are kept, and on which device they were made."""
 
     folder: Path
-    device: Mapping[str, Any]
+    device: DeviceFacts
 
 
-class BadFinding(Exception):
+class BadFinding(UserError):
     """The folder is no finding, or is not as it was written; the text says why."""
 
 
@@ -44,8 +48,8 @@ def save(
     root: Path,
     of: str,
     name: str,
-    device: Mapping[str, Any],
-    data: Mapping[str, Any],
+    device: DeviceFacts,
+    data: Mapping[str, object],
     sources: Mapping[str, bytes],
     binaries: Path | None = None,
 ) -> Path:
@@ -72,7 +76,7 @@ def save(
 
 
 def keep(
-    where: Keep, of: str, name: str, data: Mapping[str, Any], sources: Mapping[str, bytes],
+    where: Keep, of: str, name: str, data: Mapping[str, object], sources: Mapping[str, bytes],
     binaries: Path | None,
 ) -> Path | None:  # fmt: skip
     """`save`; where nothing can be written the run goes on, and the reason is told on stderr."""
@@ -83,7 +87,7 @@ def keep(
         return None
 
 
-def folder_name(record: Mapping[str, Any]) -> str:
+def folder_name(record: Mapping[str, object]) -> str:
     """`2026-01-02-stress-gemm-0123abcd`."""
     digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:8]
     name = re.sub(r"[^a-z0-9]+", "-", str(record["finding"]).lower()).strip("-")[:60] or "x"
@@ -114,7 +118,7 @@ def _write(root: Path, name: str, files: Mapping[str, bytes]) -> Path:
     return made
 
 
-def read(folder: Path) -> dict[str, Any]:
+def read(folder: Path) -> FindingRecord:
     """The record of a finding whose files are as they were written. Raises BadFinding."""
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
@@ -129,7 +133,7 @@ def read(folder: Path) -> dict[str, Any]:
                 raise BadFinding(f"{folder}: {file} is not as it was written")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadFinding(f"{folder}: {error}") from None
-    return dict(record)
+    return cast(FindingRecord, record)
 
 
 @contextmanager

@@ -17,7 +17,17 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+from titan.device.documents import FittedMachine, FittedRate, Rates
+from titan.device.records import DeviceFacts
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    Floats = NDArray[numpy.float64]
+    Integers = NDArray[numpy.intp]
 
 FORMAT = "1"
 ROUNDS_MAX = 100
@@ -50,6 +60,8 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Residual:
+    """Cycles of one measurement beside the model's, and the term that binds it."""
+
     name: str
     measured: float
     before: float  # by the description as it is
@@ -69,15 +81,16 @@ class Fit:
     told: tuple[str, ...] = ()
 
     def scale(self, name: str) -> float | None:
+        """The scale of a term; None where it was not fitted."""
         return next((term.scale for term in self.terms if term.name == name), None)
 
 
 @dataclass(slots=True)
 class _Solution:
-    scales: Any
+    scales: Floats
     overhead: float
     with_overhead: bool
-    binding: Any
+    binding: Integers
     cost: float
     errors: dict[int, float]
 
@@ -143,13 +156,13 @@ def _usable(observation: Observation) -> bool:
     return finite and any(value > 0 for value in observation.terms.values())
 
 
-def _error(model: Any, cycles: Any) -> float:
+def _error(model: Floats, cycles: Floats) -> float:
     import numpy
 
     return float(numpy.sqrt(numpy.mean((model / cycles - 1.0) ** 2)))
 
 
-def _descend(work: Any, cycles: Any, start: Any) -> _Solution | None:
+def _descend(work: Floats, cycles: Floats, start: Floats) -> _Solution | None:
     """Assign, solve, assign again; the best of what was met on the way."""
     import numpy
 
@@ -181,7 +194,7 @@ def _descend(work: Any, cycles: Any, start: Any) -> _Solution | None:
     return best
 
 
-def _limits(work: Any, cycles: Any, overhead: float) -> Any:
+def _limits(work: Floats, cycles: Floats, overhead: float) -> Floats:
     """For each term the largest scale with which it exceeds no measurement."""
     import numpy
 
@@ -191,7 +204,7 @@ def _limits(work: Any, cycles: Any, overhead: float) -> Any:
 
 
 def _solve(
-    work: Any, cycles: Any, binding: Any
+    work: Floats, cycles: Floats, binding: Integers
 ) -> tuple[dict[int, float], float, bool, dict[int, float]] | None:
     """Scales of the terms that bind and the overhead, by least squares of relative errors."""
     import numpy
@@ -221,7 +234,7 @@ def _solve(
     return None
 
 
-def _term(number: int, names: list[str], work: Any, cycles: Any, best: _Solution) -> Term:
+def _term(number: int, names: list[str], work: Floats, cycles: Floats, best: _Solution) -> Term:
     import numpy
 
     mine = best.binding == number
@@ -247,15 +260,13 @@ def _term(number: int, names: list[str], work: Any, cycles: Any, best: _Solution
 # ------------------------------------------------------------------------- the fitted machine
 
 
-def fitted_rates(
-    found: Fit, rates: Mapping[str, Mapping[str, Mapping[str, Any]]], ring: float | None = None
-) -> dict[str, Any]:
+def fitted_rates(found: Fit, rates: Rates, ring: float | None = None) -> dict[str, FittedRate]:
     """New numbers for `rates.yaml` by their paths there, of the terms that were fitted.
 
     A rate falls as its scale grows, a cost grows with it. `ring` is the mean latency from asking
     for a tile to its release; what the scale changes of it is put on the latency of transfers.
     """
-    made: dict[str, Any] = {}
+    made: dict[str, FittedRate] = {}
     for term in found.terms:
         if term.state != "fitted" or term.scale is None:
             continue
@@ -272,16 +283,15 @@ def fitted_rates(
 
 
 def document(
-    device: Mapping[str, Any], machine: str, found: Fit,
-    rates: Mapping[str, Mapping[str, Mapping[str, Any]]], ring: float | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    device: DeviceFacts, machine: str, found: Fit, rates: Rates, ring: float | None = None
+) -> FittedMachine:
     """The fitted machine as data."""
     return {
         "titan": FORMAT,
         "kind": "fitted machine",
         "machine": machine,
         "date": datetime.date.today().isoformat(),
-        "device": dict(device),
+        "device": device,
         "overhead_cycles": found.overhead,
         "terms": [
             {

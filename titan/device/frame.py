@@ -23,6 +23,7 @@ td.part { background: #c08a2b44; } .scroll { overflow-x: auto; }
 
 
 def whole(title: str, head: str, parts: Sequence[str]) -> str:
+    """A page of HTML around its parts, which are HTML already."""
     lines = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
@@ -35,6 +36,7 @@ def whole(title: str, head: str, parts: Sequence[str]) -> str:
 
 
 def bar(value: float, most: float, colour: str, text: str = "") -> str:
+    """A bar of HTML as long as the share of `value` in `most`, with its number or a text."""
     width = 60.0 * value / most if most else 0.0
     return (
         f"<span class='bar' style='width:{width:.2f}%;background:{colour}'></span> "
@@ -43,4 +45,5 @@ def bar(value: float, most: float, colour: str, text: str = "") -> str:
 
 
 def sizes_text(sizes: Mapping[str, int]) -> str:
+    """`M=128, N=256`, escaped."""
     return ", ".join(f"{escape(name)}={int(value)}" for name, value in sizes.items())

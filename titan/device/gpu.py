@@ -14,7 +14,7 @@ import mmap
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from titan.device.driver import (
     CLUSTER_DIMENSION,
@@ -35,8 +35,10 @@ from titan.device.driver import (
     call,
 )
 from titan.device.plan import LaunchPlan, Number, Pointer, TensorMapArguments
+from titan.device.records import DeviceFacts, KernelResources
 
 WARP = 32
+CType = ctypes.c_uint64 | ctypes.c_uint32 | ctypes.c_int32 | ctypes.Array[ctypes.c_char]
 CAPABILITIES = {"sm_90a": "9.0", "sm_100a": "10.0"}
 
 
@@ -44,7 +46,7 @@ class OtherDevice(DeviceError):
     """The code is for another device than this one."""
 
 
-def library() -> Any:
+def library() -> ModuleType:
     """CuPy with at least one device and its context. Raises NoDevice."""
     try:
         import cupy
@@ -62,7 +64,8 @@ def library() -> Any:
         raise NoDevice(f"no usable GPU: {error}") from None
     if not count:
         raise NoDevice("no GPU")
-    return cupy
+    module: ModuleType = cupy
+    return module
 
 
 def compiler_options(
@@ -77,13 +80,14 @@ def compiler_options(
     )
 
 
-def compiler() -> Any:
+def compiler() -> ModuleType:
     """NVRTC as CuPy brings it; needs no device. Raises NoDevice."""
     try:
         import cupy
     except ImportError as error:
         raise NoDevice(f"CuPy cannot be imported: {error}") from None
-    return cupy.cuda.nvrtc
+    nvrtc: ModuleType = cupy.cuda.nvrtc
+    return nvrtc
 
 
 def compile_source(text: str, name: str, options: Sequence[str]) -> bytes:
@@ -135,7 +139,7 @@ def check_target(target: str) -> None:
         raise OtherDevice(f"built for {target}; this device has compute capability {here}")
 
 
-class Module:
+class GpuModule:
     """A compiled source; `cubin` is its machine code, `function` finds an entry.
 
     A ready `cubin` is loaded as it is. Raises OtherDevice before anything is compiled.
@@ -151,6 +155,7 @@ class Module:
         call("cuModuleLoadData", ctypes.byref(self.handle), self.cubin, what=source.name)
 
     def function(self, entry: str, shared_bytes: int) -> GpuFunction:
+        """A kernel by its name, with so many bytes of dynamic shared memory. Raises DeviceError."""
         handle = ctypes.c_void_p()
         name = entry.encode()
         call("cuModuleGetFunction", ctypes.byref(handle), self.handle, name, what=entry)
@@ -180,17 +185,18 @@ class Module:
 class GpuFunction:
     """A kernel of a module that may use so many bytes of dynamic shared memory."""
 
-    def __init__(self, handle: ctypes.c_void_p, module: Module, shared_bytes: int) -> None:
+    def __init__(self, handle: ctypes.c_void_p, module: GpuModule, shared_bytes: int) -> None:
         self.handle, self.module, self.shared_bytes = handle, module, shared_bytes
         if shared_bytes:
             call("cuFuncSetAttribute", handle, MAX_DYNAMIC_SHARED, shared_bytes)
 
     def attribute(self, number: int) -> int:
+        """An attribute of the function by its number in `CUfunction_attribute`."""
         value = ctypes.c_int()
         call("cuFuncGetAttribute", ctypes.byref(value), number, self.handle)
         return int(value.value)
 
-    def resources(self, threads: int) -> dict[str, int]:
+    def resources(self, threads: int) -> KernelResources:
         """What a CTA takes, and how many CTAs a multiprocessor holds at once."""
         blocks = ctypes.c_int()
         call(
@@ -206,7 +212,7 @@ class GpuFunction:
         }
 
     def launch(
-        self, grid: int, threads: int, arguments: Sequence[Any], cluster: int = 1, stream: int = 0
+        self, grid: int, threads: int, arguments: Sequence[CType], cluster: int = 1, stream: int = 0
     ) -> None:
         """Put a launch on a stream; `arguments` are ctypes values in the order of the kernel."""
         addresses = [ctypes.cast(ctypes.byref(item), ctypes.c_void_p) for item in arguments]
@@ -249,6 +255,7 @@ class SharedFile:
         self.address = int(address.value)
 
     def clear(self) -> None:
+        """Fill the file with zeros."""
         self.memory[:] = bytes(len(self.memory))
 
 
@@ -275,7 +282,7 @@ class Prepared:
         self, function: GpuFunction, launch: LaunchPlan, pointers: Mapping[str, int]
     ) -> None:
         self.function, self.planned = function, launch
-        self.arguments: list[Any] = []
+        self.arguments: list[CType] = []
         for argument in launch.arguments:
             match argument:
                 case TensorMapArguments(tensor=name):
@@ -286,11 +293,12 @@ class Prepared:
                     self.arguments.append(ctypes.c_int32(value))
 
     def run(self, stream: int = 0) -> None:
+        """Put the launch on a stream. Raises DeviceError."""
         planned = self.planned
         self.function.launch(planned.grid, planned.block, self.arguments, planned.cluster, stream)
 
 
-def facts() -> dict[str, Any]:
+def facts() -> DeviceFacts:
     """The device, its driver and clocks, and the versions that results depend on."""
     cupy = library()
     runtime = cupy.cuda.runtime
@@ -321,7 +329,7 @@ def facts() -> dict[str, Any]:
     }
 
 
-def _nvrtc_version(cupy: Any) -> str:
+def _nvrtc_version(cupy: ModuleType) -> str:
     """CuPy looks for NVRTC when it is first asked; a machine may have a driver and no toolkit."""
     try:
         return ".".join(map(str, cupy.cuda.nvrtc.getVersion()))

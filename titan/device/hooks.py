@@ -13,10 +13,12 @@ from __future__ import annotations
 import re
 import struct
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from titan.device.manifests import PackageManifest, RoleEntry
+from titan.device.records import Progress, WaitRow, WarpProgress
 
 DISTURB, MEASURE, PROGRESS = "TITAN_DISTURB", "TITAN_MEASURE", "TITAN_PROGRESS"
 BURDEN = "TITAN_BURDEN"
@@ -66,13 +68,13 @@ class Level:
         """The four words of `titan_disturbance`."""
         return (seed & 0xFFFFFFFF, self.warps, self.nanoseconds, max(1, self.every))
 
-    def burden(self, manifest: Mapping[str, Any]) -> tuple[int, int, int, int]:
+    def burden(self, manifest: PackageManifest) -> tuple[int, int, int, int]:
         """The four words of `titan_burden`."""
         first, second, third = (self.amount if self.knob == knob else 0 for knob in KNOBS)
         return (consumers(manifest) if self.knob else 0, first, second, third)
 
 
-def levels(manifest: Mapping[str, Any], source: str | None = None) -> list[Level]:
+def levels(manifest: PackageManifest, source: str | None = None) -> list[Level]:
     """The kernel as it is, measured, all warps disturbed, each role or first group slow, burdened.
 
     With the text of the kernel: without what would change nothing in it.
@@ -111,7 +113,7 @@ def burdens(knob: str, source: str) -> bool:
     return any(f"titan::{place}" in source for place in places)
 
 
-def several_fit(manifest: Mapping[str, Any]) -> bool:
+def several_fit(manifest: PackageManifest) -> bool:
     """Whether more than one CTA may be on a multiprocessor, by threads, memory and registers."""
     launch, roles = manifest["launch"], manifest["roles"]
     shared = int(launch["dynamic_shared_bytes"]) + SHARED_KEPT
@@ -123,22 +125,25 @@ def several_fit(manifest: Mapping[str, Any]) -> bool:
     )
 
 
-def consumers(manifest: Mapping[str, Any]) -> int:
+def consumers(manifest: PackageManifest) -> int:
     """The mask of the warps that a burden is put on: all but those of the producer."""
     roles = [role for role in manifest["roles"] if role["name"] != PRODUCER]
     return mask([warp for role in roles for warp in warps_of(role)])
 
 
-def warps_of(role: Mapping[str, Any]) -> list[int]:
+def warps_of(role: RoleEntry) -> list[int]:
+    """The warps that have threads of the role, by number in the CTA."""
     first, threads = int(role["first_thread"]), int(role["threads"])
     return list(range(first // 32, -(-(first + threads) // 32)))
 
 
 def mask(warps: Sequence[int]) -> int:
+    """One bit for each warp."""
     return sum(1 << (warp % 32) for warp in set(warps))
 
 
-def role_of(manifest: Mapping[str, Any], warp: int) -> str:
+def role_of(manifest: PackageManifest, warp: int) -> str:
+    """The name of the role that a warp belongs to; `none` where it belongs to none."""
     for role in manifest["roles"]:
         if warp in warps_of(role):
             return str(role["name"])
@@ -148,21 +153,20 @@ def role_of(manifest: Mapping[str, Any], warp: int) -> str:
 # ------------------------------------------------------------------------------ measured waits
 
 
-def waits(
-    manifest: Mapping[str, Any], data: bytes, burden: bytes | None = None
-) -> list[dict[str, Any]]:
+def waits(manifest: PackageManifest, data: bytes, burden: bytes | None = None) -> list[WaitRow]:
     """What each role waited at barriers, over all CTAs: cycles, waits, cycles of one wait.
 
     The waits of a producer are its acquires. With `burden`, what came on top after a wait.
     """
     words = WAITED.unpack(data)
     more = WAITED.unpack(burden) if burden is not None else (0,) * 64
-    found = []
+    found: list[WaitRow] = []
     for role in manifest["roles"]:
         places = [2 * (warp % 32) for warp in warps_of(role)]
         cycles, count = sum(words[at] for at in places), sum(words[at + 1] for at in places)
         each = round(cycles / count, 1) if count else None
-        row = {"role": str(role["name"]), "cycles": cycles, "waits": count, "cycles_each": each}
+        name = str(role["name"])
+        row: WaitRow = {"role": name, "cycles": cycles, "waits": count, "cycles_each": each}
         if burden is not None:
             row["burden_cycles"] = sum(more[at] for at in places)
             row["burdens"] = sum(more[at + 1] for at in places)
@@ -205,9 +209,7 @@ def new_progress() -> Path:
     return Path(file.name)
 
 
-def read_progress(
-    path: Path, manifest: Mapping[str, Any], source: str, most: int = 16
-) -> dict[str, Any]:
+def read_progress(path: Path, manifest: PackageManifest, source: str, most: int = 16) -> Progress:
     """Where the warps were last seen; the ones that still wait first. Empty without records."""
     try:
         data = path.read_bytes()
@@ -217,7 +219,7 @@ def read_progress(
         return {}
     known = barriers(source)
     (base,) = struct.unpack_from("<I", data, BASE_OFFSET)
-    seen = []
+    seen: list[WarpProgress] = []
     for number in range(CTAS * WARPS):
         state, address, parity, turn = RECORD.unpack_from(data, RECORD.size * number)
         if state not in STATES:
@@ -235,7 +237,7 @@ def read_progress(
     return {"warps": seen[:most], "more": max(0, len(seen) - most)} if seen else {}
 
 
-def told(progress: Mapping[str, Any]) -> str:
+def told(progress: Progress) -> str:
     """`producer waits at ring_a_empty[2], parity 1, after 3 waits there; ...`, each once."""
     texts: dict[str, int] = {}
     for row in progress.get("warps", ()):

@@ -12,21 +12,22 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+
+from titan.device.manifests import LitmusManifest
+from titan.device.records import BatchCounts, DeviceFacts, Job
+from titan.foundation.errors import Refusal
 
 ERRORS = {1: "no memory", 2: "no threads"}
 COMPILERS = ("cc", "gcc", "clang")
 
 
-class CannotRun(Exception):
+class CannotRun(Refusal):
     """The test does not compile or run here; the text says why."""
 
 
-def batches(
-    source: Path, manifest: Mapping[str, Any], job: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
+def batches(source: Path, manifest: LitmusManifest, job: Job) -> Iterator[BatchCounts]:
     """Counts of batches with different seeds and delays, as long as the time lasts (one at least).
 
     The job has `seconds`, `seed`, `scale`; `only`: the number of the one batch that is run, as
@@ -75,7 +76,7 @@ def _name(entry: str) -> str:
     return entry
 
 
-def _compile(source: Path, manifest: Mapping[str, Any], library: Path) -> None:
+def _compile(source: Path, manifest: LitmusManifest, library: Path) -> None:
     compiler, *flags = manifest["compile"]
     if compiler not in COMPILERS or any(not str(flag).startswith("-") for flag in flags):
         raise CannotRun("the manifest asks for another compiler than a C compiler")
@@ -91,7 +92,7 @@ def _compile(source: Path, manifest: Mapping[str, Any], library: Path) -> None:
         raise CannotRun(f"{source.name} does not compile: {ran.stderr.strip()[:500]}")
 
 
-def facts() -> dict[str, Any]:
+def facts() -> DeviceFacts:
     """The machine that the results are from."""
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")

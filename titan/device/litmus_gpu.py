@@ -12,7 +12,6 @@ import ctypes
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from titan.device.driver import (
     AccessDescription,
@@ -21,8 +20,11 @@ from titan.device.driver import (
     NoDevice,
     call,
 )
-from titan.device.gpu import Module, encode, library
+from titan.device.gpu import CType, GpuModule, encode, library
+from titan.device.manifests import KernelParameter, LitmusManifest, SetupStep
 from titan.device.plan import TensorMapArguments
+from titan.device.records import BatchCounts, CompiledRecord, DeviceArray, Job
+from titan.foundation.errors import Refusal
 
 SUPPORTED = ("encode tensor map", "constant symbol", "map again")
 DTYPES = {"int32": "i32", "uint32": "u32", "float32": "f32"}
@@ -31,13 +33,11 @@ ALIGNMENT_BYTES = 128
 PLACEMENTS = ((1, 0, 0), (8, 0, 0), (32, 0, 2), (1, 0, 4), (32, 1, 0), (8, 1, 4))
 
 
-class NotRun(Exception):
+class NotRun(Refusal):
     """The test needs a set-up that has no host code here."""
 
 
-def batches(
-    source: Path, manifest: Mapping[str, Any], job: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
+def batches(source: Path, manifest: LitmusManifest, job: Job) -> Iterator[BatchCounts]:
     """Counts of batches as long as the time lasts, one of each placement at least.
 
     The job has `seconds`, `seed`, `scale`; `most`: placements that are tried, for each has to be
@@ -61,17 +61,18 @@ def batches(
         if options not in tests:
             tests[options] = _Test(source, manifest, dict(options), job)
         batch = tests[options].batch(seed + number, number)
-        yield {**batch, "number": number, "options": dict(options)}
+        batch["number"], batch["options"] = number, dict(options)
+        yield batch
         done += 1
 
 
-def placements_of(manifest: Mapping[str, Any], most: int) -> list[tuple[tuple[str, int], ...]]:
+def placements_of(manifest: LitmusManifest, most: int) -> list[tuple[tuple[str, int], ...]]:
     """Options of the first `most` placements, those with more threads first."""
     choices = sorted(PLACEMENTS, key=lambda choice: -sum(choice))[:most]
     return list(dict.fromkeys(_options(manifest, *choice) for choice in choices))
 
 
-def compile_ahead(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def compile_ahead(job: Job) -> Iterator[CompiledRecord]:
     """Machine code for the cache, of all placements that are tried. Needs no device.
 
     What this compiler does not take, as a target that it is too old for, is left to the run.
@@ -98,7 +99,7 @@ def compile_ahead(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _options(
-    manifest: Mapping[str, Any], lanes: int, together: int, stress: int
+    manifest: LitmusManifest, lanes: int, together: int, stress: int
 ) -> tuple[tuple[str, int], ...]:
     wanted = {"TITAN_LANES": lanes, "TITAN_TOGETHER": together, "TITAN_STRESS_WARPS": stress}
     return tuple(
@@ -111,8 +112,7 @@ class _Test:
     """One compiled test with its memory."""
 
     def __init__(
-        self, source: Path, manifest: Mapping[str, Any], options: Mapping[str, int],
-        job: Mapping[str, Any],
+        self, source: Path, manifest: LitmusManifest, options: Mapping[str, int], job: Job,
     ) -> None:  # fmt: skip
         self.cupy = library()
         self.manifest = manifest
@@ -127,11 +127,12 @@ class _Test:
         ready = Path(job["binaries"]) / name if job.get("binaries") else None
         cubin = ready.read_bytes() if ready is not None and ready.is_file() else None
         cache = Path(job["cache"]) if job.get("cache") else None
-        self.module = Module(source, str(manifest["target"]), defines, cubin, cache)
+        self.module = GpuModule(source, str(manifest["target"]), defines, cubin, cache)
         if job.get("keep"):
             (Path(job["keep"]) / name).write_bytes(self.module.cubin)
         self.kernels = {name: self.module.function(name, 0) for name in manifest["kernels"]}
-        self.buffers: dict[str, Any] = {}
+        self.buffers: dict[str, DeviceArray] = {}
+        self.mapped: dict[str, _Mapped] = {}
         self.pointers: dict[str, int] = {}
         views = [step for step in manifest["setup"] if step["step"] == "map again"]
         twice = {step["alias_of"] for step in views}
@@ -139,8 +140,8 @@ class _Test:
             name = item["parameter"]
             size = int(item["bytes"]) + int(item["bytes_per_instance"]) * self.instances
             if name in twice:
-                self.buffers[name] = _Mapped(size)
-                self.pointers[name] = self.buffers[name].map()
+                self.mapped[name] = _Mapped(size)
+                self.pointers[name] = self.mapped[name].map()
             else:
                 self.buffers[name] = self.cupy.zeros(size + ALIGNMENT_BYTES, dtype="uint8")
                 at = self.buffers[name].data.ptr
@@ -148,16 +149,16 @@ class _Test:
         for step in manifest["setup"]:
             self._set_up(step)
 
-    def _set_up(self, step: Mapping[str, Any]) -> None:
+    def _set_up(self, step: SetupStep) -> None:
         match step["step"]:
             case "map again":
-                self.pointers[step["parameter"]] = self.buffers[step["alias_of"]].map()
+                self.pointers[step["parameter"]] = self.mapped[step["alias_of"]].map()
             case "constant symbol":
                 self.pointers[step["parameter"]] = self.module.address(str(step["symbol"]))
             case "encode tensor map":
                 self._tensor_map(step)
 
-    def _tensor_map(self, step: Mapping[str, Any]) -> None:
+    def _tensor_map(self, step: SetupStep) -> None:
         extents = tuple(int(extent) for extent in step["dimensions"])
         dtype = DTYPES[str(step["type"])]
         strides, size = [], 4
@@ -171,7 +172,7 @@ class _Test:
         target = self.pointers[step["parameter"]] + int(step["offset_bytes"])
         call("cuMemcpyHtoD_v2", target, encoded, len(encoded), what="tensor map")
 
-    def batch(self, seed: int, number: int) -> dict[str, Any]:
+    def batch(self, seed: int, number: int) -> BatchCounts:
         """One round: prepare, run, collect."""
         launch = self.manifest["launch"]
         spread = 0 if number % 2 == 0 else int(launch["spread_cycles"]) << (number // 2 % 4)
@@ -222,7 +223,7 @@ class _Test:
                 return int(item["bytes"]) + int(item["bytes_per_instance"]) * self.instances
         return 0
 
-    def _argument(self, item: Mapping[str, Any], values: Mapping[str, int]) -> Any:
+    def _argument(self, item: KernelParameter, values: Mapping[str, int]) -> CType:
         if item["name"] in self.pointers:
             return ctypes.c_uint64(self.pointers[item["name"]])
         return ctypes.c_uint32(values[item["role"]])

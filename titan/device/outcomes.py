@@ -8,15 +8,17 @@ which reading the device takes. What is allowed and was never seen is told apart
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from titan.device.manifests import ConditionTree, LitmusManifest, OutcomeWord, WordReference
+from titan.foundation.errors import UserError
 
 Values = tuple[int | None, ...]  # None: another value than the manifest knows
 OTHER = None
 
 
-class BadManifest(Exception):
+class BadManifest(UserError):
     """The manifest is none of a rendered litmus test; the text says what is wrong."""
 
 
@@ -33,6 +35,8 @@ class ObservedOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ObservedVerdict:
+    """What a run of a test showed; `unseen` is allowed and was never counted."""
+
     test: str
     names: tuple[str, ...]
     outcomes: tuple[ObservedOutcome, ...]
@@ -42,6 +46,7 @@ class ObservedVerdict:
 
     @property
     def forbidden(self) -> tuple[ObservedOutcome, ...]:
+        """Outcomes that no reading of the model allows."""
         return tuple(item for item in self.outcomes if item.state == "forbidden")
 
     @property
@@ -56,7 +61,7 @@ class ObservedVerdict:
         return "seen" if any(item.asked for item in self.outcomes) else "not seen"
 
 
-def judge(manifest: Mapping[str, Any], histogram: Sequence[int]) -> ObservedVerdict:
+def judge(manifest: LitmusManifest, histogram: Sequence[int]) -> ObservedVerdict:
     """The outcomes that were counted. Raises BadManifest."""
     try:
         return _judge(manifest, histogram)
@@ -64,7 +69,7 @@ def judge(manifest: Mapping[str, Any], histogram: Sequence[int]) -> ObservedVerd
         raise BadManifest(f"{manifest.get('test', '?')}: {type(error).__name__} {error}") from None
 
 
-def _judge(manifest: Mapping[str, Any], histogram: Sequence[int]) -> ObservedVerdict:
+def _judge(manifest: LitmusManifest, histogram: Sequence[int]) -> ObservedVerdict:
     words = manifest["outcomes"]["words"][1:]
     buckets = int(manifest["outcomes"]["buckets"])
     incomplete = int(manifest["outcomes"]["incomplete_bucket"])
@@ -93,7 +98,7 @@ def _judge(manifest: Mapping[str, Any], histogram: Sequence[int]) -> ObservedVer
     )
 
 
-def values_of(key: int, words: Sequence[Mapping[str, Any]]) -> Values:
+def values_of(key: int, words: Sequence[OutcomeWord]) -> Values:
     """The values that a key stands for: mixed radix, the first word has the highest digit."""
     digits: list[int | None] = []
     for word in reversed(words):
@@ -105,7 +110,7 @@ def values_of(key: int, words: Sequence[Mapping[str, Any]]) -> Values:
     return tuple(reversed(digits))
 
 
-def _allowed(manifest: Mapping[str, Any]) -> tuple[list[Values] | None, list[Values] | None]:
+def _allowed(manifest: LitmusManifest) -> tuple[list[Values] | None, list[Values] | None]:
     """What the strict and the generous reading allow; None where the list is too long."""
     readings = manifest["verdict"]["readings"]
     lists = [
@@ -125,7 +130,7 @@ def _state(
     return "allowed" if generous is None or values in generous else "decides"
 
 
-def holds(tree: Mapping[str, Any] | None, values: Values) -> bool:
+def holds(tree: ConditionTree | None, values: Values) -> bool:
     """Whether a condition holds; one that is not there always does."""
     if tree is None:
         return True
@@ -147,5 +152,5 @@ def holds(tree: Mapping[str, Any] | None, values: Values) -> bool:
     raise ValueError("a condition without connective or relation")
 
 
-def _term(item: Any, values: Values) -> int | None:
-    return values[int(item["word"]) - 1] if isinstance(item, Mapping) else int(item)
+def _term(item: int | WordReference, values: Values) -> int | None:
+    return int(item) if isinstance(item, int) else values[int(item["word"]) - 1]

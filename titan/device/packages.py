@@ -16,24 +16,38 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from titan.device import hooks
+from titan.device.manifests import PackageManifest
 from titan.device.plan import LaunchPlan, plan
+from titan.device.records import BeginRecord, CompiledRecord, DeviceArray, Job, RunCase, RunRecord
 from titan.device.variants import SAFE, variants
+from titan.foundation.errors import Refusal
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    from titan.device.gpu import GpuModule, SharedFile
+
+    Arrays = Mapping[str, NDArray[numpy.float64]]
+    Outputs = Mapping[str, NDArray[numpy.floating]]
 
 EMULATED = "emulated"  # the program of the CPU back end, among the binaries of a finding
-Record = dict[str, Any]
 
 
-class NoVariant(Exception):
+class NoVariant(Refusal):
     """The kernel has nothing that this variant would break."""
 
 
-def read(folder: Path, variant: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """The manifest of a package and its sources, the kernel in the variant asked for."""
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    names = [Path(str(manifest[key])).name for key in ("source", "header")]
+def read(folder: Path, variant: str) -> tuple[PackageManifest, dict[str, str]]:
+    """The manifest of a package and its sources, the kernel in the variant asked for.
+
+    Raises NoVariant.
+    """
+    manifest: PackageManifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    names = [Path(manifest["source"]).name, Path(manifest["header"]).name]
     files = {name: (folder / name).read_text(encoding="utf-8") for name in names}
     known = variants(files[names[0]])
     if variant not in known:
@@ -41,7 +55,7 @@ def read(folder: Path, variant: str) -> tuple[dict[str, Any], dict[str, str]]:
     return manifest, {**files, names[0]: known[variant]}
 
 
-def check(job: Mapping[str, Any]) -> Iterator[Record]:
+def check(job: Job) -> Iterator[BeginRecord | RunRecord]:
     """One record for each case: how far the outputs are from what they should be.
 
     A case has `sizes`, and `seed` and `policy` where they differ from the job's. What was compiled
@@ -52,15 +66,18 @@ def check(job: Mapping[str, Any]) -> Iterator[Record]:
     cpu = job["backend"] == "cpu"
     device = None if cpu else CompiledPackage(manifest, files, job)
     references = References(manifest)
-    for case in job.get("cases") or [{"sizes": sizes} for sizes in job["sizes"]]:
-        full = {**job, **case}
+    for case in job.get("cases") or _same_case(job):
         yield {"kind": "begin", "sizes": case["sizes"]}
-        found = (
-            _on_cpu(manifest, files, case["sizes"], full)
-            if device is None
-            else _on_gpu(device, references, case["sizes"], full)
-        )
-        yield {"kind": "run", "sizes": case["sizes"], **found}
+        if device is None:
+            yield _on_cpu(manifest, files, case, job.get("keep"))
+        else:
+            yield _on_gpu(device, references, case)
+
+
+def _same_case(job: Job) -> list[RunCase]:
+    """The sizes of a job with its one seed and policy."""
+    seed, policy = int(job["seed"]), str(job["policy"])
+    return [{"sizes": sizes, "seed": seed, "policy": policy} for sizes in job["sizes"]]
 
 
 class References:
@@ -68,13 +85,14 @@ class References:
 
     KEPT = 32
 
-    def __init__(self, manifest: Mapping[str, Any]) -> None:
+    def __init__(self, manifest: PackageManifest) -> None:
         from titan.codegen.tile.stored import from_data
 
         self.tile = from_data(manifest["program"])
-        self.known: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+        self.known: dict[tuple[object, ...], tuple[Arrays, Outputs]] = {}
 
-    def of(self, sizes: Mapping[str, int], seed: int) -> tuple[Any, Any]:
+    def of(self, sizes: Mapping[str, int], seed: int) -> tuple[Arrays, Outputs]:
+        """Inputs by tensor, and what the outputs should be."""
         from titan.codegen.tile.semantics import run as meaning
         from titan.validate.emulate.compare import sample_inputs
 
@@ -89,8 +107,8 @@ class References:
 
 
 def _on_cpu(
-    manifest: Mapping[str, Any], files: dict[str, str], sizes: dict[str, int], job: Any
-) -> Record:
+    manifest: PackageManifest, files: dict[str, str], case: RunCase, keep: str | None
+) -> RunRecord:
     from titan.codegen.tile.stored import from_data
     from titan.validate.emulate.compare import compare
     from titan.validate.emulate.run import KernelFault
@@ -99,21 +117,26 @@ def _on_cpu(
     begin = time.monotonic()
     try:
         found = compare(
-            tile, files, manifest, sizes, seed=int(job["seed"]), policy=str(job["policy"])
+            tile, files, manifest, case["sizes"], seed=case["seed"], policy=case["policy"]
         )
     except KernelFault as fault:
         text = str(fault).splitlines()
-        record: Record = {"state": "fault", "told": text[0][:300] if text else ""}
+        record = _run_record(case, "fault", text[0][:300] if text else "")
     else:
-        told = "" if found.same else found.told()
-        state = "correct" if found.same else "wrong"
-        record = {"state": state, "error": _finite(found.error), "told": told}
-    if job.get("keep"):
-        _keep_emulated(manifest, files, Path(job["keep"]))
-    return {**record, "seconds": _since(begin)}
+        record = _run_record(case, "correct" if found.same else "wrong")
+        record["told"] = "" if found.same else found.told()
+        record["error"] = _finite(found.error)
+    if keep:
+        _keep_emulated(manifest, files, Path(keep))
+    record["seconds"] = _since(begin)
+    return record
 
 
-def _keep_emulated(manifest: Mapping[str, Any], files: dict[str, str], folder: Path) -> None:
+def _run_record(case: RunCase, state: str, told: str = "") -> RunRecord:
+    return {"kind": "run", "sizes": case["sizes"], "state": state, "told": told, "seconds": 0.0}
+
+
+def _keep_emulated(manifest: PackageManifest, files: dict[str, str], folder: Path) -> None:
     """The program that was run, which the emulation keeps under a digest."""
     from titan.validate.emulate.compile import build
 
@@ -140,20 +163,19 @@ def _finite(number: float) -> float | str:
 class CompiledPackage:
     """A package's source, compiled once for each set of definitions."""
 
-    def __init__(
-        self, manifest: Mapping[str, Any], files: Mapping[str, str], job: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, manifest: PackageManifest, files: Mapping[str, str], job: Job) -> None:
         self.manifest, self.files = manifest, files
-        self.modules: dict[tuple[str, ...], Any] = {}
+        self.modules: dict[tuple[str, ...], GpuModule] = {}
         self.progress = Path(job["progress"]) if job.get("progress") else None
         self.keep = Path(job["keep"]) if job.get("keep") else None
         self.binaries = Path(job["binaries"]) if job.get("binaries") else None
         self.cache = Path(job["cache"]) if job.get("cache") else None
         self.without = ""
-        self.shared: Any = None
+        self.shared: SharedFile | None = None
 
-    def module(self, defines: tuple[str, ...] = ()) -> Any:
-        from titan.device.gpu import Module
+    def module(self, defines: tuple[str, ...] = ()) -> GpuModule:
+        """The machine code with these definitions, compiled or as it was kept."""
+        from titan.device.gpu import GpuModule
 
         if defines in self.modules:
             return self.modules[defines]
@@ -162,13 +184,13 @@ class CompiledPackage:
         cubin = ready.read_bytes() if ready is not None and ready.is_file() else None
         target = str(self.manifest["target"])
         with unpacked(self.manifest, self.files) as source:
-            made = Module(source, target, defines, cubin, self.cache)
+            made = GpuModule(source, target, defines, cubin, self.cache)
         if self.keep is not None:
             (self.keep / name).write_bytes(made.cubin)
         self.modules[defines] = made
         return made
 
-    def arm(self, level: hooks.Level, seed: int) -> Any:
+    def arm(self, level: hooks.Level, seed: int) -> GpuModule:
         """The module of a level, its variables filled for the next launch.
 
         Where the driver cannot map the file of progress there is none, and `without` says why.
@@ -193,7 +215,7 @@ class CompiledPackage:
             module.write("titan_waited", bytes(hooks.WAITED.size))
             module.write("titan_burdened", bytes(hooks.WAITED.size))
             module.write("titan_span", bytes(hooks.SPAN.size))
-        if hooks.PROGRESS in defines:
+        if hooks.PROGRESS in defines and self.shared is not None:
             self.shared.clear()
             module.write("titan_progress", struct.pack("<Q", self.shared.address))
             module.write("titan_progress_ctas", struct.pack("<I", hooks.CTAS))
@@ -202,7 +224,7 @@ class CompiledPackage:
 
 
 @contextmanager
-def unpacked(manifest: Mapping[str, Any], files: Mapping[str, str]) -> Iterator[Path]:
+def unpacked(manifest: PackageManifest, files: Mapping[str, str]) -> Iterator[Path]:
     """The source of a package in a folder with its header, for the compiler."""
     with tempfile.TemporaryDirectory(prefix="titan-") as folder:
         for file, text in files.items():
@@ -210,7 +232,7 @@ def unpacked(manifest: Mapping[str, Any], files: Mapping[str, str]) -> Iterator[
         yield Path(folder) / Path(str(manifest["source"])).name
 
 
-def compile_ahead(job: Mapping[str, Any]) -> Iterator[Record]:
+def compile_ahead(job: Job) -> Iterator[CompiledRecord]:
     """Machine code for the cache: of packages in variants, with all sets of definitions of their
     levels. Needs no device; says for each how many there are now.
     """
@@ -238,8 +260,8 @@ class OnGpu:
     """A compiled kernel with its tensors for one size; `alone` lets no CTA share its processor."""
 
     def __init__(
-        self, manifest: Mapping[str, Any], module: Any, sizes: Mapping[str, int],
-        inputs: Mapping[str, Any], alone: bool = False,
+        self, manifest: PackageManifest, module: GpuModule, sizes: Mapping[str, int],
+        inputs: Arrays, alone: bool = False,
     ) -> None:  # fmt: skip
         import numpy
 
@@ -255,7 +277,7 @@ class OnGpu:
             fixed = module.function(self.launch.entry, 0).attribute(STATIC_SHARED)
             shared = int(device["shared_bytes_per_block"]) - fixed
         self.function = module.function(self.launch.entry, shared)
-        self.arrays: dict[str, Any] = {}
+        self.arrays: dict[str, DeviceArray] = {}
         for tensor in self.launch.tensors:
             if tensor.output:
                 raw = numpy.full(tensor.bytes, 0xFF, dtype=numpy.uint8)
@@ -268,9 +290,10 @@ class OnGpu:
         self.prepared = Prepared(self.function, self.launch, pointers)
 
     def run(self) -> None:
+        """One launch on the current stream. Raises DeviceError."""
         self.prepared.run(self.cupy.cuda.get_current_stream().ptr)
 
-    def outputs(self) -> dict[str, Any]:
+    def outputs(self) -> dict[str, NDArray[numpy.float32]]:
         """What the kernel has written, as numbers."""
         import numpy
 
@@ -286,18 +309,17 @@ class OnGpu:
         return found
 
 
-def _on_gpu(
-    compiled: CompiledPackage, references: References, sizes: dict[str, int], job: Mapping[str, Any]
-) -> Record:
+def _on_gpu(compiled: CompiledPackage, references: References, case: RunCase) -> RunRecord:
     from titan.validate.emulate.compare import difference
 
     manifest = compiled.manifest
-    inputs, right = references.of(sizes, int(job["seed"]))
+    seed = int(case["seed"])
+    inputs, right = references.of(case["sizes"], seed)
     known = {level.name: level for level in hooks.levels(manifest)}
-    level = known.get(str(job["policy"]), hooks.Level("quiet"))
-    module = compiled.arm(level, int(job["seed"]))
+    level = known.get(str(case["policy"]), hooks.Level("quiet"))
+    module = compiled.arm(level, seed)
     begin = time.monotonic()
-    made = OnGpu(manifest, module, sizes, inputs, level.alone)
+    made = OnGpu(manifest, module, case["sizes"], inputs, level.alone)
     made.run()
     outputs = made.outputs()
     seconds = _since(begin)
@@ -305,14 +327,12 @@ def _on_gpu(
         (difference(references.tile, name, outputs[name], right[name]) for name in right),
         key=lambda found: found.error,
     )
-    state = "correct" if worst.same else "wrong"
-    told = "" if worst.same else worst.told()
-    found: Record = {
-        "state": state, "error": _finite(worst.error), "told": told, "seconds": seconds,
-        "launch": {
-            "grid": made.launch.grid, "block": made.launch.block, "cluster": made.launch.cluster,
-            "shared_bytes": made.function.shared_bytes,
-        },
+    found = _run_record(case, "correct" if worst.same else "wrong")
+    found["told"] = "" if worst.same else worst.told()
+    found["error"], found["seconds"] = _finite(worst.error), seconds
+    found["launch"] = {
+        "grid": made.launch.grid, "block": made.launch.block, "cluster": made.launch.cluster,
+        "shared_bytes": made.function.shared_bytes,
     }  # fmt: skip
     if compiled.without:
         found["without_progress"] = compiled.without

@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import cast
 
 from titan.device import plots
+from titan.device.documents import (
+    BenchDocument,
+    Document,
+    LitmusDocument,
+    LitmusTestRow,
+    OutcomeRow,
+    ProbesDocument,
+    ShareRow,
+    StallRow,
+    StressDocument,
+    StressRow,
+    SuiteDocument,
+    TimedRow,
+    VariantsDocument,
+)
 from titan.device.frame import COLOURS, bar, sizes_text, whole
 from titan.device.report import (
     ablations_page,
@@ -24,17 +39,25 @@ FIGURES = (
 )  # fmt: skip
 
 
-def page(document: Mapping[str, Any]) -> str:
+def page(document: Document) -> str:
     """The page of one run, or of a suite; raises KeyError for anything else."""
-    known = {
-        "litmus": litmus_page, "stress": stress_page, "bench": bench_page,
-        "probes": probes_page, "ablations": ablations_page,
-        "device": suite_page,
-    }  # fmt: skip
-    return known[document["kind"]](document)
+    match document["kind"]:
+        case "litmus":
+            return litmus_page(cast(LitmusDocument, document))
+        case "stress":
+            return stress_page(cast(StressDocument, document))
+        case "bench":
+            return bench_page(cast(BenchDocument, document))
+        case "probes":
+            return probes_page(cast(ProbesDocument, document))
+        case "ablations":
+            return ablations_page(cast(VariantsDocument, document))
+        case "device":
+            return suite_page(cast(SuiteDocument, document))
+    raise KeyError(document["kind"])
 
 
-def litmus_page(document: Mapping[str, Any]) -> str:
+def litmus_page(document: LitmusDocument) -> str:
     """A histogram for each test."""
     device = document["device"]
     tests = document["tests"]
@@ -70,7 +93,7 @@ def _legend() -> str:
     return f"<p class='quiet'>{' &nbsp; '.join(cells)}</p>"
 
 
-def _test(test: Mapping[str, Any]) -> str:
+def _test(test: LitmusTestRow) -> str:
     title = f"<h2 id='{escape(test['file'])}'>{escape(test['test'])}</h2>"
     rate = f"{test['instances']:,} instances, {test['per_second']:,} a second"
     state = escape(test["state"])
@@ -90,7 +113,7 @@ def _test(test: Mapping[str, Any]) -> str:
     return f"{title}{line}<table><tr>{names}<th>count</th><th></th></tr>{rows}</table>{never}"
 
 
-def _outcome(outcome: Mapping[str, Any], most: int) -> str:
+def _outcome(outcome: OutcomeRow, most: int) -> str:
     cells = "".join(
         f"<td>{'other' if value is None else int(value)}</td>" for value in outcome["values"]
     )
@@ -106,7 +129,7 @@ def _outcome(outcome: Mapping[str, Any], most: int) -> str:
 # -------------------------------------------------------------------------------------- stress
 
 
-def stress_page(document: Mapping[str, Any]) -> str:
+def stress_page(document: StressDocument) -> str:
     """Variants by packages with what became of their runs, by policy, and stalls where measured."""
     head = (
         f"{document['runs']:,} runs on {document['device'].get('name', '?')}, {document['date']}; "
@@ -116,7 +139,8 @@ def stress_page(document: Mapping[str, Any]) -> str:
     return whole("Stress run", head, [stress_part(document)])
 
 
-def stress_part(document: Mapping[str, Any]) -> str:
+def stress_part(document: StressDocument) -> str:
+    """The tables and plots of a stress run, as HTML."""
     rows, bad = document["rows"], document["safe_failures"]
     found = "<p>The safe kernels were correct in every run.</p>"
     if bad:
@@ -139,7 +163,7 @@ def stress_part(document: Mapping[str, Any]) -> str:
     return "".join(parts)
 
 
-def _imbalance(row: Mapping[str, Any]) -> str:
+def _imbalance(row: StressRow) -> str:
     """What the producer waits for a stage, against the burden of its readers."""
     series = {
         item["knob"]: [
@@ -154,7 +178,7 @@ def _imbalance(row: Mapping[str, Any]) -> str:
     return f"<h2>{escape(title)}: stall at acquire against imbalance</h2>{plot}" if plot else ""
 
 
-def _matrix(rows: Sequence[Mapping[str, Any]]) -> str:
+def _matrix(rows: Sequence[StressRow]) -> str:
     names = list(dict.fromkeys(row["variant"] for row in rows))
     packages = list(dict.fromkeys((row["package"], row["depth"]) for row in rows))
     known = {(row["package"], row["depth"], row["variant"]): row for row in rows}
@@ -169,7 +193,7 @@ def _matrix(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _cell(row: Mapping[str, Any] | None) -> str:
+def _cell(row: StressRow | None) -> str:
     if row is None:
         return "<td class='quiet'>none</td>"
     failed, runs = row["seen_to_fail"], row["runs"]
@@ -180,9 +204,9 @@ def _cell(row: Mapping[str, Any] | None) -> str:
     return f"<td class='{name}' title='{escape(states)}'>{failed} of {runs}</td>"
 
 
-def _policies(row: Mapping[str, Any]) -> str:
+def _policies(row: StressRow) -> str:
     """One package and variant: failures and, where measured, waits under each policy."""
-    stalls: dict[str, list[Mapping[str, Any]]] = {}
+    stalls: dict[str, list[StallRow]] = {}
     for item in row.get("stalls", ()):
         stalls.setdefault(item["policy"], []).append(item)
     most = max((item["cycles_each"] or 0 for items in stalls.values() for item in items), default=0)
@@ -211,7 +235,7 @@ def _policies(row: Mapping[str, Any]) -> str:
 # --------------------------------------------------------------------------------------- bench
 
 
-def bench_page(document: Mapping[str, Any]) -> str:
+def bench_page(document: BenchDocument) -> str:
     """Each package and size as a bar next to its peer; predicted against measured cycles."""
     rows = document["rows"]
     timed = [row for row in rows if row["state"] == "timed"]
@@ -222,7 +246,8 @@ def bench_page(document: Mapping[str, Any]) -> str:
     return whole("Bench run", head, [bench_part(document)])
 
 
-def bench_part(document: Mapping[str, Any]) -> str:
+def bench_part(document: BenchDocument) -> str:
+    """Times beside the peers', and variants, as HTML."""
     rows = document["rows"]
     wrong = [row for row in rows if row["state"] in ("wrong", "failed")]
     found = f"<p class='finding'>{len(wrong)} wrong or failed.</p>" if wrong else ""
@@ -232,7 +257,7 @@ def bench_part(document: Mapping[str, Any]) -> str:
     return "".join(parts)
 
 
-def _timing(row: Mapping[str, Any]) -> str:
+def _timing(row: TimedRow) -> str:
     sizes = f", {sizes_text(row['sizes'])}" if row["sizes"] else ""
     title = f"<h2>{escape(row['package'])} ({escape(row['target'])}){sizes}</h2>"
     if row["seconds"] is None:
@@ -248,23 +273,25 @@ def _timing(row: Mapping[str, Any]) -> str:
     if row["measured_cycles"] is not None and row["predicted_cycles"]:
         steady = row.get("steady_cycles") or 0
         most = max(row["measured_cycles"], row["predicted_cycles"], steady)
-        for name, key in (
-            ("cycles predicted", "predicted"), ("cycles measured", "measured"),
-            ("cycles in the steady state", "steady"),
-        ):  # fmt: skip
-            if row.get(f"{key}_cycles") is not None:
-                lines.append(_line(name, bar(row[f"{key}_cycles"], most, COLOURS["decides"])))
+        for name, cycles in (
+            ("cycles predicted", row["predicted_cycles"]),
+            ("cycles measured", row["measured_cycles"]),
+            ("cycles in the steady state", row.get("steady_cycles")),
+        ):
+            if cycles is not None:
+                lines.append(_line(name, bar(cycles, most, COLOURS["decides"])))
+    figures: Mapping[str, object] = row
     rates = [
-        f"{row[key]:,.1f} {unit}"
-        for key, unit in (("teraflops", "TFLOP/s"), ("gigabytes", "GB/s"))
-        if row[key] is not None
+        f"{rate:,.1f} {unit}"
+        for rate, unit in ((row["teraflops"], "TFLOP/s"), (row["gigabytes"], "GB/s"))
+        if rate is not None
     ]
     if row["ratio"] is not None:
         rates.append(f"{row['ratio']:.2f} of the speed of {row['peer']}")
     rates += [
-        f"{name} {format(row[key], form)}"
+        f"{name} {format(figures[key], form)}"
         for name, key, form in FIGURES
-        if row.get(key) is not None
+        if figures.get(key) is not None
     ]
     table = f"<table>{''.join(lines)}</table>"
     return f"{title}<p class='quiet'>{escape('; '.join(rates))}</p>{table}"
@@ -277,18 +304,19 @@ def _line(name: str, bar: str) -> str:
 # --------------------------------------------------------------------------------------- suite
 
 
-def suite_page(document: Mapping[str, Any]) -> str:
+def suite_page(document: SuiteDocument) -> str:
     """Stress, speed, variants, machine and probes of one run, and what the time did not reach."""
     device = document["device"]
     head = f"{device.get('name', '?')}, {document['date']}"
-    empty: dict[str, Any] = {"rows": []}
     sections = {
         "Not reached": _left(document.get("left_out", {}), document.get("shares", {})),
         "Stress": stress_part(document["stress"]),
         "Speed": bench_part(document["bench"]),
-        "Variants": ablations_part(document.get("ablations", empty)["rows"]),
+        "Variants": ablations_part(
+            document["ablations"]["rows"] if "ablations" in document else []
+        ),
         "Machine description": machines_part(document.get("machines", [])),
-        "Probes": probes_part(document.get("probes", {"probes": []})["probes"]),
+        "Probes": probes_part(document["probes"]["probes"] if "probes" in document else []),
     }
     facts = "".join(
         f"<tr><td>{escape(str(name))}</td><td>{escape(str(value))}</td></tr>"
@@ -299,7 +327,7 @@ def suite_page(document: Mapping[str, Any]) -> str:
     return whole("Device suite", head, parts)
 
 
-def _left(left: Mapping[str, Any], shares: Mapping[str, Any]) -> str:
+def _left(left: Mapping[str, list[str]], shares: Mapping[str, ShareRow]) -> str:
     rows = "".join(
         f"<tr><td>{escape(part)}</td><td>{item.get('given_seconds', 0):g} s</td>"
         f"<td>{item.get('taken_seconds', 0):g} s</td></tr>"

@@ -5,19 +5,29 @@ from __future__ import annotations
 import functools
 import statistics
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol
 
+from titan.device.manifests import Sizes
+from titan.device.records import BeginRecord, Job, TimeRecord
 from titan.device.work import family
+from titan.foundation.errors import Refusal
+
+if TYPE_CHECKING:
+    import torch as torch_types
+
+    from titan.codegen.tile.model import TileProgram
 
 FLUSH_BYTES = 256 << 20
 SAMPLES = 1 << 20  # different numbers of an input; larger ones repeat them
 
 
-class NoPeer(Exception):
+class NoPeer(Refusal):
     """There is nothing to compare with here; the text says why."""
 
 
-def measure(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def measure(job: Job) -> Iterator[BeginRecord | TimeRecord]:
     """The median time of the peer for each size, with cold inputs. Raises NoPeer.
 
     With PyTorch its calls; without it cuBLAS through CuPy, which has no bf16: f16 then stands in.
@@ -36,32 +46,54 @@ def measure(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
         event = functools.partial(torch.cuda.Event, enable_timing=True)
         elapsed = torch.cuda.Event.elapsed_time
-        yield {"sizes": sizes, "peer": name, **_timed(job, call, flush.zero_, event, elapsed)}
+        yield _timed(job, sizes, name, call, Clock(flush.zero_, event, elapsed))
+
+
+class StreamEvent(Protocol):
+    """A mark on a stream of the device."""
+
+    def record(self) -> object:
+        """Put the mark on the stream."""
+
+    def synchronize(self) -> object:
+        """Wait until the device has passed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """How a library measures: a flush of the caches, new events, milliseconds between two."""
+
+    flush: Callable[[], object]
+    event: Callable[[], StreamEvent]
+    elapsed: Callable[[StreamEvent, StreamEvent], float]
 
 
 def _timed(
-    job: Mapping[str, Any],
-    call: Callable[[], Any],
-    flush: Callable[[], Any],
-    event: Callable[[], Any],
-    elapsed: Callable[[Any, Any], float],
-) -> dict[str, Any]:
-    """The median over the launches, each behind a `flush` of the caches; `elapsed` in ms."""
+    job: Job,
+    sizes: Sizes,
+    peer: str,
+    call: Callable[[], object],
+    clock: Clock,
+) -> TimeRecord:
+    """The median over the launches, each behind a flush of the caches."""
     for _ in range(3):
         call()
     times = []
     for _ in range(int(job.get("launches", 20))):
-        flush()
-        begin, end = event(), event()
+        clock.flush()
+        begin, end = clock.event(), clock.event()
         begin.record()
         call()
         end.record()
         end.synchronize()
-        times.append(elapsed(begin, end) / 1000)
-    return {"kind": "time", "median_seconds": statistics.median(times), "launches": len(times)}
+        times.append(clock.elapsed(begin, end) / 1000)
+    return {
+        "kind": "time", "sizes": sizes, "peer": peer,
+        "median_seconds": statistics.median(times), "launches": len(times),
+    }  # fmt: skip
 
 
-def _by_cupy(tile: Any, job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _by_cupy(tile: TileProgram, job: Job) -> Iterator[BeginRecord | TimeRecord]:
     """Products of matrices only. Raises NoPeer."""
     import numpy
 
@@ -78,23 +110,20 @@ def _by_cupy(tile: Any, job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             raise NoPeer("no library call for these sizes")
         m, n, k = (int(sizes[name]) for name in "MNK")
         a, b = cupy.asarray(numpy.resize(few, (m, k))), cupy.asarray(numpy.resize(few, (n, k)))
-        made = _timed(
-            job,
-            functools.partial(cupy.matmul, a, b.T),
-            functools.partial(flush.fill, 0),
-            cupy.cuda.Event,
-            cupy.cuda.get_elapsed_time,
-        )
-        yield {"sizes": sizes, "peer": "cuBLAS through CuPy, f16", **made}
+        clock = Clock(functools.partial(flush.fill, 0), cupy.cuda.Event, cupy.cuda.get_elapsed_time)
+        product = functools.partial(cupy.matmul, a, b.T)
+        yield _timed(job, sizes, "cuBLAS through CuPy, f16", product, clock)
 
 
-def _peer(torch: Any, tile: Any, sizes: Mapping[str, int]) -> tuple[str, Callable[[], Any]]:
+def _peer(
+    torch: ModuleType, tile: TileProgram, sizes: Mapping[str, int]
+) -> tuple[str, Callable[[], object]]:
     kinds = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
     dtype = kinds.get(tile.tensors[0].dtype)
     if dtype is None:
         raise NoPeer(f"no library call here for {tile.tensors[0].dtype}")
 
-    def random(*shape: int) -> Any:
+    def random(*shape: int) -> torch_types.Tensor:
         return torch.randn(*shape, device="cuda").to(dtype)
 
     match family(tile):

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from titan.device.expressions import BadExpression, evaluate
+from titan.device.manifests import ArgumentEntry, Launchable, TensorEntry
+from titan.foundation.errors import UserError
 
 BYTES = {"f32": 4, "bf16": 2, "f16": 2, "e4m3": 1, "e5m2": 1, "i32": 4, "u32": 4}
 GRID_MAX = 2**31 - 1
@@ -21,7 +22,7 @@ ALIGNMENT_BYTES = 16
 SWIZZLES = ("none", "32B", "64B", "128B")
 
 
-class Unlaunchable(Exception):
+class Unlaunchable(UserError):
     """The manifest or the sizes admit no launch; the text says why."""
 
 
@@ -36,6 +37,7 @@ class TensorShape:
 
     @property
     def bytes(self) -> int:
+        """The size of the array in bytes."""
         size = BYTES[self.dtype]
         for extent in self.shape:
             size *= extent
@@ -56,11 +58,15 @@ class TensorMapArguments:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
+    """An argument that is the address of a tensor."""
+
     tensor: str
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
+    """An argument that is a 32-bit integer."""
+
     value: int
 
 
@@ -69,6 +75,8 @@ Argument = TensorMapArguments | Pointer | Number
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
+    """A launch in numbers: CTAs, threads of a CTA, CTAs of a cluster, dynamic shared memory."""
+
     entry: str
     grid: int
     block: int
@@ -78,7 +86,7 @@ class LaunchPlan:
     arguments: tuple[Argument, ...]
 
 
-def plan(manifest: Mapping[str, Any], sizes: Mapping[str, int], processors: int) -> LaunchPlan:
+def plan(manifest: Launchable, sizes: Mapping[str, int], processors: int) -> LaunchPlan:
     """The launch for `sizes` on a device of so many multiprocessors. Raises Unlaunchable."""
     try:
         return _plan(manifest, sizes, processors)
@@ -88,7 +96,7 @@ def plan(manifest: Mapping[str, Any], sizes: Mapping[str, int], processors: int)
         raise Unlaunchable(f"the manifest lacks or misuses {error}") from None
 
 
-def _plan(manifest: Mapping[str, Any], sizes: Mapping[str, int], processors: int) -> LaunchPlan:
+def _plan(manifest: Launchable, sizes: Mapping[str, int], processors: int) -> LaunchPlan:
     names = _parameters(manifest, sizes)
     for constraint in manifest.get("constraints", ()):
         if not evaluate(constraint, names):
@@ -109,7 +117,7 @@ def _plan(manifest: Mapping[str, Any], sizes: Mapping[str, int], processors: int
     )  # fmt: skip
 
 
-def _parameters(manifest: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, int]:
+def _parameters(manifest: Launchable, sizes: Mapping[str, int]) -> dict[str, int]:
     names: dict[str, int] = {}
     known = {item["name"] for item in manifest["parameters"]}
     for name in sizes:
@@ -125,7 +133,7 @@ def _parameters(manifest: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[s
     return names
 
 
-def _tensor(item: Mapping[str, Any], names: Mapping[str, int]) -> TensorShape:
+def _tensor(item: TensorEntry, names: Mapping[str, int]) -> TensorShape:
     dtype = str(item["dtype"])
     if dtype not in BYTES:
         raise Unlaunchable(f"element type {dtype} has no array here")
@@ -136,7 +144,7 @@ def _tensor(item: Mapping[str, Any], names: Mapping[str, int]) -> TensorShape:
 
 
 def _argument(
-    item: Mapping[str, Any], tensors: Mapping[str, TensorShape], names: Mapping[str, int]
+    item: ArgumentEntry, tensors: Mapping[str, TensorShape], names: Mapping[str, int]
 ) -> Argument:
     match item["kind"]:
         case "size":

@@ -10,18 +10,22 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
+from titan.device.documents import ProbeRow, ProbesDocument
 from titan.device.expressions import BadExpression, evaluate
+from titan.device.manifests import ProbeManifest, ProbeReading
 from titan.device.plan import Unlaunchable, plan
+from titan.device.records import CountersRecord, DeviceFacts, EndRecord, Job, WatchOptions
 from titan.device.watchdog import run_job
+from titan.foundation.errors import UserError
 
 SECONDS = 60.0
 
 
-class BadProbe(ValueError):
+class BadProbe(UserError):
     """The manifest is none of a probe; the text says what is wrong."""
 
 
@@ -44,10 +48,10 @@ def manifests(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.json"))
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> ProbeManifest:
     """The manifest of a probe, looked over. Raises BadProbe."""
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest: ProbeManifest = json.loads(path.read_text(encoding="utf-8"))
         counters = [str(name) for name in manifest["counters"]]
         outputs = [item for item in manifest["tensors"] if item["output"]]
         launch = plan(manifest, manifest["sizes"], 1)
@@ -63,14 +67,14 @@ def read(path: Path) -> dict[str, Any]:
         raise BadProbe(f"{path.name}: the counters are not the one output")
     if any(tensor.dtype != "u32" for tensor in launch.tensors):
         raise BadProbe(f"{path.name}: tensors of a probe hold u32")
-    return dict(manifest)
+    return manifest
 
 
-def judge(manifest: Mapping[str, Any], counters: Mapping[str, int]) -> Mapping[str, Any] | None:
+def judge(manifest: ProbeManifest, counters: Mapping[str, int]) -> ProbeReading | None:
     """The reading that the counters fit, or None."""
     for reading in manifest["readings"]:
         if evaluate(reading["when"], counters):
-            return dict(reading)
+            return reading
     return None
 
 
@@ -78,7 +82,7 @@ def run(
     paths: Sequence[Path],
     tell: Callable[[ProbeAnswer], None] = lambda answer: None,
     seconds: float = SECONDS,
-    **options: Any,
+    **options: Unpack[WatchOptions],
 ) -> Iterator[ProbeAnswer]:
     """The answers as they come; `seconds`: for one; `options`: the watchdog's. Raises BadProbe."""
     for path in paths:
@@ -87,10 +91,10 @@ def run(
         yield answer
 
 
-def _run(path: Path, manifest: dict[str, Any], seconds: float, options: Any) -> ProbeAnswer:
+def _run(path: Path, manifest: ProbeManifest, seconds: float, options: WatchOptions) -> ProbeAnswer:
     base = (str(manifest["probe"]), tuple(manifest["facts"]), str(manifest["asks"]))
     counters: dict[str, int] = {}
-    end: dict[str, Any] = {}
+    end: EndRecord = {"kind": "end", "state": "failed"}
     for record in run_job({"kind": "probe", "manifest": str(path)}, seconds, **options):
         if record["kind"] == "counters":
             counters = {name: int(record["counters"][name]) for name in manifest["counters"]}
@@ -107,10 +111,19 @@ def _run(path: Path, manifest: dict[str, Any], seconds: float, options: Any) -> 
     return ProbeAnswer(*base, "answered", str(found["answer"]), str(found["means"]), items)
 
 
-def document(facts: dict[str, Any], answers: Sequence[ProbeAnswer]) -> dict[str, Any]:
-    rows = [{**asdict(answer), "counters": dict(answer.counters)} for answer in answers]
+def document(facts: DeviceFacts, answers: Sequence[ProbeAnswer]) -> ProbesDocument:
+    """The answers as data."""
+    rows = [_row(answer) for answer in answers]
     date = datetime.date.today().isoformat()
     return {"kind": "probes", "date": date, "device": facts, "probes": rows}
+
+
+def _row(answer: ProbeAnswer) -> ProbeRow:
+    return {
+        "probe": answer.probe, "facts": answer.facts, "asks": answer.asks,
+        "state": answer.state, "answer": answer.answer, "means": answer.means,
+        "counters": dict(answer.counters), "told": answer.told,
+    }  # fmt: skip
 
 
 def line(answer: ProbeAnswer) -> str:
@@ -128,17 +141,17 @@ def line(answer: ProbeAnswer) -> str:
 # ------------------------------------------------------------------------------ in the child
 
 
-def launch(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def launch(job: Job) -> Iterator[CountersRecord]:
     """Run the probe once and hand its counters on. Raises DeviceError and BadProbe."""
     import numpy
 
-    from titan.device.gpu import Module, Prepared, facts, library
+    from titan.device.gpu import GpuModule, Prepared, facts, library
 
     path = Path(job["manifest"])
     manifest = read(path)
     cupy = library()
     planned = plan(manifest, manifest["sizes"], int(facts()["multiprocessors"]))
-    module = Module(path.parent / Path(str(manifest["source"])).name, str(manifest["target"]))
+    module = GpuModule(path.parent / Path(str(manifest["source"])).name, str(manifest["target"]))
     arrays = {}
     for tensor in planned.tensors:
         count = tensor.bytes // 4

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
 
+from titan.device.documents import (
+    FittedMachine,
+    ProbeRow,
+    ProbesDocument,
+    VariantRow,
+    VariantsDocument,
+)
 from titan.device.frame import COLOURS, bar, sizes_text, whole
 
 
-def probes_page(document: Mapping[str, Any]) -> str:
+def probes_page(document: ProbesDocument) -> str:
     """What each probe answered and what that means."""
     rows = document["probes"]
     answered = sum(row["state"] == "answered" for row in rows)
@@ -20,7 +26,8 @@ def probes_page(document: Mapping[str, Any]) -> str:
     return whole("Probes of disputed facts", head, [probes_part(rows)])
 
 
-def probes_part(rows: Sequence[Mapping[str, Any]]) -> str:
+def probes_part(rows: Sequence[ProbeRow]) -> str:
+    """What each probe answered, as HTML."""
     parts = []
     for row in rows:
         facts = ", ".join(map(escape, row["facts"]))
@@ -42,7 +49,8 @@ def probes_part(rows: Sequence[Mapping[str, Any]]) -> str:
 # ------------------------------------------------------------------------------------ variants
 
 
-def ablations_page(document: Mapping[str, Any]) -> str:
+def ablations_page(document: VariantsDocument) -> str:
+    """Variants side by side, as a page of their own."""
     rows = document["rows"]
     timed = sum(row["seconds"] is not None for row in rows)
     head = (
@@ -52,7 +60,7 @@ def ablations_page(document: Mapping[str, Any]) -> str:
     return whole("Variants side by side", head, [ablations_part(rows)])
 
 
-def ablations_part(rows: Sequence[Mapping[str, Any]]) -> str:
+def ablations_part(rows: Sequence[VariantRow]) -> str:
     """A table for each kernel: variants as lines, sizes as columns; above 1 is faster."""
     parts = []
     for name in dict.fromkeys(f"{row['package']} ({row['target']})" for row in rows):
@@ -69,7 +77,7 @@ def ablations_part(rows: Sequence[Mapping[str, Any]]) -> str:
     return "".join(parts)
 
 
-def _setting(rows: Sequence[Mapping[str, Any]], key: tuple[str, str], sizes: list[str]) -> str:
+def _setting(rows: Sequence[VariantRow], key: tuple[str, str], sizes: list[str]) -> str:
     mine = [row for row in rows if (row["axis"], row["setting"]) == key]
     by_size = {sizes_text(row["sizes"]): row for row in mine if row["sizes"]}
     first = mine[0]
@@ -79,8 +87,9 @@ def _setting(rows: Sequence[Mapping[str, Any]], key: tuple[str, str], sizes: lis
         why = f"{first['state']}; {told}"[:200]
         return f"<tr>{name}<td colspan='{len(sizes) + 7}' class='quiet'>{escape(why)}</td></tr>"
     cells = "".join(_speed(by_size.get(size)) for size in sizes)
+    fields: Mapping[str, object] = first
     facts = "".join(
-        f"<td>{_number(first.get(field), form)}</td>"
+        f"<td>{_number(fields.get(field), form)}</td>"
         for field, form in (
             ("registers", ",d"), ("spilled_bytes", ",d"), ("shared_bytes", ",d"),
             ("occupancy", ".0%"), ("fences", ",d"), ("barriers", ",d"), ("steady_cycles", ",.0f"),
@@ -89,7 +98,7 @@ def _setting(rows: Sequence[Mapping[str, Any]], key: tuple[str, str], sizes: lis
     return f"<tr>{name}{cells}{facts}</tr>"
 
 
-def _speed(row: Mapping[str, Any] | None) -> str:
+def _speed(row: VariantRow | None) -> str:
     if row is None or row["seconds"] is None:
         return f"<td class='quiet'>{escape(row['state']) if row else 'none'}</td>"
     text = f"{row['seconds'] * 1e6:,.1f} us"
@@ -100,14 +109,14 @@ def _speed(row: Mapping[str, Any] | None) -> str:
     return f"<td class='{name}'>{text} ({ratio:.2f})</td>"
 
 
-def _number(value: Any, form: str) -> str:
+def _number(value: object, form: str) -> str:
     return "" if value is None else format(value, form)
 
 
 # ------------------------------------------------------------------------------------- machine
 
 
-def machines_part(machines: Sequence[Mapping[str, Any]]) -> str:
+def machines_part(machines: Sequence[FittedMachine]) -> str:
     """The fit of the machine description: terms, rates, residuals."""
     parts = []
     for machine in machines:

@@ -9,16 +9,29 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
+from titan.device.records import DeviceFacts
 from titan.device.watchdog import VISIBLE
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
 
-def devices(facts: Mapping[str, Any]) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """A worker ended with this error."""
+
+    error: Exception
+
+
+class _Over:
+    """A worker has nothing more to do."""
+
+
+def devices(facts: DeviceFacts) -> list[str]:
     """The devices to use, as children are to see them: those like the first. Empty without GPUs."""
     names = list(facts.get("names", ()))
     if facts.get("backend") != "gpu" or len(names) < 2:
@@ -41,7 +54,7 @@ def spread(
     waiting: queue.SimpleQueue[Item] = queue.SimpleQueue()
     for item in items:
         waiting.put(item)
-    found: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+    found: queue.SimpleQueue[Found | _Over | _Failed] = queue.SimpleQueue()
     stop = threading.Event()
 
     def work(place: str) -> None:
@@ -52,13 +65,13 @@ def spread(
                 except queue.Empty:
                     break
                 for one in run(item, place):
-                    found.put(("found", one))
+                    found.put(one)
                     if stop.is_set():
                         break
-        except Exception as error:  # told to whoever asked
-            found.put(("error", error))
+        except Exception as error:  # raised where the results are read
+            found.put(_Failed(error))
         finally:
-            found.put(("over", None))
+            found.put(_Over())
 
     workers = [threading.Thread(target=work, args=(place,), daemon=True) for place in places]
     for worker in workers:
@@ -66,11 +79,11 @@ def spread(
     left = len(workers)
     try:
         while left:
-            kind, value = found.get()
-            if kind == "over":
+            value = found.get()
+            if isinstance(value, _Over):
                 left -= 1
-            elif kind == "error":
-                raise value
+            elif isinstance(value, _Failed):
+                raise value.error
             else:
                 yield value
     finally:

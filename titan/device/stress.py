@@ -19,13 +19,34 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack, cast
 
 from titan.device import findings
+from titan.device.documents import (
+    ImbalancePoint,
+    ImbalanceRow,
+    PolicyCounts,
+    SkippedRow,
+    StallRow,
+    StressDocument,
+    StressFailure,
+    StressRow,
+)
 from titan.device.expressions import BadExpression, evaluate
 from titan.device.findings import Keep
 from titan.device.hooks import KNOBS, PRODUCER, levels, new_progress, read_progress, told
+from titan.device.manifests import PackageManifest, Sizes
 from titan.device.plan import Unlaunchable, plan
+from titan.device.records import (
+    DeviceFacts,
+    EndRecord,
+    Job,
+    Progress,
+    RunCase,
+    RunRecord,
+    WaitRow,
+    WatchOptions,
+)
 from titan.device.spread import spread
 from titan.device.variants import SAFE, variants
 from titan.device.watchdog import reason, run_job
@@ -39,6 +60,8 @@ LEAST_SECONDS = 6.0  # a child that has less does not come to its first run
 
 @dataclass(frozen=True, slots=True)
 class StressRun:
+    """One run of one variant of a package; `told` says what was seen where it is not correct."""
+
     package: str
     variant: str
     sizes: tuple[tuple[str, int], ...]
@@ -49,7 +72,7 @@ class StressRun:
     state: str
     told: str = ""
     seconds: float = 0.0
-    waits: tuple[dict[str, Any], ...] = ()
+    waits: tuple[WaitRow, ...] = ()
 
 
 CHOICES = (1, 8, 40, 64, 72, 128, 136, 200, 256, 264, 320, 384, 520, 640, 776, 1032)
@@ -57,7 +80,7 @@ GRID_MAX = 8
 TRIPS_LEAST = 3  # different trip counts, where the kernel has as many
 
 
-def sizes_for(manifest: Mapping[str, Any], depth: int) -> list[dict[str, int]]:
+def sizes_for(manifest: PackageManifest, depth: int) -> list[Sizes]:
     """Launches whose trip counts are 1, below, at, and beyond the depth, whole and ragged.
 
     Found by trying: small numbers for every size, the fewest elements for each trip count. Where a
@@ -86,68 +109,84 @@ def sizes_for(manifest: Mapping[str, Any], depth: int) -> list[dict[str, int]]:
     return [sizes for (trips, _), (_, sizes) in sorted(found.items()) if trips in chosen]
 
 
-def trips_of(manifest: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
+def trips_of(manifest: PackageManifest, sizes: Mapping[str, int]) -> int:
     """Iterations of the longest of the first and the last work item. Raises BadExpression."""
-    program = manifest.get("program", {})
-    names = {**dict(program.get("sizes", ())), **sizes}
-    work = {name: evaluate(extent, names) for name, extent in dict(program.get("work", ())).items()}
+    program = cast(WorkSizes, manifest.get("program", {}))
+    names = {**program.get("sizes", {}), **sizes}
+    work = {name: evaluate(extent, names) for name, extent in program.get("work", {}).items()}
     ends = (dict.fromkeys(work, 0), {name: extent - 1 for name, extent in work.items()})
     text = str(manifest["trip_count"])
     return max(1, *(evaluate(text, {**sizes, **end}) for end in ends))
 
 
+class WorkSizes(TypedDict, total=False):
+    """The entries of a tile program that say how many work items there are."""
+
+    sizes: Sizes
+    work: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class StressSettings:
+    """What packages are tried with.
+
+    On a GPU the policies are the levels of disturbance that fit the kernel; None tries all.
+    `unsafe`: the variants that break a rule, too. `seconds` is the limit of one run, `budget` the
+    seconds for all of it. `cache`: machine code that was compiled ahead.
+    """
+
+    backend: str
+    seeds: Sequence[int] = (0,)
+    policies: Sequence[str] | None = None
+    unsafe: bool = True
+    seconds: float = RUN_SECONDS
+    budget: float | None = None
+    cache: Path | None = None
+
+
 def stress(
     folders: Sequence[Path],
-    backend: str,
-    seeds: Sequence[int],
-    tell: Callable[[StressRun], None] = lambda run: None,
-    policies: Sequence[str] | None = None,
-    unsafe: bool = True,
-    seconds: float = RUN_SECONDS,
+    settings: StressSettings,
+    report: Callable[[StressRun], None] = lambda run: None,
     places: Sequence[str] = (),
-    budget: float | None = None,
     keep: Keep | None = None,
-    cache: Path | None = None,
-    **options: Any,
+    **options: Unpack[WatchOptions],
 ) -> Iterator[StressRun]:
-    """All runs, as they come; `seconds` is the limit of one, `options` go to the watchdog.
+    """All runs, as they come; `options` go to the watchdog.
 
-    One child for each variant goes through all seeds, policies and sizes. On a GPU the policies are
-    the levels of disturbance that fit the kernel; by default all policies are tried. `places`: the
-    GPUs, where there are several. `budget`: seconds for all of it. `keep`: where safe kernels that
-    fail are kept. `cache`: machine code that was compiled ahead.
+    One child for each variant goes through all seeds, policies and sizes. `places`: the GPUs, where
+    there are several. `keep`: where safe kernels that fail are kept.
     """
-    jobs = [job for folder in folders for job in _jobs(folder, backend, seeds, policies, unsafe)]
+    jobs = [job for folder in folders for job in _jobs(folder, settings)]
     jobs.sort(key=lambda job: job.job["variant"] != SAFE)
-    if cache is not None:
+    if settings.cache is not None:
         for job in jobs:
-            job.job["cache"] = str(cache)
-    share = _Share(budget, len(jobs), max(1, len(places)))
+            job.job["cache"] = str(settings.cache)
+    share = _Share(settings.budget, len(jobs), max(1, len(places)))
 
     def run_one(job: _Job, place: str | None) -> Iterator[StressRun]:
-        more = {**options, "device": place} if place else options
-        return _runs(job, seconds, share.next(), keep, more)
+        more: WatchOptions = {**options, "device": place} if place else options
+        return _runs(job, settings.seconds, share.next(), keep, more)
 
     for run in spread(jobs, run_one, places):
-        tell(run)
+        report(run)
         yield run
 
 
-def _jobs(
-    folder: Path, backend: str, seeds: Sequence[int], policies: Sequence[str] | None, unsafe: bool
-) -> Iterator[_Job]:
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+def _jobs(folder: Path, settings: StressSettings) -> Iterator[_Job]:
+    manifest: PackageManifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     source = (folder / Path(str(manifest["source"])).name).read_text(encoding="utf-8")
     depth = max((int(ring["depth"]) for ring in manifest["rings"]), default=1)
+    backend, policies = settings.backend, settings.policies
     known = POLICIES if backend == "cpu" else [x.name for x in levels(manifest, source)]
     hostile = [name for name in known if policies is None or name in policies]
-    cases = [
-        {"sizes": sizes, "seed": seed, "policy": policy}
-        for seed, sizes, policy in itertools.product(seeds, sizes_for(manifest, depth), hostile)
+    chosen = itertools.product(settings.seeds, sizes_for(manifest, depth), hostile)
+    cases: list[RunCase] = [
+        {"sizes": sizes, "seed": seed, "policy": policy} for seed, sizes, policy in chosen
     ]
     texts = variants(source)
-    for variant in texts if unsafe else [SAFE]:
-        job = {"kind": "check", "folder": str(folder), "variant": variant, "backend": backend}
+    for variant in texts if settings.unsafe else [SAFE]:
+        job: Job = {"kind": "check", "folder": str(folder), "variant": variant, "backend": backend}
         yield _Job(job, manifest, texts[variant], depth, cases)
 
 
@@ -155,11 +194,11 @@ def _jobs(
 class _Job:
     """One variant of a package and what it is tried with."""
 
-    job: dict[str, Any]
-    manifest: dict[str, Any]
+    job: Job
+    manifest: PackageManifest
     source: str
     depth: int
-    cases: list[dict[str, Any]]
+    cases: list[RunCase]
 
 
 class _Share:
@@ -185,28 +224,32 @@ class _Share:
 
 
 def again(
-    folder: Path, backend: str, cases: list[dict[str, Any]], seconds: float, ready: dict[str, str],
-    options: Any,
+    folder: Path, backend: str, cases: list[RunCase], seconds: float, binaries: Path | None,
+    options: WatchOptions,
 ) -> Iterator[StressRun]:  # fmt: skip
-    """The safe kernel of a package with exactly these cases; `ready` is added to the job."""
-    (job,) = _jobs(folder, backend, [], None, unsafe=False)
-    whole = _Job({**job.job, **ready}, job.manifest, job.source, job.depth, cases)
+    """The safe kernel of a package with exactly these cases; `binaries`: ready machine code."""
+    (job,) = _jobs(folder, StressSettings(backend, (), unsafe=False))
+    if binaries is not None:
+        job.job["binaries"] = str(binaries)
+    whole = _Job(job.job, job.manifest, job.source, job.depth, cases)
     return _runs(whole, seconds, None, None, options)
 
 
 def _runs(
-    job: _Job, seconds: float, until: float | None, keep: Keep | None, options: Any
+    job: _Job, seconds: float, until: float | None, keep: Keep | None, options: WatchOptions
 ) -> Iterator[StressRun]:
     """The runs of one job; where the child hangs or dies, the others follow in a new one.
 
     At `until` the child is ended; the cases that are left are skipped.
     """
     left = list(job.cases)
+    whole: Job = {**job.job}
     path = new_progress() if job.job["backend"] == "gpu" else None
-    more = {} if path is None else {"progress": str(path)}
+    if path is not None:
+        whole["progress"] = str(path)
     found = 0
 
-    def seen() -> dict[str, Any]:
+    def seen() -> Progress:
         return {} if path is None else read_progress(path, job.manifest, job.source)
 
     def over() -> bool:
@@ -214,31 +257,36 @@ def _runs(
 
     wanted = keep is not None and job.job["variant"] == SAFE
     with findings.kept(wanted) as binaries:
-        more |= {} if binaries is None else {"keep": str(binaries)}
+        if binaries is not None:
+            whole["keep"] = str(binaries)
         try:
             while left and not over():
                 limit = seconds * len(left)
                 if until is not None:
                     limit = min(limit, max(0.1, until - time.monotonic()))
-                for record in run_job(
-                    {**job.job, **more, "cases": left}, limit, idle=seconds, progress=seen,
-                    **options,
-                ):  # fmt: skip
-                    if not left or record["kind"] not in ("run", "end"):
+                whole["cases"] = left
+                for record in run_job(whole, limit, idle=seconds, progress=seen, **options):
+                    if not left:
                         continue
-                    if record["kind"] == "end" and record["state"] == "hung" and over():
-                        break
-                    if reason(record).startswith("OtherDevice"):
-                        other = reason(record).partition(": ")[2]
-                        while left:
-                            yield _run(job, left.pop(0), {"state": SKIPPED, "told": other})
-                        break
-                    why = {"told": _why(record)} if record["kind"] == "end" else {}
+                    if record["kind"] == "end":
+                        if record["state"] == "hung" and over():
+                            break
+                        if reason(record).startswith("OtherDevice"):
+                            other = reason(record).partition(": ")[2]
+                            while left:
+                                yield _run(job, left.pop(0), _ended(SKIPPED, other))
+                            break
+                        ran = _ended(record["state"], _why(record), record.get("seconds", 0.0))
+                        seen_at = record.get("progress", Progress())
+                    elif record["kind"] == "run":
+                        ran, seen_at = record, Progress()
+                    else:
+                        continue
                     case = left.pop(0)
-                    run = _run(job, case, {**record, **why})
-                    if wanted and run.state in BAD and found < findings.MOST:
+                    run = _run(job, case, ran)
+                    if wanted and keep is not None and run.state in BAD and found < findings.MOST:
                         found += 1
-                        _save(job, case, run, record, keep, binaries)
+                        _save(job, case, run, ran.get("launch"), seen_at, keep, binaries)
                     yield run
                     if over():
                         break
@@ -246,41 +294,45 @@ def _runs(
             if path is not None:
                 path.unlink(missing_ok=True)
     for case in left:
-        yield _run(job, case, {"state": SKIPPED, "told": "the time was over"})
+        yield _run(job, case, _ended(SKIPPED, "the time was over"))
+
+
+def _ended(state: str, told: str, seconds: float = 0.0) -> RunRecord:
+    """The record of a run that the child did not report itself."""
+    return {"kind": "run", "sizes": {}, "state": state, "told": told, "seconds": seconds}
 
 
 def _save(
     job: _Job,
-    case: Mapping[str, Any],
+    case: RunCase,
     run: StressRun,
-    record: Mapping[str, Any],
-    keep: Keep | None,
+    launch: Mapping[str, object] | None,
+    progress: Progress,
+    keep: Keep,
     binaries: Path | None,
 ) -> None:
     """A safe kernel that failed becomes a finding."""
-    assert keep is not None
     folder = Path(job.job["folder"])
-    names = ["manifest.json", *(Path(str(job.manifest[key])).name for key in ("source", "header"))]
+    names = ["manifest.json", Path(job.manifest["source"]).name, Path(job.manifest["header"]).name]
     data = {
         "backend": job.job["backend"], "state": run.state, "told": run.told,
         "sizes": case["sizes"], "seed": case["seed"], "policy": case["policy"],
-        "launch": record.get("launch") or job.manifest["launch"],
-        "progress": record.get("progress", {}),
+        "launch": launch or job.manifest["launch"], "progress": progress,
     }  # fmt: skip
     sources = {name: (folder / name).read_bytes() for name in names}
     findings.keep(keep, "stress", run.package, data, sources, binaries)
 
 
-def _why(end: Mapping[str, Any]) -> str:
+def _why(end: EndRecord) -> str:
     """Why a child ended before its work: where the kernel hung, its last error, its last record."""
     if end["state"] == "done":
         return "the child ended without this run"
-    place = told(end.get("progress", {}))
+    place = told(end.get("progress", Progress()))
     lines = str(end.get("error", "")).strip().splitlines()
     return place or (lines[-1] if lines else json.dumps(end.get("last", {}))[:200])
 
 
-def _run(job: _Job, case: Mapping[str, Any], record: Mapping[str, Any]) -> StressRun:
+def _run(job: _Job, case: RunCase, record: RunRecord) -> StressRun:
     sizes = case["sizes"]
     trips = trips_of(job.manifest, sizes)
     state = "failed" if record["state"] == "done" else str(record["state"])
@@ -291,9 +343,9 @@ def _run(job: _Job, case: Mapping[str, Any], record: Mapping[str, Any]) -> Stres
     )  # fmt: skip
 
 
-def document(facts: Mapping[str, Any], runs: Sequence[StressRun]) -> dict[str, Any]:
+def document(facts: DeviceFacts, runs: Sequence[StressRun]) -> StressDocument:
     """The result as data: a row for each package and variant, and every run that went wrong."""
-    rows: list[dict[str, Any]] = []
+    rows: list[StressRow] = []
     keys = dict.fromkeys((run.package, run.depth, run.variant) for run in runs)
     for package, depth, variant in keys:
         mine = [
@@ -322,7 +374,7 @@ def document(facts: Mapping[str, Any], runs: Sequence[StressRun]) -> dict[str, A
     return {
         "kind": "stress",
         "date": datetime.date.today().isoformat(),
-        "device": dict(facts),
+        "device": facts,
         "runs": sum(run.state != SKIPPED for run in runs),
         "safe_failures": [_data(run) for run in safe_bad],
         "unsafe_variants": len(unsafe),
@@ -332,12 +384,12 @@ def document(facts: Mapping[str, Any], runs: Sequence[StressRun]) -> dict[str, A
     }
 
 
-def skipped(runs: Sequence[StressRun]) -> list[dict[str, Any]]:
+def skipped(runs: Sequence[StressRun]) -> list[SkippedRow]:
     """What the time did not reach: package, variant, policies, how many runs."""
-    found: dict[tuple[str, int, str], dict[str, Any]] = {}
+    found: dict[tuple[str, int, str], SkippedRow] = {}
     for run in runs:
         if run.state == SKIPPED:
-            empty = {
+            empty: SkippedRow = {
                 "package": run.package, "depth": run.depth, "variant": run.variant, "runs": 0,
                 "policies": [],
             }  # fmt: skip
@@ -348,9 +400,9 @@ def skipped(runs: Sequence[StressRun]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _by_policy(runs: Sequence[StressRun]) -> dict[str, dict[str, int]]:
+def _by_policy(runs: Sequence[StressRun]) -> dict[str, PolicyCounts]:
     """Of each policy: runs, and those that were seen to fail."""
-    found: dict[str, dict[str, int]] = {}
+    found: dict[str, PolicyCounts] = {}
     for run in runs:
         if run.state == SKIPPED:
             continue
@@ -360,16 +412,19 @@ def _by_policy(runs: Sequence[StressRun]) -> dict[str, dict[str, int]]:
     return found
 
 
-def stalls(runs: Sequence[StressRun]) -> list[dict[str, Any]]:
+def stalls(runs: Sequence[StressRun]) -> list[StallRow]:
     """Cycles that each role waited at barriers, by policy, over the runs that were measured."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    found: dict[tuple[str, str], StallRow] = {}
     for run in runs:
         for item in run.waits:
             key = (run.policy, str(item["role"]))
             row = found.setdefault(key, {"policy": key[0], "role": key[1], "cycles": 0, "waits": 0})
-            for name in ("cycles", "waits", "burden_cycles", "burdens"):
-                if name in item:
-                    row[name] = row.get(name, 0) + int(item[name])
+            row["cycles"] += item["cycles"]
+            row["waits"] += item["waits"]
+            if "burdens" in item:
+                more = item["burden_cycles"]
+                row["burden_cycles"] = row.get("burden_cycles", 0) + more
+                row["burdens"] = row.get("burdens", 0) + item["burdens"]
     for row in found.values():
         row["cycles_each"] = round(row["cycles"] / row["waits"], 1) if row["waits"] else None
         if row.get("burdens"):
@@ -377,24 +432,24 @@ def stalls(runs: Sequence[StressRun]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def imbalance(waited: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def imbalance(waited: Sequence[StallRow]) -> list[ImbalanceRow]:
     """What a producer waits to acquire a stage, against the burden of those that read the stages.
 
     For each knob the points: amount, cycles of the burden after one wait (null for an epilogue),
     cycles of one wait of the producer. The first is the kernel that is only measured.
     """
-    by_policy: dict[str, dict[str, Mapping[str, Any]]] = {}
+    by_policy: dict[str, dict[str, StallRow]] = {}
     for item in waited:
         by_policy.setdefault(item["policy"], {})[item["role"]] = item
     bare = by_policy.get("measured", {}).get(PRODUCER)
-    found: list[dict[str, Any]] = []
+    found: list[ImbalanceRow] = []
     for knob in KNOBS:
-        points = [] if bare is None else [_point(0, bare, {})]
+        points = [] if bare is None else [_point(0, bare, None)]
         for policy, roles in by_policy.items():
             name, _, amount = policy.partition("@")
             if name == knob and PRODUCER in roles:
                 others = [item for role, item in roles.items() if role != PRODUCER]
-                measured = others[0] if others and knob != KNOBS[0] else {}
+                measured = others[0] if others and knob != KNOBS[0] else None
                 points.append(_point(int(amount), roles[PRODUCER], measured))
         if len(points) > 1:
             points.sort(key=lambda point: int(point["amount"]))
@@ -402,14 +457,14 @@ def imbalance(waited: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _point(amount: int, producer: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _point(amount: int, producer: StallRow, other: StallRow | None) -> ImbalancePoint:
     return {
-        "amount": amount, "burden_cycles": other.get("burden_each"),
+        "amount": amount, "burden_cycles": other.get("burden_each") if other else None,
         "producer_cycles": producer["cycles_each"],
     }  # fmt: skip
 
 
-def _data(run: StressRun) -> dict[str, Any]:
+def _data(run: StressRun) -> StressFailure:
     return {
         "package": run.package, "variant": run.variant, "sizes": dict(run.sizes),
         "depth": run.depth, "seed": run.seed, "policy": run.policy, "state": run.state,

@@ -20,11 +20,24 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from titan.device import ablations, bench, cycles, litmus, probes, stress
+from titan.device.documents import (
+    BenchDocument,
+    CyclesDocument,
+    FittedMachine,
+    LitmusDocument,
+    ProbesDocument,
+    ShareRow,
+    StressDocument,
+    SuiteDocument,
+    VariantRow,
+    VariantsDocument,
+)
 from titan.device.findings import Keep
 from titan.device.page import page
+from titan.device.records import DeviceFacts, Job, Record, WatchOptions
 from titan.device.spread import devices, spread
 from titan.device.variants import variants
 from titan.device.watchdog import run_job
@@ -46,15 +59,15 @@ FIT_SHARE = 0.3  # of the time of the variants
 class Suite:
     """What came out. `left` names what the budget did not reach."""
 
-    litmus: dict[str, Any]
-    stress: dict[str, Any]
-    bench: dict[str, Any]
-    probes: dict[str, Any]
-    ablations: dict[str, Any]
-    cycles: dict[str, Any]
-    machines: list[dict[str, Any]]
+    litmus: LitmusDocument
+    stress: StressDocument
+    bench: BenchDocument
+    probes: ProbesDocument
+    ablations: VariantsDocument
+    cycles: CyclesDocument
+    machines: list[FittedMachine]
     left: dict[str, list[str]]
-    shares: dict[str, dict[str, float]]
+    shares: dict[str, ShareRow]
 
     @property
     def bad(self) -> bool:
@@ -68,19 +81,19 @@ class Suite:
 
 def run(
     folder: Path,
-    facts: dict[str, Any],
+    facts: DeviceFacts,
     seconds: float,
     log: Path,
-    tell: Callable[[str], None] = print,
+    report: Callable[[str], None] = print,
     keep: Keep | None = None,
-    **options: Any,
+    **options: Unpack[WatchOptions],
 ) -> Suite:
     """The probes, then four parts, each within its share of the time that is left."""
     budget = _Budget(seconds)
     packages = sorted(path.parent for path in (folder / "packages").glob("*/manifest.json"))
     found = list(
         probes.run(
-            probes.manifests(folder / "probes"), lambda answer: tell(probes.line(answer)),
+            probes.manifests(folder / "probes"), lambda answer: report(probes.line(answer)),
             seconds=HANG_SECONDS, **options,
         )
     )  # fmt: skip
@@ -89,19 +102,14 @@ def run(
     cache = folder / "compiled"
     compile_all(paths, packages, chosen, cache, budget.part("compile"), options)
     budget.done("compile")
-    several = {**options, "places": devices(facts), "keep": keep, "cache": cache}
-    tests = _litmus(paths, budget.part("litmus"), log, budget.left, tell, several)
+    parts = _Parts(facts, cache, log, report, keep, budget.left, options)
+    tests = parts.litmus(paths, budget.part("litmus"))
     budget.done("litmus")
-    stressed = {**several, "policies": chosen}
-    runs = _stress(packages, budget.part("stress"), budget.left, tell, stressed)
+    runs = parts.stress(packages, budget.part("stress"), chosen)
     budget.done("stress")
-    timed = {**options, "cache": cache}
-    rows = _bench(packages, facts, budget.part("bench"), budget.left, tell, timed)
+    rows = parts.bench(packages, budget.part("bench"))
     budget.done("bench")
-    until = budget.part("ablations")
-    beside, steady, machines = _ablations(
-        folder / "variants", facts, until, budget.left, tell, options
-    )
+    beside, steady, machines = parts.ablations(folder / "variants", budget.part("ablations"))
     budget.done("ablations")
     return Suite(
         litmus.document(facts, tests),
@@ -118,35 +126,34 @@ def run(
 
 def compile_all(
     tests: Sequence[Path], packages: Sequence[Path], policies: Sequence[str] | None, cache: Path,
-    until: float, options: Any,
+    until: float, options: WatchOptions,
 ) -> int:  # fmt: skip
     """Compiles into the cache what the time allows; how many packages and tests that were.
 
     Safe kernels come first, then tests, then unsafe variants. What does not compile is left to
-    whoever runs it: there the error is told.
+    whoever runs it: there the error is reported.
     """
-    tasks: list[dict[str, Any]] = []
+    safe: list[Job] = []
+    unsafe: list[Job] = []
     for folder in packages:
         source = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["source"]
         text = (folder / Path(str(source)).name).read_text(encoding="utf-8")
         for name in variants(text):
-            task: dict[str, Any] = {"tasks": [[str(folder), name]], "policies": policies}
-            tasks.append(task)
-    tasks.sort(key=lambda task: task["tasks"][0][1] != stress.SAFE)
+            task: Job = {"tasks": [(str(folder), name)], "policies": policies}
+            (safe if name == stress.SAFE else unsafe).append(task)
     groups = [tests[first::COMPILERS] for first in range(min(COMPILERS, len(tests)))]
-    count = sum(task["tasks"][0][1] == stress.SAFE for task in tasks)
-    tasks[count:count] = [{"manifests": [str(p) for p in group], "most": 1} for group in groups]
+    rendered: list[Job] = [{"manifests": [str(p) for p in group], "most": 1} for group in groups]
     made = 0
 
-    def one(task: dict[str, Any], place: str | None) -> Iterator[dict[str, Any]]:
+    def one(task: Job, place: str | None) -> Iterator[Record]:
         left = until - time.monotonic()
         if left > 0:
-            job = {"kind": "compile", "cache": str(cache), **task}
+            job: Job = {**task, "kind": "compile", "cache": str(cache)}
             yield from run_job(job, left, **options)
 
     # `spread` hands a place to each worker; these use no device.
     workers = [str(number) for number in range(min(COMPILERS, os.cpu_count() or 1))]
-    for record in spread(tasks, one, workers):
+    for record in spread([*safe, *rendered, *unsafe], one, workers):
         made += record["kind"] == "compiled"
     return made
 
@@ -158,7 +165,7 @@ class _Budget:
         self.end = time.monotonic() + seconds
         self.parts = list(SHARES)
         self.left: dict[str, list[str]] = {}
-        self.shares: dict[str, dict[str, float]] = {}
+        self.shares: dict[str, ShareRow] = {}
         self.begun = 0.0
 
     def part(self, name: str) -> float:
@@ -171,88 +178,102 @@ class _Budget:
         return self.begun + share
 
     def done(self, name: str) -> None:
+        """The part is over; what it took is kept."""
         self.shares[name]["taken_seconds"] = round(time.monotonic() - self.begun, 1)
 
 
-def _litmus(
-    paths: list[Path], until: float, log: Path, left: Any, tell: Any, options: Any
-) -> list[litmus.LitmusRow]:
-    rows: list[litmus.LitmusRow] = []
-    found = litmus.run_tests(
-        paths, 0.05, 1, 1.0, log, most=1, hang=HANG_SECONDS,
-        together=TESTS_TOGETHER, **options,
-    )  # fmt: skip
-    for row in found:
-        rows.append(row)
-        tell(f"litmus {len(rows)}/{len(paths)} {row.test}: {row.state}")
-        if time.monotonic() > until:
-            break
-    done = {row.manifest for row in rows}
-    left["litmus"] = [path.stem for path in paths if path.name not in done]
-    return rows
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The parts of a suite and what they share; `left` names what the time did not reach."""
 
+    facts: DeviceFacts
+    cache: Path
+    log: Path
+    report: Callable[[str], None]
+    keep: Keep | None
+    left: dict[str, list[str]]
+    options: WatchOptions
 
-def _stress(
-    packages: list[Path], until: float, left: Any, tell: Any, options: Any
-) -> list[stress.StressRun]:
-    """The safe kernels first; every package has the same part of what is left."""
-
-    def told(run: stress.StressRun) -> None:
-        if run.variant == stress.SAFE and run.state in stress.BAD:
-            tell(f"stress {run.package}, depth {run.depth}, {run.policy}: {run.state}; {run.told}")
-
-    budget = max(0.0, until - time.monotonic())
-    runs = list(
-        stress.stress(packages, "gpu", [0], told, seconds=RUN_SECONDS, budget=budget, **options)
-    )
-    left["stress"] = [
-        f"{row['package']} depth {row['depth']}, {row['variant']}: {row['runs']} runs under "
-        f"{', '.join(row['policies'])}"
-        for row in stress.skipped(runs)
-    ]
-    safe = [run for run in runs if run.variant == stress.SAFE and run.state != stress.SKIPPED]
-    tell(f"stress: safe {sum(run.state == 'correct' for run in safe)}/{len(safe)}")
-    return runs
-
-
-def _bench(
-    packages: list[Path], facts: dict[str, Any], until: float, left: Any, tell: Any, options: Any
-) -> list[bench.BenchRow]:
-    rows: list[bench.BenchRow] = []
-    for number, folder in enumerate(packages):
-        now = time.monotonic()
-        if now >= until:
-            left["bench"] = [path.name for path in packages[number:]]
-            break
-        equal = (until - now) / (len(packages) - number)
-        share = min(until, now + max(LEAST_SECONDS, equal))
-        for row in bench.bench([folder], facts, until=share, **options):
+    def litmus(self, paths: list[Path], until: float) -> list[litmus.LitmusRow]:
+        """Every test once, as long as the time lasts."""
+        rows: list[litmus.LitmusRow] = []
+        settings = litmus.RunSettings(
+            0.05, most=1, hang=HANG_SECONDS, cache=self.cache, together=TESTS_TOGETHER
+        )
+        found = litmus.run_tests(
+            paths, settings, self.log, places=devices(self.facts), keep=self.keep, **self.options
+        )
+        for row in found:
             rows.append(row)
-            tell(bench.line(row))
-    return rows
+            self.report(f"litmus {len(rows)}/{len(paths)} {row.test}: {row.state}")
+            if time.monotonic() > until:
+                break
+        done = {row.manifest for row in rows}
+        self.left["litmus"] = [path.stem for path in paths if path.name not in done]
+        return rows
 
+    def stress(
+        self, packages: list[Path], until: float, policies: Sequence[str] | None
+    ) -> list[stress.StressRun]:
+        """The safe kernels first; every package has the same part of what is left."""
 
-def _ablations(
-    folder: Path, facts: dict[str, Any], until: float, left: Any, tell: Any, options: Any
-) -> tuple[list[dict[str, Any]], list[cycles.CycleRow], list[dict[str, Any]]]:
-    """Variants side by side, then their cycles and the machine that fits them."""
-    if not (folder / ablations.INDEX).is_file():
-        return [], [], []
-    begin = time.monotonic()
-    first = begin + (until - begin) * (1.0 - FIT_SHARE)
-    rows = []
-    for row in ablations.run(folder, facts, until=first, **options):
-        rows.append(row)
-        tell(ablations.line(row))
-    left["ablations"] = [
-        f"{row['package']}, {row['axis']} {row['setting']}"
-        for row in rows
-        if row["told"] == bench.OVER
-    ]
-    steady, machines = ablations.fitted(
-        folder, facts, lambda row: tell(cycles.line(row)), until=until, **options
-    )
-    return rows, steady, machines
+        def report(run: stress.StressRun) -> None:
+            if run.variant == stress.SAFE and run.state in stress.BAD:
+                where = f"{run.package}, depth {run.depth}, {run.policy}"
+                self.report(f"stress {where}: {run.state}; {run.told}")
+
+        settings = stress.StressSettings(
+            "gpu", policies=policies, seconds=RUN_SECONDS, cache=self.cache,
+            budget=max(0.0, until - time.monotonic()),
+        )  # fmt: skip
+        places = devices(self.facts)
+        runs = list(stress.stress(packages, settings, report, places, self.keep, **self.options))
+        self.left["stress"] = [
+            f"{row['package']} depth {row['depth']}, {row['variant']}: {row['runs']} runs under "
+            f"{', '.join(row['policies'])}"
+            for row in stress.skipped(runs)
+        ]
+        safe = [run for run in runs if run.variant == stress.SAFE and run.state != stress.SKIPPED]
+        self.report(f"stress: safe {sum(run.state == 'correct' for run in safe)}/{len(safe)}")
+        return runs
+
+    def bench(self, packages: list[Path], until: float) -> list[bench.BenchRow]:
+        """Every package with an equal part of the time that is left."""
+        rows: list[bench.BenchRow] = []
+        for number, folder in enumerate(packages):
+            now = time.monotonic()
+            if now >= until:
+                self.left["bench"] = [path.name for path in packages[number:]]
+                break
+            equal = (until - now) / (len(packages) - number)
+            share = min(until, now + max(LEAST_SECONDS, equal))
+            settings = bench.BenchSettings(until=share, cache=self.cache)
+            for row in bench.bench([folder], self.facts, settings, **self.options):
+                rows.append(row)
+                self.report(bench.line(row))
+        return rows
+
+    def ablations(
+        self, folder: Path, until: float
+    ) -> tuple[list[VariantRow], list[cycles.CycleRow], list[FittedMachine]]:
+        """Variants side by side, then their cycles and the machine that fits them."""
+        if not (folder / ablations.INDEX).is_file():
+            return [], [], []
+        begin = time.monotonic()
+        settings = bench.BenchSettings(until=begin + (until - begin) * (1.0 - FIT_SHARE))
+        rows = []
+        for row in ablations.run(folder, self.facts, settings, **self.options):
+            rows.append(row)
+            self.report(ablations.line(row))
+        self.left["ablations"] = [
+            f"{row['package']}, {row['axis']} {row['setting']}"
+            for row in rows
+            if row["told"] == bench.OVER
+        ]
+        steady, machines = ablations.fitted(
+            folder, self.facts, lambda row: self.report(cycles.line(row)), until, **self.options
+        )
+        return rows, steady, machines
 
 
 def slug(name: str) -> str:
@@ -264,17 +285,18 @@ def save(suite: Suite, root: Path, write: Callable[[Path, str], None]) -> list[P
     """The result files, each with its page."""
     name = slug(str(suite.litmus["device"].get("name", "")))
     date = datetime.date.today().isoformat()
-    files = {
+    tests: LitmusDocument = {**suite.litmus, "probes": suite.probes["probes"]}
+    whole: SuiteDocument = {
+        "kind": "device", "date": date, "device": suite.bench["device"],
+        "stress": suite.stress, "bench": suite.bench, "ablations": suite.ablations,
+        "cycles": suite.cycles, "machines": suite.machines, "probes": suite.probes,
+        "left_out": suite.left, "shares": suite.shares,
+    }  # fmt: skip
+    files: dict[Path, LitmusDocument | SuiteDocument] = {
         root / "litmus" / "results" / name / f"{date}.json": {
-            **suite.litmus, "probes": suite.probes["probes"],
-            "left_out": suite.left.get("litmus", []),
+            **tests, "left_out": suite.left.get("litmus", []),
         },
-        root / "benchmarks" / "results" / name / f"{date}.json": {
-            "kind": "device", "date": date, "device": suite.bench["device"],
-            "stress": suite.stress, "bench": suite.bench, "ablations": suite.ablations,
-            "cycles": suite.cycles, "machines": suite.machines, "probes": suite.probes,
-            "left_out": suite.left, "shares": suite.shares,
-        },
+        root / "benchmarks" / "results" / name / f"{date}.json": whole,
     }  # fmt: skip
     made = []
     for path, data in files.items():

@@ -9,20 +9,25 @@ filling, draining and the epilogue. So neither launch nor memory latency at the 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from titan.device import hooks
-from titan.device.packages import CompiledPackage, OnGpu, Record, read
+from titan.device.packages import CompiledPackage, OnGpu, read
+from titan.device.records import BeginRecord, CyclesRecord, Job, TimeRecord
 from titan.device.variants import SAFE
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
 
 L2_FLUSH_BYTES = 256 << 20
 SAMPLES = 1 << 20  # different numbers of an input; larger ones repeat them
 REPEATS = 5
 
 
-def measure(job: Mapping[str, Any]) -> Iterator[Record]:
+def measure(job: Job) -> Iterator[BeginRecord | TimeRecord]:
     """The median time of a launch with cold inputs, for each size."""
     manifest, files = read(Path(job["folder"]), SAFE)
     module = CompiledPackage(manifest, files, job).module()
@@ -53,7 +58,7 @@ def measure(job: Mapping[str, Any]) -> Iterator[Record]:
         }
 
 
-def cycles(job: Mapping[str, Any]) -> Iterator[Record]:
+def cycles(job: Job) -> Iterator[BeginRecord | CyclesRecord]:
     """For each size the cycles between the first and the last wait, the least of some launches."""
     manifest, files = read(Path(job["folder"]), SAFE)
     compiled = CompiledPackage(manifest, files, job)
@@ -70,10 +75,10 @@ def cycles(job: Mapping[str, Any]) -> Iterator[Record]:
         yield {"kind": "cycles", "sizes": sizes, "span_cycles": min(spans)}
 
 
-class _Inputs(dict[str, Any]):
+class _Inputs(dict[str, "NDArray[numpy.float64]"]):
     """A few normal numbers for any tensor; they are repeated to its size."""
 
-    def __missing__(self, name: str) -> Any:
+    def __missing__(self, name: str) -> NDArray[numpy.float64]:
         import numpy
 
         self[name] = numpy.random.default_rng(len(self)).standard_normal(SAMPLES)

@@ -18,19 +18,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TypeVar, cast
+
+from titan.device.records import EndRecord, Job, Progress, Record
 
 CHILD = (sys.executable, "-m", "titan.device.child")
 GRACE_SECONDS = 2.0
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-Record = dict[str, Any]
 
 
 def run_job(
-    job: Mapping[str, Any],
+    job: Job,
     seconds: float,
     command: Sequence[str] = CHILD,
-    progress: Callable[[], Record] = dict,
+    progress: Callable[[], Progress] = Progress,
     idle: float | None = None,
     device: str | None = None,
 ) -> Iterator[Record]:
@@ -58,7 +59,7 @@ def run_job(
     ]
     for reader in readers:
         reader.start()
-    last: Record = {}
+    last: Mapping[str, object] = {}
     end = started + seconds
     heard = started
     try:
@@ -95,13 +96,16 @@ def run_job(
             reader.join(GRACE_SECONDS)
 
 
-def _read(stream: IO[bytes], take: Callable[[Any], None], end: bytes | None) -> None:
+Line = TypeVar("Line", bytes, bytes | None)
+
+
+def _read(stream: IO[bytes], take: Callable[[Line], object], end: Line) -> None:
     for line in stream:
         take(line)
     take(end)
 
 
-def _feed(stream: IO[bytes], job: Mapping[str, Any]) -> None:
+def _feed(stream: IO[bytes], job: Job) -> None:
     try:
         stream.write(json.dumps(job).encode() + b"\n")
         stream.close()
@@ -114,7 +118,7 @@ def _record(line: bytes) -> Record | None:
         found = json.loads(line)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return cast(Record, found) if isinstance(found, dict) else None
 
 
 def _ended(child: subprocess.Popen[bytes], deadline: float) -> int | None:
@@ -132,11 +136,11 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
         child.wait()
 
 
-def _hung(seconds: float, last: Record, seen: Record) -> Record:
+def _hung(seconds: float, last: Mapping[str, object], seen: Progress) -> EndRecord:
     return {"kind": "end", "state": "hung", "seconds": seconds, "last": last, "progress": seen}
 
 
-def _over(code: int, errors: list[bytes], seconds: float) -> Record:
+def _over(code: int, errors: list[bytes], seconds: float) -> EndRecord:
     if code == 0:
         return {"kind": "end", "state": "done", "seconds": round(seconds, 3)}
     text = b"".join(errors).decode(errors="replace").strip()
@@ -149,7 +153,7 @@ def _over(code: int, errors: list[bytes], seconds: float) -> Record:
     }
 
 
-def reason(end: Mapping[str, Any]) -> str:
+def reason(end: Mapping[str, object]) -> str:
     """The last line of what a child said of its error; what it said before may be warnings."""
     lines = str(end.get("error", "")).strip().splitlines()
     return lines[-1].strip() if lines else ""
@@ -169,7 +173,8 @@ class Log:
     def __exit__(self, *exception: object) -> None:
         self.file.close()
 
-    def add(self, record: Mapping[str, Any]) -> None:
+    def add(self, record: Mapping[str, object]) -> None:
+        """Write one line, and wait until it is on disk."""
         with self.lock:
             self.file.write(json.dumps(record, allow_nan=False) + "\n")
             self.file.flush()

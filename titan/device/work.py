@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from titan.codegen.tile.model import TileProgram
 
 FAMILIES: dict[str, list[dict[str, int]]] = {
     "gemm": [
@@ -25,13 +28,13 @@ FAMILIES: dict[str, list[dict[str, int]]] = {
 }
 
 
-def family(tile: Any) -> str:
+def family(tile: TileProgram) -> str:
     """gemm, attention or memory: by the multiplications of one iteration."""
     count = sum(operation.kind == "mma" for operation in tile.body)
     return "memory" if count == 0 else "gemm" if count == 1 else "attention"
 
 
-def operations(tile: Any, sizes: dict[str, int]) -> int:
+def operations(tile: TileProgram, sizes: dict[str, int]) -> int:
     """Multiplications and additions of the matrix products, whole tiles as they are computed."""
     from titan.codegen.tile.semantics import trips, work_items
 
@@ -41,14 +44,17 @@ def operations(tile: Any, sizes: dict[str, int]) -> int:
     for operation in tile.body:
         if operation.kind == "mma":
             left = places[operation.operands[0]]
+            result = operation.result
+            if left is None or result is None:
+                raise ValueError(f"the product {operation.name} has no shape")
             inner = left.rows if operation.transpose[:1] == (True,) else left.columns
-            each += 2 * operation.result.rows * operation.result.columns * inner
+            each += 2 * result.rows * result.columns * inner
     if not each:
         return 0
     return each * sum(trips(tile, {**names, **item}) for item in work_items(tile, names))
 
 
-def bytes_moved(tile: Any, sizes: dict[str, int]) -> int:
+def bytes_moved(tile: TileProgram, sizes: dict[str, int]) -> int:
     """Every tensor once: the least that a launch can move."""
     from titan.codegen.tile.dtypes import bytes_of
     from titan.codegen.tile.semantics import shape_of
@@ -63,7 +69,7 @@ def bytes_moved(tile: Any, sizes: dict[str, int]) -> int:
     return total
 
 
-def iterations_of_one(tile: Any, sizes: dict[str, int], processors: int) -> int:
+def iterations_of_one(tile: TileProgram, sizes: dict[str, int], processors: int) -> int:
     """Iterations that the busiest multiprocessor runs, one CTA on each at a time."""
     from titan.codegen.tile.semantics import trips, work_items
 
@@ -72,7 +78,7 @@ def iterations_of_one(tile: Any, sizes: dict[str, int], processors: int) -> int:
     return max(sum(counts[first::processors]) for first in range(min(processors, len(counts))))
 
 
-def idle_share(tile: Any, sizes: dict[str, int], processors: int) -> float:
+def idle_share(tile: TileProgram, sizes: dict[str, int], processors: int) -> float:
     """The part of the multiprocessors' time that is idle because work items do not come out even.
 
     One item on each at a time, the next when one is done; items count by their iterations.

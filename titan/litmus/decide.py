@@ -10,8 +10,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from pysmt.exceptions import SolverReturnedUnknownResultError
 from pysmt.shortcuts import Int, Solver
 
+from titan.foundation.errors import InternalError
 from titan.litmus.enumerate.candidates import TooManyCandidates, admits
 from titan.litmus.language.ast import FinalMemory, FinalRegister, LitmusTest
 from titan.litmus.language.condition import observed_terms
@@ -25,7 +27,7 @@ SOLVER_LOGIC = "QF_LIA"
 STATES_MAX = 256
 
 
-class EnginesDisagree(RuntimeError):
+class EnginesDisagree(InternalError):
     """Two engines give different answers: a bug of ours, never a verdict."""
 
 
@@ -91,9 +93,7 @@ def decide(
             engine.add_assertion(part)
         try:
             allowed = bool(engine.solve())
-        except Exception as error:
-            if "unknown" not in f"{type(error).__name__} {error}".lower():
-                raise
+        except SolverReturnedUnknownResultError:
             allowed, note = None, "the solver gave up"
         if allowed:
             witness = extract(question, engine.get_model())

@@ -17,7 +17,7 @@ total: priority, then position.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from titan.scheduling.loop.recurrence import components
 from titan.scheduling.problem import Problem
@@ -290,15 +290,13 @@ def place_all(state: ArmPlacement, ordered: list[list[int]]) -> bool:
         elif cost(state, group, Overlay()):
             arm = "cost"
         else:
-            _tell_group(state, group, number)
+            _record_group(state, group, number)
             return False
         state.arms_used[arm] = state.arms_used.get(arm, 0) + 1
         placed.append(group)
     return True
 
 
-def _tell_group(state: ArmPlacement, group: list[int], number: int) -> None:
-    from dataclasses import replace
-
+def _record_group(state: ArmPlacement, group: list[int], number: int) -> None:
     if state.failure is not None:
         state.failure = replace(state.failure, group=tuple(group), order=number)

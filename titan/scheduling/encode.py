@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from titan.foundation.errors import TitanError
 from titan.scheduling.cnf import Cnf, Literal, negate
 from titan.scheduling.loop.model import DATA, Dependence, Loop
 
 
-class Infeasible(Exception):
+class Infeasible(TitanError):
     """No schedule exists at this interval within this horizon; no solver is needed to see it."""
 
 

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any
 
+from titan.foundation.errors import Refusal
+from titan.foundation.verdict import Reason
 from titan.scheduling import rau
 from titan.scheduling.assign import assign
 from titan.scheduling.check import check
@@ -38,8 +40,10 @@ from titan.scheduling.table import ReservationTable
 REACH = 12  # cycles on either side of the mean whose probability is counted
 
 
-class TorchMissing(Exception):
+class TorchMissing(Refusal):
     """PyTorch is not installed."""
+
+    reason = Reason.MISSING_TOOL
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 
+from titan.foundation.errors import InternalError, Refusal
+from titan.foundation.verdict import Reason
 from titan.scheduling import cnf
 from titan.scheduling.check import check
 from titan.scheduling.encode import Encoding, Infeasible, precedence, shortest
@@ -31,11 +33,13 @@ COVERS_MAX = 6
 OBJECTIVES = ("ii", "length", "registers", "edges")
 
 
-class OutOfTime(Exception):
+class OutOfTime(Refusal):
     """The budget is spent."""
 
+    reason = Reason.TIME
 
-class Disagreement(Exception):
+
+class Disagreement(InternalError):
     """The checker refuses what a solver found, or two solvers disagree: a fault of TITAN."""
 
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd
 
+from titan.foundation.errors import Refusal
+from titan.foundation.verdict import Reason
 from titan.scheduling.loop.model import Loop
 
 
@@ -39,8 +41,10 @@ class Normalisation:
         return self.distortion == 0
 
 
-class TooSmall(Exception):
+class TooSmall(Refusal):
     """No normalisation with positive costs has a sum within the limit."""
+
+    reason = Reason.TOO_LARGE
 
 
 def normalise(costs: list[int], total_max: int) -> Normalisation:

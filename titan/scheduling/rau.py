@@ -19,11 +19,13 @@ from dataclasses import dataclass, field
 from titan.scheduling import assign
 from titan.scheduling.arms import ArmPlacement, Failure, groups, place_all
 from titan.scheduling.check import check
+from titan.scheduling.compaction import push_together
 from titan.scheduling.loop.bounds import Bounds, bounds
 from titan.scheduling.loop.model import Loop
 from titan.scheduling.model import Evidence, Schedule, SchedulerResult
 from titan.scheduling.native import Placer, recurrence
 from titan.scheduling.problem import Problem, compile_problem
+from titan.scheduling.sequence import in_sequence
 from titan.scheduling.storage import excesses
 from titan.scheduling.swing import depths, pressure, swing
 
@@ -136,8 +138,6 @@ def _in_sequence(run: _Run, lower: int, cap: int) -> Schedule | None:
     loop, options = run.loop, run.options
     if len(loop.operations) > options.arms_max or options.stages_max is not None:
         return None
-    from titan.scheduling.sequence import in_sequence
-
     found = [in_sequence(loop, teams, lower) for teams, _, _ in run.styles.values()]
     known = [schedule for schedule in found if schedule is not None and schedule.ii <= cap]
     if not known:
@@ -318,27 +318,6 @@ def _over(loop: Loop, schedule: Schedule) -> bool:
     if excesses(loop, schedule.ii, schedule.starts, schedule.teams):
         return True
     return any(f.kind == "ring" for f in check(loop, schedule) if f.kind == "ring")
-
-
-def push_together(problem: Problem, ii: int, starts: list[int]) -> list[int]:
-    """Move operations later, last first, up to their consumers: producers' values live shorter."""
-    state = ArmPlacement(problem, ii, [0] * problem.n)
-    for v, t in enumerate(starts):
-        state.seat(v, t)
-    for v in sorted(range(problem.n), key=lambda x: (-starts[x], x)):
-        _, high = state.window(v)
-        if high is None or high <= state.starts[v]:
-            continue
-        old = state.starts[v]
-        state.unseat([v])
-        for t in range(high, max(old, high - ii), -1):
-            if state.table.probe(v, t) is None:
-                break
-        else:
-            t = old
-        state.seat(v, t)
-    low = min(state.starts, default=0)
-    return [s - low for s in state.starts]
 
 
 __all__ = ["POLICIES", "RauOptions", "solve", "stage_count"]

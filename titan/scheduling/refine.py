@@ -10,11 +10,11 @@ normalisation distorted.
 from __future__ import annotations
 
 from titan.scheduling.check import check
+from titan.scheduling.compaction import push_together
 from titan.scheduling.loop.model import Loop
 from titan.scheduling.loop.recurrence import Arc, components, positive_cycle
 from titan.scheduling.model import Schedule
 from titan.scheduling.problem import Problem, compile_problem
-from titan.scheduling.rau import push_together
 
 
 def refine(loop: Loop, coarse_loop: Loop, coarse: Schedule, lower: int) -> Schedule | None:

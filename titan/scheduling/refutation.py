@@ -22,6 +22,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from titan.foundation.errors import Refusal, TitanError
+from titan.foundation.verdict import Reason
 from titan.scheduling.loop.model import DATA, Dependence, Loop
 from titan.scheduling.rup import refutes
 
@@ -33,11 +35,13 @@ POOL_TERMS_MAX = 200_000
 Literal = int | bool
 
 
-class Unbounded(Exception):
+class Unbounded(Refusal):
     """The distance between two operations has no bound here, or the formula is too large."""
 
+    reason = Reason.TOO_LARGE
 
-class Contradiction(Exception):
+
+class Contradiction(TitanError):
     """The bounds contradict each other: plain arithmetic refutes the interval."""
 
 

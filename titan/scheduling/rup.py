@@ -14,9 +14,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from titan.foundation.errors import Refusal
+from titan.foundation.verdict import Reason
 
-class Late(Exception):
+
+class Late(Refusal):
     """The check took longer than permitted; nothing is decided."""
+
+    reason = Reason.TIME
 
 
 class Propagator:

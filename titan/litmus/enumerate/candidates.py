@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations, islice, pairwise, permutations, product
-from typing import Any
 
+from titan.foundation.errors import Refusal
+from titan.foundation.verdict import Reason
 from titan.litmus.enumerate.causality import Candidate, Causality, closure, cyclic
+from titan.litmus.enumerate.run import Key, RunEvent, StepKind, ThreadRun
 from titan.litmus.enumerate.schedule import RendezvousSchedule, Scheduler
-from titan.litmus.enumerate.thread_runs import Act, Key, ThreadRun, ThreadRuns
+from titan.litmus.enumerate.thread_runs import ThreadRuns
 from titan.litmus.language import ast
 from titan.litmus.language.ast import (
     Compare,
@@ -33,8 +35,10 @@ from titan.litmus.model.execution import CandidateExecution
 from titan.litmus.model.options import ModelOptions
 
 
-class TooManyCandidates(RuntimeError):
+class TooManyCandidates(Refusal):
     """The enumeration gave up; the caller learns nothing about the test."""
+
+    reason = Reason.STATES
 
 
 @dataclass(slots=True)
@@ -97,10 +101,10 @@ class ExplicitOutcome:
         mine = [
             n
             for n, a in enumerate(c.acts)
-            if a.what in "RW" and c.memory[n] == memory and a.thread >= 0
+            if a.accesses and c.memory[n] == memory and a.thread >= 0
         ]
         for i, j in combinations(mine, 2):
-            conflict = "W" in (c.acts[i].what, c.acts[j].what) and not c.strong[i][j]
+            conflict = StepKind.WRITE in (c.acts[i].kind, c.acts[j].kind) and not c.strong[i][j]
             one_operation = c.issue[i] is not None and c.issue[i] == c.issue[j]
             ordered = self.causality.cause(i, j) or self.causality.cause(j, i)
             if conflict and not one_operation and not ordered:
@@ -149,11 +153,11 @@ class Enumeration:
 
     # Runs ---------------------------------------------------------------------------------------
 
-    def _initial(self) -> list[Act]:
+    def _initial(self) -> list[RunEvent]:
         return [
-            Act(
+            RunEvent(
                 ("init", 0, 0, loc.name),
-                "W",
+                StepKind.WRITE,
                 -1,
                 loc.home or ThreadPlacement(),
                 spot=loc.name,
@@ -164,11 +168,13 @@ class Enumeration:
         ]
 
     def _all_runs(self) -> list[list[ThreadRun]]:
-        guide: dict[Key, Any] | None = None
+        guide: dict[Key, int] | None = None
         if self.guide is not None:
             guide = {}
             for node in self.guide.nodes:
-                guide[node.key] = node.value if node.kind == "read" else node.passed
+                value = node.value if node.kind == "read" else int(node.passed)
+                if value is not None:
+                    guide[node.key] = value
             return [
                 list(ThreadRuns(self.test, t, {}, self.rounds + 1, guide).runs())
                 for t in range(len(self.test.threads))
@@ -181,7 +187,9 @@ class Enumeration:
         for _ in range(writes + 2):
             runs = [self._some_runs(t, values) for t in range(len(self.test.threads))]
             more = {name: set(found) for name, found in values.items()}
-            for act in (a for some in runs for run in some for a in run.acts if a.what == "W"):
+            for act in (
+                a for some in runs for run in some for a in run.acts if a.kind is StepKind.WRITE
+            ):
                 assert act.spot is not None and act.value is not None
                 more[self.test.memory(act.spot)].add(act.value)
             if more == values:
@@ -227,22 +235,22 @@ class Enumeration:
         if self.budget < 0:
             raise TooManyCandidates(self.test.name)
 
-    def _values_exist(self, acts: list[Act]) -> bool:
+    def _values_exist(self, acts: list[RunEvent]) -> bool:
         """Every guessed value is written by someone: most combinations fail this at once."""
         written = {
             (self.test.memory(a.spot), a.value)
             for a in acts
-            if a.what == "W" and a.spot is not None
+            if a.kind is StepKind.WRITE and a.spot is not None
         }
         return all(
             (self.test.memory(a.spot), a.value) in written
             for a in acts
-            if a.what == "R" and a.spot is not None
+            if a.kind is StepKind.READ and a.spot is not None
         )
 
-    def _sources(self, acts: list[Act]) -> Iterator[dict[Key, Key]]:
-        reads = [a for a in acts if a.what == "R"]
-        writes = [a for a in acts if a.what == "W"]
+    def _sources(self, acts: list[RunEvent]) -> Iterator[dict[Key, Key]]:
+        reads = [a for a in acts if a.kind is StepKind.READ]
+        writes = [a for a in acts if a.kind is StepKind.WRITE]
         if self.guide is not None:
             chosen = {r: w for w, r in self.guide.rf}
             yield {a.key: chosen[a.key] for a in reads if a.key in chosen}
@@ -264,9 +272,9 @@ class Enumeration:
             yield {read.key: key for read, key in zip(reads, combination, strict=True)}
 
     def _candidates(
-        self, acts: list[Act], pairs: list[tuple[Key, Key]]
+        self, acts: list[RunEvent], pairs: list[tuple[Key, Key]]
     ) -> Iterator[tuple[Candidate, dict[int, int], Causality, list[int]]]:
-        reads = [a for a in acts if a.what == "R"]
+        reads = [a for a in acts if a.kind is StepKind.READ]
         for schedule in self._schedules(acts):
             candidate = Candidate(self.test, self.options, acts, pairs, schedule)
             for keys in self._sources(acts):
@@ -288,7 +296,7 @@ class Enumeration:
                         if self._consistent(candidate, source, causality, coherence):
                             yield candidate, source, causality, coherence
 
-    def _schedules(self, acts: list[Act]) -> Iterator[RendezvousSchedule]:
+    def _schedules(self, acts: list[RunEvent]) -> Iterator[RendezvousSchedule]:
         found: set[RendezvousSchedule] = set()
         meets = frozenset(self.guide.meets) if self.guide is not None else None
         for schedule in Scheduler(self.test, acts, self.counts, meets).schedules():
@@ -315,7 +323,7 @@ class Enumeration:
         merged = dict(enumerate(range(candidate.size)))
         for a, b in candidate.schedule.meets:
             i, j = candidate.index[a], candidate.index[b]
-            if candidate.acts[j].what == "bar" and candidate.acts[i].blocks:
+            if candidate.acts[j].kind is StepKind.BARRIER and candidate.acts[i].blocks:
                 low, high = sorted((merged[i], merged[j]))
                 merged = {k: low if v == high else v for k, v in merged.items()}
         joint = [0] * candidate.size
@@ -329,7 +337,9 @@ class Enumeration:
         return not cyclic(joint)
 
     def _fence_orders(self, candidate: Candidate) -> Iterator[set[tuple[int, int]]]:
-        fences = [n for n, a in enumerate(candidate.acts) if a.what == "F" and a.sem == "sc"]
+        fences = [
+            n for n, a in enumerate(candidate.acts) if a.kind is StepKind.FENCE and a.sem == "sc"
+        ]
         pairs = [(a, b) for a, b in combinations(fences, 2) if candidate.strong[a][b]]
         if self.guide is not None:
             chosen = {(candidate.index[a], candidate.index[b]) for a, b in self.guide.sc}
@@ -352,7 +362,7 @@ class Enumeration:
     # Coherence and the remaining axioms ---------------------------------------------------------
 
     def _coherences(self, candidate: Candidate, causality: Causality) -> Iterator[list[int]]:
-        writes = [n for n, a in enumerate(candidate.acts) if a.what == "W"]
+        writes = [n for n, a in enumerate(candidate.acts) if a.kind is StepKind.WRITE]
         forced = [0] * candidate.size
         for a, b in product(writes, writes):
             if a != b and candidate.memory[a] == candidate.memory[b]:
@@ -400,7 +410,11 @@ class Enumeration:
                     return False
         for read, update in candidate.pairs:
             for other, act in enumerate(candidate.acts):
-                if act.what == "W" and other != update and coherence[source[read]] >> other & 1:
+                if (
+                    act.kind is StepKind.WRITE
+                    and other != update
+                    and coherence[source[read]] >> other & 1
+                ):
                     strong = candidate.strong[read][other] and candidate.strong[other][update]
                     if strong and coherence[other] >> update & 1:
                         return False
@@ -409,7 +423,7 @@ class Enumeration:
     def _final(self, candidate: Candidate, coherence: list[int]) -> dict[str, set[int]]:
         found: dict[str, set[int]] = {}
         for n, act in enumerate(candidate.acts):
-            if act.what == "W" and not coherence[n]:
+            if act.kind is StepKind.WRITE and not coherence[n]:
                 assert act.value is not None
                 found.setdefault(candidate.memory[n], set()).add(act.value)
         return found

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
 
+from titan.litmus.enumerate.run import Key, RunEvent, StepKind
 from titan.litmus.enumerate.schedule import RendezvousSchedule
-from titan.litmus.enumerate.thread_runs import Act, Key
 from titan.litmus.language.ast import Direction, Fence, LitmusTest, Proxy, ProxyFence, Space
 from titan.litmus.model.options import FenceRule, InitRule, ModelOptions, WarPolicy
 
@@ -41,7 +41,7 @@ class Candidate:
         self,
         test: LitmusTest,
         options: ModelOptions,
-        acts: list[Act],
+        acts: list[RunEvent],
         pairs: list[tuple[Key, Key]],
         schedule: RendezvousSchedule,
     ) -> None:
@@ -70,28 +70,28 @@ class Candidate:
             [self._morally_strong(i, j) for j in range(self.size)] for i in range(self.size)
         ]
         self.issue = [
-            self.index[a.issue] if a.issue is not None and a.what in "RW" else None for a in acts
+            self.index[a.issue] if a.issue is not None and a.accesses else None for a in acts
         ]
         self.issued_arrival = {
             self.index[a.key]: self.index[a.issue]
             for a in acts
-            if a.issue is not None and a.what == "arrive"
+            if a.issue is not None and a.kind is StepKind.ARRIVE
         }
         self.exits = [[self.index[k] for k in a.exits] for a in acts]
         self.phases = dict(schedule.phases)
         self.restricted = not all(self._speaks(act, None) for act in acts)
 
-    def _row(self, holds: Callable[[Act, Act], bool], i: int) -> int:
+    def _row(self, holds: Callable[[RunEvent, RunEvent], bool], i: int) -> int:
         return sum(1 << j for j, b in enumerate(self.acts) if holds(self.acts[i], b))
 
     def in_po(self, i: int, j: int) -> bool:
         return bool(self.po[i] >> j & 1)
 
     @staticmethod
-    def _sem_strong(act: Act) -> bool:
+    def _sem_strong(act: RunEvent) -> bool:
         return act.sem != "weak" and act.scope is not None
 
-    def _scopes(self, a: Act, b: Act) -> bool:
+    def _scopes(self, a: RunEvent, b: RunEvent) -> bool:
         assert a.scope is not None and b.scope is not None
         return a.place.shares(a.scope, b.place) and b.place.shares(b.scope, a.place)
 
@@ -99,7 +99,7 @@ class Candidate:
         a, b = self.acts[i], self.acts[j]
         if i == j or a.proxy is not b.proxy:
             return False
-        if a.what in "RW" and b.what in "RW" and self.address[i] != self.address[j]:
+        if a.accesses and b.accesses and self.address[i] != self.address[j]:
             return False
         if self.in_po(i, j) or self.in_po(j, i):
             return True
@@ -125,28 +125,32 @@ class Candidate:
     def _firsts(self, write: int) -> list[int]:
         """First operations of the release patterns that end in a strong write."""
         act = self.acts[write]
-        if act.what != "W" or not self._sem_strong(act) or act.proxy is not Proxy.GENERIC:
+        if (
+            act.kind is not StepKind.WRITE
+            or not self._sem_strong(act)
+            or act.proxy is not Proxy.GENERIC
+        ):
             return []
         found = [write] if act.sem == "release" else []
         for i, other in enumerate(self.acts):
             if self.in_po(i, write):
-                fence = other.what == "F" and other.sem in ("release", "acq_rel", "sc")
-                same = other.what == "W" and other.sem == "release"
+                fence = other.kind is StepKind.FENCE and other.sem in ("release", "acq_rel", "sc")
+                same = other.kind is StepKind.WRITE and other.sem == "release"
                 if fence or (same and self.address[i] == self.address[write]):
                     found.append(i)
         return found
 
     def _lasts(self, read: int) -> list[int]:
         act = self.acts[read]
-        if act.what != "R" or not self._sem_strong(act) or act.reduction:
+        if act.kind is not StepKind.READ or not self._sem_strong(act) or act.reduction:
             return []
         if act.proxy is not Proxy.GENERIC:
             return []
         found = [read] if act.sem == "acquire" else []
         for j, other in enumerate(self.acts):
             if self.in_po(read, j):
-                fence = other.what == "F" and other.sem in ("acquire", "acq_rel", "sc")
-                same = other.what == "R" and other.sem == "acquire"
+                fence = other.kind is StepKind.FENCE and other.sem in ("acquire", "acq_rel", "sc")
+                same = other.kind is StepKind.READ and other.sem == "acquire"
                 if fence or (same and self.address[j] == self.address[read]):
                     found.append(j)
         return found
@@ -155,23 +159,27 @@ class Candidate:
         for a, b in self.schedule.meets:
             i, j = self.index[a], self.index[b]
             arrive, wait = self.acts[i], self.acts[j]
-            if wait.what == "bar":
+            if wait.kind is StepKind.BARRIER:
                 yield i, j
                 continue
-            if arrive.what == "expect":
+            if arrive.kind is StepKind.EXPECT:
                 continue
             firsts = [i] if arrive.sem == "release" else []
             firsts += [
                 k
                 for k, f in enumerate(self.acts)
-                if f.what == "F" and self.in_po(k, i) and f.sem in ("release", "acq_rel", "sc")
+                if f.kind is StepKind.FENCE
+                and self.in_po(k, i)
+                and f.sem in ("release", "acq_rel", "sc")
             ]
             lasts = [j] if wait.sem == "acquire" else []
-            if wait.what == "wait":
+            if wait.kind is StepKind.WAIT:
                 lasts += [
                     k
                     for k, f in enumerate(self.acts)
-                    if f.what == "F" and self.in_po(j, k) and f.sem in ("acquire", "acq_rel", "sc")
+                    if f.kind is StepKind.FENCE
+                    and self.in_po(j, k)
+                    and f.sem in ("acquire", "acq_rel", "sc")
                 ]
             for first, last in product(firsts, lasts):
                 if self._scopes(self.acts[first], self.acts[last]):
@@ -200,7 +208,7 @@ class Candidate:
                 rows[a] |= 1 << b
         return closure(rows)
 
-    def _speaks(self, act: Act, memory: str | None) -> bool:
+    def _speaks(self, act: RunEvent, memory: str | None) -> bool:
         if not isinstance(act.code, Fence) or act.code.space is None:
             return True
         return memory is not None and act.code.covers(act.place, self.test.location(memory))
@@ -245,7 +253,7 @@ class Causality:
         """Base causality order; an asynchronous access spans from its issue to its completion."""
         c = self.c
         if c.issue[i] is not None and c.issue[i] == c.issue[j]:
-            return i < j and c.acts[i].what == "R"
+            return i < j and c.acts[i].kind is StepKind.READ
         goal = j if c.issue[j] is None else c.issue[j]
         assert goal is not None
         for start in self._starts(i):
@@ -278,8 +286,8 @@ class Causality:
             local = a.proxy is b.proxy and a.place == b.place
             war = (
                 c.options.war is WarPolicy.SYNC
-                and a.what == "R"
-                and b.what == "W"
+                and a.kind is StepKind.READ
+                and b.kind is StepKind.WRITE
                 and a.proxy is Proxy.GENERIC
                 and b.proxy is Proxy.ASYNC
             )
@@ -331,9 +339,9 @@ class Causality:
     def _effects(self, node: int, at: object, i: int, j: int, need_alias: bool) -> Iterator[object]:
         c = self.c
         fence, a, b = c.acts[node], c.acts[i], c.acts[j]
-        if fence.what == "AF" and at == 1 and need_alias:
+        if fence.kind is StepKind.ALIAS_FENCE and at == 1 and need_alias:
             yield 2
-        if fence.what != "PF":
+        if fence.kind is not StepKind.PROXY_FENCE:
             return
         form = fence.code
         assert isinstance(form, ProxyFence)
@@ -347,7 +355,7 @@ class Causality:
         if both_ways and at in (2, 3) and self._covers(fence, b):
             yield from self._bidirectional(fence, at, a, j)
         elif form.direction is Direction.RELEASE and at == 2:
-            own = c.in_po(i, node) and a.what == "R"
+            own = c.in_po(i, node) and a.kind is StepKind.READ
             if form.reads_only and not own:
                 return
             if c.options.fence_rule is FenceRule.PATH or fence.thread == a.thread:
@@ -355,7 +363,7 @@ class Causality:
         elif form.direction is Direction.ACQUIRE and isinstance(at, tuple):
             yield from [4] if self._pairs(at[1], node, j) else []
 
-    def _bidirectional(self, fence: Act, at: object, a: Act, j: int) -> Iterator[object]:
+    def _bidirectional(self, fence: RunEvent, at: object, a: RunEvent, j: int) -> Iterator[object]:
         c = self.c
         b = c.acts[j]
         if b.proxy is not Proxy.ASYNC:
@@ -372,7 +380,7 @@ class Causality:
             alone = c.options.fence_rule is FenceRule.WRITER_ALONE
             yield 4 if local or alone else 3
 
-    def _covers(self, fence: Act, act: Act) -> bool:
+    def _covers(self, fence: RunEvent, act: RunEvent) -> bool:
         assert act.spot is not None and isinstance(fence.code, ProxyFence)
         spot = self.c.test.location(act.spot)
         space = fence.code.space
@@ -398,13 +406,13 @@ class Causality:
         links |= {
             (c.index[a], c.index[b])
             for a, b in c.schedule.meets
-            if c.acts[c.index[b]].what in ("wait", "cwait")
+            if c.acts[c.index[b]].kind in (StepKind.WAIT, StepKind.CLUSTER_WAIT)
         }
         proxy = c.acts[release].proxy
         return [
             node
             for node, act in enumerate(c.acts)
-            if act.what == "PF"
+            if act.kind is StepKind.PROXY_FENCE
             and act.proxy is proxy
             and isinstance(act.code, ProxyFence)
             and act.code.direction is Direction.ACQUIRE
@@ -417,11 +425,13 @@ class Causality:
         c = self.c
         if c.test.location(memory).count:
             return False
-        inits = [n for n, a in enumerate(c.acts) if a.what == "minit" and c.memory[n] == memory]
+        inits = [
+            n for n, a in enumerate(c.acts) if a.kind is StepKind.INIT and c.memory[n] == memory
+        ]
         uses = [
             n
             for n, a in enumerate(c.acts)
-            if a.what in ("arrive", "expect", "wait") and c.memory[n] == memory
+            if a.kind in (StepKind.ARRIVE, StepKind.EXPECT, StepKind.WAIT) and c.memory[n] == memory
         ]
         with self._about(memory):
             return any(not any(self._published(i, use) for i in inits) for use in uses)
@@ -434,7 +444,8 @@ class Causality:
             direct = any(
                 c.in_po(init, f) and self.reaches(f, point)
                 for f, act in enumerate(c.acts)
-                if act.what == "IF" or (act.what == "PF" and act.proxy is Proxy.ASYNC)
+                if act.kind is StepKind.INIT_FENCE
+                or (act.kind is StepKind.PROXY_FENCE and act.proxy is Proxy.ASYNC)
             )
         else:
             direct = self.reaches(init, point)
@@ -443,10 +454,10 @@ class Causality:
         for a, b in c.schedule.meets:
             arrive, wait = c.index[a], c.index[b]
             fenced = any(
-                act.what == "IF" and c.in_po(init, f) and c.in_po(f, arrive)
+                act.kind is StepKind.INIT_FENCE and c.in_po(init, f) and c.in_po(f, arrive)
                 for f, act in enumerate(c.acts)
             )
             orders = wait == point or self.reaches(wait, point)
-            if fenced and orders and c.acts[wait].what == "cwait":
+            if fenced and orders and c.acts[wait].kind is StepKind.CLUSTER_WAIT:
                 return True
         return False

@@ -5,10 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from titan.litmus.enumerate.thread_runs import Act, Key
-from titan.litmus.language.ast import LitmusTest
+from titan.litmus.enumerate.run import Key, RunEvent, StepKind
+from titan.litmus.language.ast import Barrier, ClusterBarrier, LitmusTest, MbarrierWait
 
-_STEPS = ("bar", "carr", "cwait", "arrive", "expect", "wait", "issue")
+_STEPS = (
+    StepKind.BARRIER,
+    StepKind.CLUSTER_ARRIVE,
+    StepKind.CLUSTER_WAIT,
+    StepKind.ARRIVE,
+    StepKind.EXPECT,
+    StepKind.WAIT,
+    StepKind.ISSUE,
+)
+
+
+def _barrier(event: RunEvent) -> Barrier:
+    """The instruction of a barrier event. Raises TypeError for another event."""
+    if not isinstance(event.code, Barrier):
+        raise TypeError(event.kind)
+    return event.code
+
+
+def _counts_everybody(event: RunEvent) -> bool:
+    """Whether the event is a barrier without a count of threads: all that have it must come."""
+    return event.kind is StepKind.BARRIER and _barrier(event).count is None
+
+
+def _parity(event: RunEvent) -> int:
+    """The phase parity that an mbarrier wait asks for. Raises TypeError for another event."""
+    if not isinstance(event.code, MbarrierWait):
+        raise TypeError(event.kind)
+    return event.code.parity
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +82,7 @@ class Scheduler:
     def __init__(
         self,
         test: LitmusTest,
-        acts: list[Act],
+        acts: list[RunEvent],
         counts: dict[str, int],
         wanted: frozenset[tuple[Key, Key]] | None = None,
     ) -> None:
@@ -65,28 +92,28 @@ class Scheduler:
         self.counts = counts
         threads = range(len(test.threads))
         self.program = [
-            [a for a in acts if a.thread == t and a.step is not None and a.what in _STEPS]
+            [a for a in acts if a.thread == t and a.step is not None and a.kind in _STEPS]
             for t in threads
         ]
         for steps in self.program:
             steps.sort(key=lambda act: act.step or 0)
-        self.detached = [a for a in acts if a.what == "arrive" and a.step is None]
+        self.detached = [a for a in acts if a.kind is StepKind.ARRIVE and a.step is None]
         self.groups: dict[tuple[object, ...], set[Key]] = {}
         for steps in self.program:
             seen: dict[tuple[object, ...], int] = {}
             for act in steps:
-                if act.what == "bar" and act.code.count is None:  # type: ignore[union-attr]
+                if _counts_everybody(act):
                     name = self._resource(act)
                     seen[name] = seen.get(name, 0) + 1
                     self.groups.setdefault((*name, seen[name]), set()).add(act.key)
         self.group_of = {key: name for name, keys in self.groups.items() for key in keys}
 
     @staticmethod
-    def _resource(act: Act) -> tuple[object, ...]:
-        return (act.place, act.code.instance, act.ident)  # type: ignore[union-attr]
+    def _resource(act: RunEvent) -> tuple[object, ...]:
+        return (act.place, _barrier(act).instance, act.ident)
 
     def schedules(self) -> Iterator[RendezvousSchedule]:
-        if not any(a.what in _STEPS and a.what != "issue" for a in self.acts.values()):
+        if not any(a.kind in _STEPS and a.kind is not StepKind.ISSUE for a in self.acts.values()):
             yield RendezvousSchedule(frozenset(), (), ())
             return
         yield from self._extend(_Board())
@@ -111,7 +138,7 @@ class Scheduler:
                 frozenset(board.meets), tuple(sorted(board.phases.items())), tuple(board.order)
             )
 
-    def _enabled(self, board: _Board, steps: list[Act]) -> list[Act]:
+    def _enabled(self, board: _Board, steps: list[RunEvent]) -> list[RunEvent]:
         """Steps whose blocking predecessors, and predecessors on the same object, are done."""
         found = []
         for position, act in enumerate(steps):
@@ -122,37 +149,37 @@ class Scheduler:
                 found.append(act)
         return found
 
-    def _name(self, act: Act) -> object:
+    def _name(self, act: RunEvent) -> object:
         """The object that a step works on; an issue works on none."""
-        if act.what == "bar":
+        if act.kind is StepKind.BARRIER:
             return self._resource(act)
-        if act.what in ("carr", "cwait"):
+        if act.kind in (StepKind.CLUSTER_ARRIVE, StepKind.CLUSTER_WAIT):
             return "cluster"
         return self.test.memory(act.spot) if act.spot is not None else act.key
 
     # Steps ------------------------------------------------------------------------------------
 
-    def _step(self, board: _Board, act: Act) -> bool:
-        if act.what == "bar":
+    def _step(self, board: _Board, act: RunEvent) -> bool:
+        if act.kind is StepKind.BARRIER:
             return self._bar(board, act)
-        if act.what in ("arrive", "expect"):
+        if act.kind in (StepKind.ARRIVE, StepKind.EXPECT):
             return self._arrive(board, act) and self._advance(board, act)
-        if act.what == "wait":
+        if act.kind is StepKind.WAIT:
             return self._wait(board, act)
-        if act.what == "cwait":
+        if act.kind is StepKind.CLUSTER_WAIT:
             return self._cluster_wait(board, act)
-        if act.what == "issue":
+        if act.kind is StepKind.ISSUE:
             board.free += tuple(a.key for a in self.detached if a.issue == act.key)
         board.order.append(act.key)
         return self._advance(board, act)
 
     @staticmethod
-    def _advance(board: _Board, act: Act) -> bool:
+    def _advance(board: _Board, act: RunEvent) -> bool:
         board.done.add(act.key)
         return True
 
-    def _bar(self, board: _Board, act: Act) -> bool:
-        if act.code.count is None:  # type: ignore[union-attr]
+    def _bar(self, board: _Board, act: RunEvent) -> bool:
+        if _counts_everybody(act):
             if not act.passed:
                 return False
             name = self.group_of[act.key]
@@ -182,11 +209,13 @@ class Scheduler:
             board.meets |= {(key, waiter.key) for key in members if key != waiter.key}
         return True
 
-    def _cluster_wait(self, board: _Board, act: Act) -> bool:
-        number = self._ordinal(act, "cwait")
+    def _cluster_wait(self, board: _Board, act: RunEvent) -> bool:
+        number = self._ordinal(act, StepKind.CLUSTER_WAIT)
         awaited = []
         for steps in self.program:
-            arrivals = [a for a in steps if a.what == "carr" and self._same_cluster(a, act)]
+            arrivals = [
+                a for a in steps if a.kind is StepKind.CLUSTER_ARRIVE and self._same_cluster(a, act)
+            ]
             if self._arrives_in_program(steps, act) > number:
                 if len(arrivals) <= number or arrivals[number].key not in board.order:
                     return False
@@ -197,10 +226,8 @@ class Scheduler:
         board.order.append(act.key)
         return self._advance(board, act)
 
-    def _arrives_in_program(self, steps: list[Act], wait: Act) -> int:
+    def _arrives_in_program(self, steps: list[RunEvent], wait: RunEvent) -> int:
         """How many cluster arrivals the thread's code has, executed in this run or not."""
-        from titan.litmus.language.ast import ClusterBarrier
-
         thread = self.program.index(steps)
         spec = self.test.threads[thread]
         same = (spec.placement.gpu, spec.placement.cluster) == (wait.place.gpu, wait.place.cluster)
@@ -211,19 +238,19 @@ class Scheduler:
         )
 
     @staticmethod
-    def _same_cluster(first: Act, second: Act) -> bool:
+    def _same_cluster(first: RunEvent, second: RunEvent) -> bool:
         return (first.place.gpu, first.place.cluster) == (second.place.gpu, second.place.cluster)
 
-    def _ordinal(self, act: Act, what: str) -> int:
-        mine = [a.key for a in self.program[act.thread] if a.what == what]
+    def _ordinal(self, act: RunEvent, kind: StepKind) -> int:
+        mine = [a.key for a in self.program[act.thread] if a.kind is kind]
         return mine.index(act.key)
 
-    def _object(self, board: _Board, act: Act) -> tuple[str, tuple[int, int, int]]:
+    def _object(self, board: _Board, act: RunEvent) -> tuple[str, tuple[int, int, int]]:
         assert act.spot is not None
         name = self.test.memory(act.spot)
         return name, board.barrier.get(name, (0, self.counts[name], 0))
 
-    def _arrive(self, board: _Board, act: Act) -> bool:
+    def _arrive(self, board: _Board, act: RunEvent) -> bool:
         name, (phase, pending, bytes_left) = self._object(board, act)
         board.phases[act.key] = phase
         board.order.append(act.key)
@@ -236,9 +263,9 @@ class Scheduler:
         board.barrier[name] = (phase, pending, bytes_left)
         return True
 
-    def _wait(self, board: _Board, act: Act) -> bool:
+    def _wait(self, board: _Board, act: RunEvent) -> bool:
         _, (phase, _, _) = self._object(board, act)
-        complete = phase & 1 != act.code.parity  # type: ignore[union-attr]
+        complete = phase & 1 != _parity(act)
         if act.passed != complete:
             return False
         if act.blocks and not act.passed:
@@ -253,8 +280,12 @@ class Scheduler:
             }
         return self._advance(board, act)
 
-    def _uses_same(self, first: Act, second: Act) -> bool:
-        if first.what not in ("arrive", "expect") or first.spot is None or second.spot is None:
+    def _uses_same(self, first: RunEvent, second: RunEvent) -> bool:
+        if (
+            first.kind not in (StepKind.ARRIVE, StepKind.EXPECT)
+            or first.spot is None
+            or second.spot is None
+        ):
             return False
         return self.test.memory(first.spot) == self.test.memory(second.spot)
 
@@ -266,21 +297,23 @@ class Scheduler:
             last = max(a.step or 0 for a in self.acts.values() if a.thread == act.thread)
             if act.passed or not act.blocks or act.step != last:
                 return False
-            if act.what == "bar" and act.code.count is None:  # type: ignore[union-attr]
+            if _counts_everybody(act):
                 return False
-            if act.what == "wait":
+            if act.kind is StepKind.WAIT:
                 _, (phase, _, _) = self._object(board, act)
-                if phase & 1 != act.code.parity:  # type: ignore[union-attr]
+                if phase & 1 != _parity(act):
                     return False
                 board.phases[act.key] = phase
-            elif act.what == "cwait" and self._complete(board, act):
+            elif act.kind is StepKind.CLUSTER_WAIT and self._complete(board, act):
                 return False
         return True
 
-    def _complete(self, board: _Board, act: Act) -> bool:
-        number = self._ordinal(act, "cwait")
+    def _complete(self, board: _Board, act: RunEvent) -> bool:
+        number = self._ordinal(act, StepKind.CLUSTER_WAIT)
         for steps in self.program:
-            arrivals = [a for a in steps if a.what == "carr" and self._same_cluster(a, act)]
+            arrivals = [
+                a for a in steps if a.kind is StepKind.CLUSTER_ARRIVE and self._same_cluster(a, act)
+            ]
             if self._arrives_in_program(steps, act) > number and (
                 len(arrivals) <= number or arrivals[number].key not in board.order
             ):

@@ -7,79 +7,24 @@ and mbarriers operationally, step by step, and reports who met whom.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Unpack
 
+from titan.litmus.enumerate.run import (
+    EventFields,
+    Key,
+    RunEvent,
+    StepKind,
+    ThreadRun,
+    ThreadState,
+    compute,
+    holds,
+)
 from titan.litmus.language import ast
 from titan.litmus.language.ast import LitmusTest, Proxy, Register, ThreadPlacement
 
-Key = tuple[str, int, int, str]
-
-
-@dataclass(slots=True, eq=False)
-class Act:
-    """One event of one run."""
-
-    key: Key
-    what: str
-    thread: int
-    place: ThreadPlacement
-    step: int | None = None
-    spot: str | None = None
-    proxy: Proxy = Proxy.GENERIC
-    sem: str = "weak"
-    scope: ast.Scope | None = None
-    value: int | None = None
-    needs: tuple[Key, ...] = ()
-    issue: Key | None = None
-    exits: tuple[Key, ...] = ()
-    implicit: bool = False
-    code: ast.LitmusInstruction | None = None
-    ident: int = 0
-    count: int = 0
-    expect: int = 0
-    passed: bool = True
-    blocks: bool = False
-    reduction: bool = False
-
-
-@dataclass(slots=True)
-class ThreadRun:
-    """One complete (or blocked) run of a thread."""
-
-    acts: tuple[Act, ...]
-    registers: dict[str, int]
-    unfinished: frozenset[str]
-    pairs: tuple[tuple[Key, Key], ...]
-
-
-@dataclass(slots=True)
-class _Machine:
-    """Interpreter state; copied at every choice."""
-
-    pc: int = 0
-    round: int = 0
-    registers: dict[str, tuple[int, frozenset[Key]]] = field(default_factory=dict)
-    control: frozenset[Key] = frozenset()
-    acts: list[Act] = field(default_factory=list)
-    pairs: list[tuple[Key, Key]] = field(default_factory=list)
-    groups: dict[str, list[list[Key]]] = field(default_factory=dict)
-    copies: list[Key] = field(default_factory=list)
-    matrix: list[Key] = field(default_factory=list)
-    exits: dict[Key, list[Key]] = field(default_factory=dict)
-
-    def copy(self) -> _Machine:
-        return replace(
-            self,
-            registers=dict(self.registers),
-            acts=list(self.acts),
-            pairs=list(self.pairs),
-            groups={k: [list(g) for g in v] for k, v in self.groups.items()},
-            copies=list(self.copies),
-            matrix=list(self.matrix),
-            exits={k: list(v) for k, v in self.exits.items()},
-        )
+Guess = tuple[int, ...]  # values of the reads of one instruction, or whether its wait passes
 
 
 class ThreadRuns:
@@ -91,7 +36,7 @@ class ThreadRuns:
         number: int,
         values: dict[str, set[int]],
         rounds: int,
-        guide: dict[Key, Any] | None = None,
+        guide: dict[Key, int] | None = None,
     ) -> None:
         self.test = test
         self.number = number
@@ -103,10 +48,11 @@ class ThreadRuns:
         self.labels = {i.name: n for n, i in enumerate(self.code) if isinstance(i, ast.Label)}
 
     def runs(self) -> Iterator[ThreadRun]:
+        """Every run, complete or blocked; with a guide the one whose reads return its values."""
         start = {name: (value, frozenset[Key]()) for name, value in self.thread.registers}
-        yield from self._run(_Machine(registers=start))
+        yield from self._run(ThreadState(registers=start))
 
-    def _run(self, machine: _Machine) -> Iterator[ThreadRun]:
+    def _run(self, machine: ThreadState) -> Iterator[ThreadRun]:
         while machine.pc < len(self.code):
             code = self.code[machine.pc]
             if isinstance(code, ast.Branch):
@@ -114,7 +60,7 @@ class ThreadRuns:
                 right, b = self._get(machine, code.right)
                 if code.relation is not None:
                     machine.control |= a | b
-                if code.relation is None or _holds(left, code.relation, right):
+                if code.relation is None or holds(left, code.relation, right):
                     target = self.labels[code.target]
                     if target <= machine.pc:
                         machine.round += 1
@@ -138,7 +84,7 @@ class ThreadRuns:
             machine.pc += 1
         yield self._end(machine, frozenset())
 
-    def _end(self, machine: _Machine, unfinished: frozenset[str]) -> ThreadRun:
+    def _end(self, machine: ThreadState, unfinished: frozenset[str]) -> ThreadRun:
         acts = tuple(
             replace(act, exits=tuple(machine.exits.get(act.key, ()))) for act in machine.acts
         )
@@ -170,24 +116,25 @@ class ThreadRuns:
 
     # Choices --------------------------------------------------------------------------------
 
-    def _key(self, machine: _Machine, part: str = "") -> Key:
+    def _key(self, machine: ThreadState, part: str = "") -> Key:
         return (self.thread.name, machine.pc, machine.round, part)
 
-    def _choices(self, machine: _Machine, code: ast.LitmusInstruction) -> list[Any] | None:
+    def _choices(self, machine: ThreadState, code: ast.LitmusInstruction) -> Sequence[Guess] | None:
         """The guesses to try at an instruction that reads or waits; None elsewhere."""
         if isinstance(code, ast.Load | ast.AsyncCopy | ast.MatrixRead):
             part = "" if isinstance(code, ast.Load) else "read"
             place = code.source if isinstance(code, ast.AsyncCopy) else code.location
-            return self._guesses(machine, place, part)
+            return [(v,) for v in self._guesses(machine, place, part)]
         if isinstance(code, ast.DescriptorCopy):
-            return self._guesses(machine, code.source, "read")
+            return [(v,) for v in self._guesses(machine, code.source, "read")]
         if isinstance(code, ast.AsyncStore):
-            reduces = code.reduction is not None
-            return self._guesses(machine, code.location, "old") if reduces else [None]
+            if code.reduction is None:
+                return [()]
+            return [(v,) for v in self._guesses(machine, code.location, "old")]
         if isinstance(code, ast.Atomic):
-            return self._guesses(machine, code.location, "read")
+            return [(v,) for v in self._guesses(machine, code.location, "read")]
         if isinstance(code, ast.BulkCopy):
-            found: list[tuple[int, ...]] = [()]
+            found: list[Guess] = [()]
             old = code.destinations[0] if code.reduction is not None else None
             for part, spot in (("map", code.tensormap), ("read", code.source), ("old", old)):
                 if spot is not None:
@@ -196,93 +143,109 @@ class ThreadRuns:
         waits = isinstance(code, ast.Barrier | ast.ClusterBarrier) and code.waits
         if waits or isinstance(code, ast.MbarrierWait):
             if self.guide is not None:
-                return [self.guide.get(self._key(machine), True)]
-            return [True, False]
+                return [(self.guide.get(self._key(machine), 1),)]
+            return [(1,), (0,)]
         return None
 
-    def _guesses(self, machine: _Machine, spot: str, part: str) -> list[int]:
+    def _guesses(self, machine: ThreadState, spot: str, part: str) -> list[int]:
         if self.guide is not None:
             key = self._key(machine, part)
             return [self.guide[key]] if key in self.guide else []
         return sorted(self.values[self.test.memory(spot)])
 
-    def _choose(self, machine: _Machine, code: ast.LitmusInstruction, choice: Any) -> bool:
+    def _choose(self, machine: ThreadState, code: ast.LitmusInstruction, choice: Guess) -> bool:
         """Apply a guess; false when the thread stays blocked there."""
         match code:
             case ast.Load():
                 act = self._act(
                     machine,
-                    "R",
+                    StepKind.READ,
                     spot=code.location,
                     proxy=code.proxy,
                     sem=code.semantics.value,
                     scope=code.scope,
-                    value=choice,
+                    value=choice[0],
                 )
-                machine.registers[code.destination] = (choice, frozenset({act.key}))
+                machine.registers[code.destination] = (choice[0], frozenset({act.key}))
             case ast.Atomic():
-                self._atomic(machine, code, choice)
+                self._atomic(machine, code, choice[0])
             case ast.AsyncCopy():
-                self._copy(machine, code, choice)
+                self._copy(machine, code, choice[0])
             case ast.AsyncStore():
-                self._async_store(machine, code, choice)
+                self._async_store(machine, code, *choice)
             case ast.DescriptorCopy():
-                self._descriptor(machine, code, choice)
+                self._descriptor(machine, code, choice[0])
             case ast.MatrixRead():
-                self._matrix(machine, code, choice)
+                self._matrix(machine, code, choice[0])
             case ast.BulkCopy():
                 self._bulk(machine, code, list(choice))
             case ast.Barrier():
                 act = self._barrier(machine, code)
-                act.passed, act.blocks = choice, True
+                act.passed, act.blocks = bool(choice[0]), True
                 machine.control |= {act.key}
-                return bool(choice)
+                return act.passed
             case ast.ClusterBarrier():
-                act = self._act(machine, "cwait", sem=code.semantics.value, scope=ast.Scope.CLUSTER)
-                act.passed, act.blocks = choice, True
+                act = self._act(
+                    machine,
+                    StepKind.CLUSTER_WAIT,
+                    sem=code.semantics.value,
+                    scope=ast.Scope.CLUSTER,
+                )
+                act.passed, act.blocks = bool(choice[0]), True
                 machine.control |= {act.key}
-                return bool(choice)
+                return act.passed
             case ast.MbarrierWait():
                 act = self._act(
-                    machine, "wait", spot=code.location, sem=code.semantics.value, scope=code.scope
+                    machine,
+                    StepKind.WAIT,
+                    spot=code.location,
+                    sem=code.semantics.value,
+                    scope=code.scope,
                 )
-                act.passed, act.blocks = choice, code.destination is None
+                act.passed, act.blocks = bool(choice[0]), code.destination is None
                 if code.destination is None:
                     machine.control |= {act.key}
-                    return bool(choice)
-                machine.registers[code.destination] = (int(choice), frozenset({act.key}))
+                    return act.passed
+                machine.registers[code.destination] = (choice[0], frozenset({act.key}))
         return True
 
     # Instructions -----------------------------------------------------------------------------
 
-    def _get(self, machine: _Machine, operand: ast.Operand) -> tuple[int, frozenset[Key]]:
+    def _get(self, machine: ThreadState, operand: ast.Operand) -> tuple[int, frozenset[Key]]:
         if isinstance(operand, Register):
             return machine.registers.get(operand.name, (0, frozenset()))
         return operand, frozenset()
 
-    def _act(self, machine: _Machine, what: str, part: str = "", **rest: Any) -> Act:
-        rest.setdefault("step", (machine.round * len(self.code) + machine.pc) * 4)
-        needs = tuple(machine.control | rest.pop("needs", frozenset()))
-        place = rest.pop("place", self.thread.placement)
-        act = Act(
+    def _act(
+        self,
+        machine: ThreadState,
+        kind: StepKind,
+        part: str = "",
+        needs: frozenset[Key] = frozenset(),
+        place: ThreadPlacement | None = None,
+        **fields: Unpack[EventFields],
+    ) -> RunEvent:
+        """Append an event of the instruction at hand, in program order unless `step` is None."""
+        fields.setdefault("step", (machine.round * len(self.code) + machine.pc) * 4)
+        act = RunEvent(
             self._key(machine, part),
-            what,
+            kind,
             self.number,
-            place,
-            needs=needs,
+            place or self.thread.placement,
+            needs=tuple(machine.control | needs),
             code=self.code[machine.pc],
-            **rest,
+            **fields,
         )
         machine.acts.append(act)
         return act
 
-    def _plain(self, machine: _Machine, code: ast.LitmusInstruction) -> None:
+    def _plain(self, machine: ThreadState, code: ast.LitmusInstruction) -> None:
         match code:
             case ast.Store():
                 value, taint = self._get(machine, code.value)
                 self._act(
                     machine,
-                    "W",
+                    StepKind.WRITE,
                     spot=code.location,
                     proxy=code.proxy,
                     sem=code.semantics.value,
@@ -291,30 +254,36 @@ class ThreadRuns:
                     needs=taint,
                 )
             case ast.Fence():
-                self._act(machine, "F", sem=code.semantics.value, scope=code.scope)
+                self._act(machine, StepKind.FENCE, sem=code.semantics.value, scope=code.scope)
             case ast.ProxyFence():
-                self._act(machine, "PF", proxy=code.proxy, scope=code.scope, spot=code.location)
+                fence = self._act(machine, StepKind.PROXY_FENCE, proxy=code.proxy, scope=code.scope)
+                fence.spot = code.location
             case ast.AliasFence():
-                self._act(machine, "AF")
+                self._act(machine, StepKind.ALIAS_FENCE)
             case ast.MbarrierInitFence():
-                self._act(machine, "IF")
+                self._act(machine, StepKind.INIT_FENCE)
             case ast.Barrier():
                 self._barrier(machine, code)
             case ast.ClusterBarrier():
-                self._act(machine, "carr", sem=code.semantics.value, scope=ast.Scope.CLUSTER)
+                self._act(
+                    machine,
+                    StepKind.CLUSTER_ARRIVE,
+                    sem=code.semantics.value,
+                    scope=ast.Scope.CLUSTER,
+                )
             case ast.Assign():
                 parts = [self._get(machine, operand) for operand in code.operands]
                 taint = frozenset(key for _, keys in parts for key in keys)
                 machine.registers[code.destination] = (
-                    _compute(code.operation, [value for value, _ in parts]),
+                    compute(code.operation, [value for value, _ in parts]),
                     taint,
                 )
             case ast.MbarrierInit():
-                self._act(machine, "minit", spot=code.location, count=code.count)
+                self._act(machine, StepKind.INIT, spot=code.location, count=code.count)
             case ast.MbarrierArrive():
                 self._act(
                     machine,
-                    "arrive",
+                    StepKind.ARRIVE,
                     spot=code.location,
                     sem=code.semantics.value,
                     scope=code.scope,
@@ -322,38 +291,44 @@ class ThreadRuns:
                     expect=code.expect,
                 )
             case ast.MbarrierExpect():
-                self._act(machine, "expect", spot=code.location, expect=code.expect)
+                self._act(machine, StepKind.EXPECT, spot=code.location, expect=code.expect)
             case ast.AsyncCopyArrive():
-                if not code.noinc:
-                    step = (machine.round * len(self.code) + machine.pc) * 4 - 1
-                    self._act(
-                        machine, "expect", "increment", spot=code.location, count=-1, step=step
-                    )
-                act = self._arrival(machine, code.location, "arrive", ast.Scope.CTA)
-                act.count = 1
-                for key in machine.copies:
-                    machine.exits.setdefault(key, []).append(act.key)
+                self._copy_arrival(machine, code)
             case ast.TensorCommit():
-                act = self._arrival(machine, code.location, "arrive", ast.Scope.CLUSTER)
-                act.count = 1
-                for key in machine.matrix:
-                    machine.exits.setdefault(key, []).append(act.key)
+                self._arrival_after(machine, code.location, ast.Scope.CLUSTER, machine.matrix)
             case ast.CommitGroup():
                 machine.groups.setdefault(code.kind.value, [[]]).append([])
             case ast.WaitGroup():
                 self._group_wait(machine, code)
 
-    def _barrier(self, machine: _Machine, code: ast.Barrier) -> Act:
+    def _copy_arrival(self, machine: ThreadState, code: ast.AsyncCopyArrive) -> None:
+        if not code.noinc:
+            step = (machine.round * len(self.code) + machine.pc) * 4 - 1
+            self._act(
+                machine, StepKind.EXPECT, "increment", spot=code.location, count=-1, step=step
+            )
+        self._arrival_after(machine, code.location, ast.Scope.CTA, machine.copies)
+
+    def _arrival_after(
+        self, machine: ThreadState, barrier: str, scope: ast.Scope, accesses: list[Key]
+    ) -> None:
+        """One arrival at an mbarrier when the accesses are complete."""
+        act = self._arrival(machine, barrier, "arrive", scope)
+        act.count = 1
+        for key in accesses:
+            machine.exits.setdefault(key, []).append(act.key)
+
+    def _barrier(self, machine: ThreadState, code: ast.Barrier) -> RunEvent:
         ident, taint = self._get(machine, code.identifier)
         count, more = self._get(machine, code.count if code.count is not None else 0)
-        return self._act(machine, "bar", ident=ident, count=count, needs=taint | more)
+        return self._act(machine, StepKind.BARRIER, ident=ident, count=count, needs=taint | more)
 
-    def _atomic(self, machine: _Machine, code: ast.Atomic, old: int) -> None:
+    def _atomic(self, machine: ThreadState, code: ast.Atomic, old: int) -> None:
         acquires = code.semantics.value in ("acquire", "acq_rel") and code.destination is not None
         releases = code.semantics.value in ("release", "acq_rel")
         read = self._act(
             machine,
-            "R",
+            StepKind.READ,
             "read",
             spot=code.location,
             value=old,
@@ -368,12 +343,12 @@ class ThreadRuns:
         if code.operation == "cas":
             new = values[1] if old == values[0] else None
         else:
-            new = _compute(code.operation, [old, values[0]])
+            new = compute(code.operation, [old, values[0]])
         if new is not None:
             assert read.step is not None
             write = self._act(
                 machine,
-                "W",
+                StepKind.WRITE,
                 "write",
                 spot=code.location,
                 value=new,
@@ -388,17 +363,17 @@ class ThreadRuns:
 
     # Asynchronous operations ------------------------------------------------------------------
 
-    def _issue(self, machine: _Machine) -> Key:
+    def _issue(self, machine: ThreadState) -> Key:
         key = self._key(machine, "issue")
         if all(act.key != key for act in machine.acts):
-            self._act(machine, "issue", "issue")
+            self._act(machine, StepKind.ISSUE, "issue")
         return key
 
-    def _arrival(self, machine: _Machine, spot: str, part: str, scope: ast.Scope) -> Act:
+    def _arrival(self, machine: ThreadState, spot: str, part: str, scope: ast.Scope) -> RunEvent:
         home = self.test.location(spot).home or self.thread.placement
         return self._act(
             machine,
-            "arrive",
+            StepKind.ARRIVE,
             part,
             spot=spot,
             sem="release",
@@ -408,23 +383,20 @@ class ThreadRuns:
             issue=self._issue(machine),
         )
 
-    def _piece(
-        self, machine: _Machine, what: str, part: str, spot: str, value: int, **rest: Any
-    ) -> Act:
-        home = self.test.location(spot).home or self.thread.placement
-        return self._act(
-            machine,
-            what,
-            part,
-            spot=spot,
-            value=value,
-            place=home,
-            step=None,
-            issue=self._issue(machine),
-            **rest,
-        )
+    def _asynchronous(
+        self,
+        machine: ThreadState,
+        kind: StepKind,
+        part: str,
+        needs: frozenset[Key] = frozenset(),
+        **fields: Unpack[EventFields],
+    ) -> RunEvent:
+        """Append one access of an asynchronous operation: where the memory is, at no step."""
+        home = self.test.location(fields["spot"]).home or self.thread.placement
+        fields.update({"step": None, "issue": self._issue(machine)})
+        return self._act(machine, kind, part, needs, home, **fields)
 
-    def _bulk(self, machine: _Machine, code: ast.BulkCopy, guesses: list[int]) -> None:
+    def _bulk(self, machine: ThreadState, code: ast.BulkCopy, guesses: list[int]) -> None:
         chain: frozenset[Key] = frozenset()
         reads: list[Key] = []
         value = 0
@@ -434,40 +406,50 @@ class ThreadRuns:
         ):
             if spot is not None:
                 value = guesses.pop(0)
-                act = self._piece(
-                    machine, "R", part, spot, value, proxy=proxy, implicit=True, needs=chain
+                act = self._asynchronous(
+                    machine,
+                    StepKind.READ,
+                    part,
+                    spot=spot,
+                    value=value,
+                    proxy=proxy,
+                    implicit=True,
+                    needs=chain,
                 )
                 chain = frozenset({act.key})
                 reads.append(act.key)
-        order: dict[str, Any] = {}
+        sem: str = "weak"
+        scope: ast.Scope | None = None
         if code.reduction is not None:
-            order = {"sem": "relaxed", "scope": ast.Scope.GPU}
+            sem, scope = "relaxed", ast.Scope.GPU
             before = guesses.pop(0)
-            old = self._piece(
+            old = self._asynchronous(
                 machine,
-                "R",
+                StepKind.READ,
                 "old",
-                code.destinations[0],
-                before,
+                spot=code.destinations[0],
+                value=before,
                 proxy=Proxy.ASYNC,
                 implicit=True,
                 reduction=True,
-                **order,
+                sem=sem,
+                scope=scope,
             )
             chain |= {old.key}
             reads.append(old.key)
-            value = _compute(code.reduction, [before, value])
+            value = compute(code.reduction, [before, value])
         writes = [
-            self._piece(
+            self._asynchronous(
                 machine,
-                "W",
+                StepKind.WRITE,
                 f"write{n}",
-                spot,
-                value,
+                spot=spot,
+                value=value,
                 proxy=Proxy.ASYNC,
                 implicit=True,
                 needs=chain,
-                **order,
+                sem=sem,
+                scope=scope,
             ).key
             for n, spot in enumerate(code.destinations)
         ]
@@ -482,12 +464,12 @@ class ThreadRuns:
             for key in (*reads, writes[n]):
                 machine.exits.setdefault(key, []).append(done.key)
 
-    def _descriptor(self, machine: _Machine, code: ast.DescriptorCopy, value: int) -> None:
-        read = self._act(machine, "R", "read", spot=code.source, value=value)
+    def _descriptor(self, machine: ThreadState, code: ast.DescriptorCopy, value: int) -> None:
+        read = self._act(machine, StepKind.READ, "read", spot=code.source, value=value)
         assert read.step is not None
         self._act(
             machine,
-            "W",
+            StepKind.WRITE,
             "write",
             spot=code.destination,
             value=value,
@@ -496,7 +478,7 @@ class ThreadRuns:
         )
         fence = self._act(
             machine,
-            "PF",
+            StepKind.PROXY_FENCE,
             "fence",
             proxy=Proxy.TENSORMAP,
             scope=code.scope,
@@ -504,17 +486,38 @@ class ThreadRuns:
         )
         fence.code = ast.copy_fence(code)
 
-    def _async_store(self, machine: _Machine, code: ast.AsyncStore, before: int | None) -> None:
+    def _async_store(
+        self, machine: ThreadState, code: ast.AsyncStore, before: int | None = None
+    ) -> None:
         value, taint = self._get(machine, code.value)
-        order: dict[str, Any] = {}
+        sem: str = "weak"
+        scope: ast.Scope | None = None
         keys: list[Key] = []
         if code.reduction is not None and before is not None:
-            order = {"sem": "relaxed", "scope": ast.Scope.CLUSTER}
-            old = self._piece(machine, "R", "old", code.location, before, reduction=True, **order)
+            sem, scope = "relaxed", ast.Scope.CLUSTER
+            old = self._asynchronous(
+                machine,
+                StepKind.READ,
+                "old",
+                spot=code.location,
+                value=before,
+                reduction=True,
+                sem=sem,
+                scope=scope,
+            )
             keys.append(old.key)
             taint |= {old.key}
-            value = _compute(code.reduction, [before, value])
-        write = self._piece(machine, "W", "write0", code.location, value, needs=taint, **order)
+            value = compute(code.reduction, [before, value])
+        write = self._asynchronous(
+            machine,
+            StepKind.WRITE,
+            "write0",
+            spot=code.location,
+            value=value,
+            needs=taint,
+            sem=sem,
+            scope=scope,
+        )
         if keys:
             machine.pairs.append((keys[0], write.key))
         done = self._arrival(machine, code.barrier, "complete0", ast.Scope.CLUSTER)
@@ -523,21 +526,26 @@ class ThreadRuns:
             done.needs += (key,)
             machine.exits.setdefault(key, []).append(done.key)
 
-    def _copy(self, machine: _Machine, code: ast.AsyncCopy, value: int) -> None:
-        read = self._piece(machine, "R", "read", code.source, value)
-        write = self._piece(
-            machine, "W", "write0", code.destination, value, needs=frozenset({read.key})
+    def _copy(self, machine: ThreadState, code: ast.AsyncCopy, value: int) -> None:
+        read = self._asynchronous(machine, StepKind.READ, "read", spot=code.source, value=value)
+        write = self._asynchronous(
+            machine,
+            StepKind.WRITE,
+            "write0",
+            spot=code.destination,
+            value=value,
+            needs=frozenset({read.key}),
         )
         machine.copies += [read.key, write.key]
         machine.groups.setdefault("cp.async", [[]])[-1] += [read.key, write.key]
 
-    def _matrix(self, machine: _Machine, code: ast.MatrixRead, value: int) -> None:
-        read = self._piece(
+    def _matrix(self, machine: ThreadState, code: ast.MatrixRead, value: int) -> None:
+        read = self._asynchronous(
             machine,
-            "R",
+            StepKind.READ,
             "read",
-            code.location,
-            value,
+            spot=code.location,
+            value=value,
             proxy=Proxy.ASYNC,
             implicit=not code.tensor_memory,
         )
@@ -547,38 +555,11 @@ class ThreadRuns:
         else:
             machine.groups.setdefault("wgmma", [[]])[-1].append(read.key)
 
-    def _group_wait(self, machine: _Machine, code: ast.WaitGroup) -> None:
-        act = self._act(machine, "gwait")
+    def _group_wait(self, machine: ThreadState, code: ast.WaitGroup) -> None:
+        act = self._act(machine, StepKind.GROUP_WAIT)
         closed = machine.groups.get(code.kind.value, [[]])[:-1]
-        whats = {a.key: a.what for a in machine.acts}
+        kinds = {a.key: a.kind for a in machine.acts}
         for group in closed[: len(closed) - code.pending] if code.pending else closed:
             for key in group:
-                if whats[key] == "R" or not code.read:
+                if kinds[key] is StepKind.READ or not code.read:
                     machine.exits.setdefault(key, []).append(act.key)
-
-
-def _holds(left: int, relation: str, right: int) -> bool:
-    return {
-        "==": left == right,
-        "!=": left != right,
-        "<": left < right,
-        "<=": left <= right,
-        ">": left > right,
-        ">=": left >= right,
-    }[relation]
-
-
-def _compute(operation: str, values: list[int]) -> int:
-    if operation in ("mov", "exch"):
-        return values[-1]
-    a, b = values
-    return {
-        "add": a + b,
-        "sub": a - b,
-        "mul": a * b,
-        "min": min(a, b),
-        "max": max(a, b),
-        "and": a & b,
-        "or": a | b,
-        "xor": a ^ b,
-    }[operation]

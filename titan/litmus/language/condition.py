@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from titan.foundation.errors import UserError
 from titan.foundation.source.span import Source, Span
 from titan.litmus.language.ast import (
     Compare,
@@ -30,7 +31,7 @@ _TOKEN = re.compile(
 )
 
 
-class LitmusError(ValueError):
+class LitmusError(UserError):
     """A litmus file that cannot be read; `span` is the smallest range that shows why."""
 
     def __init__(self, message: str, span: Span | None) -> None:

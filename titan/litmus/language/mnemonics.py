@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from difflib import get_close_matches
 
+from titan.foundation.errors import UserError
 from titan.litmus.language.ast import (
     AliasFence,
     Assign,
@@ -69,7 +70,7 @@ _VIEWS = {
 _IDENTIFIER = re.compile(r"[A-Za-z_$%][A-Za-z0-9_$]*$")
 
 
-class InstructionError(ValueError):
+class InstructionError(UserError):
     """An instruction that cannot be read."""
 
 

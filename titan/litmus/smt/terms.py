@@ -23,6 +23,8 @@ from pysmt.shortcuts import (
     Times,
 )
 
+from titan.foundation.errors import Refusal
+
 YES = TRUE()
 NO = FALSE()
 
@@ -84,7 +86,7 @@ def compare(left: FNode, relation: str, right: FNode) -> FNode:
     return {"<": LT, "<=": LE, ">": GT, ">=": GE}[relation](left, right)
 
 
-class UnsupportedTest(ValueError):
+class UnsupportedTest(Refusal):
     """A construct that the format can express but no engine decides; never rounded to a verdict."""
 
 

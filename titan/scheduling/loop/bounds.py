@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from titan.foundation.errors import UserError
 from titan.scheduling.loop.model import DATA, Loop, Operation
 from titan.scheduling.loop.recurrence import Arc, PositiveCycle
 from titan.scheduling.loop.recurrence import recurrence as plain_recurrence
@@ -50,7 +51,7 @@ class Bounds:
         return self.best.ii
 
 
-class Unschedulable(Exception):
+class Unschedulable(UserError):
     """No initiation interval exists; `witness` names the operations or the unit concerned."""
 
     def __init__(self, message: str, witness: tuple[str, ...]) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from titan.foundation.errors import TitanError
+
 Arc = tuple[int, int, int, int]  # source, sink, delay, distance
 
 
-class PositiveCycle(Exception):
+class PositiveCycle(TitanError):
     """A dependence cycle of distance 0 with a positive delay: no interval satisfies it."""
 
     def __init__(self, arcs: tuple[int, ...]) -> None:

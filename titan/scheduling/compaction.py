@@ -1,0 +1,30 @@
+"""Shortens lifetimes at the same interval: operations move later, up to their consumers.
+
+Untrusted: what comes out is checked by whoever asked. Needs a placement that holds.
+"""
+
+from __future__ import annotations
+
+from titan.scheduling.arms import ArmPlacement
+from titan.scheduling.problem import Problem
+
+
+def push_together(problem: Problem, ii: int, starts: list[int]) -> list[int]:
+    """Move operations later, last first, up to their consumers: producers' values live shorter."""
+    state = ArmPlacement(problem, ii, [0] * problem.n)
+    for v, t in enumerate(starts):
+        state.seat(v, t)
+    for v in sorted(range(problem.n), key=lambda x: (-starts[x], x)):
+        _, high = state.window(v)
+        if high is None or high <= state.starts[v]:
+            continue
+        old = state.starts[v]
+        state.unseat([v])
+        for t in range(high, max(old, high - ii), -1):
+            if state.table.probe(v, t) is None:
+                break
+        else:
+            t = old
+        state.seat(v, t)
+    low = min(state.starts, default=0)
+    return [s - low for s in state.starts]
