@@ -13,7 +13,7 @@ from titan.litmus.enumerate.candidates import TooManyCandidates, allowed
 from titan.litmus.language.printing import format_litmus
 from titan.litmus.language.suite import SuiteEntry, find_tests, read_kinds, read_test
 from titan.litmus.language.text import read_litmus
-from titan.litmus.model.options import FenceRule, InitRule, ModelOptions, WarPolicy
+from titan.litmus.model.options import FenceRule, InitRule, ModelOptions, TensorRule, WarPolicy
 
 ENTRIES = list(find_tests([root("litmus")]))
 FOLDERS = sorted({entry.path.parent for entry in ENTRIES})
@@ -24,6 +24,7 @@ READINGS = [
     ModelOptions(war=WarPolicy.SYNC),
     ModelOptions(init=InitRule.FENCE),
     ModelOptions(FenceRule.PATH, WarPolicy.SYNC, InitRule.FENCE),
+    ModelOptions(tensor=TensorRule.FENCE),
 ]
 
 

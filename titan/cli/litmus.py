@@ -57,6 +57,13 @@ def litmus() -> None:
     show_default=True,
     help="Whether mbarrier.init needs a fence before asynchronous or remote use.",
 )
+@click.option(
+    "--tensor",
+    type=click.Choice(["order", "fence"]),
+    default="order",
+    show_default=True,
+    help="Whether operands of tcgen05 need a fence before they are overwritten after a commit.",
+)
 @click.option("--states/--no-states", default=True, help="List all final states (text, json).")
 @click.option("--execution", is_flag=True, help="Print the execution that shows Allowed.")
 @click.option(
@@ -80,6 +87,7 @@ def check(
     fence_rule: str,
     war: str,
     init: str,
+    tensor: str,
     states: bool,
     execution: bool,
     graph: Path | None,
@@ -93,9 +101,17 @@ def check(
     With recorded verdicts (kinds.txt) exit code 1 means that some test is decided differently;
     without, that the condition of some file does not hold (herd's No).
     """
-    from titan.litmus.model.options import FenceRule, InitRule, ModelOptions, WarPolicy
+    from titan.litmus.model.options import (
+        FenceRule,
+        InitRule,
+        ModelOptions,
+        TensorRule,
+        WarPolicy,
+    )
 
-    options = ModelOptions(FenceRule(fence_rule), WarPolicy(war), InitRule(init))
+    options = ModelOptions(
+        FenceRule(fence_rule), WarPolicy(war), InitRule(init), TensorRule(tensor)
+    )
     rows: list[dict[str, object]] = []
     worst = ExitCode.VERIFIED
     count = unexpected = 0

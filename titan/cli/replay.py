@@ -21,7 +21,7 @@ def replay(path: str, format_name: str, colour: str) -> int:
     import sys
 
     from titan.foundation.diagnostics.render.colour import wanted
-    from titan.report.findings import render
+    from titan.report.findings import ReportStyle, render
     from titan.verify.reopen import TraceRefused, reopen
 
     try:
@@ -31,7 +31,8 @@ def replay(path: str, format_name: str, colour: str) -> int:
 
         show(refused.diagnostics, format_name, colour)
         return ExitCode.BAD_INPUT
-    write(render([finding], format_name, colour=wanted(sys.stdout, colour)))
+    style = ReportStyle(wanted(sys.stdout, colour), full_trace=True)
+    write(render([finding], format_name, style))
     if format_name == "text":
         assert finding.trace is not None
         count = len(finding.trace.steps)

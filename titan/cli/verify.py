@@ -13,6 +13,7 @@ from titan.cli.output import CI_FORMATS, colour_option, deliver, report_options,
 from titan.cli.settings import overrides, settings_options
 
 if TYPE_CHECKING:
+    from titan.report.findings import ReportStyle
     from titan.verify.files import Found
     from titan.verify.model import Finding, VerifyOptions
 
@@ -99,6 +100,9 @@ REWRITES = ("transport", "group", "depth", "unspecialise", "drain_all")
     default=None,
     help="Whether lowering may add no fence; the default for files that name their `source`.",
 )
+@click.option(
+    "--full-trace", is_flag=True, help="Show all steps of counterexamples, not those that matter."
+)
 @click.option("--timings", is_flag=True, help="Show the processor time of engines and verdicts.")
 def verify(
     paths: tuple[str, ...],
@@ -117,10 +121,13 @@ def verify(
     folder: str,
     rewrites: tuple[str, ...],
     as_written: bool | None,
+    full_trace: bool,
     timings: bool,
 ) -> int:
     """Verify kernels: files, and folders with all kernel files in them."""
+    from titan.foundation.diagnostics.render.colour import wanted
     from titan.foundation.verdict import worst
+    from titan.report.findings import ReportStyle
     from titan.verify.files import find_kernels
     from titan.verify.model import VerifyOptions
 
@@ -143,7 +150,8 @@ def verify(
         click.echo(f"note: {path} is a tile program; `titan build` takes it", err=True)
     if not found.kernels:
         raise click.UsageError("there is no kernel file among what is named")
-    shown = _Shown(format_name, output, colour, timings)
+    style = ReportStyle(output is None and wanted(sys.stdout, colour), timings, full_trace)
+    shown = _Shown(format_name, output, style)
     findings = shown.all(_run(found.kernels, options, jobs))
     return worst([item.exit_code for item in findings])
 
@@ -195,8 +203,7 @@ class _Shown:
 
     format_name: str
     output: str | None
-    colour: str
-    timings: bool
+    style: ReportStyle
 
     def all(self, findings: Iterator[Finding]) -> list[Finding]:
         """All findings; text on a terminal is written while they come, all else at the end."""
@@ -220,8 +227,6 @@ class _Shown:
             from titan.report.checks import check_of, render
 
             return render(map(check_of, findings), self.format_name)
-        from titan.foundation.diagnostics.render.colour import wanted
         from titan.report import findings as report
 
-        painted = self.output is None and wanted(sys.stdout, self.colour)
-        return report.render(findings, self.format_name, colour=painted, timings=self.timings)
+        return report.render(findings, self.format_name, self.style)

@@ -7,7 +7,9 @@ from functools import cache
 from titan.foundation.diagnostics.codes import CODES
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.foundation.source.span import Span
-from titan.report.interleaving import agent_name, told
+from titan.report.cause import cause_of
+from titan.report.interleaving import agent_name, trace_of
+from titan.report.story import story_of
 from titan.report.words import Words, lacking
 from titan.sync import program as ir
 from titan.sync.expression import evaluate
@@ -17,11 +19,17 @@ from titan.verify.replay import Replay
 _FLIGHT_FAULTS = (FaultKind.OVERWRITE_IN_FLIGHT, FaultKind.READ_BEFORE_ARRIVAL)
 
 
-def diagnose(replay: Replay, sizes: tuple[tuple[str, int], ...], path: str = "") -> Diagnostic:
-    """The diagnostic of a counterexample; `sizes` are the numbers of the kernel."""
+def diagnose(
+    replay: Replay, sizes: tuple[tuple[str, int], ...], path: str = "", *, full_trace: bool = False
+) -> Diagnostic:
+    """The diagnostic of a counterexample; `sizes` are the numbers of the kernel.
+
+    Its trace holds the steps that matter, or all with `full_trace`.
+    """
     fault, machine = replay.fault, replay.machine
     words = Words(machine.program)
-    headline = _headline(replay)
+    story = story_of(replay)
+    cause = cause_of(replay, words, story)
     annotations: list[Annotation] = []
     for index, operation in enumerate(fault.operations):
         span = getattr(operation, "span", None)
@@ -29,28 +37,28 @@ def diagnose(replay: Replay, sizes: tuple[tuple[str, int], ...], path: str = "")
             number = fault.agents[index] if index < len(fault.agents) else -1
             label = _label(replay, words, index, number)
             annotations.append(Annotation(span, label, primary=not annotations))
-    annotations = _merged(annotations)
+    annotations = _merged([*annotations, *cause.others])
     spans = machine.program.span
     primary = annotations[0] if annotations else None
     place = primary.span if primary else (spans if isinstance(spans, Span) else None)
     return diagnostic(
-        fault.kind.value,
-        headline,
+        cause.code,
+        _headline(replay, words.named(cause.headline, fault.object_name)),
         place,
         primary.label if primary else "",
         others=tuple(annotations[1:]),
-        notes=_notes(replay, words, sizes),
-        helps=_helps(fault.kind.value),
-        trace=told(replay, path),
+        notes=(*_notes(replay, words, sizes), *dict.fromkeys(cause.notes)),
+        helps=_helps(cause.code),
+        trace=trace_of(replay, story, path, full=full_trace),
     )
 
 
-def _headline(replay: Replay) -> str:
+def _headline(replay: Replay, text: str) -> str:
     fault = replay.fault
     names = ", ".join(agent_name(replay.machine.agents, number) for number in fault.agents[:1])
     if fault.kind in (FaultKind.DEADLOCK, FaultKind.DATA_RACE) or not names:
-        return fault.message
-    return f"{fault.message} ({names})"
+        return text
+    return f"{text} ({names})"
 
 
 def _label(replay: Replay, words: Words, index: int, number: int) -> str:

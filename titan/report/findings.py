@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from titan.foundation.diagnostics.model import Diagnostic
@@ -28,34 +29,66 @@ _WORD = {
 _STYLE = {Verdict.VERIFIED: "info", Verdict.UNDECIDED: "warning"}
 
 
-def diagnostics_of(finding: Finding) -> list[Diagnostic]:
+def diagnostics_of(finding: Finding, *, full_trace: bool = False) -> list[Diagnostic]:
     """All diagnostics of a finding, that of the counterexample first."""
     found = list(finding.diagnostics)
     if finding.trace is not None and finding.program is not None:
         played = replay(finding.program, finding.trace)
-        found.insert(0, diagnose(played, finding.coverage.sizes, finding.trace_path))
+        sizes, path = finding.coverage.sizes, finding.trace_path
+        found.insert(0, diagnose(played, sizes, path, full_trace=full_trace))
     return found
 
 
-def render(
-    findings: Sequence[Finding], format_name: str, *, colour: bool = False, timings: bool = False
-) -> str:
-    """The findings in a format of `text`, `concise` and `json`.
+@dataclass(frozen=True, slots=True)
+class ReportStyle:
+    """How findings are shown.
 
-    Without `timings` the text depends on the input alone, not on the machine.
+    Without `timings` the text depends on the input alone, not on the machine. `full_trace` shows
+    all steps of counterexamples, not only those that matter. Faults that are in `shown` already,
+    for other sizes of the same kernel, are named on one line; it is filled on the way.
     """
+
+    colour: bool = False
+    timings: bool = False
+    full_trace: bool = False
+    shown: set[object] = field(default_factory=set)
+
+
+def render(findings: Sequence[Finding], format_name: str, style: ReportStyle | None = None) -> str:
+    """The findings in a format of `text`, `concise` and `json`."""
+    style = style or ReportStyle()
     if format_name == "json":
-        return as_json(findings, timings=timings)
+        return as_json(findings, style)
     if format_name == "concise":
-        return "".join(_concise(item, timings) for item in findings)
-    return "".join(_text(item, colour, timings) for item in findings)
+        return "".join(_concise(item, style) for item in findings)
+    return "".join(_text(item, style) for item in findings)
 
 
-def _text(finding: Finding, colour: bool, timings: bool) -> str:
-    body = text_render.render(diagnostics_of(finding), colour=colour)
+def _new(
+    finding: Finding, found: list[Diagnostic], style: ReportStyle
+) -> tuple[list[Diagnostic], list[str]]:
+    """The diagnostics that this kernel has not shown yet, and a line for each of the others."""
+    fresh: list[Diagnostic] = []
+    known: list[str] = []
+    for item in found:
+        place = item.span
+        key = (finding.path, finding.kernel, item.code, place)
+        if place is not None and key in style.shown:
+            known.append(f"the same {item.code} {item.name} at line {place.start_line} as above")
+            continue
+        style.shown.add(key)
+        fresh.append(item)
+    return fresh, known
+
+
+def _text(finding: Finding, style: ReportStyle) -> str:
+    colour, timings = style.colour, style.timings
+    found, known = _new(finding, diagnostics_of(finding, full_trace=style.full_trace), style)
+    body = text_render.render(found, colour=colour)
     word = paint(_WORD[finding.verdict], _STYLE.get(finding.verdict, "error"), colour)
     name = f"{clean(finding.kernel)} " if finding.kernel else ""
     rows = [f"{word} {name}({clean(finding.path)}){narrowing_text(finding)}"]
+    rows += [f"  {'fault':<9} {clean(text)}" for text in known]
     rows += [f"  {'added':<9} {clean(text)}" for text in finding.added]
     if finding.narrowing is not None:
         rows.append(f"  {'edit':<9} {clean(finding.narrowing.edit)}")
@@ -151,14 +184,14 @@ def engine_text(report: EngineReport, timings: bool = False) -> str:
     return f"{report.engine}: {', '.join(parts)}"
 
 
-def _concise(finding: Finding, timings: bool) -> str:
+def _concise(finding: Finding, style: ReportStyle) -> str:
     body = concise.render(diagnostics_of(finding))
     scope = parameters_text(finding.coverage) if finding.verdict is Verdict.VERIFIED else ""
     sizes = ", ".join(f"{name} = {value}" for name, value in finding.coverage.sizes)
     more = "; ".join(text for text in (sizes, scope) if text)
     tail = f" [{more}]" if more else ""
     line = f"{clean(finding.path)}: {finding.verdict.value} {clean(finding.kernel)}".rstrip()
-    spent = f" ({finding.seconds:.2f} s)" if timings else ""
+    spent = f" ({finding.seconds:.2f} s)" if style.timings else ""
     return f"{body}{line}{narrowing_text(finding)}{tail}{spent}\n"
 
 
@@ -171,15 +204,17 @@ def summary(findings: Sequence[Finding]) -> str:
     return f"{counted(len(findings), 'kernel')}: {', '.join(parts)}"
 
 
-def as_json(findings: Sequence[Finding], *, timings: bool = False) -> str:
+def as_json(findings: Sequence[Finding], style: ReportStyle | None = None) -> str:
     """All findings as one JSON object; versioned by `FORMAT_VERSION`."""
-    found = [as_dict(item, timings=timings) for item in findings]
+    found = [as_dict(item, style) for item in findings]
     content = {"version": FORMAT_VERSION, "findings": found}
     return json.dumps(content, indent=2) + "\n"
 
 
-def as_dict(finding: Finding, *, timings: bool = False) -> dict[str, Any]:
+def as_dict(finding: Finding, style: ReportStyle | None = None) -> dict[str, Any]:
     """A finding as plain data; `seconds` of processor time with `timings` only."""
+    style = style or ReportStyle()
+    timings, found = style.timings, diagnostics_of(finding, full_trace=style.full_trace)
     coverage = finding.coverage
     return {
         "path": finding.path,
@@ -204,7 +239,7 @@ def as_dict(finding: Finding, *, timings: bool = False) -> dict[str, Any]:
             "policies": dict(coverage.policies),
         },
         "engines": [_engine(report, timings) for report in finding.engines],
-        "diagnostics": [json_render.as_dict(item) for item in diagnostics_of(finding)],
+        "diagnostics": [json_render.as_dict(item) for item in found],
         "notes": list(finding.notes),
         "added": list(finding.added),
         "narrowing": _narrowing(finding),

@@ -4,26 +4,44 @@ from __future__ import annotations
 
 from titan.foundation.diagnostics.model import TraceReference, TraceStep
 from titan.foundation.source.span import Span
+from titan.report.story import Deed, attempted, flight_of, relevant
 from titan.report.words import Words
 from titan.sync.control import Agent
-from titan.sync.fault import Actor
-from titan.sync.state import Flight, State
+from titan.sync.fault import Actor, FaultKind
+from titan.sync.state import Flight
 from titan.verify.replay import Played, Replay
 
-_WIDTH_MAX = 64
 
+def trace_of(
+    replay: Replay, story: list[Deed], path: str = "", *, full: bool = False
+) -> TraceReference:
+    """The interleaving as the trace of a diagnostic: the steps that matter, or all.
 
-def told(replay: Replay, path: str = "") -> TraceReference:
-    """The interleaving as a trace of a diagnostic, in columns: what, and what follows from it."""
+    Accesses that race are added at the end: no step of the interleaving executes both.
+    """
     words = Words(replay.machine.program)
-    rows = [_row(replay, words, played) for played in replay.steps]
-    width = min(max((len(what) for _, what, _, _ in rows), default=0), _WIDTH_MAX)
-    second = min(max((len(follows) for _, _, follows, _ in rows), default=0), _WIDTH_MAX)
+    kept = relevant(replay, story) if not full else frozenset(range(1, len(story) + 1))
     steps = []
-    for who, what, follows, span in rows:
-        text = f"{what:<{width}}  {follows:<{second}}" if second else what
-        steps.append(TraceStep(who, text, span))
-    return TraceReference(tuple(steps), path)
+    for number, played in enumerate(replay.steps, 1):
+        if number in kept:
+            who, what, follows, span = _row(replay, words, played)
+            steps.append(TraceStep(who, what, span, follows, number))
+    if replay.fault.kind is FaultKind.DATA_RACE:
+        steps += _pending(replay, words)
+    return TraceReference(tuple(steps), path, len(replay.steps))
+
+
+def _pending(replay: Replay, words: Words) -> list[TraceStep]:
+    """The accesses that agents of the fault are about to make, in either order."""
+    found = []
+    for index in range(len(replay.fault.operations)):
+        deed = attempted(replay, index)
+        if deed is not None:
+            span = deed.operation.span if isinstance(deed.operation.span, Span) else None
+            text = f"may {words.operation(deed.operation, dict(deed.environment))}"
+            name = agent_name(replay.machine.agents, deed.agent)
+            found.append(TraceStep(name, text, span, "now, in either order"))
+    return found
 
 
 def _row(replay: Replay, words: Words, played: Played) -> tuple[str, str, str, Span | None]:
@@ -36,7 +54,7 @@ def _row(replay: Replay, words: Words, played: Played) -> tuple[str, str, str, S
         environment = machine.environment(agent, played.before.positions[agent.number].values)
         span = operation.span if isinstance(operation.span, Span) else None
         return agent.name, words.operation(operation, environment), follows, span
-    flight = _flight(played.before, step.agent, step.ordinal)
+    flight = flight_of(played.before, step.agent, step.ordinal)
     operation = machine.operations[flight.site]
     span = operation.span if isinstance(operation.span, Span) else None
     what = _engine_text(words, flight, step.actor)
@@ -57,14 +75,6 @@ def _engine_text(words: Words, flight: Flight, actor: Actor) -> str:
     if writes:
         parts.append(f"writing {', '.join(writes)}")
     return f"{verb} {' and '.join(parts)}"
-
-
-def _flight(state: State, agent: int, ordinal: int) -> Flight:
-    flights = list(state.free_flights)
-    for _, queue in state.queues:
-        for group in (*queue.closed, queue.open):
-            flights += group
-    return next(item for item in flights if (item.agent, item.ordinal) == (agent, ordinal))
 
 
 def agent_name(agents: tuple[Agent, ...], number: int) -> str:

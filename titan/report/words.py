@@ -50,8 +50,16 @@ class Words:
                     for unit in range(buffer.units):
                         self.cells.setdefault((buffer.storage or buffer.name, base + unit), name)
 
+    def named(self, text: str, storage: str) -> str:
+        """A message with the numbers of memory cells replaced by the names of their regions."""
+
+        def name(found: re.Match[str]) -> str:
+            return self.cells.get((storage, int(found.group(1))), found.group(0))
+
+        return re.sub(rf"(?<!\w){re.escape(storage)}\[(\d+)\]", name, text) if storage else text
+
     def reference(self, reference: ir.Reference, environment: Environment) -> str:
-        index = self._value(reference.index, environment)
+        index = self.value(reference.index, environment)
         if index is None:
             return reference.name
         return reference_text(reference.name, index, self.stages.get(reference.name, 2))
@@ -60,14 +68,15 @@ class Words:
         return reference_text(key[0], key[1], self.stages.get(key[0], 2))
 
     @staticmethod
-    def _value(expression: Expression, environment: Environment) -> int | None:
+    def value(expression: Expression, environment: Environment) -> int | None:
+        """The value of an expression, or None where it has none."""
         try:
             return evaluate(expression, environment)
         except (KeyError, ZeroDivisionError):
             return None
 
     def number(self, expression: Expression, environment: Environment) -> str:
-        value = self._value(expression, environment)
+        value = self.value(expression, environment)
         return "?" if value is None else str(value)
 
     def effect(self, effect: ir.Effect, environment: Environment) -> str:
@@ -84,7 +93,7 @@ class Words:
 
         def value(found: re.Match[str]) -> str:
             try:
-                number = self._value(parse_expression(found.group(1)), environment)
+                number = self.value(parse_expression(found.group(1)), environment)
             except ExpressionError:
                 number = None
             return found.group(0) if number is None else f"[{number}]"
@@ -140,7 +149,7 @@ class Words:
                 return f"expect {number(size)} bytes on {self.reference(barrier, environment)}"
             case ir.Wait(barrier=barrier, parity=parity, phase=phase):
                 meant = f"phase {number(phase)}, " if phase is not None else ""
-                value = self._value(parity, environment)
+                value = self.value(parity, environment)
                 shown = "?" if value is None else str(value & 1)
                 return f"wait {self.reference(barrier, environment)} ({meant}parity {shown})"
             case ir.TokenWait(barrier=barrier):

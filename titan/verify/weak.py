@@ -27,6 +27,15 @@ class _Meeting:
     operation: Synchronising | None
 
 
+@dataclass(frozen=True, slots=True)
+class Weak:
+    """An operation that may carry no visibility: what it lacks, and the edit, in words."""
+
+    operation: Synchronising
+    lack: str
+    edit: str
+
+
 _ARRIVING = (ir.Arrive, ir.BarrierArrive, ir.BarrierSync)
 _WAITING = (ir.Wait, ir.TokenWait, ir.BarrierSync, ir.BarrierWait)
 
@@ -38,9 +47,15 @@ def may_be_weak(program: ir.SyncProgram) -> bool:
 
 def weak_operation(program: ir.SyncProgram) -> Synchronising | None:
     """The first operation that is relaxed, or of too narrow a scope for its barrier."""
+    return next((item.operation for item in weak_operations(program)), None)
+
+
+def weak_operations(program: ir.SyncProgram) -> list[Weak]:
+    """All operations that are relaxed, or of too narrow a scope for who meets at their barrier."""
     wide = {item.name for item in program.named_barriers if item.scope is ir.Scope.CLUSTER}
     arriving: dict[str, list[_Meeting]] = defaultdict(list)
     waiting: dict[str, list[_Meeting]] = defaultdict(list)
+    found: list[Weak] = []
     for barrier in program.barriers:
         arriving[barrier.name].append(_Meeting(barrier.cta, True, None))  # engines
     for role in program.roles:
@@ -48,7 +63,7 @@ def weak_operation(program: ir.SyncProgram) -> Synchronising | None:
             if not isinstance(operation, _ARRIVING + _WAITING):
                 continue
             if operation.order is ir.Order.RELAXED:
-                return operation
+                found.append(Weak(operation, "relaxed", "leave out `order: relaxed`"))
             name = operation.barrier.name
             scope = getattr(operation, "scope", ir.Scope.CTA)
             meeting = _Meeting(role.cta, name in wide or scope is ir.Scope.CLUSTER, operation)
@@ -59,6 +74,12 @@ def weak_operation(program: ir.SyncProgram) -> Synchronising | None:
     for name, meetings in waiting.items():
         for wait in meetings:
             for arrival in arriving[name]:
-                if wait.cta != arrival.cta and not (wait.wide and arrival.wide):
-                    return arrival.operation if not arrival.wide else wait.operation
-    return None
+                if wait.cta != arrival.cta:
+                    found += _narrow(arrival) + _narrow(wait)
+    return list({id(item.operation): item for item in found}.values())
+
+
+def _narrow(meeting: _Meeting) -> list[Weak]:
+    if meeting.wide or meeting.operation is None:
+        return []
+    return [Weak(meeting.operation, "of CTA scope", "write `scope: cluster`")]

@@ -109,9 +109,9 @@ def refuted(program: SyncProgram, seconds: float) -> str:
             if result.fault.kind is FaultKind.WEAK_SYNCHRONISATION and may_be_weak(program):
                 return ""  # said of relaxed operations, which only this engine sees
             return f"happens-before: {result.fault.kind} at {sizes}"
-    end = time.monotonic() + seconds
+    end = time.process_time() + seconds
     for sizes in small_sizes(program):
-        left = Budget(200_000, end - time.monotonic())
+        left = Budget(200_000, end - time.process_time())
         found = explore(program, sizes, left, NO_PARTIAL_ORDER) if left.seconds_max > 0 else None
         if found is not None and found.verdict is Verdict.REFUTED:
             return f"all interleavings: refuted at {sizes}"

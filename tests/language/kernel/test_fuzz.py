@@ -32,7 +32,7 @@ HOSTILE = (
 
 def check(text: str) -> None:
     """Decode, and lower what decodes; whatever is wrong is told with a place."""
-    started = time.monotonic()
+    started = time.process_time()
     family, errors = decode_text(text, "fuzz.yaml")
     assert (family is None) == bool(errors)
     for item in errors:
@@ -44,7 +44,7 @@ def check(text: str) -> None:
             sync_program(kernel)
         except (NotLowered, LoweringRefused) as refused:
             assert refused.diagnostics
-    assert time.monotonic() - started < SECONDS_MAX
+    assert time.process_time() - started < SECONDS_MAX
 
 
 def values(text: str) -> list[tuple[int, int]]:
@@ -130,10 +130,10 @@ HEAD = "titan: 1\nkernel: k\ntarget: sm_90a\nroles: {r: {}}\nbarriers: {b: 1}\n"
 
 
 def refused_with(text: str, code: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     family, errors = decode_text(text)
     assert family is None and code in [item.code for item in errors], errors[:3]
-    assert time.monotonic() - started < SECONDS_MAX
+    assert time.process_time() - started < SECONDS_MAX
 
 
 def test_too_many_statements():

@@ -111,9 +111,9 @@ def test_limits_of_the_target_are_kept() -> None:
 
 def test_a_million_operations_are_refused_quickly() -> None:
     rows = "".join(f"  o{i}: {{}}\n" for i in range(1_000_000))
-    begin = time.monotonic()
+    begin = time.process_time()
     found = faults(f"titan: 1\nloop: big\ntarget: toy_hopper\noperations:\n{rows}")
-    assert time.monotonic() - begin < 10
+    assert time.process_time() - begin < 10
     assert found[0][0] == "TTN003"
 
 

@@ -33,19 +33,29 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """One step of an interleaving, in the words of the kernel."""
+    """One step of an interleaving, in the words of the kernel.
+
+    `follows` says what it leads to; `number` counts the steps of the whole interleaving from 1, and
+    is 0 for what is about to be done.
+    """
 
     agent: str
     text: str
     span: Span | None = None
+    follows: str = ""
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TraceReference:
-    """An interleaving that shows the fault; `path` is the saved file for `titan replay`, if any."""
+    """An interleaving that shows the fault; `path` is the saved file for `titan replay`, if any.
+
+    `count` is the number of all its steps; `steps` may be those that matter only.
+    """
 
     steps: tuple[TraceStep, ...]
     path: str = ""
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from itertools import product
 from titan.litmus.enumerate.run import Key, RunEvent, StepKind
 from titan.litmus.enumerate.schedule import RendezvousSchedule
 from titan.litmus.language.ast import Direction, Fence, LitmusTest, Proxy, ProxyFence, Space
-from titan.litmus.model.options import FenceRule, InitRule, ModelOptions, WarPolicy
+from titan.litmus.model.options import FenceRule, InitRule, ModelOptions, TensorRule, WarPolicy
 
 Rows = list[int]
 
@@ -307,7 +307,8 @@ class Causality:
         c = self.c
         a, b = c.acts[i], c.acts[j]
         goal = j if c.issue[j] is None else c.issue[j]
-        left = a.proxy is Proxy.GENERIC or a.implicit
+        ordered = a.tensor and c.options.tensor is TensorRule.ORDER
+        left = a.proxy is Proxy.GENERIC or a.implicit or ordered
         need_alias = c.address[i] != c.address[j]
         stage: object = (2 if not need_alias else 1) if left else 0
         work: deque[tuple[int, object]] = deque()

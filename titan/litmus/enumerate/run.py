@@ -55,6 +55,7 @@ class RunEvent:
     issue: Key | None = None
     exits: tuple[Key, ...] = ()
     implicit: bool = False
+    tensor: bool = False  # an operand of tcgen05.mma
     code: ast.LitmusInstruction | None = None
     ident: int = 0
     count: int = 0
@@ -80,6 +81,7 @@ class EventFields(TypedDict, total=False):
     value: int | None
     issue: Key | None
     implicit: bool
+    tensor: bool
     ident: int
     count: int
     expect: int

@@ -505,6 +505,7 @@ class ThreadRuns:
                 sem=sem,
                 scope=scope,
             )
+            old.place = self.thread.placement  # of the issuer, not of the data
             keys.append(old.key)
             taint |= {old.key}
             value = compute(code.reduction, [before, value])
@@ -518,6 +519,7 @@ class ThreadRuns:
             sem=sem,
             scope=scope,
         )
+        write.place = self.thread.placement
         if keys:
             machine.pairs.append((keys[0], write.key))
         done = self._arrival(machine, code.barrier, "complete0", ast.Scope.CLUSTER)
@@ -548,6 +550,7 @@ class ThreadRuns:
             value=value,
             proxy=Proxy.ASYNC,
             implicit=not code.tensor_memory,
+            tensor=code.tensor_memory,
         )
         machine.registers[code.destination] = (value, frozenset({read.key}))
         if code.tensor_memory:

@@ -35,6 +35,7 @@ class Expectation:
             "rule": options.fence_rule.value,
             "war": options.war.value,
             "init": options.init.value,
+            "tensor": options.tensor.value,
         }
         verdict = self.verdict
         for wanted, other in self.exceptions:
@@ -100,6 +101,7 @@ def _exception(source: Source, number: int, word: str) -> tuple[dict[str, str], 
         "rule": ("writer", "writer-alone", "path"),
         "war": ("fence", "sync"),
         "init": ("sync", "fence"),
+        "tensor": ("order", "fence"),
     }
     for key, _, value in pairs:
         if value not in known.get(key, ()):

@@ -39,6 +39,18 @@ class InitRule(StrEnum):
     FENCE = "fence"
 
 
+class TensorRule(StrEnum):
+    """What the arrival of a `tcgen05.commit` says of the operands that its products have read.
+
+    `ORDER`: they are read, and whoever waits may overwrite them through the generic proxy, as
+    CUTLASS does and as `titan verify` takes it. `FENCE`: PTX has no sentence that says so, and a
+    proxy fence is asked for.
+    """
+
+    ORDER = "order"
+    FENCE = "fence"
+
+
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
     """The reading; `mutations` name rules that are dropped or weakened, for tests of the suite."""
@@ -46,7 +58,10 @@ class ModelOptions:
     fence_rule: FenceRule = FenceRule.WRITER
     war: WarPolicy = WarPolicy.FENCE
     init: InitRule = InitRule.SYNC
+    tensor: TensorRule = TensorRule.ORDER
     mutations: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
-        return f"fence rule {self.fence_rule}, war {self.war}, init {self.init}"
+        return (
+            f"fence rule {self.fence_rule}, war {self.war}, init {self.init}, tensor {self.tensor}"
+        )

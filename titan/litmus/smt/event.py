@@ -62,6 +62,7 @@ class LitmusEvent:
     count: FNode | None = None
     expect: int = 0
     reduction: bool = False
+    tensor: bool = False  # an operand of tcgen05.mma
 
     @property
     def asynchronous(self) -> bool:

@@ -268,12 +268,18 @@ class AsynchronousSteps:
     ) -> LitmusEvent:
         """The read of the destination's element: relaxed, as its write (PTX)."""
         old = self._part(state, EventKind.READ, issue, "old", location, proxy, None, frozenset())
+        if proxy is Proxy.GENERIC:
+            old.placement = self.thread.placement
         old.semantics, old.scope = Semantics.RELAXED, scope
         old.reduction = True
         return old
 
     def _async_store(self, state: SymbolicState, store: ast.AsyncStore) -> None:
-        """A generic write or update that completes on the mbarrier (PTX st.async, red.async)."""
+        """A generic write or update that completes on the mbarrier (PTX st.async, red.async).
+
+        It is the issuing thread's, wherever the data lies: scopes of others have to include that
+        thread's place, and its own cluster scope theirs.
+        """
         issue = self._issue(state)
         value, taint = self._value(state, store.value)
         parts: list[LitmusEvent] = []
@@ -286,6 +292,7 @@ class AsynchronousSteps:
         write = self._part(
             state, EventKind.WRITE, issue, "write0", store.location, Proxy.GENERIC, value, taint
         )
+        write.placement = self.thread.placement
         if parts:
             write.semantics, write.scope = Semantics.RELAXED, Scope.CLUSTER
             self.graph.rmw.append((parts[0].index, write.index))
@@ -324,6 +331,7 @@ class AsynchronousSteps:
         assert read.value is not None
         self._set(state, matrix.destination, read.value, frozenset({read.index}))
         if matrix.tensor_memory:
+            read.tensor = True
             self.matrix.append(read)
             return
         read.implicit_fence = True

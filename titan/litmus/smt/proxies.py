@@ -17,7 +17,7 @@ from typing import Protocol
 from pysmt.fnode import FNode
 
 from titan.litmus.language.ast import Direction, Proxy, ProxyFence, Space
-from titan.litmus.model.options import FenceRule, ModelOptions, WarPolicy
+from titan.litmus.model.options import FenceRule, ModelOptions, TensorRule, WarPolicy
 from titan.litmus.smt.event import EventGraph, EventKind, LitmusEvent
 from titan.litmus.smt.rendezvous import Rendezvous
 from titan.litmus.smt.terms import NO, all_of, any_of, both
@@ -150,7 +150,8 @@ class ProxyRules:
         model = self.model
         if first.proxy is Proxy.GENERIC:
             return model.after(first, point)
-        if first.implicit_fence and model.on("implicit_fence_on_completion"):
+        ordered = first.tensor and model.options.tensor is TensorRule.ORDER
+        if (first.implicit_fence or ordered) and model.on("implicit_fence_on_completion"):
             return model.after(first, point)
         if not model.on("leave_proxy"):
             return NO

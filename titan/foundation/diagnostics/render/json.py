@@ -49,9 +49,11 @@ def _trace(trace: TraceReference) -> dict[str, Any]:
     steps = [
         {
             "agent": step.agent,
+            "number": step.number,
             "text": step.text,
+            "follows": step.follows,
             "place": step.span.as_dict() if step.span is not None else None,
         }
         for step in trace.steps
     ]
-    return {"path": trace.path or None, "steps": steps}
+    return {"path": trace.path or None, "count": trace.count or len(steps), "steps": steps}

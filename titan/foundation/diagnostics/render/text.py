@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
-from titan.foundation.diagnostics.model import Annotation, Diagnostic, TraceReference
+from titan.foundation.diagnostics.model import Annotation, Diagnostic, TraceReference, TraceStep
 from titan.foundation.diagnostics.render.colour import paint
 from titan.foundation.diagnostics.render.snippet import snippet
-from titan.foundation.diagnostics.wording import clean
+from titan.foundation.diagnostics.wording import clean, counted
+
+COLUMNS = 100  # of a trace
 
 
 def render(diagnostics: Sequence[Diagnostic], *, colour: bool = False) -> str:
@@ -65,17 +68,35 @@ def _remark(kind: str, text: str, gutter: int, sign: str, shown_kind: str) -> li
 
 
 def _trace(trace: TraceReference, gutter: int, sign: str, shown_kind: str) -> list[str]:
-    count = len(trace.steps)
-    rows = [f"{'':{gutter}} {sign} {shown_kind}: {count} step{'' if count == 1 else 's'}"]
-    width = max((len(step.agent) for step in trace.steps), default=0)
+    """The steps in columns, what follows beside a step or, where that is too wide, below it."""
+    count = trace.count or len(trace.steps)
+    left_out = count - sum(1 for step in trace.steps if step.number or not trace.count)
+    rest = f", {left_out} of them left out" if left_out else ""
+    rows = [f"{'':{gutter}} {sign} {shown_kind}: {counted(count, 'step')}{rest}"]
+    agents = max((len(step.agent) for step in trace.steps), default=0)
     digits = len(str(count))
-    for number, step in enumerate(trace.steps, start=1):
-        place = ""
-        if step.span is not None:
-            place = f"  (line {step.span.start_line})"
-        row = f"     {number:>{digits}}  {step.agent:<{width}}  {clean(step.text)}{place}"
-        rows.append(" " * gutter + row.rstrip())
+    texts = [clean(step.text) + _line_of(step) for step in trace.steps]
+    head = gutter + 5 + digits + 2 + agents + 2
+    width = min(max((len(text) for text in texts), default=0), COLUMNS - head - 24)
+    for place, (step, text) in enumerate(zip(trace.steps, texts, strict=True), start=1):
+        number = step.number or (place if not trace.count else "-")
+        start = f"{'':{gutter}}     {number:>{digits}}  {step.agent:<{agents}}  "
+        follows = clean(step.follows)
+        if len(text) <= width and head + width + 2 + len(follows) <= COLUMNS:
+            rows.append(f"{start}{text:<{width}}  {follows}".rstrip())
+            continue
+        rows += _wrapped(start, text, head)
+        rows += _wrapped(f"{'':{head}}=> ", follows, head + 3) if follows else []
     return rows
+
+
+def _wrapped(start: str, text: str, indent: int) -> list[str]:
+    lines = textwrap.wrap(text, max(COLUMNS - indent, 40), break_long_words=False)
+    return [(start if not n else " " * indent) + line for n, line in enumerate(lines or [""])]
+
+
+def _line_of(step: TraceStep) -> str:
+    return f" (line {step.span.start_line})" if step.span is not None else ""
 
 
 def _footer(item: Diagnostic) -> str:

@@ -1,0 +1,255 @@
+"""Why a counterexample goes wrong, nearer to the cause than the rule that found it.
+
+A step may break several rules. The engines name the first that they check; a person is served by
+the one that explains the others: a stale read before a missing fence, the store that lacks the
+fence, the operation that is too weak. Nothing here decides: the interleaving has been replayed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from titan.foundation.diagnostics.model import Annotation
+from titan.foundation.diagnostics.wording import counted
+from titan.foundation.source.span import Span
+from titan.report.interleaving import agent_name
+from titan.report.story import WAITING, Deed, attempted
+from titan.report.words import Words, tile_text
+from titan.sync import program as ir
+from titan.sync.fault import FaultKind
+from titan.sync.state import ANY_TILE, Key
+from titan.verify.replay import Played, Replay
+from titan.verify.weak import weak_operations
+
+_FENCES = {
+    FaultKind.MISSING_FENCE: (True, "written"),
+    FaultKind.MISSING_FENCE_WAR: (False, "read"),
+}
+
+
+@dataclass(slots=True)
+class Cause:
+    """A rule, a headline, and what is marked and noted besides the place of the fault."""
+
+    code: str
+    headline: str
+    others: list[Annotation] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def cause_of(replay: Replay, words: Words, story: list[Deed]) -> Cause:
+    """The cause of a replayed fault."""
+    fault = replay.fault
+    cause = Cause(fault.kind.value, fault.message)
+    if fault.kind is FaultKind.MISSING_FENCE and _stale(replay, words, story, cause):
+        return cause
+    if fault.kind in _FENCES:
+        _unfenced(replay, story, cause)
+    elif fault.kind is FaultKind.WEAK_SYNCHRONISATION:
+        _weak(replay, words, story, cause)
+    elif fault.kind is FaultKind.DATA_RACE:
+        _passed(replay, words, story, cause)
+    elif fault.kind in (FaultKind.TRANSACTION_MISMATCH, FaultKind.DEADLOCK):
+        _bytes(replay, words, story, cause)
+    elif fault.kind in (FaultKind.UNOBSERVED_PHASE, FaultKind.OVER_ARRIVAL):
+        _arrivals(replay, words, story, cause)
+    return cause
+
+
+def _line(span: object) -> str:
+    return f" (line {span.start_line})" if isinstance(span, Span) else ""
+
+
+def _mark(cause: Cause, operation: object, label: str) -> None:
+    span = getattr(operation, "span", None)
+    if isinstance(span, Span):
+        cause.others.append(Annotation(span, label))
+
+
+def _stale(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> bool:
+    """Whether the access reads another tile than it means, fence or no fence."""
+    access = attempted(replay, 0)
+    if access is None:
+        return False
+    held = {cell: state.tile for cell, state in replay.last.cells}
+    for item in access.accesses:
+        if item.write or item.tile == ANY_TILE or held[item.cell] == item.tile:
+            continue
+        place = words.cells.get(item.cell, str(item.cell))
+        found, meant = tile_text(held[item.cell]), tile_text(item.tile)
+        cause.code = FaultKind.STALE_READ.value
+        cause.headline = f"{place} holds {found} where {meant} is meant"
+        cause.notes.append(
+            f"nothing keeps the write of {found} back until this access; it is not fenced either"
+        )
+        for deed in reversed(story):
+            if any(one.write and one.cell == item.cell for one in deed.accesses):
+                name = agent_name(replay.machine.agents, deed.agent)
+                _mark(cause, deed.operation, f"{name} wrote {found} here")
+                break
+        return True
+    return False
+
+
+def _unfenced(replay: Replay, story: list[Deed], cause: Cause) -> None:
+    """Marks the generic access that is not fenced, and says where the fence goes."""
+    access = attempted(replay, 0)
+    if access is None:
+        return
+    write, verb = _FENCES[replay.fault.kind]
+    states = dict(replay.last.cells)
+    for item in access.accesses:
+        state = states[item.cell]
+        for agent in sorted(state.writers if write else state.readers):
+            last = _last_access(story, agent, item.cell, write)
+            if last is None:
+                continue
+            name = agent_name(replay.machine.agents, agent)
+            _mark(cause, last.operation, f"{verb} by {name} here, and not fenced after")
+            until = next(
+                (deed for deed in story[last.number :] if deed.agent == agent and deed.arrives),
+                None,
+            )
+            what = until.operation if until is not None else access.operation
+            where = "its arrival" if until is not None else "the asynchronous access"
+            cause.notes.append(
+                f"`fence: async` goes to {name}, after its access{_line(last.operation.span)} and "
+                f"before {where}{_line(what.span)}"
+            )
+            return
+
+
+def _last_access(story: list[Deed], agent: int, cell: object, write: bool) -> Deed | None:
+    for deed in reversed(story):
+        own = deed.agent == agent and isinstance(deed.operation, ir.Access)
+        if own and any(item.cell == cell and item.write is write for item in deed.accesses):
+            return deed
+    return None
+
+
+def _weak(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> None:
+    """Names the arrivals and waits of the trace that are too weak, and the word to write."""
+    weak = weak_operations(replay.machine.program)
+    executed = [deed for deed in story if any(deed.operation is item.operation for item in weak)]
+    found = {id(deed.operation): deed for deed in executed}
+    for item in weak:
+        deed = found.get(id(item.operation))
+        if deed is None and executed:
+            continue
+        verb = "wait" if isinstance(item.operation, WAITING) else "arrival"
+        cause.notes.append(f"the {verb}{_line(item.operation.span)} is {item.lack}: {item.edit}")
+        _mark(cause, item.operation, f"too weak: {item.lack}")
+
+
+def _passed(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> None:
+    """Which barrier let each racing agent come so far, and who had arrived there."""
+    for agent in replay.fault.agents:
+        last = next((deed for deed in reversed(story) if deed.agent == agent and deed.waits), None)
+        name = agent_name(replay.machine.agents, agent)
+        if last is None:
+            cause.notes.append(f"{name} has passed no barrier before its access")
+            continue
+        key = last.waits[0]
+        there = dict.fromkeys(
+            agent_name(replay.machine.agents, deed.agent)
+            for deed in story
+            if key in deed.arrives and deed.agent != agent
+        )
+        arrived = f"; there arrived {', '.join(there)}" if there else ""
+        cause.notes.append(
+            f"{name} came past {words.key(key)}{_line(last.operation.span)}{arrived}"
+        )
+
+
+def _bytes(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> None:
+    """Both sums of a phase whose bytes do not fit: those expected, those that copies bring."""
+    state = dict(replay.last.barriers)
+    for key in _concerned(replay):
+        barrier = state.get(key)
+        short = replay.fault.kind is FaultKind.TRANSACTION_MISMATCH
+        if barrier is None or not (barrier.transaction or short):
+            continue
+        expected, brought = _sums(replay, story, key)
+        cause.notes.append(
+            f"phase {barrier.phase} of {words.key(key)}: {_summed(expected, 'are expected')}, "
+            f"{_summed(brought, 'come by copies')}"
+        )
+        for deed, size in expected:
+            _mark(cause, deed.operation, f"expects {size} bytes")
+
+
+def _summed(parts: list[tuple[Deed, int]], verb: str) -> str:
+    lines = ", ".join(
+        dict.fromkeys(f"line {deed.operation.span.start_line}" for deed, _ in parts
+                      if isinstance(deed.operation.span, Span))
+    )  # fmt: skip
+    total = sum(size for _, size in parts)
+    return f"{total} bytes {verb}" + (f" ({lines})" if lines else "")
+
+
+def _concerned(replay: Replay) -> list[Key]:
+    keys: list[Key] = []
+    for index in range(len(replay.fault.operations)):
+        deed = attempted(replay, index)
+        keys += [*deed.waits, *deed.arrives] if deed is not None else []
+    names = {key[0] for key in keys}
+    if replay.fault.object_name and replay.fault.object_name not in names:
+        keys += [key for key, _ in replay.last.barriers if key[0] == replay.fault.object_name]
+    return list(dict.fromkeys(keys))
+
+
+def _of_phase(replay: Replay, story: list[Deed], key: Key) -> list[Deed]:
+    """The steps since the last phase of a barrier was completed."""
+    begin = 0
+    for number, played in enumerate(replay.steps, 1):
+        if played.after is not None:
+            before, after = dict(played.before.barriers), dict(played.after.barriers)
+            if key in before and before[key].phase != after[key].phase:
+                begin = number
+    return story[begin:]
+
+
+def _sums(
+    replay: Replay, story: list[Deed], key: Key
+) -> tuple[list[tuple[Deed, int]], list[tuple[Deed, int]]]:
+    """Bytes expected, and bytes that copies have brought, of the phase under way, by step."""
+    expected: list[tuple[Deed, int]] = []
+    brought: list[tuple[Deed, int]] = []
+    for deed in _of_phase(replay, story, key):
+        if key not in deed.arrives:
+            continue
+        change = _change(replay.steps[deed.number - 1], key)
+        if change > 0:
+            expected.append((deed, change))
+        elif change < 0:
+            brought.append((deed, -change))
+    return expected, brought
+
+
+def _change(played: Played, key: Key) -> int:
+    """By how many bytes a step has changed what the phase of a barrier lacks."""
+    if played.after is None:
+        return 0
+    before, after = dict(played.before.barriers), dict(played.after.barriers)
+    return after[key].transaction - before[key].transaction
+
+
+def _arrivals(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> None:
+    """The declared count of a barrier, and who has arrived in the phase under way."""
+    counts = {barrier.name: barrier for barrier in replay.machine.program.barriers}
+    state = dict(replay.last.barriers)
+    for key in _concerned(replay)[:1]:
+        barrier = state.get(key)
+        if barrier is None or key[0] not in counts:
+            continue
+        who = [
+            f"{agent_name(replay.machine.agents, deed.agent)}{_line(deed.operation.span)}"
+            for deed in _of_phase(replay, story, key)
+            if key in deed.arrives and isinstance(deed.operation, ir.Arrive | ir.QueueArrive)
+        ]
+        declared = counts[key[0]].span
+        arrived = f"; in phase {barrier.phase} arrived {', '.join(who)}" if who else ""
+        cause.notes.append(
+            f"{words.key(key)} counts {counted(barrier.expected, 'arrival')} a phase"
+            f"{_line(declared)}{arrived}"
+        )
