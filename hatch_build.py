@@ -35,7 +35,11 @@ SANITIZERS = (
     "-g",
     "-Werror",
 )
-SCRIPTS = ("titan/engines/explore/_build_core.py", "titan/scheduling/_build_core.py")
+SCRIPTS = (
+    "titan/engines/explore/_build_core.py",
+    "titan/scheduling/_build_core.py",
+    "titan/isa/simt/_build_core.py",
+)
 
 
 def compile_cores(project: Path, folder: Path, flags: tuple[str, ...] = ()) -> dict[str, Path]:

@@ -9,6 +9,7 @@ from titan.isa.simt.decode import decode
 from titan.isa.simt.launch import Allocation, Launch, Options, Parameter, TensorMap
 from titan.isa.simt.layout import lay_out
 from titan.isa.simt.machine import Machine
+from titan.isa.simt.native import Native, core
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.run import run
 
@@ -58,9 +59,24 @@ def launch_of(
     )  # fmt: skip
 
 
+def same(python: Run, native: Run) -> None:
+    """Both machines recorded the same."""
+    for left, right in zip(python.events, native.events, strict=False):
+        assert left == right
+    assert len(python.events) == len(native.events)
+    assert python.outcome == native.outcome
+    assert python.confluence == native.confluence
+    assert python.instructions == native.instructions
+
+
 def ran(module: Module, launch: Launch, options: Options | None = None) -> Run:
-    found, findings = run(module, launch, options)
+    """The run of the Python machine; the native one, where it is built, must do the same."""
+    found, findings = run(module, launch, options, native=False)
     assert found is not None, [(str(f.span), f.headline) for f in findings]
+    if core() is not None:
+        other, _ = run(module, launch, options, native=True)
+        assert other is not None
+        same(found, other)
     return found
 
 
@@ -72,11 +88,17 @@ def results(
     layout = lay_out(module, entry, launch.dynamic_shared_bytes)
     code, findings = decode(module, entry, layout)
     assert code is not None, [(str(f.span), f.headline) for f in findings]
-    machine = Machine(code, layout, launch, options or Options())
-    machine.load_parameters([(p.offset, p.size_bytes) for p in entry.parameters])
-    outcome = machine.run().outcome
-    assert outcome.ending == 0, outcome
+    options = options or Options()
+    machine = Machine(code, layout, launch, options)
+    places = [(p.offset, p.size_bytes) for p in entry.parameters]
+    machine.load_parameters(places)
+    found = machine.run()
+    assert found.outcome.ending == 0, found.outcome
     words = [machine.memory.bytes_at(OUT + 4 * i, 4) for i in range(count)]
+    if core() is not None:
+        other = Native(code, layout, launch, options)
+        same(found, other.run(places, tuple((OUT + 4 * i, 4) for i in range(count))))
+        assert other.read == words
     return [-1 if word is None else int.from_bytes(word, "little") for word in words]
 
 

@@ -24,9 +24,7 @@ def run_text(name: str, launch: Launch, options: Options | None = None, edit=Non
         text = text.replace(old, new)
     module, findings = parse(text, f"{name}.ptx")
     assert module is not None, findings
-    found, findings = run(module, launch, options)
-    assert found is not None, findings
-    return found
+    return ran(module, launch, options)
 
 
 def ring(count: int, edit=None, **options: int) -> Run:

@@ -80,14 +80,7 @@ class Machine(Recorder):
 
     def run(self) -> Run:
         """Run to an end."""
-        chosen = self.options.ctas
-        numbers = range(self.launch.ctas) if chosen is None else chosen
-        seen: set[int] = set()
-        for number in numbers:
-            if number not in seen:
-                members = self.launch.cluster_members(number)
-                seen.update(members)
-                self.waiting.append(members)
+        self.waiting = self.chosen()
         try:
             while self._round():
                 pass
@@ -384,6 +377,8 @@ class Machine(Recorder):
             touched = {r for r in step.args if r >= 0}
         elif step.op is Op.MOV:
             source, target = step.args[0], step.out[0]
+            if target < 0:
+                return
             if source in owned and source in owned[source].registers:
                 owned[target] = owned[source]
                 operation = owned[source]
@@ -393,7 +388,7 @@ class Machine(Recorder):
             return
         else:
             touched = set(self.touched[fragment.pc])
-        for register in touched & owned.keys():
+        for register in sorted(touched & owned.keys()):
             write = register in step.out
             operation = owned[register]
             if not write and register not in operation.registers:

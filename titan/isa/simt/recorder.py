@@ -103,6 +103,18 @@ class Recorder:
                 cta.warps.append(warp)
         self.clusters.append(cluster)
 
+    def chosen(self) -> list[tuple[int, ...]]:
+        """The clusters to run, in order."""
+        numbers = range(self.launch.ctas) if self.options.ctas is None else self.options.ctas
+        seen: set[int] = set()
+        found: list[tuple[int, ...]] = []
+        for number in numbers:
+            if number not in seen:
+                members = self.launch.cluster_members(number)
+                seen.update(members)
+                found.append(members)
+        return found
+
     def draw(self) -> int:
         """The next pseudo-random number of the seed."""
         self.random = (self.random * 6364136223846793005 + 1442695040888963407) & (1 << 64) - 1

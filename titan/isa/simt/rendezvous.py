@@ -288,8 +288,8 @@ def _truth(value: int | Opaque, negated: int) -> int | Opaque:
 
 
 def _reduced(barrier: NamedBarrier, reduction: int, pc: int) -> Value:
-    known = [value for value in barrier.values if isinstance(value, int)]
-    whole = len(known) == len(barrier.values)
+    known = [value for value in barrier.last if isinstance(value, int)]
+    whole = len(known) == len(barrier.last)
     if reduction == 1:
         return sum(known) if whole else opaque_at(pc)
     if reduction == 2:
@@ -309,6 +309,7 @@ def settle_barriers(machine: Machine, cta: Cta) -> None:
         if barrier.arrived and barrier.arrived >= _needed(cta, barrier):
             barrier.arrived = 0
             barrier.generation += 1
+            barrier.last, barrier.values = barrier.values, []
     cluster = cta.cluster
     live = sum(member.live_threads for member in cluster.ctas)
     if cluster.arrived and cluster.arrived >= live:

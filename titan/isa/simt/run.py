@@ -10,6 +10,7 @@ from titan.isa.simt.decode import decode
 from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.layout import lay_out
 from titan.isa.simt.machine import Machine
+from titan.isa.simt.native import Native, core
 from titan.isa.simt.outcome import Run
 
 
@@ -32,10 +33,18 @@ def find_entry(module: Module, name: str | None) -> tuple[Function | None, list[
 
 
 def run(
-    module: Module, launch: Launch, options: Options | None = None, source: Source | None = None
+    module: Module,
+    launch: Launch,
+    options: Options | None = None,
+    source: Source | None = None,
+    *,
+    native: bool | None = None,
 ) -> tuple[Run | None, list[Diagnostic]]:
     """The run of a launch, or why there is none: no such entry, unknown instructions, a launch that
     does not fit (grid not in whole clusters, too many threads).
+
+    `native` None takes the native machine where it is built, else the Python one, with the same
+    result.
     """
     options = Options() if options is None else options
     entry, findings = find_entry(module, launch.entry)
@@ -48,8 +57,11 @@ def run(
     code, findings = decode(module, entry, layout, source)
     if code is None:
         return None, findings
+    places = [(p.offset, p.size_bytes) for p in entry.parameters]
+    if native or (native is None and core() is not None):
+        return Native(code, layout, launch, options).run(places), []
     machine = Machine(code, layout, launch, options)
-    machine.load_parameters([(p.offset, p.size_bytes) for p in entry.parameters])
+    machine.load_parameters(places)
     return machine.run(), []
 
 

@@ -10,7 +10,7 @@ from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.mbarriers import MBarrier
 from titan.isa.simt.memory import Bytes
 from titan.isa.simt.outcome import Waiter
-from titan.isa.simt.values import UNKNOWN, Value
+from titan.isa.simt.values import Scalar, Value
 
 POLL, ATOMIC = 1, 2  # marks of values: made from a poll's result, from an atomic's old value
 TENSOR_COLUMNS = 512
@@ -125,8 +125,8 @@ class NamedBarrier:
     arrived: int = 0
     expected: int = 0
     generation: int = 0
-    values: list[Value] = field(default_factory=list)
-    result: Value = UNKNOWN
+    values: list[Scalar] = field(default_factory=list)  # of a reduction, so far
+    last: list[Scalar] = field(default_factory=list)  # of the meeting before
 
 
 @dataclass(eq=False, slots=True)

@@ -1,0 +1,234 @@
+"""Runs a decoded launch on the native machine.
+
+The native machine is held against the Python one: they record the same events in the same order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from titan.isa.simt.events import Barrier
+from titan.isa.simt.footprints import Box, Footprint, Space
+from titan.isa.simt.launch import Launch, Options, TensorMap
+from titan.isa.simt.layout import Layout
+from titan.isa.simt.machine import Machine
+from titan.isa.simt.native_events import Reader
+from titan.isa.simt.operations import Code, PresetKind
+from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run, Steering, Waiter
+
+# The order is that of the enumeration in native/run.c.
+_NAMES = """
+tid.x tid.y tid.z ntid.x ntid.y ntid.z ctaid.x ctaid.y ctaid.z nctaid.x nctaid.y nctaid.z
+clusterid.x clusterid.y clusterid.z nclusterid.x nclusterid.y nclusterid.z cluster_ctaid.x
+cluster_ctaid.y cluster_ctaid.z cluster_nctaid.x cluster_nctaid.y cluster_nctaid.z laneid
+warpid nwarpid cluster_ctarank cluster_nctarank is_explicit_cluster lanemask_eq lanemask_le
+lanemask_lt lanemask_ge lanemask_gt dynamic_smem_size total_smem_size aggr_smem_size
+reserved_smem_offset_begin reserved_smem_offset_end reserved_smem_offset_cap shared
+"""
+SPECIALS = _NAMES.split()
+WAITS = ("", "warp", "mbarrier", "named barrier", "cluster barrier", "tensor memory")
+
+
+def core() -> Any:
+    """The compiled module, or None where it was not built."""
+    try:
+        from titan.isa.simt import _core  # type: ignore[attr-defined]
+    except ImportError:
+        return None
+    return _core
+
+
+class Native:
+    """One run; the tables live as long as this object."""
+
+    def __init__(self, code: Code, layout: Layout, launch: Launch, options: Options) -> None:
+        module = core()
+        assert module is not None, "the native core is built"
+        self.ffi, self.lib = module.ffi, module.lib
+        self.code = code
+        self.launch = launch
+        self.kept: list[Any] = []
+        self.buffer = (self.ffi.new("int64_t[]", 64), 64)
+        # The memories at the start are prepared by the Python machine.
+        self.machine = Machine(code, layout, launch, options)
+        self.layout = layout
+        self.options = options
+
+    def _array(self, type_: str, values: Any) -> Any:
+        made = self.ffi.new(f"{type_}[]", values)
+        self.kept.append(made)
+        return made
+
+    def _bytes(self, data: bytes | bytearray) -> Any:
+        made = self.ffi.from_buffer("uint8_t[]", bytes(data) or b"\0")
+        self.kept.append(made)
+        return made
+
+    # ---------------------------------------------------------------------------- tables
+
+    def _code(self) -> Any:
+        pool: list[int] = []
+
+        def placed(values: tuple[int, ...]) -> tuple[int, int]:
+            pool.extend(int(value) for value in values)
+            return len(pool) - len(values), len(values)
+
+        steps: list[tuple[int, ...]] = []
+        regions: list[tuple[int, ...]] = []
+        for index, step in enumerate(self.code.steps):
+            number = -1
+            region = self.code.regions.get(index)
+            if region is not None:
+                number = len(regions)
+                regions.append(
+                    (region.cyclic, region.refused, region.accesses, region.waits,
+                     *placed(region.written))
+                )  # fmt: skip
+            steps.append(
+                (int(step.op), step.guard, step.negated, int(step.kind), step.bits,
+                 *placed(step.flags), *placed(step.out), *placed(step.args),
+                 self.code.joins[index], number)
+            )  # fmt: skip
+        presets = []
+        for preset in self.code.presets:
+            which = SPECIALS.index(preset.name) if preset.name in SPECIALS else len(SPECIALS)
+            kind = 0 if preset.kind is PresetKind.CONSTANT else 1
+            presets.append((preset.register, kind, which, preset.value))
+        code = self.ffi.new("titan_code *")
+        code.steps, code.step_count = self._array("titan_step", steps), len(steps)
+        code.pool = self._array("int64_t", pool or [0])
+        code.regions = self._array("titan_region", regions or [(0, 0, 0, 0, 0, 0)])
+        code.presets = self._array("titan_preset", presets or [(0, 0, 0, 0)])
+        code.preset_count = len(presets)
+        code.start, code.registers = self.code.start, self.code.registers
+        code.local_bytes = self.code.local_bytes
+        return code
+
+    def _map(self, data: bytes, map_: TensorMap) -> tuple[Any, ...]:
+        def five(values: tuple[int, ...]) -> list[int]:
+            return [*values, 0, 0, 0, 0, 0][:5]
+
+        return (
+            map_.data_type, map_.rank, map_.interleave, map_.channels, map_.pixels, map_.base,
+            five(map_.dimensions), five(map_.stride_bytes), five(map_.box),
+            five(map_.element_strides), five(map_.lower), five(map_.upper), self._bytes(data),
+        )  # fmt: skip
+
+    def _launch(self, places: list[tuple[int, int]]) -> Any:
+        from titan.isa.simt.accesses import global_bounds
+
+        machine, layout, options = self.machine, self.layout, self.options
+        machine.load_parameters(places)
+        launch = self.ffi.new("titan_launch *")
+        for axis in range(3):
+            launch.grid[axis] = self.launch.grid[axis]
+            launch.block[axis] = self.launch.block[axis]
+            launch.cluster[axis] = self.launch.cluster[axis]
+        launch.shared_bytes = layout.shared_bytes
+        launch.static_bytes = layout.static_shared_bytes
+        launch.dynamic_start = layout.dynamic_start
+        launch.parameters = self._bytes(machine.parameters.data)
+        launch.parameter_state = self._bytes(machine.parameters.state)
+        launch.parameter_bytes = machine.parameters.size
+        launch.constants = self._bytes(machine.constants.data)
+        launch.constant_state = self._bytes(machine.constants.state)
+        launch.constant_bytes = machine.constants.size
+        maps = [self._map(data, map_) for data, map_ in self.launch.tensor_maps.items()]
+        if maps:
+            launch.maps, launch.map_count = self._array("titan_map", maps), len(maps)
+        bounds = global_bounds(machine)
+        if bounds:
+            flat = [number for pair in bounds for number in pair]
+            launch.bounds, launch.bound_count = self._array("int64_t", flat), len(bounds)
+        ctas = [members[0] for members in machine.chosen()]
+        launch.ctas, launch.cta_count = self._array("int32_t", ctas or [0]), len(ctas)
+        launch.seed, launch.steps_max = options.seed, options.steps_max
+        launch.uninitialised = options.uninitialised
+        return launch
+
+    # ------------------------------------------------------------------------------- run
+
+    def run(self, places: list[tuple[int, int]], reads: tuple[tuple[int, int], ...] = ()) -> Run:
+        """Run to an end. `reads`: ranges of global memory that `read` keeps."""
+        lib = self.lib
+        code, launch = self._code(), self._launch(places)
+        machine = lib.titan_simt_new(code, launch)
+        try:
+            for number, page in self.machine.memory.pages.items():
+                for at, data in _known_runs(page.state, page.data):
+                    lib.titan_simt_store(machine, (number << 12) + at, data, len(data))
+            ending = Ending(lib.titan_simt_run(machine))
+            self.read = [self._read(machine, at, count) for at, count in reads]
+            return self._result(machine, ending)
+        finally:
+            lib.titan_simt_free(machine)
+
+    def _read(self, machine: Any, at: int, count: int) -> bytes | None:
+        buffer = self.ffi.new("uint8_t[]", count)
+        if not self.lib.titan_simt_read(machine, at, count, buffer):
+            return None
+        return bytes(self.ffi.buffer(buffer))
+
+    def _result(self, machine: Any, ending: Ending) -> Run:
+        ffi, lib = self.ffi, self.lib
+        numbers = ffi.new("int64_t[11]")
+        lib.titan_simt_numbers(machine, numbers)
+        site, cta, warp, count, _, words, footprints, *counts = list(numbers)
+
+        def stream(which: int, size: int) -> list[int]:
+            if not size:
+                return []
+            return list(ffi.unpack(lib.titan_simt_words(machine, which), size))
+
+        made = [self._footprint(machine, number) for number in range(footprints)]
+        events = Reader(made, self.code.names).read(stream(0, words))
+        steering_words = stream(1, counts[0])
+        steering = tuple(
+            Steering(steering_words[n], steering_words[n + 1], made[steering_words[n + 2]])
+            for n in range(0, len(steering_words), 3)
+        )
+        atomics = tuple(sorted(stream(3, counts[2])))
+        confluence = Confluence(steering, tuple(stream(2, counts[1])), atomics)
+        rows = stream(4, counts[3])
+        waiters = tuple(_waiter(rows[n : n + 11]) for n in range(0, len(rows), 11))
+        reason = ffi.string(lib.titan_simt_reason(machine)).decode()
+        outcome = Outcome(ending, reason, site, cta, warp, waiters)
+        return Run(self.launch, events, outcome, confluence, count)
+
+    def _footprint(self, machine: Any, number: int) -> Footprint:
+        while True:
+            out, size = self.buffer
+            need = self.lib.titan_simt_footprint(machine, number, out, size)
+            if need <= size:
+                break
+            self.buffer = (self.ffi.new("int64_t[]", need), need)
+        words = self.ffi.unpack(out, need)
+        boxes, at = [], 3
+        for _ in range(words[2]):
+            start, length, steps = words[at : at + 3]
+            pairs = tuple((words[n], words[n + 1]) for n in range(at + 3, at + 3 + 2 * steps, 2))
+            boxes.append(Box(start, length, pairs))
+            at += 3 + 2 * steps
+        return Footprint(Space(words[0]), words[1], tuple(boxes))
+
+
+def _waiter(row: list[int]) -> Waiter:
+    cta, warp, lanes, instruction, why, barrier_cta, offset, number, phase, pending, bytes_ = row
+    barrier = Barrier(barrier_cta, offset) if barrier_cta >= 0 else None
+    return Waiter(
+        cta, warp, lanes, instruction, WAITS[why], barrier, number, phase, pending, bytes_
+    )
+
+
+def _known_runs(state: bytearray, data: bytearray) -> list[tuple[int, bytes]]:
+    """The runs of known bytes of a page."""
+    from titan.isa.simt.memory import KNOWN
+
+    found, at = [], 0
+    while (at := state.find(KNOWN, at)) >= 0:
+        end = at
+        while end < len(state) and state[end] == KNOWN:
+            end += 1
+        found.append((at, bytes(data[at:end])))
+        at = end
+    return found

@@ -1,0 +1,185 @@
+"""Reads what the native machine recorded into the dataclasses of `events.py`.
+
+A record is (kind, number of words, cta, warp, lanes, instruction, fields...). The kinds are
+numbered as in `native/machine.h`; each has a reader of its fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from titan.isa.simt import events as ev
+from titan.isa.simt.decode_memory import FENCE_SPACES
+from titan.isa.simt.footprints import Footprint
+from titan.isa.simt.outcome import Policy
+
+Words = Sequence[int]
+Head = tuple[int, int, int, int, int]
+USES = ("branch", "address", "guard", "store")
+POLICIES = (
+    Policy.ELECTED_LANE, Policy.WHOLE_WARP_BULK, Policy.PARITY_REDUCED, Policy.OPAQUE_GUARD,
+    Policy.OPAQUE_ADDRESS, Policy.NO_CANCEL,
+)  # fmt: skip
+MODES = tuple(ev.Mode)
+PROXIES = tuple(ev.Proxy)
+SEMANTICS = tuple(ev.Semantics)
+SCOPES = tuple(ev.Scope)
+QUEUES = tuple(ev.Queue)
+OPERATIONS = tuple(ev.Operation)
+MISUSES = tuple(ev.Misuse)
+MEETINGS = tuple(ev.Meeting)
+SIDES = tuple(ev.Side)
+FENCES = tuple(ev.FenceKind)
+FAULTS = tuple(ev.MemoryFaultKind)
+
+
+class Reader:
+    """Makes events from words; `footprints` and register `names` by their numbers."""
+
+    def __init__(self, footprints: Sequence[Footprint], names: Sequence[str]) -> None:
+        self.footprints = footprints
+        self.names = names
+        self.readers: tuple[Callable[[Head, Words], ev.Event], ...] = (
+            self.access, self.asynchronous, self.finish, self.prefetch, self.barrier_init,
+            self.barrier_invalidate, self.arrive, self.expect_bytes, self.copy_arrive, self.wait,
+            self.poll_steered, self.barrier_misuse, self.commit, self.queue_wait,
+            self.tensor_commit, self.rendezvous, self.fence, self.tensor_allocate,
+            self.tensor_deallocate, self.tensor_relinquish, self.register_count,
+            self.grid_control, self.elect, self.register_breach, self.memory_fault, self.exit,
+            self.assumption, self.skipped,
+        )  # fmt: skip
+
+    def read(self, words: Words) -> list[ev.Event]:
+        """All events of a recording."""
+        found: list[ev.Event] = []
+        at, end = 0, len(words)
+        while at < end:
+            size = words[at + 1]
+            cta, warp, lanes, instruction = words[at + 2 : at + 6]
+            head = (len(found), cta, warp, lanes, instruction)
+            found.append(self.readers[words[at]](head, words[at + 6 : at + size]))
+            at += size
+        return found
+
+    def access(self, head: Head, w: Words) -> ev.Event:
+        return ev.Access(
+            *head, self.footprints[w[0]], MODES[w[1]], SEMANTICS[w[2]], SCOPES[w[3]], w[4] != 0,
+            w[5] != 0, w[6] != 0,
+        )  # fmt: skip
+
+    def asynchronous(self, head: Head, w: Words) -> ev.Event:
+        number, kind, queue, map_, group, clipped, accumulates, count = w[:8]
+        at = 8
+        effects = tuple(
+            ev.Effect(self.footprints[w[n]], MODES[w[n + 1]], PROXIES[w[n + 2]])
+            for n in range(at, at + 3 * count, 3)
+        )
+        at += 3 * count + 1
+        count = w[at - 1]
+        completes = tuple(
+            ev.Completion(ev.Barrier(w[n], w[n + 1]), w[n + 2])
+            for n in range(at, at + 3 * count, 3)
+        )
+        at += 3 * count + 1
+        count = w[at - 1]
+        registers = tuple(w[at : at + count])
+        at += count + 1
+        sources = tuple(w[at : at + w[at - 1]])
+        return ev.Asynchronous(
+            *head, number, OPERATIONS[kind], effects, completes,
+            None if queue < 0 else QUEUES[queue], registers, sources, map_, group, clipped != 0,
+            accumulates != 0,
+        )  # fmt: skip
+
+    def finish(self, head: Head, w: Words) -> ev.Event:
+        return ev.Finish(*head, w[0], tuple(w[2 : 2 + w[1]]))
+
+    def prefetch(self, head: Head, w: Words) -> ev.Event:
+        return ev.Prefetch(*head, None if w[0] < 0 else self.footprints[w[0]])
+
+    def barrier_init(self, head: Head, w: Words) -> ev.Event:
+        return ev.BarrierInit(*head, ev.Barrier(w[0], w[1]), w[2], w[3] != 0)
+
+    def barrier_invalidate(self, head: Head, w: Words) -> ev.Event:
+        return ev.BarrierInvalidate(*head, ev.Barrier(w[0], w[1]))
+
+    def arrive(self, head: Head, w: Words) -> ev.Event:
+        return ev.Arrive(
+            *head, ev.Barrier(w[0], w[1]), w[2], w[3], SEMANTICS[w[4]], SCOPES[w[5]], w[6],
+            w[7] != 0, w[8] != 0, w[9] != 0, w[10] != 0,
+        )  # fmt: skip
+
+    def expect_bytes(self, head: Head, w: Words) -> ev.Event:
+        return ev.ExpectBytes(*head, ev.Barrier(w[0], w[1]), w[2], SCOPES[w[3]], w[4], w[5] != 0)
+
+    def copy_arrive(self, head: Head, w: Words) -> ev.Event:
+        operations = tuple(w[4 : 4 + w[3]])
+        return ev.CopyArrive(*head, ev.Barrier(w[0], w[1]), w[2] != 0, operations, w[-1])
+
+    def wait(self, head: Head, w: Words) -> ev.Event:
+        return ev.Wait(
+            *head, ev.Barrier(w[0], w[1]), w[3] if w[2] else None, w[4], w[5], SEMANTICS[w[6]],
+            SCOPES[w[7]], w[8],
+        )  # fmt: skip
+
+    def poll_steered(self, head: Head, w: Words) -> ev.Event:
+        return ev.PollSteered(*head, USES[w[0]])
+
+    def barrier_misuse(self, head: Head, w: Words) -> ev.Event:
+        return ev.BarrierMisuse(*head, ev.Barrier(w[0], w[1]), MISUSES[w[2]])
+
+    def commit(self, head: Head, w: Words) -> ev.Event:
+        return ev.Commit(*head, QUEUES[w[0]], tuple(w[2 : 2 + w[1]]))
+
+    def queue_wait(self, head: Head, w: Words) -> ev.Event:
+        return ev.QueueWait(*head, QUEUES[w[0]], w[1], w[2] != 0, tuple(w[4 : 4 + w[3]]))
+
+    def tensor_commit(self, head: Head, w: Words) -> ev.Event:
+        at = 1 + 2 * w[0]
+        barriers = tuple(ev.Barrier(w[n], w[n + 1]) for n in range(1, at, 2))
+        operations = tuple(w[at + 2 : at + 2 + w[at + 1]])
+        return ev.TensorCommit(*head, barriers, w[at], operations, w[-1])
+
+    def rendezvous(self, head: Head, w: Words) -> ev.Event:
+        return ev.Rendezvous(
+            *head, MEETINGS[w[0]], SIDES[w[1]], w[2], w[3], w[4], SEMANTICS[w[5]], w[6] != 0
+        )
+
+    def fence(self, head: Head, w: Words) -> ev.Event:
+        footprint = None if w[4] < 0 else self.footprints[w[4]]
+        return ev.Fence(
+            *head, FENCES[w[0]], SEMANTICS[w[1]], SCOPES[w[2]], FENCE_SPACES[w[3]], footprint
+        )
+
+    def tensor_allocate(self, head: Head, w: Words) -> ev.Event:
+        return ev.TensorAllocate(*head, w[0], w[1], w[2])
+
+    def tensor_deallocate(self, head: Head, w: Words) -> ev.Event:
+        return ev.TensorDeallocate(*head, w[0], w[1], w[2], w[3] != 0)
+
+    def tensor_relinquish(self, head: Head, w: Words) -> ev.Event:
+        return ev.TensorRelinquish(*head, w[0])
+
+    def register_count(self, head: Head, w: Words) -> ev.Event:
+        return ev.RegisterCount(*head, w[0], w[1] != 0)
+
+    def grid_control(self, head: Head, w: Words) -> ev.Event:
+        return ev.GridControl(*head, w[0] != 0)
+
+    def elect(self, head: Head, w: Words) -> ev.Event:
+        return ev.Elect(*head, w[0], w[1])
+
+    def register_breach(self, head: Head, w: Words) -> ev.Event:
+        return ev.RegisterBreach(*head, self.names[w[0]], w[1], w[2] != 0)
+
+    def memory_fault(self, head: Head, w: Words) -> ev.Event:
+        return ev.MemoryFault(*head, FAULTS[w[0]], self.footprints[w[1]], w[2])
+
+    def exit(self, head: Head, w: Words) -> ev.Event:
+        return ev.Exit(*head, tuple(w[1 : 1 + w[0]]))
+
+    def assumption(self, head: Head, w: Words) -> ev.Event:
+        return ev.Assumption(*head, str(POLICIES[w[0]]))
+
+    def skipped(self, head: Head, w: Words) -> ev.Event:
+        return ev.Skipped(*head, w[0], w[1], ())
