@@ -307,7 +307,8 @@ static void call(Machine *machine, Fragment *fragment, const titan_step *s, uint
     }
     if (fragment->depth >= 64) refuse(machine, fragment, "calls are nested more than 64 deep");
     for (int n = 0; n < fragment->depth; n++)
-        if (fragment->stack[n] == fragment->pc) refuse(machine, fragment, "a function calls itself");
+        if (fragment->stack[n] == fragment->pc)
+            refuse(machine, fragment, "a function calls itself");
     copy_local(machine, fragment, s, 2, 2 + 3 * FLAG(s, 1));
     fragment->stack[fragment->depth++] = fragment->pc;
     fragment->pc = (int32_t)FLAG(s, 0);
