@@ -13,7 +13,7 @@ DEVELOPMENT := $(VENV)/.titan-development
 CORES := $(VENV)/.titan-cores
 NATIVE := $(shell find titan -name "*.[ch]" -o -name _build_core.py)
 
-.PHONY: setup verify test quick lint types pytest heavy sanitize gauss bench bench-schedule build-all device-prepare device device-quick mutants proofs clean
+.PHONY: setup verify test quick lint types pytest heavy sanitize gauss bench bench-schedule build-all device-prepare device device-quick mutants proofs corpus clean
 
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
@@ -72,6 +72,10 @@ bench-schedule: setup
 	set -e; for table in proofs certificates faithful scale ablation registers robust; do \
 		$(BIN)/python benchmarks/bench_schedule.py $$table; done
 	test -z "$(INSTANCES)" || $(BIN)/python benchmarks/schedule_instances.py "$(INSTANCES)"
+
+# Verdicts on a folder of real PTX with launches: make corpus CORPUS=FOLDER
+corpus: setup
+	$(BIN)/python -m benchmarks.real_code "$(CORPUS)" --write
 
 bench: setup
 	set -e; for script in benchmarks/bench_*.py; do $(BIN)/python $$script; done

@@ -11,7 +11,7 @@ from titan.isa.simt.footprints import Box, Footprint, Space
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run
 
-FULL, EMPTY = 1000, 2000  # offsets of the first barriers of the two arrays
+FULL, EMPTY = 100_000, 200_000  # offsets of the first barriers of the two arrays
 ALL = 0xFFFFFFFF
 TILE = 1024
 FINISHED = Outcome(Ending.FINISHED)
@@ -156,4 +156,20 @@ def ring(
         story.arrive(1, EMPTY + 8 * stage, use)
     if not drain:
         story.drain(1, ev.Queue.WGMMA)
+    return story
+
+
+def epilogue(fence: int = ALL, sync: bool = True, wait: bool = True) -> Story:
+    """Two warps store to shared memory, one copies it out."""
+    story = Story()
+    for warp in (0, 1):
+        story.access(warp, 512 * warp, 512)
+        if fence:
+            story.fence(warp, fence)
+    if sync:
+        story.sync([0, 1])
+    story.asynchronous(0, ev.Queue.BULK, 0, 1024, lanes=1)
+    story.commit(0, ev.Queue.BULK, 1)
+    if wait:
+        story.drain(0, ev.Queue.BULK, 0, True, lanes=1)
     return story

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.frontends.story import ALL, EMPTY, FULL, TILE, Story, ring
+from tests.frontends.story import EMPTY, FULL, TILE, Story, epilogue, ring
 from titan.engines.happens_before.engine import analyse
 from titan.foundation.verdict import Verdict
 from titan.isa.simt import events as ev
@@ -48,22 +48,6 @@ def test_fewer_bytes_expected_than_copied():
 
 def test_exit_while_a_copy_is_in_flight():
     assert kind_of(ring(tiles=5, depth=2, consumed=4)) is FaultKind.LEAK_AT_EXIT
-
-
-def epilogue(fence: int = ALL, sync: bool = True, wait: bool = True) -> Story:
-    """Two warps store to shared memory, one copies it out."""
-    story = Story()
-    for warp in (0, 1):
-        story.access(warp, 512 * warp, 512)
-        if fence:
-            story.fence(warp, fence)
-    if sync:
-        story.sync([0, 1])
-    story.asynchronous(0, ev.Queue.BULK, 0, 1024, lanes=1)
-    story.commit(0, ev.Queue.BULK, 1)
-    if wait:
-        story.drain(0, ev.Queue.BULK, 0, True, lanes=1)
-    return story
 
 
 def test_an_epilogue_is_verified():
@@ -146,3 +130,16 @@ def test_a_lapped_wait_is_found():
         story.arrive(1, EMPTY, phase)
         story.wait(0, EMPTY, phase)
     assert kind_of(story) is FaultKind.LAPPED_WAIT
+
+
+def test_parts_of_a_warp_that_run_side_by_side_are_not_decided():
+    story = Story()
+    for lanes in (1, 2):
+        story.access(0, 64 * lanes, 8, lanes=lanes)
+    assert story.recording().problems == []
+    story.access(0, 64, 8, lanes=1)
+    assert "side by side" in story.recording().problems[0][0]
+    story.events.pop()
+    story.access(0, 64, 8, lanes=3)
+    story.access(0, 64, 8, lanes=1)
+    assert story.recording().problems == []

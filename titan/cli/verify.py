@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +14,7 @@ from titan.cli.output import CI_FORMATS, colour_option, deliver, report_options,
 from titan.cli.settings import overrides, settings_options
 
 if TYPE_CHECKING:
+    from titan.frontends.verify_code import CodeOptions
     from titan.report.findings import ReportStyle
     from titan.verify.files import Found
     from titan.verify.model import Finding, VerifyOptions
@@ -24,6 +26,16 @@ _POLICY_VALUES = {
     "barrier_init": ("fence", "assumed"),
     "exit_in_flight": ("refuse", "allow"),
     "unobserved_phase": ("refuse", "allow"),
+}
+_CODE_POLICY_VALUES = {  # of code only; titan/frontends/policies.py
+    "elected_lane": ("lowest", "refuse"),
+    "whole_warp_bulk": ("one", "refuse"),
+    "parity": ("modulo", "refuse"),
+    "register_ready": ("refuse", "allow"),
+    "load_ready": ("allow", "refuse"),
+    "allocation_write": ("ordered", "generic"),
+    "global_writes": ("equal", "refuse"),
+    "copy_fence": ("required", "assumed"),
 }
 
 
@@ -104,6 +116,17 @@ REWRITES = ("transport", "group", "depth", "unspecialise", "drain_all")
     "--full-trace", is_flag=True, help="Show all steps of counterexamples, not those that matter."
 )
 @click.option("--timings", is_flag=True, help="Show the processor time of engines and verdicts.")
+@click.option(
+    "--launch",
+    metavar="FILE",
+    help="How code is launched (YAML or JSON); otherwise the file of its name beside it.",
+)
+@click.option("--entry", metavar="NAME", help="The kernel of a file of code; otherwise all.")
+@click.option(
+    "--sweep",
+    is_flag=True,
+    help="Launch code with other trip counts, too.",
+)
 def verify(
     paths: tuple[str, ...],
     format_name: str,
@@ -123,12 +146,15 @@ def verify(
     as_written: bool | None,
     full_trace: bool,
     timings: bool,
+    launch: str | None,
+    entry: str | None,
+    sweep: bool,
 ) -> int:
-    """Verify kernels: files, and folders with all kernel files in them."""
+    """Verify kernels: files, folders with all kernel files in them, and compiled code (PTX)."""
     from titan.foundation.diagnostics.render.colour import wanted
     from titan.foundation.verdict import worst
+    from titan.frontends.open import open_files
     from titan.report.findings import ReportStyle
-    from titan.verify.files import find_kernels
     from titan.verify.model import VerifyOptions
 
     options = VerifyOptions(
@@ -142,17 +168,25 @@ def verify(
         rewrites=frozenset(rewrites),
         as_written=as_written,
     )
-    found = find_kernels(paths)
+    opened = open_files(paths)
+    found = opened.found
     _check(found, options)
+    if not opened.code and (launch or entry or sweep):
+        raise click.UsageError("--launch, --entry and --sweep are for code, and none is named")
     for path in found.loops:
         click.echo(f"note: {path} is a loop; `titan schedule` takes it", err=True)
     for path in found.tiles:
         click.echo(f"note: {path} is a tile program; `titan build` takes it", err=True)
-    if not found.kernels:
+    if not found.kernels and not opened.code:
         raise click.UsageError("there is no kernel file among what is named")
+    if found.kernels:
+        _check_policies(options, _POLICY_VALUES, "a kernel file")
+    running = _run(found.kernels, options, jobs)
+    if opened.code:
+        running = chain(running, _code(opened.code, _code_options(options, launch, entry, sweep)))
     style = ReportStyle(output is None and wanted(sys.stdout, colour), timings, full_trace)
     shown = _Shown(format_name, output, style)
-    findings = shown.all(_run(found.kernels, options, jobs))
+    findings = shown.all(running)
     return worst([item.exit_code for item in findings])
 
 
@@ -160,13 +194,38 @@ def _policy(text: str) -> tuple[str, str]:
     from titan.foundation.diagnostics.wording import quoted, suggestion
 
     name, _, value = text.partition("=")
-    if name not in _POLICY_VALUES:
-        hint = "".join(f"; {more}" for more in suggestion(name, _POLICY_VALUES))
+    known = _POLICY_VALUES | _CODE_POLICY_VALUES
+    if name not in known:
+        hint = "".join(f"; {more}" for more in suggestion(name, known))
         raise click.UsageError(f"no policy {quoted(name)}{hint}")
-    if value not in _POLICY_VALUES[name]:
-        words = " or ".join(_POLICY_VALUES[name])
+    if value not in known[name]:
+        words = " or ".join(known[name])
         raise click.UsageError(f"the policy {name} is {words}, not {quoted(value)}")
     return name, value
+
+
+def _check_policies(options: VerifyOptions, known: Iterable[str], what: str) -> None:
+    for name, _ in options.policies:
+        if name not in known:
+            raise click.UsageError(f"the policy {name} is none of {what}")
+
+
+def _code_options(
+    options: VerifyOptions, launch: str | None, entry: str | None, sweep: bool
+) -> CodeOptions:
+    from titan.frontends.policies import VALUES, chosen
+    from titan.frontends.verify_code import CodeOptions
+
+    _check_policies(options, VALUES, "code")
+    return CodeOptions(launch, entry, sweep, policies=chosen(options.policies))
+
+
+def _code(paths: list[str], options: CodeOptions) -> Iterator[Finding]:
+    """The findings on files of code."""
+    from titan.frontends.verify_code import verify_code_file
+
+    for path in paths:
+        yield from verify_code_file(path, options)
 
 
 def _check(found: Found, options: VerifyOptions) -> None:

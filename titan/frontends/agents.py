@@ -20,8 +20,8 @@ Locate = Callable[[int], object]  # an instruction to its place in the text
 
 
 @dataclass(slots=True, eq=False)
-class Agent:
-    """A warp of the recording. `members` tells what each operation was made of, by identity."""
+class RecordedAgent:
+    """A warp of the recording. `members`: what each operation was made of, by identity."""
 
     number: int
     name: str

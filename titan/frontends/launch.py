@@ -14,7 +14,7 @@ from pathlib import Path
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.source.reader import Reader
 from titan.foundation.source.span import Span
-from titan.foundation.source.tree import Mapping, Node, Scalar, as_integer
+from titan.foundation.source.tree import Mapping, Node, Scalar, Sequence, as_integer
 from titan.foundation.source.yaml import parse_file, parse_text
 from titan.frontends.tensor_maps import encoded, read_map
 from titan.isa.ptx.module import Function, Variable
@@ -24,6 +24,7 @@ GRID_MAX = 2**31 - 1
 BLOCK_MAX = 1024
 SHARED_MAX = 232_448  # bytes that a CTA may have on every target that is read (sm_90, sm_100)
 PARAMETERS_MAX = 4096
+ENTRY_LENGTH_MAX = 32_768  # mangled names of templates are long
 HEX_LENGTH_MAX = 2 * 32_764  # PTX: bytes of parameters
 POINTERS_BASE = 0x7000_0000_0000
 POINTERS_APART = 1 << 36
@@ -35,7 +36,7 @@ _TRITON_MARKS = ("num_warps", "shared", "name")
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenValue:
     """A value of a parameter: bytes, a number, a pointer that leads anywhere, or a tensor map.
 
     `kind` is "bytes", "number", "pointer", "map" or "unknown"; `maps` are the places of maps in
@@ -51,7 +52,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class LaunchDescription:
     """What a launch file says; None where it says nothing. Parameters by position or name."""
 
     span: Span
@@ -60,7 +61,7 @@ class Described:
     block: Dimensions | None = None
     cluster: Dimensions | None = None
     shared_bytes: int | None = None
-    parameters: dict[int | str, Given] = field(default_factory=dict)
+    parameters: dict[int | str, GivenValue] = field(default_factory=dict)
     maps: dict[int, TensorMap] = field(default_factory=dict)
     allocations: tuple[Allocation, ...] = ()
     origin: str = "written"
@@ -75,19 +76,19 @@ def beside(path: str) -> str | None:
     return None
 
 
-def read_launch(path: str) -> tuple[Described | None, list[Diagnostic]]:
+def read_launch(path: str) -> tuple[LaunchDescription | None, list[Diagnostic]]:
     """The launch that a file describes, or what is wrong with it."""
     return _decoded(*parse_file(path))
 
 
-def read_launch_text(text: str, path: str) -> tuple[Described | None, list[Diagnostic]]:
+def read_launch_text(text: str, path: str) -> tuple[LaunchDescription | None, list[Diagnostic]]:
     """The same for a text under a name."""
     return _decoded(*parse_text(text, path))
 
 
 def _decoded(
     root: Node | None, errors: list[Diagnostic]
-) -> tuple[Described | None, list[Diagnostic]]:
+) -> tuple[LaunchDescription | None, list[Diagnostic]]:
     if root is None:
         return None, errors
     reader = Reader(errors)
@@ -96,18 +97,22 @@ def _decoded(
     return (described if reader.ok else None), reader.errors
 
 
-def _written(reader: Reader, root: Node) -> Described | None:
+def _written(reader: Reader, root: Node) -> LaunchDescription | None:
     fields = reader.mapping(root, optional=_KEYS, what="a launch")
     if fields is None:
         return None
-    entry = reader.string(fields["entry"], "the entry") if fields.has("entry") else None
+    entry = (
+        reader.string(fields["entry"], "the entry", ENTRY_LENGTH_MAX)
+        if fields.has("entry")
+        else None
+    )
     shared = fields.get("dynamic_shared") or fields.get("shared")
     maps: dict[int, TensorMap] = {}
     for number, node in enumerate(_items(reader, fields.get("tensor_maps"), "the tensor maps")):
         found = read_map(reader, node, number, _address(len(maps), True))
         if found is not None:
             maps[found[0]] = found[1]
-    described = Described(
+    described = LaunchDescription(
         fields.span,
         entry,
         _dimensions(reader, fields.get("grid"), "the grid", GRID_MAX),
@@ -151,6 +156,12 @@ def _dimensions(reader: Reader, node: Node | None, what: str, maximum: int) -> D
 def _allocations(reader: Reader, node: Node | None) -> list[Allocation]:
     found = []
     for item in _items(reader, node, "the allocations"):
+        if isinstance(item, Sequence) and len(item) == 2:
+            start = reader.integer(item.items[0], minimum=0, what="the start")
+            size = reader.integer(item.items[1], minimum=0, what="the size")
+            if start is not None and size is not None:
+                found.append(Allocation(start, size))
+            continue
         fields = reader.mapping(item, required=("start", "bytes"), what="an allocation")
         if fields is not None and fields.has("start") and fields.has("bytes"):
             start = reader.integer(fields["start"], minimum=0, what="the start")
@@ -163,7 +174,7 @@ def _allocations(reader: Reader, node: Node | None) -> list[Allocation]:
 # ------------------------------------------------------------------------------ parameters
 
 
-def _parameters(reader: Reader, node: Node, described: Described) -> None:
+def _parameters(reader: Reader, node: Node, described: LaunchDescription) -> None:
     """A list by position, or a mapping by name or position."""
     if isinstance(node, Mapping):
         for entry in node:
@@ -179,7 +190,9 @@ def _parameters(reader: Reader, node: Node, described: Described) -> None:
             described.parameters[number] = given
 
 
-def _given(reader: Reader, node: Node, described: Described, number: int) -> Given | None:
+def _given(
+    reader: Reader, node: Node, described: LaunchDescription, number: int
+) -> GivenValue | None:
     if isinstance(node, Scalar):
         return _scalar(reader, node, number)
     fields = reader.mapping(
@@ -189,7 +202,7 @@ def _given(reader: Reader, node: Node, described: Described, number: int) -> Giv
         return None
     if fields.has("map") or fields.has("tensor_map"):
         chosen = _map_number(reader, fields.get("map") or fields["tensor_map"], described)
-        return None if chosen is None else Given("map", fields.span, map_number=chosen)
+        return None if chosen is None else GivenValue("map", fields.span, map_number=chosen)
     if not fields.has("bytes"):
         return reader.error("TTN007", "a parameter lacks the key `bytes`", fields.span)
     text = reader.string(fields["bytes"], "the bytes", HEX_LENGTH_MAX)
@@ -211,17 +224,17 @@ def _given(reader: Reader, node: Node, described: Described, number: int) -> Giv
                 reader.error("TTN009", "no tensor map fits at this offset", entry.key.span)
             elif chosen is not None:
                 places.append((offset, chosen))
-    return Given("bytes", fields.span, data, maps=tuple(places))
+    return GivenValue("bytes", fields.span, data, maps=tuple(places))
 
 
-def _scalar(reader: Reader, node: Scalar, number: int) -> Given | None:
+def _scalar(reader: Reader, node: Scalar, number: int) -> GivenValue | None:
     integer = as_integer(node)
     if integer is not None:
-        return Given("number", node.span, number=integer)
+        return GivenValue("number", node.span, number=integer)
     if node.text in ("pointer", "unknown"):
-        return Given(node.text, node.span, number=_address(number, False))
+        return GivenValue(node.text, node.span, number=_address(number, False))
     try:
-        return Given("number", node.span, number=float(node.text))
+        return GivenValue("number", node.span, number=float(node.text))
     except ValueError:
         return reader.error(
             "TTN008",
@@ -230,7 +243,7 @@ def _scalar(reader: Reader, node: Scalar, number: int) -> Given | None:
         )
 
 
-def _map_number(reader: Reader, node: Node, described: Described) -> int | None:
+def _map_number(reader: Reader, node: Node, described: LaunchDescription) -> int | None:
     """A map written in place, or the number of one of the list."""
     number = as_integer(node)
     if number is not None:
@@ -253,7 +266,7 @@ def _address(number: int, of_map: bool) -> int:
 # ------------------------------------------------------------------------- Triton metadata
 
 
-def _triton(reader: Reader, root: Node) -> Described | None:
+def _triton(reader: Reader, root: Node) -> LaunchDescription | None:
     """The metadata that Triton keeps of a compiled kernel.
 
     Maps are those of `tensordesc_meta` in order; the sizes of their tensors are not known and taken
@@ -267,7 +280,7 @@ def _triton(reader: Reader, root: Node) -> Described | None:
     cluster = None
     if fields.has("cluster_dims"):
         cluster = _dimensions(reader, fields["cluster_dims"], "the cluster", 16)
-    described = Described(
+    described = LaunchDescription(
         fields.span, entry, None, None, cluster, shared, origin="Triton's metadata"
     )
     metas = fields.get("tensordesc_meta")
@@ -277,7 +290,7 @@ def _triton(reader: Reader, root: Node) -> Described | None:
     return described
 
 
-def _triton_map(reader: Reader, node: Node, number: int, described: Described) -> None:
+def _triton_map(reader: Reader, node: Node, number: int, described: LaunchDescription) -> None:
     if isinstance(node, Scalar) and node.is_null:
         return
     fields = reader.mapping(node, required=("block_size",), optional=None, what="a descriptor")
@@ -311,10 +324,10 @@ def _triton_map(reader: Reader, node: Node, number: int, described: Described) -
 
 
 def completed(
-    described: Described | None, function: Function, place: Span
+    described: LaunchDescription | None, function: Function, place: Span
 ) -> tuple[Launch | None, list[Diagnostic], list[str]]:
     """The launch of a function, with what is wrong or missing, and notes on what was filled in."""
-    described = described or Described(place)
+    described = described or LaunchDescription(place)
     reader, notes = Reader(), list[str]()
     directives = function.performance
     block = described.block or _directive(directives, "reqntid")
@@ -365,10 +378,12 @@ def _times(extents: Dimensions) -> str:
     return "x".join(map(str, extents))
 
 
-def _bound(reader: Reader, described: Described, function: Function) -> tuple[Parameter, ...]:
+def _bound(
+    reader: Reader, described: LaunchDescription, function: Function
+) -> tuple[Parameter, ...]:
     """The bytes of every parameter; what nobody gave is unknown."""
     names = {variable.name: n for n, variable in enumerate(function.parameters)}
-    given: dict[int, Given] = {}
+    given: dict[int, GivenValue] = {}
     for key, value in described.parameters.items():
         number = names.get(key) if isinstance(key, str) else key
         if number is None or not 0 <= number < len(function.parameters):
@@ -380,7 +395,7 @@ def _bound(reader: Reader, described: Described, function: Function) -> tuple[Pa
     for number, variable in enumerate(function.parameters):
         chosen = given.get(number)
         if chosen is None:
-            # Metadata tells of maps in their order, and not to which parameter they belong.
+            # Metadata lists maps in their order, and not to which parameter they belong.
             by_order = described.origin == "Triton's metadata" and variable.size_bytes == 128
             if by_order and free_maps:
                 bound.append(Parameter(encoded(free_maps.pop(0))))
@@ -396,30 +411,30 @@ def _unknown(variable: Variable, number: int) -> Parameter:
     return Parameter(bytes(size), bytes(size))
 
 
-def _bytes_of(reader: Reader, given: Given, variable: Variable, number: int) -> Parameter:
+def _bytes_of(reader: Reader, given: GivenValue, variable: Variable, number: int) -> Parameter:
     size = variable.size_bytes
-    told = f"parameter {number} ({variable.name}) has {size} bytes"
+    what = f"parameter {number} ({variable.name}) has {size} bytes"
     if given.kind == "unknown":
         return _unknown(variable, number)
     if given.kind == "map":
         if size < 128:
-            reader.error("TTN009", f"{told}, and a tensor map has 128", given.span)
+            reader.error("TTN009", f"{what}, and a tensor map has 128", given.span)
         return Parameter(encoded(given.map_number).ljust(size, b"\0"))
     if given.kind == "bytes":
         data = bytearray(given.data)
         if len(data) != size:
-            reader.error("TTN009", f"{told}, not {len(data)}", given.span)
+            reader.error("TTN009", f"{what}, not {len(data)}", given.span)
         for offset, number_of_map in given.maps:
             data[offset : offset + 128] = encoded(number_of_map)
         return Parameter(bytes(data))
     if given.kind == "pointer" and size != 8:
-        reader.error("TTN009", f"{told}, and a pointer has 8", given.span)
+        reader.error("TTN009", f"{what}, and a pointer has 8", given.span)
         return _unknown(variable, number)
     try:
         return Parameter(_number_bytes(given.number, variable.type, size))
     except (OverflowError, struct.error, ValueError):
         reader.error(
-            "TTN009", f"{told} of type {variable.type}: the value does not fit", given.span
+            "TTN009", f"{what} of type {variable.type}: the value does not fit", given.span
         )
         return _unknown(variable, number)
 

@@ -1,11 +1,12 @@
-"""The memory of a recording: which pieces a sync program has to speak of, and effects on them.
+"""The memory of a recording: which regions a sync program has to speak of, and effects on them.
 
-A piece that nobody writes, or that one agent alone uses by synchronous accesses, cannot be in a
+A region that nobody writes, or that one agent alone uses by synchronous accesses, cannot be in a
 conflict and is left out. Accesses that are atomic or have memory semantics of their own (relaxed
-and stronger) do not race with each other: a piece that has both such and plain accesses gets,
-beside its cell of plain accesses, one cell for each agent that makes strong ones; plain accesses
-touch all of them, strong ones only their agent's. So every pair of which one access is plain
-meets in a cell, and no pair of strong ones does.
+and stronger) do not race with each other, nor do writes of the same known bytes: a region that has
+such accesses gets, beside its cell of plain accesses, one cell for each agent and kind (atomic, or
+the bytes written): accesses of that kind by other agents do not touch it, those of other kinds
+count as reads there (so that they do not meet each other), plain ones as what they are. So every
+pair conflicts in some cell but those of one kind.
 
 The eight bytes of an mbarrier get a second cell. It is written by initialisation and invalidation,
 and every access of data to those bytes touches it without regard to proxies, so that memory that is
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from titan.frontends.pieces import Pieces, cut
+from titan.frontends.regions import RegionMap, partition
 from titan.isa.simt.footprints import Footprint, Space
 from titan.sync import program as ir
 from titan.sync.expression import Constant
@@ -31,42 +32,46 @@ ZERO = Constant(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """One access as memory sees it; `agent` numbers the agents of the recording."""
+class MemoryUse:
+    """One access as memory sees it; `agent` numbers the agents of the recording.
+
+    `strong`: accesses with one such mark do not race with each other: those that are atomic or have
+    memory semantics, and writes of the same known bytes.
+    """
 
     footprint: Footprint
     agent: int
     write: bool
     proxy: ir.Proxy = ir.Proxy.GENERIC
     asynchronous: bool = False
-    strong: bool = False
+    strong: str | bytes = ""
 
 
 @dataclass(slots=True)
 class _Users:
-    """Who uses a piece: plainly, strongly, as a barrier."""
+    """Who uses a region: plainly, with a mark (numbered as they come), as a barrier."""
 
     plain: set[int] = field(default_factory=set)
-    strong: set[int] = field(default_factory=set)
+    strong: dict[tuple[str | bytes, int], int] = field(default_factory=dict)
     written: bool = False
     asynchronous: bool = False
     barrier: bool = False
 
 
-class Memory:
+class RecordedMemory:
     """Hears all uses first (`note`), then is `settled`, then gives effects."""
 
     def __init__(self, ranks: dict[int, int]) -> None:
         self._ranks = ranks  # of CTAs in the cluster
-        self._uses: set[Use] = set()
+        self._uses: set[MemoryUse] = set()
         self._barriers: set[Footprint] = set()
-        self.pieces = Pieces()
+        self.regions = RegionMap()
         self.buffers: dict[str, ir.Buffer] = {}
         self._cells: list[_Users] = []
-        self._effects: dict[Use, tuple[ir.Effect, ...]] = {}
+        self._effects: dict[MemoryUse, tuple[ir.Effect, ...]] = {}
         self._held: dict[str, int] = {}
 
-    def note(self, use: Use) -> None:
+    def note(self, use: MemoryUse) -> None:
         """A use that the recording has."""
         self._uses.add(use)
 
@@ -75,21 +80,24 @@ class Memory:
         self._barriers.add(footprint)
 
     def settle(self) -> None:
-        """Cut the memory into pieces; all uses are known."""
+        """Cut the memory into regions; all uses are known."""
         footprints = sorted({use.footprint for use in self._uses} | self._barriers, key=_order)
-        self.pieces = cut(footprints)
-        self._cells = [_Users() for _ in self.pieces.pieces]
+        self.regions = partition(footprints)
+        self._cells = [_Users() for _ in self.regions.regions]
         for use in self._uses:
-            for number in self.pieces.of[use.footprint]:
+            for number in self.regions.of[use.footprint]:
                 users = self._cells[number]
-                (users.strong if use.strong else users.plain).add(use.agent)
+                if use.strong:
+                    users.strong.setdefault((use.strong, use.agent), len(users.strong))
+                else:
+                    users.plain.add(use.agent)
                 users.written = users.written or use.write
                 users.asynchronous = users.asynchronous or use.asynchronous
         for footprint in self._barriers:
-            for number in self.pieces.of[footprint]:
+            for number in self.regions.of[footprint]:
                 self._cells[number].barrier = True
 
-    def effects(self, use: Use) -> tuple[ir.Effect, ...]:
+    def effects(self, use: MemoryUse) -> tuple[ir.Effect, ...]:
         """The effects of one use, on all cells that it concerns."""
         known = self._effects.get(use)
         if known is None:
@@ -101,41 +109,41 @@ class Memory:
         """What initialisation and invalidation of a barrier write."""
         return tuple(
             self._effect(f"{self._name(number)} as barrier", number, True, ir.Proxy.GENERIC)
-            for number in self.pieces.of[footprint]
+            for number in self.regions.of[footprint]
             if self._cells[number].plain or self._cells[number].strong
         )
 
-    def piece_of(self, buffer: str) -> int:
-        """The piece that a buffer of the program stands for."""
+    def region_of(self, buffer: str) -> int:
+        """The region that a buffer of the program stands for."""
         return self._held[buffer]
 
-    def _effects_of(self, use: Use) -> Iterable[ir.Effect]:
-        for number in self.pieces.of[use.footprint]:
+    def _effects_of(self, use: MemoryUse) -> Iterable[ir.Effect]:
+        for number in self.regions.of[use.footprint]:
             users = self._cells[number]
             name = self._name(number)
             if users.barrier:
                 yield self._effect(f"{name} as barrier", number, use.write, ir.Proxy.GENERIC)
-            alone = len(users.plain | users.strong) < 2 and not users.asynchronous
-            if alone or not users.written:
+            agents = users.plain | {agent for _, agent in users.strong}
+            if not users.written or (len(agents) < 2 and not users.asynchronous):
                 continue
-            if use.strong:
-                if users.plain:
-                    cell = f"{name} of agent {use.agent}"
-                    yield self._effect(cell, number, use.write, use.proxy)
+            if not use.strong:
+                yield self._effect(name, number, use.write, use.proxy)
+            if not users.plain and len({mark for mark, _ in users.strong}) < 2:
                 continue
-            yield self._effect(name, number, use.write, use.proxy)
-            for agent in sorted(users.strong):
-                yield self._effect(f"{name} of agent {agent}", number, use.write, use.proxy)
+            for (mark, agent), cell in users.strong.items():
+                if mark != use.strong or agent == use.agent:
+                    write = use.write and use.strong in ("", mark)
+                    yield self._effect(f"{name} ({cell})", number, write, use.proxy)
 
     def _name(self, number: int) -> str:
-        piece = self.pieces.pieces[number]
-        rank = self._ranks.get(piece.memory[1], 0)
-        many = len(self._ranks) > 1 and piece.memory[0] is not Space.GLOBAL
-        return f"{piece.name}@{rank}" if many else piece.name
+        region = self.regions.regions[number]
+        rank = self._ranks.get(region.memory[1], 0)
+        many = len(self._ranks) > 1 and region.memory[0] is not Space.GLOBAL
+        return f"{region.name}@{rank}" if many else region.name
 
     def _effect(self, name: str, number: int, write: bool, proxy: ir.Proxy) -> ir.Effect:
         if name not in self.buffers:
-            space, cta = self.pieces.pieces[number].memory
+            space, cta = self.regions.regions[number].memory
             rank = self._ranks.get(cta, 0)
             self.buffers[name] = ir.Buffer(name, space=SPACES[space], cta=rank)
             self._held[name] = number

@@ -1,6 +1,6 @@
 """Where the hardware contract leaves a choice, real code relies on one: the choices as options.
 
-Each has a default under which shipped kernels are correct; what a verdict rests on is told in it
+Each has a default under which shipped kernels are correct; every verdict lists them
 (docs/reference/real_code.md lists all, with sources).
 """
 
@@ -20,7 +20,10 @@ VALUES = {
     "whole_warp_bulk": ("one", "refuse"),
     "parity": ("modulo", "refuse"),
     "register_ready": ("refuse", "allow"),
-    "expect_at_exit": ("allow", "refuse"),
+    "load_ready": ("allow", "refuse"),
+    "allocation_write": ("ordered", "generic"),
+    "global_writes": ("equal", "refuse"),
+    "copy_fence": ("required", "assumed"),
 }
 
 
@@ -31,8 +34,12 @@ class CodePolicies:
     `elected_lane`: elect.sync takes the lowest lane ("lowest"), or a kernel that elects is not
     decided ("refuse"). `whole_warp_bulk`: identical bulk operations of a whole warp are one.
     `parity`: a parity outside of {0, 1} counts modulo 2. `register_ready`: a register that an
-    operation in flight owns may be touched ("allow"). `expect_at_exit`: bytes may be expected and
-    not arrive before the kernel ends.
+    operation in flight owns may be touched ("allow"). `load_ready`: one that a tcgen05.ld loads may
+    be moved before its wait. `allocation_write`: what tcgen05.alloc writes to shared memory needs
+    no proxy fence before a copy overwrites it ("ordered"), or is a write as any other ("generic").
+    `global_writes`: warps that write exactly the same bytes of global memory write the same values.
+    `copy_fence`: what cp.async has written needs a proxy fence before tensor cores read it, or a
+    wait for the copy is enough ("assumed").
     """
 
     fence_rule: str = "writer"
@@ -44,7 +51,10 @@ class CodePolicies:
     whole_warp_bulk: str = "one"
     parity: str = "modulo"
     register_ready: str = "refuse"
-    expect_at_exit: str = "allow"
+    load_ready: str = "allow"
+    allocation_write: str = "ordered"
+    global_writes: str = "equal"
+    copy_fence: str = "required"
 
     def of_program(self) -> Policies:
         """The part that the sync program holds."""

@@ -14,23 +14,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from titan.frontends.agents import Agent, Locate, Member
-from titan.frontends.memory import Memory, Use
+from titan.frontends.agents import Locate, Member, RecordedAgent
+from titan.frontends.copy_arrivals import raised_counts
+from titan.frontends.memory import RecordedMemory
 from titan.frontends.policies import CodePolicies
-from titan.frontends.resources import Resources
+from titan.frontends.resources import ResourcePools
+from titan.frontends.uses import uses_of_run
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Box, Footprint, Space
 from titan.isa.simt.outcome import Run, Waiter
 from titan.sync import program as ir
 from titan.sync.expression import Constant
 
-PROXIES = {
-    ev.Proxy.GENERIC: ir.Proxy.GENERIC,
-    ev.Proxy.ASYNC: ir.Proxy.ASYNC,
-    ev.Proxy.TENSORMAP: ir.Proxy.TENSORMAP,
-    ev.Proxy.CONSTANT: ir.Proxy.GENERIC,
-    ev.Proxy.TENSOR: ir.Proxy.GENERIC,
-}
 FENCES = {
     ev.FenceKind.PROXY_ASYNC: ir.FenceKind.ASYNC,
     ev.FenceKind.TENSORMAP_ACQUIRE: ir.FenceKind.TENSORMAP_ACQUIRE,
@@ -57,7 +52,6 @@ _QUEUE_NAMES = {
 _OF_A_THREAD = (ev.Queue.BULK, ev.Queue.TENSOR_CORE)
 _GROUPED = (ev.Queue.BULK, ev.Queue.COPY, ev.Queue.WGMMA)
 _PIPELINED = (ev.Queue.WGMMA, ev.Queue.TENSOR_CORE)
-_REDUCING = (ev.Operation.BULK_REDUCE, ev.Operation.TENSOR_REDUCE, ev.Operation.REDUCE)
 BARRIER_BYTES = 8
 
 
@@ -71,7 +65,7 @@ class Recording:
 
     program: ir.SyncProgram
     members: dict[int, list[Member]]
-    memory: Memory
+    memory: RecordedMemory
     problems: list[tuple[str, int]] = field(default_factory=list)
     remarks: dict[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -101,28 +95,42 @@ class _Recorder:
         ctas = sorted({event.cta for event in run.events})
         members = run.launch.cluster_members(ctas[0]) if ctas else (0,)
         self.ranks = {cta: rank for rank, cta in enumerate(members)}
-        self.memory = Memory(self.ranks)
-        self.agents: dict[tuple[int, int], Agent] = {}
+        self.memory = RecordedMemory(self.ranks)
+        self.agents: dict[tuple[int, int], RecordedAgent] = {}
         for cta, rank in self.ranks.items():
             for warp in range(run.launch.warps):
                 label = f"warp {warp}" + (f"@{rank}" if len(self.ranks) > 1 else "")
                 number = len(self.agents)
-                self.agents[(cta, warp)] = Agent(number, label, cta, rank, warp, locate)
+                self.agents[(cta, warp)] = RecordedAgent(number, label, cta, rank, warp, locate)
         self.barriers: dict[str, ir.Barrier] = {}
         self.named: dict[str, ir.NamedBarrier] = {}
         self.queues: dict[str, ir.Queue] = {}
         self.problems: list[tuple[str, int]] = []
         self.remarks: dict[str, tuple[int, int]] = {}
-        self.resources = Resources(self.ranks, registers, run.launch.warps)
+        self.resources = ResourcePools(self.ranks, registers, run.launch.warps)
         self.met: set[tuple[int, int, int, int]] = set()
-        self.unfenced: dict[Agent, int] = {}
-        self.abreast: dict[Agent, int] = {}
-        self.synced_cluster: set[Agent] = set()
-        self.uses: dict[int, list[Use]] = {}
+        self.unfenced: dict[RecordedAgent, int] = {}
+        self.abreast: dict[RecordedAgent, int] = {}
+        self.behind: dict[RecordedAgent, int] = {}
+        self.synced_cluster: set[RecordedAgent] = set()
+        numbers = {key: agent.number for key, agent in self.agents.items()}
+        found = uses_of_run(run, numbers, policies)
+        self.uses, self.allocations = found.of, found.allocations
+        for sequence in found.equal_writes:
+            self.remark("equal-writes", run.events[sequence].instruction)
+        self.raised, unfit = raised_counts(run)
+        if unfit is not None:
+            self.problems.append(
+                ("an arrival that raises the pending count is not modelled", unfit)
+            )
 
     def recording(self, name: str, target: str) -> Recording:
+        for uses in self.uses.values():
+            for use in uses:
+                self.memory.note(use)
         for event in self.run.events:
-            self._note(event)
+            if isinstance(event, ev.BarrierInit | ev.BarrierInvalidate):
+                self.memory.note_barrier(_object(event.barrier))
         self.memory.settle()
         for event in self.run.events:
             handler = _HANDLERS.get(type(event))
@@ -152,42 +160,6 @@ class _Recorder:
         )
         return Recording(program, members, self.memory, self.problems, self.remarks)
 
-    # ----------------------------------------------------------------------- first pass
-
-    def _note(self, event: ev.Event) -> None:
-        """Tell memory of every use, so that it can be cut into pieces."""
-        uses = self._uses_of(event)
-        if uses:
-            self.uses[event.sequence] = uses
-            for use in uses:
-                self.memory.note(use)
-        if isinstance(event, ev.BarrierInit | ev.BarrierInvalidate):
-            self.memory.note_barrier(_object(event.barrier))
-
-    def _uses_of(self, event: ev.Event) -> list[Use]:
-        agent = self.agents[(event.cta, event.warp)].number
-        match event:
-            case ev.Access(footprint=footprint, mode=mode, semantics=semantics):
-                strong = mode is ev.Mode.ATOMIC or semantics is not ev.Semantics.WEAK
-                return [Use(footprint, agent, mode is not ev.Mode.READ, strong=strong)]
-            case ev.Asynchronous(effects=effects, kind=kind):
-                return [
-                    Use(
-                        effect.footprint,
-                        agent,
-                        effect.mode is not ev.Mode.READ,
-                        PROXIES[effect.proxy],
-                        True,
-                        effect.mode is ev.Mode.ATOMIC and kind in _REDUCING,
-                    )
-                    for effect in effects
-                ]
-            case ev.Skipped(writes=writes):
-                return [Use(footprint, agent, True) for footprint in writes]
-            case ev.TensorAllocate() | ev.TensorDeallocate():
-                return [Use(_columns(event), agent, True)]
-        return []
-
     # ----------------------------------------------------------------------- assumptions
 
     def remark(self, name: str, instruction: int) -> None:
@@ -195,10 +167,11 @@ class _Recorder:
         times, first = self.remarks.get(name, (0, instruction))
         self.remarks[name] = (times + 1, first)
 
-    def _lanes(self, agent: Agent, event: ev.Event) -> None:
+    def _lanes(self, agent: RecordedAgent, event: ev.Event) -> None:
         """Whether the event's lanes are known to be after the warp's events so far.
 
-        `abreast` are the lanes that took part in the last event, or have met since.
+        `abreast` are the lanes that took part in the last event, or have met since; `behind` those
+        that were left for others before. Where they go on again, the two run side by side.
         """
         if isinstance(event, ev.Rendezvous) and event.meeting is ev.Meeting.WARP:
             if event.side is not ev.Side.ARRIVE:
@@ -207,6 +180,13 @@ class _Recorder:
         known = self.abreast.get(agent, 0)
         if known and event.lanes & ~known:
             self.remark("lane-order", event.instruction)
+        if known and not event.lanes & known:
+            if event.lanes & self.behind.get(agent, 0):
+                text = f"two parts of {agent.name} run side by side, which is not modelled"
+                self.problems.append((text, event.instruction))
+            self.behind[agent] = self.behind.get(agent, 0) | known
+        else:
+            self.behind[agent] = self.behind.get(agent, 0) & ~event.lanes
         self.abreast[agent] = event.lanes
 
     # ------------------------------------------------------------------------- accesses
@@ -216,14 +196,20 @@ class _Recorder:
         uses = self.uses.get(event.sequence, ())
         return tuple(effect for use in uses for effect in self.memory.effects(use))
 
-    def access(self, agent: Agent, event: ev.Event) -> None:
+    def access(self, agent: RecordedAgent, event: ev.Event) -> None:
         """A synchronous access, or what counts as one."""
+        if event.sequence in self.allocations:
+            # As by the engine, and over at once: nothing asks for a proxy fence then.
+            name = self.queue(ev.Queue.TENSOR_STORE, event.lanes)
+            agent.issue(event, self.effects(event), name)
+            agent.add(ir.QueueWait(name, span=self.locate(event.instruction)), event, ())
+            return
         uses = self.uses.get(event.sequence, ())
         if any(use.write or self.policies.war_fence == "true" for use in uses):
             self.unfenced[agent] = self.unfenced.get(agent, 0) | event.lanes
         agent.access(event, self.effects(event))
 
-    def asynchronous(self, agent: Agent, event: ev.Asynchronous) -> None:
+    def asynchronous(self, agent: RecordedAgent, event: ev.Asynchronous) -> None:
         """An asynchronous operation starts."""
         if event.completes:
             self._completing(agent, event)
@@ -234,7 +220,7 @@ class _Recorder:
         else:
             agent.issue(event, self.effects(event), self.queue(event.queue, event.lanes))
 
-    def _completing(self, agent: Agent, event: ev.Asynchronous) -> None:
+    def _completing(self, agent: RecordedAgent, event: ev.Asynchronous) -> None:
         """What a multicast does in each CTA is known there alone: one operation for each."""
         uses = self.uses.get(event.sequence, [])
         span = self.locate(event.instruction)
@@ -263,7 +249,7 @@ class _Recorder:
             )
         return name
 
-    def _queues_of(self, agent: Agent, queue: ev.Queue, event: ev.Event) -> list[str]:
+    def _queues_of(self, agent: RecordedAgent, queue: ev.Queue, event: ev.Event) -> list[str]:
         """The queues of the agent that an event of these lanes concerns.
 
         Copies of a warp share a queue: an event of other lanes than those that issued says nothing
@@ -282,19 +268,19 @@ class _Recorder:
             if name.startswith(base) and (lanes & -lanes) & event.lanes
         ]
 
-    def commit(self, agent: Agent, event: ev.Commit) -> None:
+    def commit(self, agent: RecordedAgent, event: ev.Commit) -> None:
         """Close the open group."""
         for name in self._queues_of(agent, event.queue, event):
             agent.add(ir.Commit(name, span=self.locate(event.instruction)), event, ())
 
-    def queue_wait(self, agent: Agent, event: ev.QueueWait) -> None:
+    def queue_wait(self, agent: RecordedAgent, event: ev.QueueWait) -> None:
         """Wait for all but the newest groups."""
         until = ir.Until.READ if event.reads_only else ir.Until.DONE
         for name in self._queues_of(agent, event.queue, event):
             span = self.locate(event.instruction)
             agent.add(ir.QueueWait(name, Constant(event.pending), until, span=span), event, ())
 
-    def tensor_commit(self, agent: Agent, event: ev.TensorCommit) -> None:
+    def tensor_commit(self, agent: RecordedAgent, event: ev.TensorCommit) -> None:
         """tcgen05.commit: a marker behind the thread's work for each barrier."""
         name = self.queue(ev.Queue.TENSOR_CORE, event.lanes)
         for barrier in event.barriers:
@@ -302,12 +288,8 @@ class _Recorder:
             agent.add(ir.QueueArrive(name, reference, span=span), event, ())
             agent.queues[name] = agent.queues.get(name, 0) | event.lanes
 
-    def copy_arrive(self, agent: Agent, event: ev.CopyArrive) -> None:
+    def copy_arrive(self, agent: RecordedAgent, event: ev.CopyArrive) -> None:
         """cp.async.mbarrier.arrive of each lane."""
-        if not event.no_increment:
-            text = "an arrival that raises the pending count is not modelled"
-            self.problems.append((text, event.instruction))
-            return
         name = self.queue(ev.Queue.COPY, event.lanes)
         count = Constant(event.lanes.bit_count())
         reference, span = self.mbarrier(event.barrier), self.locate(event.instruction)
@@ -324,19 +306,20 @@ class _Recorder:
             self.barriers[name] = ir.Barrier(name, 0, initialised=False, cta=rank)
         return ir.Reference(name)
 
-    def init(self, agent: Agent, event: ev.BarrierInit) -> None:
+    def init(self, agent: RecordedAgent, event: ev.BarrierInit) -> None:
         """Initialisation writes the eight bytes of the object."""
         agent.access(event, self.memory.barrier_effects(_object(event.barrier)))
         reference, span = self.mbarrier(event.barrier), self.locate(event.instruction)
-        agent.add(ir.Init(reference, Constant(event.count), span=span), event, ())
+        count = Constant(event.count + self.raised.get(event.barrier, 0))
+        agent.add(ir.Init(reference, count, span=span), event, ())
 
-    def invalidate(self, agent: Agent, event: ev.BarrierInvalidate) -> None:
+    def invalidate(self, agent: RecordedAgent, event: ev.BarrierInvalidate) -> None:
         """Invalidation ends the object; its bytes are memory again."""
         reference, span = self.mbarrier(event.barrier), self.locate(event.instruction)
         agent.add(ir.Invalidate(reference, span=span), event, ())
         agent.access(event, self.memory.barrier_effects(_object(event.barrier)))
 
-    def arrive(self, agent: Agent, event: ev.Arrive) -> None:
+    def arrive(self, agent: RecordedAgent, event: ev.Arrive) -> None:
         """Arrivals of each lane, counted together."""
         lanes = event.lanes.bit_count()
         operation = ir.Arrive(
@@ -350,13 +333,13 @@ class _Recorder:
         )
         agent.add(operation, event, ())
 
-    def expect(self, agent: Agent, event: ev.ExpectBytes) -> None:
+    def expect(self, agent: RecordedAgent, event: ev.ExpectBytes) -> None:
         """Bytes expected without an arrival."""
         amount = Constant(event.bytes * event.lanes.bit_count())
         reference, span = self.mbarrier(event.barrier), self.locate(event.instruction)
         agent.add(ir.ExpectTransaction(reference, amount, span=span), event, ())
 
-    def wait(self, agent: Agent, event: ev.Wait) -> None:
+    def wait(self, agent: RecordedAgent, event: ev.Wait) -> None:
         """A wait that passed; the phase that it observed is the one that is meant."""
         operation = ir.Wait(
             self.mbarrier(event.barrier),
@@ -370,7 +353,7 @@ class _Recorder:
 
     # ------------------------------------------------------------------- hardware barriers
 
-    def rendezvous(self, agent: Agent, event: ev.Rendezvous) -> None:
+    def rendezvous(self, agent: RecordedAgent, event: ev.Rendezvous) -> None:
         """A step at a named barrier or the cluster barrier."""
         if event.meeting is ev.Meeting.CLUSTER:
             self._cluster(agent, event)
@@ -387,7 +370,7 @@ class _Recorder:
         kind = ir.BarrierArrive if event.side is ev.Side.ARRIVE else ir.BarrierSync
         agent.add(kind(reference, threads, span=self.locate(event.instruction)), event, ())
 
-    def named_barrier(self, agent: Agent, number: int) -> ir.Reference:
+    def named_barrier(self, agent: RecordedAgent, number: int) -> ir.Reference:
         """The hardware barrier of the agent's CTA."""
         name = f"bar {number}" + (f"@{agent.rank}" if len(self.ranks) > 1 else "")
         self.named.setdefault(name, ir.NamedBarrier(name))
@@ -399,7 +382,7 @@ class _Recorder:
         self.named.setdefault(name, ir.NamedBarrier(name, scope=ir.Scope.CLUSTER))
         return ir.Reference(name), Constant(len(self.agents) * 32)
 
-    def _cluster(self, agent: Agent, event: ev.Rendezvous) -> None:
+    def _cluster(self, agent: RecordedAgent, event: ev.Rendezvous) -> None:
         reference, threads = self.cluster_barrier()
         order, span = _order(event.semantics), self.locate(event.instruction)
         key = (agent.number, -1, event.generation, int(event.side))
@@ -418,7 +401,7 @@ class _Recorder:
 
     # --------------------------------------------------------------------------- fences
 
-    def fence(self, agent: Agent, event: ev.Fence) -> None:
+    def fence(self, agent: RecordedAgent, event: ev.Fence) -> None:
         """Proxy fences; memory fences order nothing here that synchronisation does not.
 
         A fence of some lanes fences their accesses only. Where other lanes of the warp have
@@ -438,21 +421,21 @@ class _Recorder:
 
     # ------------------------------------------------------------------------ resources
 
-    def allocate(self, agent: Agent, event: ev.TensorAllocate) -> None:
+    def allocate(self, agent: RecordedAgent, event: ev.TensorAllocate) -> None:
         """Tensor memory is taken, and is this warp's to hand out."""
         pool = self.resources.tensor_pool(agent.rank)
         span = self.locate(event.instruction)
         agent.add(ir.PoolTake(pool, Constant(event.columns), span=span), event, ())
         agent.access(event, self.effects(event))
 
-    def deallocate(self, agent: Agent, event: ev.TensorDeallocate) -> None:
+    def deallocate(self, agent: RecordedAgent, event: ev.TensorDeallocate) -> None:
         """Whoever uses the columns must be done."""
         agent.access(event, self.effects(event))
         pool = self.resources.tensor_pool(agent.rank)
         span = self.locate(event.instruction)
         agent.add(ir.PoolGive(pool, Constant(event.columns), span=span), event, ())
 
-    def registers(self, agent: Agent, event: ev.RegisterCount) -> None:
+    def registers(self, agent: RecordedAgent, event: ev.RegisterCount) -> None:
         """setmaxnreg moves registers between a warp and the pool of its CTA."""
         made = self.resources.registers(agent.rank, agent.warp, event, self.locate)
         if made is None:
@@ -462,7 +445,7 @@ class _Recorder:
 
     # ------------------------------------------------------------------------------ end
 
-    def _waiting(self, agent: Agent, waiter: Waiter) -> None:
+    def _waiting(self, agent: RecordedAgent, waiter: Waiter) -> None:
         """The run ended with these lanes waiting: they stand at this operation."""
         span = self.locate(waiter.instruction)
         event = ev.Event(-1, waiter.cta, waiter.warp, waiter.lanes, waiter.instruction)
@@ -484,13 +467,6 @@ class _Recorder:
 def _object(barrier: ev.Barrier) -> Footprint:
     """The eight bytes of an mbarrier."""
     return Footprint(Space.SHARED, barrier.cta, (Box(barrier.offset, BARRIER_BYTES),))
-
-
-def _columns(event: ev.TensorAllocate | ev.TensorDeallocate) -> Footprint:
-    """All lanes of the columns."""
-    from titan.isa.simt.footprints import tensor_box
-
-    return tensor_box(event.cta, 0, 128, event.column, event.columns)
 
 
 def _order(semantics: ev.Semantics) -> ir.Order:

@@ -16,7 +16,7 @@ TENSOR_COLUMNS = 512
 WARP_THREADS = 32
 
 
-class Resources:
+class ResourcePools:
     """The pools of a recording; only those that are used are declared."""
 
     def __init__(self, ranks: dict[int, int], registers: int | None, warps: int) -> None:

@@ -133,6 +133,9 @@ def scope_rows(finding: Finding, timings: bool = False) -> list[tuple[str, str]]
 
 def parameters_text(coverage: Coverage) -> str:
     """`any number of tiles`, `tiles = 0..14 only`."""
+    if coverage.launches:
+        shape, *runs = coverage.launches
+        return f"{shape}; {'; '.join(runs)}"
     minimums = dict(coverage.minimums)
     texts = []
     for name, values in coverage.parameters:
@@ -237,6 +240,7 @@ def as_dict(finding: Finding, style: ReportStyle | None = None) -> dict[str, Any
             ],
             "ctas": coverage.ctas,
             "policies": dict(coverage.policies),
+            "launches": list(coverage.launches),
         },
         "engines": [_engine(report, timings) for report in finding.engines],
         "diagnostics": [json_render.as_dict(item) for item in found],

@@ -74,7 +74,7 @@ class Narrowing:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What a verdict covers, in numbers: sizes, parameters, agents, policies."""
+    """What a verdict covers: sizes, parameters, agents, policies, and of code its launches."""
 
     sizes: tuple[tuple[str, int], ...] = ()
     parameters: tuple[tuple[str, tuple[int, ...] | None], ...] = ()
@@ -82,6 +82,7 @@ class Coverage:
     roles: tuple[tuple[str, int, int], ...] = ()  # name, agents, threads of each
     ctas: int = 1
     policies: tuple[tuple[str, str], ...] = ()
+    launches: tuple[str, ...] = ()  # of code: the launch, then the runs of it that are covered
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
-"""The bytes of a run, cut into pieces that no footprint tells apart.
+"""The bytes of a run, cut into regions that no footprint tells apart.
 
-Two bytes are of one piece if every footprint of the run holds both or neither. A piece need not be
-contiguous: what a warp stores with one instruction, spread over a swizzled tile, is one piece as
-long as nothing else touches a part of it. Operations that conflict in some byte conflict in a piece
-and the other way round, so races and fences decided on pieces are decided on bytes.
+Two bytes are of one region if every footprint of the run holds both or neither. A region need not
+be contiguous: what a warp stores with one instruction, spread over a swizzled tile, is one region
+as long as nothing else touches a part of it. Operations that conflict in some byte conflict in a
+region and the other way round, so races and fences decided on regions are decided on bytes.
 
 Sets of footprints are compared by 128-bit random marks. Should two sets get the same mark, their
-bytes are taken for one piece; that can only add conflicts, never hide one.
+bytes are taken for one region; that can only add conflicts, never hide one.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from random import Random
 from titan.isa.simt.footprints import Footprint, Space
 
 MARK_BITS = 128
-Memory = tuple[Space, int]  # the space and the CTA that owns it
+MemoryOf = tuple[Space, int]  # the space and the CTA that owns it
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ByteRegion:
     """A set of bytes of one memory: `low` is its first byte, `size_bytes` counts them all."""
 
-    memory: Memory
+    memory: MemoryOf
     number: int
     low: int
     size_bytes: int
@@ -34,7 +34,7 @@ class Piece:
 
     @property
     def name(self) -> str:
-        """`shared+1024..2047`; a piece with gaps by its first byte and its size."""
+        """`shared+1024..2047`; a region with gaps by its first byte and its size."""
         space, _ = self.memory
         text = space.name.lower()
         if self.whole:
@@ -43,17 +43,17 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Pieces:
-    """The pieces of all memories of a run, and those of each footprint."""
+class RegionMap:
+    """The regions of all memories of a run, and those of each footprint."""
 
-    pieces: list[Piece] = field(default_factory=list)
+    regions: list[ByteRegion] = field(default_factory=list)
     of: dict[Footprint, tuple[int, ...]] = field(default_factory=dict)
 
 
-def cut(footprints: Iterable[Footprint]) -> Pieces:
-    """The coarsest pieces for these footprints."""
-    result = Pieces()
-    by_memory: dict[Memory, list[Footprint]] = {}
+def partition(footprints: Iterable[Footprint]) -> RegionMap:
+    """The coarsest regions for these footprints."""
+    result = RegionMap()
+    by_memory: dict[MemoryOf, list[Footprint]] = {}
     for footprint in dict.fromkeys(footprints):
         by_memory.setdefault((footprint.space, footprint.cta), []).append(footprint)
     random = Random(2)
@@ -63,7 +63,7 @@ def cut(footprints: Iterable[Footprint]) -> Pieces:
 
 
 def _cut_memory(
-    result: Pieces, memory: Memory, footprints: list[Footprint], random: Random
+    result: RegionMap, memory: MemoryOf, footprints: list[Footprint], random: Random
 ) -> None:
     ranges = [footprint.ranges() for footprint in footprints]
     marks: dict[int, int] = {}
@@ -74,7 +74,7 @@ def _cut_memory(
             marks[high] = marks.get(high, 0) ^ mark
     points = sorted(marks)
     numbers: dict[int, int] = {}
-    places: list[int] = []  # for each interval its piece; -1 outside of all
+    places: list[int] = []  # for each interval its region; -1 outside of all
     sizes: list[list[int]] = []  # first byte, bytes, end of the last interval, contiguous
     current = 0
     for index, point in enumerate(points):
@@ -92,9 +92,9 @@ def _cut_memory(
             entry[3] &= int(entry[2] == point)
             entry[1] += high - point
             entry[2] = high
-    first = len(result.pieces)
-    result.pieces += [
-        Piece(memory, first + number, low, size, bool(whole))
+    first = len(result.regions)
+    result.regions += [
+        ByteRegion(memory, first + number, low, size, bool(whole))
         for number, (low, size, _, whole) in enumerate(sizes)
     ]
     for footprint, runs in zip(footprints, ranges, strict=True):

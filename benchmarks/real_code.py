@@ -1,0 +1,150 @@
+"""The verdicts on a folder of real PTX, and what becomes of mutants, as tables.
+
+    python -m benchmarks.real_code FOLDER [--sweep] [--write] [--only TEXT]
+    python -m benchmarks.real_code FOLDER --mutants [--only TEXT] [--write]
+
+FOLDER holds `NAME.ptx` with its launch `NAME.json` beside it (recorded, or written by hand). With
+`--write` the table replaces the one in docs/reference/real_code.md. `make corpus CORPUS=FOLDER`
+runs the first form. Files without a launch are listed as such.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from titan.foundation.source.loading import load_file
+from titan.foundation.source.span import Source
+from titan.foundation.verdict import Verdict
+from titan.frontends.code_mutants import CodeMutant, mutants_of
+from titan.frontends.launch import LaunchDescription, beside, read_launch
+from titan.frontends.verify_code import (
+    TEXT_BYTES_MAX,
+    CodeOptions,
+    verify_code,
+    verify_code_file,
+)
+from titan.isa.ptx.parse import parse_source
+from titan.verify.model import Finding
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "real_code.md"
+_ENGINE_NUMBERS = re.compile(r"([\d,]+) warp instructions, ([\d,]+) operations")
+Row = tuple[str, ...]
+
+
+def files_of(folder: Path, only: str) -> list[Path]:
+    """The PTX files, sorted, whose name holds `only`."""
+    return [path for path in sorted(folder.glob("*.ptx")) if only in path.name]
+
+
+def verdict_rows(paths: list[Path], sweep: bool) -> Iterator[Row]:
+    """File, instructions run, runs, seconds, verdict and what is to say of it."""
+    for path in paths:
+        if beside(str(path)) is None:
+            yield (path.stem, "", "", "", "no launch", "")
+            continue
+        started = time.perf_counter()
+        findings = list(verify_code_file(str(path), CodeOptions(sweep=sweep)))
+        seconds = time.perf_counter() - started
+        for finding in findings:
+            yield (path.stem, *_numbers(finding), f"{seconds:.2f}", *_verdict(finding))
+
+
+def _numbers(finding: Finding) -> tuple[str, str]:
+    found = _ENGINE_NUMBERS.search(finding.engines[0].remark) if finding.engines else None
+    runs = sum(text.count("(") for text in finding.coverage.launches[1:])
+    return (found[1] if found else "", str(runs))
+
+
+def _verdict(finding: Finding) -> tuple[str, str]:
+    if finding.diagnostics:
+        item = finding.diagnostics[0]
+        line = f" (line {item.span.start_line})" if item.span is not None else ""
+        return finding.verdict.value, f"{item.code}: {item.headline}{line}"
+    reasons = [note for note in finding.notes if note.startswith("undecided")]
+    return finding.verdict.value, reasons[0] if reasons else ""
+
+
+def mutant_rows(paths: list[Path]) -> Iterator[Row]:
+    """File, instruction, kind of mutant, number, and what becomes of them."""
+    for path in paths:
+        name = beside(str(path))
+        source, _ = load_file(path, TEXT_BYTES_MAX)
+        module, _ = parse_source(source) if source is not None else (None, [])
+        if name is None or source is None or module is None:
+            continue
+        description, _ = read_launch(name)
+        table: dict[tuple[str, str], Counter[str]] = {}
+        lines: dict[tuple[str, str, str], list[int]] = {}
+        for function in module.entries():
+            for mutant in mutants_of(module, source, function):
+                fate = _fate(mutant, path, description)
+                key = (mutant.name, mutant.kind)
+                table.setdefault(key, Counter())[fate] += 1
+                lines.setdefault((*key, fate), []).append(mutant.line)
+        for (instruction, kind), fates in sorted(table.items()):
+            for fate, count in sorted(fates.items()):
+                where = lines[(instruction, kind, fate)] if fate == "verified" else []
+                shown = ", ".join(map(str, where[:12]))
+                yield (path.stem, instruction, kind, str(count), fate, shown)
+
+
+def _fate(mutant: CodeMutant, path: Path, description: LaunchDescription | None) -> str:
+    source = Source(str(path), mutant.text)
+    findings = list(
+        verify_code(source, description, CodeOptions(ctas=(0,)), [], time.process_time())
+    )
+    verdicts = {finding.verdict for finding in findings}
+    for verdict in (Verdict.REFUTED, Verdict.REFUSED, Verdict.UNDECIDED):
+        if verdict in verdicts:
+            codes = [item.code for finding in findings for item in finding.diagnostics[:1]]
+            return f"{verdict.value} {codes[0]}" if codes else verdict.value
+    return "verified"
+
+
+def table_text(head: Row, rows: list[Row]) -> str:
+    """A table in Markdown."""
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def write(mark: str, text: str) -> None:
+    """Put the table between its marks on the page."""
+    page = PAGE.read_text(encoding="utf-8")
+    begin, end = f"<!-- {mark} begin -->\n", f"<!-- {mark} end -->"
+    head, rest = page.split(begin)
+    PAGE.write_text(head + begin + text + end + rest.split(end)[1], encoding="utf-8")
+
+
+def main() -> None:
+    """Print or write the table that the command line asks for."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--sweep", action="store_true")
+    parser.add_argument("--mutants", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    paths = files_of(options.folder, options.only)
+    rows: list[Row] = []
+    made = mutant_rows(paths) if options.mutants else verdict_rows(paths, options.sweep)
+    for row in made:
+        print(" | ".join(row), flush=True)
+        rows.append(row)
+    if options.mutants:
+        head: Row = ("file", "instruction", "change", "mutants", "verdict", "lines")
+        mark = "mutants"
+    else:
+        head = ("file", "warp instructions", "runs", "seconds", "verdict", "remark")
+        mark = "verdicts"
+    if options.write:
+        write(mark, table_text(head, rows))
+
+
+if __name__ == "__main__":
+    main()

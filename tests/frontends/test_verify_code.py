@@ -1,0 +1,165 @@
+"""PTX from a file to a verdict: a ring by hand, clean and with each part of it broken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import titan
+from titan.foundation.source.loading import load_file
+from titan.foundation.source.span import Source
+from titan.foundation.verdict import Verdict
+from titan.frontends.code_mutants import mutants_of
+from titan.frontends.launch import read_launch_text
+from titan.frontends.verify_code import CodeOptions, verify_code, verify_code_file
+from titan.isa.ptx.parse import parse_source
+from titan.verify.model import Finding
+
+FOLDER = Path(__file__).parent / "ptx"
+LAUNCH = "{grid: 4, dynamic_shared: 0, parameters: {source: pointer, n: 5}}"
+
+
+def ring() -> str:
+    source, _ = load_file(str(FOLDER / "ring.ptx"))
+    assert source is not None
+    return source.text
+
+
+def verified(text: str, launch: str = LAUNCH, **more) -> Finding:
+    described, errors = read_launch_text(launch, "ring.yaml")
+    assert errors == []
+    (finding,) = verify_code(Source("ring.ptx", text), described, CodeOptions(**more), [], 0.0)
+    return finding
+
+
+def codes(finding: Finding) -> list[str]:
+    return [item.code for item in finding.diagnostics]
+
+
+def test_a_ring_is_verified_and_says_for_what():
+    finding = verified(ring())
+    assert finding.verdict is Verdict.VERIFIED
+    assert finding.coverage.launches == (
+        "grid 4x1x1, block 64x1x1",
+        "CTA (0, 0, 0), (2, 0, 0), (3, 0, 0)",
+    )
+    assert finding.target == "sm_90a" and finding.exit_code == 0
+
+
+def test_a_sweep_finds_what_drives_the_loop():
+    finding = verified(ring(), sweep=True, ctas=(0,))
+    assert finding.verdict is Verdict.VERIFIED
+    runs = " ".join(finding.coverage.launches)
+    for trips in (0, 1, 2, 3, 11):
+        assert f"parameter 1 = {trips} " in runs
+    assert any("parameter 1 drives a loop, 1 a trip" in note for note in finding.notes)
+
+
+BROKEN = {
+    "no wait for the stage to be empty": (
+        "\t@!%p5 bra EMPTY;", "", {"TTN202", "TTN206", "TTN216", "TTN201"},
+    ),
+    "the producer's parity is wrong": ("xor.b32 %r10, %r9, 1", "mov.b32 %r10, %r9", {"TTN205"}),
+    "no wait for the data": ("\t@!%p5 bra FULL;", "", {"TTN203", "TTN206", "TTN216"}),
+    "one lane arrives less": ("[%r6+8], 32", "[%r6+8], 33", {"TTN205"}),
+    "one lane arrives more": ("[%r6+8], 32", "[%r6+8], 31", {"TTN206", "TTN202"}),
+    "half of the bytes expected": ("[%r12], 1024;\n\tmad", "[%r12], 512;\n\tmad",
+                                   {"TTN203", "TTN207"}),
+    "nobody releases": ("mbarrier.arrive.shared.b64 _, [%r11];", "", {"TTN205"}),
+    "released before it is read": (
+        "\tld.shared.v4.u32 {%r16",
+        "\tmbarrier.arrive.shared.b64 _, [%r11];\n\tld.shared.v4.u32 {%r16",
+        {"TTN202", "TTN206", "TTN216"},
+    ),
+    "used before the initialisation": ("\tbar.sync 0;", "", {"TTN208"}),
+    "reads beyond the stages": ("[%r15+16]", "[%r15+300000]", {"TTN218"}),
+    "a copy to a crooked address": ("1024, %r4;\n\tmul", "1020, %r4;\n\tmul", {"TTN219", "TTN208"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_ring_is_refuted(name):
+    old, new, expected = BROKEN[name]
+    text = ring()
+    assert old in text
+    finding = verified(text.replace(old, new, 1), ctas=(0,))
+    assert finding.verdict is Verdict.REFUTED, finding.notes
+    assert set(codes(finding)) & expected, codes(finding)
+
+
+def test_a_fault_names_the_source_line():
+    text = ring().replace("\t@!%p5 bra FULL;", "", 1)
+    text = text.replace("mbarrier.arrive.shared.b64 _, [%r11];", "", 1)
+    (item,) = verified(text, LAUNCH.replace("n: 5", "n: 1"), ctas=(0,)).diagnostics
+    assert item.code == "TTN211"
+    labels = " ".join(note.label for note in item.annotations)
+    assert "[ring.cu:22]" in labels
+
+
+def test_consumers_that_stop_early_leave_a_copy_in_flight():
+    branch = "\t@%p2 bra CONSUMER;"
+    text = ring().replace(branch, f"\t@%p2 sub.u32 %r1, %r1, 1;\n{branch}", 1)
+    finding = verified(text, ctas=(0,))
+    assert codes(finding) == ["TTN211"]
+
+
+def test_every_mutant_of_the_ring_is_killed():
+    source = Source("ring.ptx", ring())
+    module, _ = parse_source(source)
+    assert module is not None
+    left = []
+    for mutant in mutants_of(module, source, module.entries()[0]):
+        if verified(mutant.text, ctas=(0,)).verdict is Verdict.VERIFIED:
+            left.append((mutant.line, mutant.name, mutant.kind))
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", "TTN007"),
+        (".version 8.3\n.target sm_90a\n", "TTN007"),
+        ("not ptx at all {", None),
+        (ring()[: len(ring()) // 2], None),
+        (ring().replace("mad.lo.u32", "frob.lo.u32"), None),
+    ],
+)
+def test_bad_text_is_refused_with_its_place(text, code):
+    (finding,) = verify_code(Source("bad.ptx", text), None, CodeOptions(), [], 0.0)
+    assert finding.verdict is Verdict.REFUSED and finding.exit_code == 2
+    assert finding.diagnostics
+    assert code is None or codes(finding) == [code]
+
+
+def test_an_unknown_entry_is_refused_with_the_names():
+    described, _ = read_launch_text(LAUNCH, "ring.yaml")
+    options = CodeOptions(entry="rung")
+    (finding,) = verify_code(Source("ring.ptx", ring()), described, options, [], 0.0)
+    assert codes(finding) == ["TTN011"]
+    assert "ring" in " ".join(finding.diagnostics[0].helps)
+
+
+def test_a_loop_without_end_is_undecided_by_its_budget():
+    text = ring().replace("add.u32 %r7, %r7, 1;\n\tbra PRODUCER", "bra PRODUCER", 1)
+    text = text.replace(
+        "mbarrier.try_wait.parity.shared.b64 %p5, [%r11], %r10", "setp.eq.u32 %p5, 0, 0", 1
+    )
+    finding = verified(text, ctas=(0,), steps_max=20_000, schedules=1)
+    assert finding.verdict in (Verdict.UNDECIDED, Verdict.REFUTED)
+
+
+def test_a_file_with_its_launch_beside_it(tmp_path):
+    (tmp_path / "ring.ptx").write_text(ring())
+    (tmp_path / "ring.launch.yaml").write_text(LAUNCH)
+    (finding,) = verify_code_file(str(tmp_path / "ring.ptx"), CodeOptions())
+    assert finding.verdict is Verdict.VERIFIED
+    assert any("ring.launch.yaml" in note for note in finding.notes)
+
+
+def test_from_python():
+    launch = {"grid": [4], "dynamic_shared": 0, "parameters": {"source": "pointer", "n": 3}}
+    (finding,) = titan.verify_ptx(ring(), launch)
+    assert finding.verdict is Verdict.VERIFIED
+    (refused,) = titan.verify_ptx(ring(), {"grids": [4]})
+    assert refused.verdict is Verdict.REFUSED

@@ -1,0 +1,94 @@
+"""What the machine itself saw go wrong in a run: registers, barriers, memory, tensor memory.
+
+Each of these happened in the run that was made, so it refutes whatever the interleaving. Faults of
+one kind at one instruction are reported once.
+"""
+
+from __future__ import annotations
+
+from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
+from titan.frontends.places import CodePlaces
+from titan.frontends.policies import CodePolicies
+from titan.frontends.rendering import with_sources
+from titan.isa.simt import events as ev
+from titan.isa.simt.footprints import Footprint
+from titan.isa.simt.outcome import Run
+
+BREACHES_MAX = 8
+
+_MISUSES = {
+    ev.Misuse.NOT_INITIALISED: ("TTN208", "is used before it is initialised"),
+    ev.Misuse.COUNT_UNDERFLOW: ("TTN206", "gets more arrivals than its phase expects"),
+    ev.Misuse.BYTES_RANGE: ("TTN207", "counts more bytes than it can"),
+    ev.Misuse.COUNT_RANGE: ("TTN404", "is initialised with a count out of range"),
+    ev.Misuse.NO_COMPLETE_COMPLETED: ("TTN206", "is completed by an arrival that must not"),
+    ev.Misuse.OVERWRITTEN: ("TTN209", "is overwritten while it is live"),
+    ev.Misuse.MISALIGNED: ("TTN414", "is not aligned to 8 bytes"),
+    ev.Misuse.OUTSIDE: ("TTN218", "lies outside of shared memory"),
+    ev.Misuse.REINITIALISED: ("TTN209", "is initialised while it is live"),
+}
+_FAULTS = {
+    ev.MemoryFaultKind.OUTSIDE: ("TTN218", "lies in no allocation"),
+    ev.MemoryFaultKind.NOT_ALLOCATED_TENSOR: ("TTN218", "is tensor memory that is not allocated"),
+    ev.MemoryFaultKind.MISALIGNED: ("TTN219", "is not aligned"),
+    ev.MemoryFaultKind.WRONG_SPACE: ("TTN219", "is memory that the instruction cannot use"),
+    ev.MemoryFaultKind.DESCRIPTOR: ("TTN219", "comes from a descriptor without meaning"),
+}
+
+
+def breaches(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Diagnostic]:
+    """The faults of a run, at most `BREACHES_MAX`, in the order of their first occurrence."""
+    found: dict[tuple[str, int], Diagnostic] = {}
+    starts: dict[int, ev.Asynchronous] = {}
+    for event in run.events:
+        if isinstance(event, ev.Asynchronous):
+            starts[event.operation] = event
+            continue
+        item = _diagnose(event, starts, places, policies)
+        if item is not None:
+            key = (item.code, event.instruction)
+            if key not in found:
+                found[key] = with_sources(item, places)
+                if len(found) == BREACHES_MAX:
+                    break
+    return list(found.values())
+
+
+def _diagnose(
+    event: ev.Event, starts: dict[int, ev.Asynchronous], places: CodePlaces, policies: CodePolicies
+) -> Diagnostic | None:
+    span = places.span(event.instruction)
+    who = f"here, by warp {event.warp}"
+    match event:
+        case ev.RegisterBreach(register=register, operation=operation, write=write):
+            start = starts.get(operation)
+            load = start is not None and start.kind is ev.Operation.TENSOR_LOAD
+            if (policies.load_ready if load else policies.register_ready) == "allow":
+                return None
+            verb = "written" if write else "read"
+            headline = f"register {register} is {verb} while an operation in flight owns it"
+            others: tuple[Annotation, ...] = ()
+            if start is not None:
+                place = places.span(start.instruction)
+                others = (Annotation(place, "in flight since it started here"),)
+            return diagnostic("TTN217", headline, span, who, others=others)
+        case ev.BarrierMisuse(barrier=barrier, misuse=misuse):
+            if misuse not in _MISUSES:
+                return None
+            code, text = _MISUSES[misuse]
+            return diagnostic(code, f"mbarrier+{barrier.offset:#x} {text}", span, who)
+        case ev.MemoryFault(fault=fault, footprint=footprint, alignment=alignment):
+            if fault not in _FAULTS:
+                return None
+            code, text = _FAULTS[fault]
+            more = f" to {alignment} bytes" if alignment else ""
+            return diagnostic(code, f"{_where(footprint)} {text}{more}", span, who)
+        case ev.TensorDeallocate(known=False, column=column, columns=columns):
+            headline = f"{columns} columns of tensor memory at {column} were not allocated so"
+            return diagnostic("TTN218", headline, span, who)
+    return None
+
+
+def _where(footprint: Footprint) -> str:
+    low, high = footprint.bounds
+    return f"{footprint.space.name.lower()}+{low:#x}..{max(low, high - 1):#x}"

@@ -1,0 +1,26 @@
+"""The SIMT machine as the front ends call it: one run of one cluster of a launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.source.span import Source
+from titan.isa.ptx.module import Module
+from titan.isa.simt.launch import Launch, Options
+from titan.isa.simt.outcome import Run
+from titan.isa.simt.run import run
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Runs clusters of launches of one module. `steps_max` counts warp instructions of one run."""
+
+    module: Module
+    source: Source
+    steps_max: int
+
+    def run(self, launch: Launch, cta: int, seed: int = 0) -> tuple[Run | None, list[Diagnostic]]:
+        """The run of the cluster of CTA `cta`, and nothing else of the grid; or what is wrong."""
+        options = Options(launch.cluster_members(cta), seed, self.steps_max)
+        return run(self.module, launch, options, self.source)

@@ -1,0 +1,77 @@
+"""What kind of file a path names, and who verifies it: kernel files, or code that was compiled.
+
+The kind is decided here and nowhere else: by the suffix, or by how the text begins.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from titan.verify.files import FILES_MAX, Found, find_kernels
+
+PTX_SUFFIXES = (".ptx",)
+_HEAD_BYTES = 65_536
+_VERSION = re.compile(rb"(?m)^\s*\.version\s+[0-9]+\.[0-9]+")
+
+
+@dataclass(slots=True)
+class Opened:
+    """Files by kind: kernel files with what goes with them, and code."""
+
+    found: Found = field(default_factory=Found)
+    code: list[str] = field(default_factory=list)
+
+
+def open_files(paths: Iterable[str]) -> Opened:
+    """Files as they are named; of a folder its kernel files, or its code if it has none."""
+    opened = Opened()
+    others: list[str] = []
+    seen: set[str] = set()
+    for path in paths:
+        files = [path] if is_code(path) else _code_in(path)
+        if not files:
+            others.append(path)
+        for file in files:
+            identity = os.path.realpath(file)
+            if identity not in seen:
+                seen.add(identity)
+                opened.code.append(file)
+    opened.found = find_kernels(others)
+    return opened
+
+
+def is_code(path: str) -> bool:
+    """Whether a path names PTX: by its suffix, or a regular file that begins as PTX does."""
+    if Path(path).is_dir():
+        return False
+    if path.endswith(PTX_SUFFIXES):
+        return True
+    if path.endswith((".yaml", ".yml", ".json")):
+        return False
+    try:
+        if not Path(path).is_file():  # a pipe would be waited for
+            return False
+        with Path(path).open("rb") as stream:
+            return _VERSION.search(stream.read(_HEAD_BYTES)) is not None
+    except (OSError, ValueError):
+        return False
+
+
+def _code_in(folder: str) -> list[str]:
+    """The PTX files of a folder that has no kernel file."""
+    if not Path(folder).is_dir():
+        return []
+    found = find_kernels([folder])
+    if found.kernels or found.loops or found.tiles:
+        return []
+    files = []
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        files += [os.path.join(parent, name) for name in sorted(names) if name.endswith(".ptx")]
+        if len(files) >= FILES_MAX:
+            break
+    return files[:FILES_MAX]

@@ -1,0 +1,51 @@
+"""Instructions of a module as places in its text and in the sources it was compiled from."""
+
+from __future__ import annotations
+
+from titan.foundation.source.span import Source, Span
+from titan.isa.ptx.module import Location, Module
+
+
+class CodePlaces:
+    """Spans of instructions; `source_of` goes back from a span to the lines behind it."""
+
+    def __init__(self, module: Module, source: Source) -> None:
+        self.module = module
+        self.source = source
+        self._spans: dict[int, Span] = {}
+        self._at: dict[tuple[int, int], int] = {}
+
+    def span(self, instruction: int) -> Span:
+        """From the opcode (or guard) to the end of the line."""
+        known = self._spans.get(instruction)
+        if known is None:
+            item = self.module.instructions[instruction]
+            text = self.source.line(item.line)
+            end = max(item.column + 1, len(text.rstrip()) + 1)
+            known = Span(self.source.path, item.line, item.column, item.line, end, self.source)
+            self._spans[instruction] = known
+            self._at[(item.line, item.column)] = instruction
+        return known
+
+    def word(self, instruction: int) -> str:
+        """The instruction's name without its finer modifiers."""
+        item = self.module.instructions[instruction]
+        return ".".join((item.opcode, *item.modifiers[:2]))
+
+    def source_of(self, span: Span) -> str:
+        """`attention.py:49, inlined at attention.py:35`; nothing where the text has no `.loc`."""
+        instruction = self._at.get((span.start_line, span.start_column))
+        if instruction is None or span.path != self.source.path:
+            return ""
+        return location_text(self.module.instructions[instruction].location)
+
+
+def location_text(location: Location | None) -> str:
+    """The chain of a `.loc`, from the line itself outwards."""
+    if location is None:
+        return ""
+    first, *outer = location.chain()
+    text = str(first)
+    for place in outer:
+        text += f", inlined at {place}"
+    return text

@@ -1,0 +1,135 @@
+"""A fault of a recording as a diagnostic that points at the code, and at the source behind it.
+
+For this, the program is cut down to the memory that the fault concerns and decided anew, so
+that each mark stands on the very instruction that touches it, and the interleaving is short. Where
+that loses the fault, the whole program is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from titan.engines.happens_before.engine import OrderResult, analyse
+from titan.foundation.diagnostics.model import (
+    Annotation,
+    Diagnostic,
+    TraceReference,
+    TraceStep,
+    diagnostic,
+)
+from titan.foundation.errors import InternalError
+from titan.foundation.source.span import Span
+from titan.foundation.verdict import Verdict
+from titan.frontends.agents import Member
+from titan.frontends.memory import united
+from titan.frontends.places import CodePlaces
+from titan.frontends.record import Recording
+from titan.report.fault import diagnose
+from titan.sync import program as ir
+from titan.sync.fault import Fault
+from titan.verify.replay import ReplayError, replay
+
+STEPS_SHOWN_MAX = 24
+
+
+class ReplayFailedError(InternalError):
+    """The interleaving of the engine does not lead to its fault on the reference interpreter."""
+
+
+def render_fault(recording: Recording, result: OrderResult, places: CodePlaces) -> Diagnostic:
+    """The diagnostic of a refutation. Raises ReplayFailedError."""
+    assert result.fault is not None
+    program = _reduced(recording, _concerned(result.fault), places)
+    fewer = analyse(program)
+    same = fewer.fault is not None and fewer.fault.kind is result.fault.kind
+    if fewer.verdict is Verdict.REFUTED and same and fewer.trace is not None:
+        result = fewer
+    else:
+        program = _reduced(recording, None, places)
+    if result.trace is None:
+        assert result.fault is not None
+        return _render_without_trace(result.fault, places)
+    try:
+        played = replay(program, result.trace)
+    except ReplayError as error:
+        raise ReplayFailedError(str(error)) from None
+    return with_sources(_shortened(diagnose(played, ())), places)
+
+
+def _concerned(fault: Fault) -> set[str]:
+    """The buffers that a fault is about."""
+    names = {fault.object_name}
+    if not fault.object_name:
+        for operation in fault.operations:
+            names |= {effect.buffer for effect in getattr(operation, "effects", ())}
+    return names
+
+
+def _reduced(recording: Recording, buffers: set[str] | None, places: CodePlaces) -> ir.SyncProgram:
+    """The program with these buffers only (None: all), each operation at its own instruction."""
+    program = recording.program
+    roles = []
+    for role in program.roles:
+        body = []
+        for operation in role.body:
+            kept = _kept(operation, recording.members[id(operation)], buffers, places)
+            if kept is not None:
+                body.append(kept)
+        roles.append(replace(role, body=tuple(body)))
+    declared = program.buffers
+    if buffers is not None:
+        declared = tuple(item for item in declared if item.name in buffers)
+    return replace(program, roles=tuple(roles), buffers=declared)
+
+
+def _kept(
+    operation: ir.Operation, members: list[Member], buffers: set[str] | None, places: CodePlaces
+) -> ir.Operation | None:
+    if not isinstance(operation, ir.Access | ir.Asynchronous):
+        return operation
+    touching = [
+        (event, tuple(item for item in them if buffers is None or item.buffer in buffers))
+        for event, them in members
+    ]
+    mine = {effect.buffer for effect in operation.effects}
+    effects = tuple(
+        effect
+        for effect in united(effect for _, them in touching for effect in them)
+        if effect.buffer in mine
+    )
+    if isinstance(operation, ir.Access) and not effects:
+        return None
+    first = next((event for event, them in touching if them), members[0][0])
+    span = places.span(first.instruction)
+    return replace(operation, effects=effects, span=span, label=places.word(first.instruction))
+
+
+def _render_without_trace(fault: Fault, places: CodePlaces) -> Diagnostic:
+    spans = [getattr(operation, "span", None) for operation in fault.operations]
+    found = [span for span in spans if isinstance(span, Span)]
+    others = tuple(Annotation(span) for span in found[1:])
+    first = found[0] if found else None
+    item = diagnostic(fault.kind.value, fault.message, first, others=others)
+    return with_sources(item, places)
+
+
+def _shortened(item: Diagnostic) -> Diagnostic:
+    """The last steps of a long interleaving."""
+    if item.trace is None or len(item.trace.steps) <= STEPS_SHOWN_MAX:
+        return item
+    left_out = len(item.trace.steps) - STEPS_SHOWN_MAX
+    first = TraceStep("", f"({left_out} steps before)")
+    steps = (first, *item.trace.steps[left_out:])
+    return item.with_trace(TraceReference(steps, item.trace.path))
+
+
+def with_sources(item: Diagnostic, places: CodePlaces) -> Diagnostic:
+    """The labels with the source lines that the marked instructions were compiled from."""
+    annotations = []
+    for annotation in item.annotations:
+        source = places.source_of(annotation.span)
+        label = annotation.label
+        if source:
+            label = f"{label} [{source}]" if label else f"[{source}]"
+        annotations.append(replace(annotation, label=label))
+    return replace(item, annotations=tuple(annotations))

@@ -1,0 +1,178 @@
+"""One run of one cluster of a launch, judged: what happened in it, and what may happen otherwise.
+
+The machine runs the cluster once; the run becomes a sync program; the happens-before engine decides
+all interleavings of it. The verdict stands for the launch only under the conditions of confluence
+(titan/isa/simt/outcome.py), which are checked here; where one fails, the trial is UNDECIDED and
+names it, whatever the engine says of this one run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from titan.engines.happens_before.engine import OrderResult, analyse
+from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.verdict import Verdict
+from titan.frontends.breaches import breaches
+from titan.frontends.places import CodePlaces, location_text
+from titan.frontends.policies import CodePolicies
+from titan.frontends.record import Recording, record
+from titan.frontends.rendering import ReplayFailedError, render_fault
+from titan.isa.simt import events as ev
+from titan.isa.simt.outcome import Ending, Policy, Run
+from titan.sync.fault import FaultKind
+
+_POLICY_OF = {  # what the machine assumed, the option that forbids it, and in words
+    Policy.ELECTED_LANE: ("elected_lane", "elect.sync takes the lowest lane"),
+    Policy.WHOLE_WARP_BULK: ("whole_warp_bulk", "identical bulk operations of a warp are one"),
+    Policy.PARITY_REDUCED: ("parity", "a parity outside of {0, 1} counts modulo 2"),
+}
+_ASSUMED = {
+    Policy.OPAQUE_ADDRESS: "an access at an unknown address may touch all of its memory",
+    Policy.FUNCTION_OPAQUE: "a function without a body gives unknown results",
+    Policy.NO_CANCEL: "clusterlaunchcontrol.try_cancel finds nothing to cancel",
+}
+REMARKS = {
+    "lane-order": "lanes of a warp that have diverged run in the order of the recorded run",
+    "partial-group": "a commit or wait of some lanes only is left out",
+    "partial-fence": "a proxy fence of some lanes only is left out",
+    "equal-writes": "warps that write the same bytes of global memory write the same values",
+    "register-pool": "setmaxnreg finds the registers that it asks for",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The judgement on one run: `label` says what is changed in the launch, `cta` where it ran.
+
+    `instructions` counts warp instructions, `operations` those of the sync program. `reason` says
+    why it is undecided. `assumptions` are what it rests on: text, times used, first place.
+    """
+
+    label: str
+    cta: str
+    verdict: Verdict
+    instructions: int = 0
+    operations: int = 0
+    diagnostics: tuple[Diagnostic, ...] = ()
+    reason: str = ""
+    assumptions: tuple[tuple[str, int, str], ...] = ()
+
+
+@dataclass(slots=True)
+class _Judged:
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    assumptions: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def judge_run(
+    run: Run,
+    where: tuple[str, str],
+    name: str,
+    places: CodePlaces,
+    policies: CodePolicies,
+    registers_per_thread: int | None = None,
+) -> Trial:
+    """The judgement on a run that has been made; `where` is the label and the CTA of the trial."""
+    judged = _Judged()
+    judged.diagnostics += breaches(run, places, policies)
+    target = places.module.target[0] if places.module.target else ""
+    recording = record(run, name, target, places.span, policies, registers_per_thread)
+    _conditions(run, recording, places, policies, judged)
+    operations = sum(len(role.body) for role in recording.program.roles)
+    happened = refuted = bool(judged.diagnostics)
+    if run.outcome.ending in (Ending.FINISHED, Ending.HUNG) and not recording.problems:
+        result = analyse(recording.program)
+        hung = run.outcome.ending is Ending.HUNG
+        if hung and result.fault is not None and result.fault.kind is FaultKind.LEAK_AT_EXIT:
+            pass  # the program only ends where the run hangs
+        else:
+            refuted = _decide(result, recording, places, judged) or refuted
+        if hung and not refuted:
+            judged.reasons.append(f"the run hangs: {run.outcome.reason}")
+    if happened or (refuted and not judged.reasons):
+        verdict = Verdict.REFUTED
+    else:
+        verdict = Verdict.UNDECIDED if judged.reasons else Verdict.VERIFIED
+    return Trial(
+        *where,
+        verdict,
+        run.instructions,
+        operations,
+        tuple(judged.diagnostics),
+        judged.reasons[0] if judged.reasons else "",
+        _listed(judged, places),
+    )
+
+
+def _decide(result: OrderResult, recording: Recording, places: CodePlaces, judged: _Judged) -> bool:
+    """Whether the engine refutes the program; adds the diagnostic or the reason."""
+    if result.verdict is Verdict.VERIFIED:
+        return False
+    if result.verdict is not Verdict.REFUTED:
+        judged.reasons.append(result.remark)
+        return False
+    try:
+        item = render_fault(recording, result, places)
+    except ReplayFailedError as error:
+        judged.reasons.append(f"the interleaving does not replay: {error}")
+        return False
+    if item.code not in {known.code for known in judged.diagnostics}:
+        judged.diagnostics.append(item)
+    return True
+
+
+def _conditions(
+    run: Run,
+    recording: Recording,
+    places: CodePlaces,
+    policies: CodePolicies,
+    judged: _Judged,
+) -> None:
+    """What keeps the run from standing for all interleavings, and what it assumes."""
+    reasons = judged.reasons
+
+    def at(instruction: int) -> str:
+        return f"line {places.span(instruction).start_line}" if instruction >= 0 else "the launch"
+
+    outcome = run.outcome
+    if outcome.ending in (Ending.REFUSED, Ending.FAULT):
+        reasons.append(f"{outcome.reason} ({at(outcome.site)})")
+    elif outcome.ending is Ending.BUDGET:
+        reasons.append(f"the run has not ended after {run.instructions} warp instructions")
+    for text, instruction in recording.problems:
+        reasons.append(f"{text} ({at(instruction)})")
+    for sequence in run.confluence.polls[:1]:
+        place = at(run.events[sequence].instruction)
+        reasons.append(f"the result of a try_wait or test_wait steers more than waiting ({place})")
+    for instruction in run.confluence.atomics[:1]:
+        reasons.append(f"the old value of an atomic steers control ({at(instruction)})")
+    for steering in run.confluence.steering:
+        access = run.events[steering.sequence]
+        if isinstance(access, ev.Access) and access.semantics is not ev.Semantics.WEAK:
+            place = at(steering.instruction)
+            reasons.append(f"bytes that others may change at any time steer control ({place})")
+            break
+    for event in run.events:
+        if isinstance(event, ev.Assumption):
+            times, first = judged.assumptions.get(event.policy, (0, event.instruction))
+            judged.assumptions[event.policy] = (times + 1, first)
+    for policy, (option, text) in _POLICY_OF.items():
+        if policy in judged.assumptions and getattr(policies, option) == "refuse":
+            place = at(judged.assumptions[policy][1])
+            reasons.append(f"the policy {option}=refuse does not allow that {text} ({place})")
+    judged.assumptions |= recording.remarks
+
+
+def _listed(judged: _Judged, places: CodePlaces) -> tuple[tuple[str, int, str], ...]:
+    listed = []
+    texts: dict[str, str] = {policy.value: text for policy, (_, text) in _POLICY_OF.items()}
+    texts |= {policy.value: text for policy, text in _ASSUMED.items()}
+    texts |= REMARKS
+    for name, (times, instruction) in judged.assumptions.items():
+        item = places.module.instructions[instruction]
+        source = location_text(item.location)
+        place = f"line {item.line}" + (f", {source}" if source else "")
+        listed.append((texts.get(name, name), times, place))
+    return tuple(listed)

@@ -1,0 +1,133 @@
+"""The accesses of a run as uses of memory: who touches which bytes, how, and with whom it may race.
+
+Readings of the contract are settled here, each under its policy: what tcgen05.alloc writes to
+shared memory is ordered like an engine's write that is over at once; warps that write exactly the
+same bytes of global memory write the same values; and what cp.async writes may be taken to be
+written through the async proxy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from titan.frontends.memory import MemoryUse
+from titan.frontends.policies import CodePolicies
+from titan.isa.simt import events as ev
+from titan.isa.simt.footprints import Footprint, Space, tensor_box
+from titan.isa.simt.outcome import Run
+from titan.sync import program as ir
+
+PROXIES = {
+    ev.Proxy.GENERIC: ir.Proxy.GENERIC,
+    ev.Proxy.ASYNC: ir.Proxy.ASYNC,
+    ev.Proxy.TENSORMAP: ir.Proxy.TENSORMAP,
+    ev.Proxy.CONSTANT: ir.Proxy.GENERIC,
+    ev.Proxy.TENSOR: ir.Proxy.GENERIC,
+}
+_REDUCING = (ev.Operation.BULK_REDUCE, ev.Operation.TENSOR_REDUCE, ev.Operation.REDUCE)
+TENSOR_LANES = 128
+STRONG = "atomic"
+EQUAL = "equal"
+
+
+@dataclass(slots=True)
+class RunUses:
+    """`of`: the uses of each event by its sequence. `allocations`: events that tcgen05.alloc made.
+
+    `equal_writes`: events whose writes are taken to equal those of another warp.
+    """
+
+    of: dict[int, list[MemoryUse]] = field(default_factory=dict)
+    allocations: set[int] = field(default_factory=set)
+    equal_writes: list[int] = field(default_factory=list)
+
+
+def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodePolicies) -> RunUses:
+    """All uses of a run; `agents` numbers the warps by CTA and number."""
+    found = RunUses()
+    if policies.allocation_write == "ordered":
+        found.allocations = _allocations(run)
+    for event in run.events:
+        uses = _uses_of(event, agents[(event.cta, event.warp)], found.allocations)
+        if policies.copy_fence == "assumed" and _is_copy(event):
+            uses = [replace(use, proxy=ir.Proxy.ASYNC) if use.write else use for use in uses]
+        if uses:
+            found.of[event.sequence] = uses
+    if policies.global_writes == "equal":
+        _mark_equal_writes(found)
+    return found
+
+
+def _mark_equal_writes(found: RunUses) -> None:
+    """Writes of several warps to exactly the same bytes of global memory do not race."""
+    writers: dict[Footprint, set[int]] = {}
+    for uses in found.of.values():
+        for use in uses:
+            if use.write and not use.strong and use.footprint.space is Space.GLOBAL:
+                writers.setdefault(use.footprint, set()).add(use.agent)
+    equal = {footprint for footprint, agents in writers.items() if len(agents) > 1}
+    if not equal:
+        return
+    for sequence, uses in found.of.items():
+        if any(use.footprint in equal and use.write for use in uses):
+            found.equal_writes.append(sequence)
+            found.of[sequence] = [
+                replace(use, strong=EQUAL) if use.footprint in equal and use.write else use
+                for use in uses
+            ]
+
+
+def _uses_of(event: ev.Event, agent: int, allocations: set[int]) -> list[MemoryUse]:
+    match event:
+        case ev.Access(footprint=footprint, mode=mode):
+            write = mode is not ev.Mode.READ
+            if event.sequence in allocations:
+                return [MemoryUse(footprint, agent, write, ir.Proxy.ASYNC, True)]
+            return [MemoryUse(footprint, agent, write, strong=_strength(event))]
+        case ev.Asynchronous(effects=effects, kind=kind):
+            return [
+                MemoryUse(
+                    effect.footprint,
+                    agent,
+                    effect.mode is not ev.Mode.READ,
+                    PROXIES[effect.proxy],
+                    True,
+                    STRONG if effect.mode is ev.Mode.ATOMIC and kind in _REDUCING else "",
+                )
+                for effect in effects
+            ]
+        case ev.Skipped(writes=writes):
+            return [MemoryUse(footprint, agent, True) for footprint in writes]
+        case ev.TensorAllocate() | ev.TensorDeallocate():
+            columns = tensor_box(event.cta, 0, TENSOR_LANES, event.column, event.columns)
+            return [MemoryUse(columns, agent, True)]
+    return []
+
+
+def _is_copy(event: ev.Event) -> bool:
+    return isinstance(event, ev.Asynchronous) and event.kind is ev.Operation.COPY
+
+
+def _allocations(run: Run) -> set[int]:
+    """The accesses that stand beside a tcgen05.alloc: of the same warp and instruction."""
+    found: set[int] = set()
+    for event in run.events:
+        if isinstance(event, ev.TensorAllocate):
+            near = run.events[max(0, event.sequence - 1) : event.sequence + 2]
+            found |= {
+                other.sequence
+                for other in near
+                if isinstance(other, ev.Access)
+                and (other.cta, other.warp, other.instruction)
+                == (event.cta, event.warp, event.instruction)
+            }
+    return found
+
+
+def _strength(event: ev.Access) -> str | bytes:
+    """What makes accesses not race with each other; see `MemoryUse`."""
+    if event.mode is ev.Mode.ATOMIC or event.semantics is not ev.Semantics.WEAK:
+        return STRONG
+    value: bytes | None = getattr(event, "value", None)
+    return value or ""

@@ -1,0 +1,297 @@
+"""From a file of code and a launch to the verdict on each kernel that it launches.
+
+A verdict covers the launches that it names, each cluster by itself, in all interleavings. What no
+run of one cluster can show (races between clusters through global memory) is not looked at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.diagnostics.wording import listed, suggestion
+from titan.foundation.source.loading import load_file
+from titan.foundation.source.span import Source, whole_file
+from titan.foundation.verdict import Verdict
+from titan.frontends.launch import LaunchDescription, beside, completed, read_launch
+from titan.frontends.machine import Runner
+from titan.frontends.places import CodePlaces
+from titan.frontends.policies import CodePolicies
+from titan.frontends.trial import Trial, judge_run
+from titan.isa.ptx.module import Function, Module
+from titan.isa.ptx.parse import parse_source
+from titan.isa.simt.launch import Launch
+from titan.isa.simt.outcome import Run
+from titan.verify.model import Coverage, EngineReport, Finding
+
+TEXT_BYTES_MAX = 16 << 20
+STEPS_MAX = 20_000_000
+SCHEDULES = 4  # further schedules that are tried where one run does not decide
+DIAGNOSTICS_MAX = 8
+ENGINE = "happens-before"
+
+
+@dataclass(frozen=True, slots=True)
+class CodeOptions:
+    """What the user asked for. `launch` and `entry` None: what stands beside, every entry.
+
+    `ctas`: the CTAs whose clusters are run; None takes the first, the middle and the last.
+    `steps_max` counts warp instructions of one run.
+    """
+
+    launch: str | None = None
+    entry: str | None = None
+    sweep: bool = False
+    ctas: tuple[int, ...] | None = None
+    policies: CodePolicies = field(default_factory=CodePolicies)
+    steps_max: int = STEPS_MAX
+    schedules: int = SCHEDULES
+
+
+def verify_code_file(path: str, options: CodeOptions) -> Iterator[Finding]:
+    """The verdicts on the kernels of a PTX file."""
+    started = time.process_time()
+    source, errors = load_file(path, TEXT_BYTES_MAX)
+    if source is None:
+        yield refused(path, errors, started)
+        return
+    name = options.launch or beside(path)
+    description: LaunchDescription | None = None
+    if name is not None:
+        description, errors = read_launch(name)
+        if description is None:
+            yield refused(path, errors, started)
+            return
+    notes = [] if name is None or options.launch else [f"the launch is that of {name}"]
+    yield from verify_code(source, description, options, notes, started)
+
+
+def verify_code(
+    source: Source,
+    description: LaunchDescription | None,
+    options: CodeOptions,
+    notes: list[str],
+    started: float,
+) -> Iterator[Finding]:
+    """The verdicts on the kernels of a PTX text, launched as described."""
+    module, errors = parse_source(source)
+    if module is None:
+        yield refused(source.path, errors, started)
+        return
+    chosen, errors = _entries(module, source, description, options)
+    if errors:
+        yield refused(source.path, errors, started)
+        return
+    for function in chosen:
+        yield _verify_entry(_Code(module, source, function), description, options, notes, started)
+        started = time.process_time()
+
+
+def refused(path: str, errors: list[Diagnostic], started: float) -> Finding:
+    """The finding on code that cannot be read or launched."""
+    seconds = time.process_time() - started
+    return Finding(path, "", "", Verdict.REFUSED, diagnostics=tuple(errors), seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    module: Module
+    source: Source
+    function: Function
+
+    @property
+    def registers(self) -> int | None:
+        """Registers of a thread at the launch, where the text fixes them."""
+        values = self.function.performance.get("maxnreg")
+        return values[0] if values else None
+
+
+def _entries(
+    module: Module,
+    source: Source,
+    description: LaunchDescription | None,
+    options: CodeOptions,
+) -> tuple[list[Function], list[Diagnostic]]:
+    """The kernels to verify: the one that is named, by the user or the launch, or all."""
+    entries = {function.name: function for function in module.entries()}
+    place = whole_file(source.path)
+    if not entries:
+        return [], [diagnostic("TTN007", "the module has no entry", place)]
+    wanted = options.entry or (description.entry if description is not None else None)
+    if wanted is None:
+        return list(entries.values()), []
+    if wanted in entries:
+        return [entries[wanted]], []
+    helps = suggestion(wanted, entries)
+    names = listed(list(entries)[:8])
+    headline = f"the module has no entry {wanted}, only {names}"
+    return [], [diagnostic("TTN011", headline, place, helps=helps)]
+
+
+def _verify_entry(
+    code: _Code,
+    description: LaunchDescription | None,
+    options: CodeOptions,
+    notes: list[str],
+    started: float,
+) -> Finding:
+    place = whole_file(code.source.path)
+    launch, errors, filled = completed(description, code.function, place)
+    if launch is None:
+        finding = refused(code.source.path, errors, started)
+        return replace(finding, kernel=code.function.name)
+    places = CodePlaces(code.module, code.source)
+    launches = [("", launch)]
+    if options.sweep:
+        from titan.frontends.sweep import sweep
+
+        runner = Runner(code.module, code.source, options.steps_max)
+        launches, remarks = sweep(runner, code.function, launch)
+        filled = [*filled, *remarks]
+    trials = []
+    for label, one in launches:
+        for cta in options.ctas or _sampled(one):
+            trials.append(_trial(code, one, cta, label, places, options))
+            if trials[-1].verdict is Verdict.REFUTED:
+                break
+        if trials[-1].verdict in (Verdict.REFUTED, Verdict.REFUSED):
+            break
+    finding = _combined(code, launches, trials, options, started)
+    return replace(finding, notes=(*notes, *filled, *finding.notes))
+
+
+def _sampled(launch: Launch) -> tuple[int, ...]:
+    """The first, the middle and the last CTA, one of each cluster."""
+    chosen = (0, launch.ctas // 2, launch.ctas - 1)
+    return tuple(dict.fromkeys(launch.cluster_members(cta)[0] for cta in chosen))
+
+
+def _trial(
+    code: _Code, launch: Launch, cta: int, label: str, places: CodePlaces, options: CodeOptions
+) -> Trial:
+    """One cluster of one launch; where one run does not decide, more schedules are tried."""
+
+    runner = Runner(code.module, code.source, options.steps_max)
+
+    def judged(seed: int) -> Trial:
+        run, errors = runner.run(launch, cta, seed)
+        if run is None:
+            return Trial(*where, Verdict.REFUSED, diagnostics=tuple(errors))
+        missing = missing_value(run, places)
+        if missing is not None:
+            return Trial(*where, Verdict.REFUSED, run.instructions, 0, (missing,))
+        return judge_run(run, where, code.function.name, places, options.policies, code.registers)
+
+    where = label, f"({', '.join(map(str, launch.coordinates(cta)))})"
+    first = judged(0)
+    if first.verdict is not Verdict.UNDECIDED:
+        return first
+    tried = 1
+    for seed in range(1, options.schedules + 1):
+        more = judged(seed)
+        tried += 1
+        if more.verdict is Verdict.REFUTED:
+            return more
+    reason = f"{first.reason}; {tried} schedules were tried, and none went wrong by itself"
+    return replace(first, reason=reason)
+
+
+def missing_value(run: Run, places: CodePlaces) -> Diagnostic | None:
+    """What the run asks the user for, if it ended because the launch leaves something open."""
+    needs = getattr(run.outcome, "needs", None)
+    if needs is None:
+        return None
+    span = (
+        places.span(run.outcome.site) if run.outcome.site >= 0 else whole_file(places.source.path)
+    )
+    return diagnostic("TTN018", str(needs), span, "it is needed here")
+
+
+def _combined(
+    code: _Code,
+    launches: list[tuple[str, Launch]],
+    trials: list[Trial],
+    options: CodeOptions,
+    started: float,
+) -> Finding:
+    """One verdict for all runs: refuted by one of them, verified by all, else undecided."""
+    order = (Verdict.REFUSED, Verdict.REFUTED, Verdict.UNDECIDED)
+    verdict = next(
+        (item for item in order if any(trial.verdict is item for trial in trials)),
+        Verdict.VERIFIED,
+    )
+    worst = next(trial for trial in trials if trial.verdict is verdict)
+    launch = launches[0][1]
+    cluster = launch.cluster_size
+    covered = [trial for trial in trials if trial.verdict is Verdict.VERIFIED]
+    coverage = Coverage(
+        roles=(("warp", launch.warps * cluster, 32),),
+        ctas=cluster,
+        policies=options.policies.as_text(),
+        launches=_launch_texts(launch, covered),
+    )
+    operations = sum(trial.operations for trial in trials)
+    instructions = sum(trial.instructions for trial in trials)
+    seconds = time.process_time() - started
+    remark = f"{instructions:,} warp instructions, {operations:,} operations of the sync program"
+    engines: tuple[EngineReport, ...] = (EngineReport(ENGINE, verdict, seconds, remark=remark),)
+    if verdict is Verdict.REFUSED:
+        engines = ()
+    notes = []
+    if verdict is Verdict.REFUTED:
+        notes.append(f"found with {_run_text(worst)}")
+    elif verdict is Verdict.UNDECIDED:
+        notes.append(f"undecided with {_run_text(worst)}: {worst.reason}")
+        notes += [f"suspected: {item.headline}" for item in worst.diagnostics[:1]]
+    notes += _assumption_notes(trials)
+    diagnostics = worst.diagnostics[:DIAGNOSTICS_MAX]
+    if verdict is Verdict.UNDECIDED:
+        diagnostics = ()
+    return Finding(
+        code.source.path,
+        code.function.name,
+        code.module.target[0] if code.module.target else "",
+        verdict,
+        coverage,
+        engines,
+        diagnostics,
+        tuple(notes),
+        seconds,
+    )
+
+
+def _run_text(trial: Trial) -> str:
+    return f"{trial.label}, CTA {trial.cta}".lstrip(", ")
+
+
+def _launch_texts(launch: Launch, covered: list[Trial]) -> tuple[str, ...]:
+    """`grid 8x4x1, block 256x1x1`, then what was run of each launch, each CTA by itself."""
+    shape = [f"grid {_times(launch.grid)}", f"block {_times(launch.block)}"]
+    if launch.cluster_size > 1:
+        shape.append(f"cluster {_times(launch.cluster)}")
+    runs: dict[str, list[str]] = {}
+    for trial in covered:
+        runs.setdefault(trial.label, []).append(trial.cta)
+    return (
+        ", ".join(shape),
+        *(f"{label}: CTA {', '.join(ctas)}".lstrip(": ") for label, ctas in runs.items()),
+    )
+
+
+def _times(extents: tuple[int, int, int]) -> str:
+    return "x".join(map(str, extents))
+
+
+def _assumption_notes(trials: list[Trial]) -> list[str]:
+    """What the runs rest on, each once, with how often it was used."""
+    found: dict[str, tuple[int, str]] = {}
+    for trial in trials:
+        for text, times, place in trial.assumptions:
+            count, first = found.get(text, (0, place))
+            found[text] = (count + times, first)
+    return [
+        f"assumed {count} time{'s' if count > 1 else ''}: {text} (first at {first})"
+        for text, (count, first) in found.items()
+    ]
