@@ -12,6 +12,7 @@ from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.frontends.code_mutants import mutants_of
 from titan.frontends.launch import read_launch_text
+from titan.frontends.policies import CodePolicies
 from titan.frontends.verify_code import CodeOptions, verify_code, verify_code_file
 from titan.isa.ptx.parse import parse_source
 from titan.verify.model import Finding
@@ -163,3 +164,80 @@ def test_from_python():
     assert finding.verdict is Verdict.VERIFIED
     (refused,) = titan.verify_ptx(ring(), {"grids": [4]})
     assert refused.verdict is Verdict.REFUSED
+
+
+def test_a_missing_parameter_is_asked_for_by_name():
+    finding = verified(ring(), "{grid: 1, dynamic_shared: 0, parameters: {source: pointer}}")
+    assert finding.verdict is Verdict.REFUSED
+    (item,) = finding.diagnostics
+    assert item.code == "TTN018"
+    assert item.headline == "the launch lacks parameter 1 (n), offset 0, of type u32"
+
+
+def kernel(body: str, threads: int = 64) -> str:
+    return f"""
+.version 8.3
+.target sm_90a
+.address_size 64
+.visible .entry k()
+.reqntid {threads}
+{{
+	.reg .pred %p<8>;
+	.reg .b32 %r<32>;
+	.shared .align 128 .b8 s[2048];
+	.shared .align 8 .b8 b[16];
+	mov.u32 %r0, %tid.x;
+	shr.u32 %r1, %r0, 5;
+	{body}
+	ret;
+}}
+"""
+
+
+NOTHING = "{grid: 1, dynamic_shared: 0}"
+
+
+@pytest.mark.parametrize(("value", "verdict"), [("7", Verdict.VERIFIED), ("%r1", Verdict.REFUTED)])
+def test_warps_may_store_equal_values_to_one_place(value, verdict):
+    finding = verified(kernel(f"st.shared.u32 [s], {value};"), NOTHING)
+    assert finding.verdict is verdict
+    if verdict is Verdict.REFUTED:
+        assert codes(finding) == ["TTN201"]
+
+
+PEEK = """
+	setp.eq.u32 %p1, %r0, 0;
+	@%p1 mbarrier.init.shared.b64 [b], 32;
+	bar.sync 0;
+	setp.ne.u32 %p2, %r1, 0;
+	@%p2 bra WAITS;
+	st.shared.u32 [s], 1;
+	mbarrier.arrive.shared.b64 _, [b];
+	bra DONE;
+WAITS:
+	mbarrier.try_wait.parity.shared.b64 %p3, [b], 0;
+	{early}
+	@%p3 bra READY;
+AGAIN:
+	mbarrier.try_wait.parity.shared.b64 %p3, [b], 0;
+	@!%p3 bra AGAIN;
+READY:
+	ld.shared.u32 %r4, [s];
+DONE:
+"""
+
+
+def test_a_peek_does_not_order_what_comes_before_the_wait():
+    good = verified(kernel(PEEK.replace("{early}", "")), NOTHING)
+    assert good.verdict is Verdict.VERIFIED, good.notes
+    bad = verified(kernel(PEEK.replace("{early}", "ld.shared.u32 %r5, [s];")), NOTHING)
+    assert bad.verdict is Verdict.REFUTED and codes(bad) == ["TTN201"]
+
+
+@pytest.mark.parametrize("policy", ["lowest", "refuse"])
+def test_electing_a_lane_is_an_assumption(policy):
+    text = kernel("elect.sync %r2|%p1, -1; @%p1 st.shared.u32 [s], 1;", 32)
+    finding = verified(text, NOTHING, policies=CodePolicies(elected_lane=policy))
+    wanted = Verdict.VERIFIED if policy == "lowest" else Verdict.UNDECIDED
+    assert finding.verdict is wanted
+    assert any("elect.sync takes the lowest lane" in note for note in finding.notes)

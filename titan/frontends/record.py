@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from titan.frontends.agents import Locate, Member, RecordedAgent
 from titan.frontends.copy_arrivals import raised_counts
 from titan.frontends.memory import RecordedMemory
+from titan.frontends.peeks import doubtful_peeks
 from titan.frontends.policies import CodePolicies
 from titan.frontends.resources import ResourcePools
 from titan.frontends.uses import uses_of_run
@@ -118,6 +119,9 @@ class _Recorder:
         self.uses, self.allocations = found.of, found.allocations
         for sequence in found.equal_writes:
             self.remark("equal-writes", run.events[sequence].instruction)
+        for instruction in doubtful_peeks(run)[:1]:
+            text = "a test of a barrier may see the parity of an earlier phase"
+            self.problems.append((text, instruction))
         self.raised, unfit = raised_counts(run)
         if unfit is not None:
             self.problems.append(

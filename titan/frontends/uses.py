@@ -129,5 +129,4 @@ def _strength(event: ev.Access) -> str | bytes:
     """What makes accesses not race with each other; see `MemoryUse`."""
     if event.mode is ev.Mode.ATOMIC or event.semantics is not ev.Semantics.WEAK:
         return STRONG
-    value: bytes | None = getattr(event, "value", None)
-    return value or ""
+    return event.value or ""

@@ -17,13 +17,13 @@ from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Verdict
 from titan.frontends.launch import LaunchDescription, beside, completed, read_launch
 from titan.frontends.machine import Runner
+from titan.frontends.missing import missing_value
 from titan.frontends.places import CodePlaces
 from titan.frontends.policies import CodePolicies
 from titan.frontends.trial import Trial, judge_run
 from titan.isa.ptx.module import Function, Module
 from titan.isa.ptx.parse import parse_source
 from titan.isa.simt.launch import Launch
-from titan.isa.simt.outcome import Run
 from titan.verify.model import Coverage, EngineReport, Finding
 
 TEXT_BYTES_MAX = 16 << 20
@@ -179,7 +179,7 @@ def _trial(
         run, errors = runner.run(launch, cta, seed)
         if run is None:
             return Trial(*where, Verdict.REFUSED, diagnostics=tuple(errors))
-        missing = missing_value(run, places)
+        missing = missing_value(run, code.function, places)
         if missing is not None:
             return Trial(*where, Verdict.REFUSED, run.instructions, 0, (missing,))
         return judge_run(run, where, code.function.name, places, options.policies, code.registers)
@@ -196,17 +196,6 @@ def _trial(
             return more
     reason = f"{first.reason}; {tried} schedules were tried, and none went wrong by itself"
     return replace(first, reason=reason)
-
-
-def missing_value(run: Run, places: CodePlaces) -> Diagnostic | None:
-    """What the run asks the user for, if it ended because the launch leaves something open."""
-    needs = getattr(run.outcome, "needs", None)
-    if needs is None:
-        return None
-    span = (
-        places.span(run.outcome.site) if run.outcome.site >= 0 else whole_file(places.source.path)
-    )
-    return diagnostic("TTN018", str(needs), span, "it is needed here")
 
 
 def _combined(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from titan.isa.simt import events as ev
 from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.footprints import NO_CTA, Space, merged
@@ -326,6 +328,8 @@ def store(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
         anywhere(machine, fragment, space, mask, ev.Mode.WRITE, semantics, scope)
         return False
     record(machine, fragment, located, count, ev.Mode.WRITE, semantics, scope)
+    if len(located) == 1 and located[0][1][0] in RECORDED:
+        _note_value(machine, [uniform(warp.registers[r], located[0][0]) for r in values], size)
     for lanes, where in located:
         writers = lanes_of(lanes)
         private = where[0] == Space.LOCAL
@@ -340,6 +344,20 @@ def store(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
             item = opaque_at(fragment.pc) if common is None else common
             write_value(machine, fragment, writers[0], part, size, item)
     return False
+
+
+def _note_value(machine: Machine, values: list[Scalar | None], size: int) -> None:
+    """The bytes of the write that has just been recorded, where all are known."""
+    if machine.maybe or not all(isinstance(value, int) for value in values):
+        return
+    written = b"".join(
+        (value % (1 << 8 * size)).to_bytes(size, "little")
+        for value in values
+        if isinstance(value, int)
+    )
+    last = machine.events[-1]
+    if isinstance(last, ev.Access):
+        machine.events[-1] = replace(last, value=written)
 
 
 def atomic(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:

@@ -208,6 +208,8 @@ def tensor_map_at(machine: Machine, fragment: Fragment, address: int) -> TensorM
             data = None if isinstance(value, Opaque) else value.to_bytes(MAP_BYTES, "little")
     found = None if data is None else machine.launch.tensor_maps.get(data)
     if found is None:
+        if space is Space.PARAMETER:
+            machine.map_offset = at
         where = f"{space.name.lower()} offset {at}" if space is not Space.GLOBAL else hex(at)
         machine.refuse(fragment, f"the tensor map at {where} is not known")
     return found

@@ -151,7 +151,8 @@ class Access(Event):
     shared memory is several events. Local, constant and parameter memory is not recorded.
     `known`: a read gave concrete bytes of memory that a thread can change, so its value may steer
     control or an address. `collides`: two lanes of this event write a common byte.
-    `returns`: an atomic whose old value goes to a register.
+    `returns`: an atomic whose old value goes to a register. `value`: the bytes that a write of all
+    its lanes to one place writes, where they are known: writes of equal bytes do not race.
     """
 
     footprint: Footprint
@@ -161,6 +162,7 @@ class Access(Event):
     known: bool = False
     collides: bool = False
     returns: bool = False
+    value: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,8 +281,8 @@ class Wait(Event):
     `phase` is -1 for a fresh barrier whose wait of parity 1 passes at once. `parity` is as written
     (not reduced to a bit), None for the token form, whose token was of phase `phase`.
     `current`: the barrier's phase at that moment (phase + 1 unless a token is stale). False results
-    are not recorded; what they steer is, as `PollSteered`. `polls`: false results before, since the
-    lanes' last event.
+    are recorded as `Poll`, and what they steer as `PollSteered`. `polls`: false results before,
+    since the lanes' last event.
     """
 
     barrier: Barrier
@@ -290,6 +292,19 @@ class Wait(Event):
     semantics: Semantics
     scope: Scope
     polls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Poll(Event):
+    """A test_wait or try_wait gave false for the first time at its place; retries are not recorded.
+
+    `phase` is the number of the phase that it asks for. With `Options.first_poll_fails` the phase
+    may be complete all the same.
+    """
+
+    barrier: Barrier
+    parity: int | None
+    phase: int
 
 
 @dataclass(frozen=True, slots=True)

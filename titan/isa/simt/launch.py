@@ -122,10 +122,13 @@ class Options:
     """How to run. `ctas`: the linear indices of the CTAs to run (whole clusters); None runs all.
 
     `seed` 0 is round-robin in order; others shuffle. `steps_max` counts warp instructions.
-    `uninitialised`: record reads of shared bytes that nobody wrote.
+    `uninitialised`: record reads of shared bytes that nobody wrote. `first_poll_fails`: the first
+    test_wait or try_wait at each place for each phase gives false, as it may in some interleaving;
+    code that peeks before it waits then shows its wait.
     """
 
     ctas: tuple[int, ...] | None = None
     seed: int = 0
     steps_max: int = 20_000_000
     uninitialised: bool = False
+    first_poll_fails: bool = True

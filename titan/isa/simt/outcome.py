@@ -72,7 +72,11 @@ class Waiter:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`site` is an instruction; `reason` a sentence in lower case without a full stop."""
+    """`site` is an instruction; `reason` a sentence in lower case without a full stop.
+
+    `origin`: the instruction that made the opaque value for which the run was refused, or -1.
+    `map_offset`: where in the parameters the tensor map stands that was not given, or -1.
+    """
 
     ending: Ending
     reason: str = ""
@@ -80,6 +84,8 @@ class Outcome:
     cta: int = -1
     warp: int = -1
     waiters: tuple[Waiter, ...] = ()
+    origin: int = -1
+    map_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True)

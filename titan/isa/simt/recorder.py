@@ -54,6 +54,8 @@ class Recorder:
         self.tensor_accesses: dict[tuple[object, ...], TensorAccess] = {}
         self.steering: list[Steering] = []
         self.polls: list[int] = []
+        self.origin = -1
+        self.map_offset = -1
         self.atomics: set[int] = set()
         self.assumed: set[tuple[str, int]] = set()
         self.bounds: tuple[tuple[int, int], ...] | None = None
@@ -125,9 +127,10 @@ class Recorder:
     def record(self, kind: type[ev.Event], fragment: Fragment, mask: int, *fields: object) -> None:
         """Record an event of the lanes of `mask` at the fragment's instruction."""
         warp = fragment.warp
-        if kind is not ev.Access:
+        if kind is not ev.Access and kind is not ev.Poll:
             self.progress = self.count
-        fragment.polled = None
+        if kind is not ev.Poll:
+            fragment.polled = None
         self.events.append(
             kind(
                 len(self.events),
@@ -161,13 +164,19 @@ class Recorder:
 
     def end(self, ending: Ending, fragment: Fragment, reason: str) -> NoReturn:
         warp = fragment.warp
-        raise Ended(Outcome(ending, reason, fragment.pc, warp.cta.number, warp.index))
+        raise Ended(
+            Outcome(
+                ending, reason, fragment.pc, warp.cta.number, warp.index,
+                origin=self.origin, map_offset=self.map_offset,
+            )
+        )  # fmt: skip
 
     def describe(self, value: Value, mask: int) -> str:
         """Where an opaque value comes from."""
         items = value if isinstance(value, list) else [value]
         for index, item in enumerate(items):
             if isinstance(item, Opaque) and (len(items) == 1 or mask >> index & 1):
+                self.origin = item.site
                 return f"a value that is not known (made at instruction {item.site})"
         return "a value that is not known"
 

@@ -153,6 +153,7 @@ def wait(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
     groups = places(machine, fragment, step, step.args, mask)
     passed: list[int] = [0] * 32
     failing: tuple[ev.Barrier, MBarrier | None, int] | None = None
+    early_lanes = 0  # for which the phase is complete, and it is not said yet
     for lanes, place, (value,) in groups:
         barrier = machine.ctas[place.cta].barriers.get(place.offset)
         if barrier is None:
@@ -167,8 +168,22 @@ def wait(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
         else:
             phase = (value & (TOKEN - 1)) if value & TOKEN else barrier.phase
             true = barrier.phase > phase
-        if not true:
-            failing = (place, barrier, barrier.phase)
+        first = fragment.polled is None or fragment.polled[:2] != (pc, place)
+        peek = (pc, place, barrier.phase)
+        early = first and machine.options.first_poll_fails and fragment.peeked != peek
+        if not true or early:
+            if first:
+                asked = phase if true else barrier.phase
+                machine.record(
+                    ev.Poll, fragment, lanes, place,
+                    _as_written(value) if by_parity else None, asked,
+                )  # fmt: skip
+            if true:
+                fragment.peeked = peek
+                fragment.polled = (pc, place, barrier.phase)
+                early_lanes |= lanes
+            else:
+                failing = (place, barrier, barrier.phase)
             continue
         if by_parity and value > 1:
             machine.assume(fragment, lanes, Policy.PARITY_REDUCED)
@@ -186,7 +201,7 @@ def wait(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
         fragment.polled = poll
         fragment.polls += 1
     found: Value = list(passed)
-    if failing is None:
+    if failing is None and not early_lanes:
         found = 1
     elif sum(passed) == 0:
         found = 0

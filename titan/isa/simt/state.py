@@ -53,6 +53,7 @@ class Fragment:
     blocked: Blocked | None = None
     polled: tuple[int, Barrier, int] | None = None  # (pc, barrier, its phase) of a false result
     polls: int = 0
+    peeked: tuple[int, Barrier, int] | None = None  # the last one that was false on purpose
     dead: bool = False
 
 

@@ -1,0 +1,46 @@
+"""Tests of a barrier that gave false and were not simply tried again: peeks.
+
+Code may look at a barrier early (`try_wait`), do other work, and wait in earnest later. In the run
+that is recorded such a peek gives false, so that the wait is there: whatever a peek that gives true
+leads to is an interleaving of that, in which the phase was complete early. That holds unless the
+peek sees the parity of an earlier phase: it asks for phase n and must not be able to meet the
+barrier before phase n - 1 is complete. A warp that has waited for phase n - 1 knows that.
+"""
+
+from __future__ import annotations
+
+from titan.isa.simt import events as ev
+from titan.isa.simt.outcome import Run
+
+
+def doubtful_peeks(run: Run) -> list[int]:
+    """The instructions of peeks whose parity may be that of an earlier phase."""
+    seen: dict[tuple[int, int, ev.Barrier], int] = {}
+    last: dict[tuple[int, int], ev.Poll] = {}
+    doubtful: list[int] = []
+    for event in run.events:
+        warp = (event.cta, event.warp)
+        poll = last.get(warp)
+        if poll is not None and poll.lanes & event.lanes:
+            del last[warp]
+        else:
+            poll = None
+        if poll is not None and not _retried(poll, event):
+            known = seen.get((*warp, poll.barrier), -1)
+            if poll.phase > 0 and known < poll.phase - 1:
+                doubtful.append(poll.instruction)
+        if isinstance(event, ev.Poll):
+            last[warp] = event
+        elif isinstance(event, ev.Wait):
+            key = (*warp, event.barrier)
+            seen[key] = max(seen.get(key, -1), event.phase)
+        elif isinstance(event, ev.BarrierInit):
+            seen = {key: phase for key, phase in seen.items() if key[2] != event.barrier}
+    return doubtful
+
+
+def _retried(poll: ev.Poll, event: ev.Event) -> bool:
+    return isinstance(event, ev.Wait | ev.Poll) and (event.instruction, event.barrier) == (
+        poll.instruction,
+        poll.barrier,
+    )
