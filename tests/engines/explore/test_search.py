@@ -38,7 +38,7 @@ def test_a_spent_budget_is_undecided_and_says_what_ran_out() -> None:
 
 
 def test_too_many_operations_in_flight_do_not_hide_a_fault() -> None:
-    flood = loop("t", 60, [ir.Asynchronous((), None)])
+    flood = loop("t", 300, [ir.Asynchronous((), None)])
     roles = [ir.Role("flood", (flood,), 1, 1)]
     assert explore(program("flood", roles)).verdict is Verdict.VERIFIED
     alone = explore(program("flood", roles), reductions=FULL)

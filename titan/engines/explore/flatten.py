@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from titan.engines.explore.expressions import RoleScope, compile_expression
 from titan.engines.explore.known import number_events
 from titan.engines.explore.layout import NamedWord, NodeFlag, NodeKind
+from titan.engines.explore.loops import separate_loops
 from titan.engines.explore.marks import lay_out_marks, number_domains, reaches
 from titan.engines.explore.tables import (
     AGENTS_MAX,
@@ -42,12 +43,12 @@ def flatten(program: ir.SyncProgram, sizes: Sizes | None = None) -> Flat:
     Raises TooLargeError and UnknownNameError.
     """
     given = dict(sizes or {})
-    flat = Flat(program, agents_of(program), program.parameters)
+    fixed = {item.name: given.get(item.name, item.value) for item in program.parameters}
+    known = {name: size for name, size in fixed.items() if size is not None}
+    numbers = {name: size for name, size in known.items() if isinstance(size, int)}
+    seen = program if len(known) == len(fixed) else separate_loops(program, numbers)
+    flat = Flat(seen, agents_of(seen), program.parameters, source=program, sizes=known)
     _check_room(flat)
-    for parameter in program.parameters:
-        size = given.get(parameter.name, parameter.value)
-        if size is not None:
-            flat.sizes[parameter.name] = size
     _Compiler(flat).run()
     return flat
 

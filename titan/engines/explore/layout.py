@@ -13,7 +13,7 @@ from enum import IntEnum
 LIMITS = {
     "AGENTS_MAX": 60,  # agents are bits of a word
     "EFFECTS_MAX": 32,  # of one operation
-    "FLIGHTS_MAX": 48,  # operations of one agent in flight
+    "FLIGHTS_MAX": 256,  # operations of one agent in flight
     "FLIGHT_WORDS_MAX": 128,
 }
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from titan.engines.explore.components import Component, components, whole_trace
 from titan.engines.explore.flatten import flatten
 from titan.engines.explore.layout import (
     LIMITS,
@@ -22,7 +23,7 @@ from titan.engines.explore.layout import (
     SearchNumber,
     StepActor,
 )
-from titan.engines.explore.quotient import apply_quotient
+from titan.engines.explore.quotient import NotApplicableError, apply_quotient
 from titan.engines.explore.replay import replay
 from titan.engines.explore.rows import counts_of, words_of
 from titan.engines.explore.tables import Flat, TooLargeError
@@ -87,6 +88,7 @@ _LIMITS = {
     SearchError.RELAY: Reason.PUBLICATION,
 }
 
+Progress = Callable[[int, float], None]
 ACTORS = {
     StepActor.AGENT: Actor.AGENT,
     StepActor.READS: Actor.READS,
@@ -99,43 +101,104 @@ def explore(
     sizes: Sizes | None = None,
     budget: Budget | None = None,
     reductions: Reductions | None = None,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> ExplorationResult:
     """Search. `progress` is called with states and seconds several times a second.
 
-    Without `reductions`, both are used. Partial order can keep a search for any number from closing
+    Without `reductions`, both are used, on each part of the program that has nothing to do with the
+    others (components.py). Partial order can keep a search for any number from closing
     (two roles that drift apart are followed one after the other), so such a search gives up when
     half of the time is spent, and begins again with symmetry alone.
 
     Raises CoreMissingError, quotient.NotApplicableError (open sizes that have no quotient),
     LocalLoopError, ExplorationError, flatten.TooLargeError, replay.ReplayError.
     """
+    whole = budget or Budget()
+    if reductions is not None:
+        result = _search(_quotient(program, sizes), whole, reductions, progress)
+        return _shortened(program, result)
+    parts = components(program)
+    if len(parts) == 1:
+        return _shortened(program, _search_reduced(program, sizes, whole, progress))
+    return _search_parts(program, parts, sizes, whole, progress)
+
+
+def _search_parts(
+    program: SyncProgram,
+    parts: list[Component],
+    sizes: Sizes | None,
+    budget: Budget,
+    progress: Progress | None,
+) -> ExplorationResult:
+    """Search one component after the other, within one budget; a fault of any is one of all."""
+    found: list[ExplorationResult] = []
+    refused: Refusal | None = None
+    for part in parts:
+        states = budget.states_max - sum(item.states for item in found)
+        seconds = budget.seconds_max - sum(item.seconds for item in found)
+        left = replace(budget, states_max=max(states, 0), seconds_max=max(seconds, 0.0))
+        try:
+            result = _search_reduced(part.program, sizes, left, progress)
+        except (NotApplicableError, TooLargeError) as refusal:
+            refused = refused or refusal
+            continue
+        if result.trace is not None:
+            result = _shortened(part.program, result)
+            assert result.trace is not None
+            trace = whole_trace(program, part, result.trace)
+            return _joined([*found, replace(result, trace=trace)], result.verdict)
+        found.append(result)
+    if refused is not None:
+        raise refused
+    undecided = any(item.verdict is Verdict.UNDECIDED for item in found)
+    return _joined(found, Verdict.UNDECIDED if undecided else Verdict.VERIFIED)
+
+
+def _joined(found: list[ExplorationResult], verdict: Verdict) -> ExplorationResult:
+    """One result of several, with the trace and the reason of the first that has the verdict."""
+    first = next(item for item in found if item.verdict is verdict)
+    return replace(
+        first,
+        states=sum(item.states for item in found),
+        transitions=sum(item.transitions for item in found),
+        seconds=sum(item.seconds for item in found),
+        bytes=max(item.bytes for item in found),
+        scope="; ".join(dict.fromkeys(item.scope for item in found)),
+    )
+
+
+def _quotient(program: SyncProgram, sizes: Sizes | None) -> Flat:
     flat = flatten(program, sizes)
     apply_quotient(flat)
-    whole = budget or Budget()
-    if reductions is not None or not flat.classes or flat.mark_fields:
-        result = _search(flat, whole, reductions or Reductions(), progress)
-    else:
-        started = time.process_time()
-        first = replace(
-            whole,
-            states_max=min(whole.states_max, FIRST_STATES_MAX),
-            seconds_max=whole.seconds_max / 2,
-        )
-        result = _search(flat, first, Reductions(), progress)
-        undecided = result.verdict is Verdict.UNDECIDED
-        if undecided and result.reason is not Reason.PUBLICATION:
-            left = max(whole.seconds_max - (time.process_time() - started), 0.0)
-            plain = Reductions(partial_order=False)
-            result = _search(flat, replace(whole, seconds_max=left), plain, progress)
-    return result if result.trace is None else _shortened(program, result)
+    return flat
+
+
+def _search_reduced(
+    program: SyncProgram, sizes: Sizes | None, budget: Budget, progress: Progress | None
+) -> ExplorationResult:
+    """Search with both reductions; without partial order where it keeps the search open."""
+    flat = _quotient(program, sizes)
+    if not flat.classes or flat.mark_fields:
+        return _search(flat, budget, Reductions(), progress)
+    first = replace(
+        budget,
+        states_max=min(budget.states_max, FIRST_STATES_MAX),
+        seconds_max=budget.seconds_max / 2,
+    )
+    result = _search(flat, first, Reductions(), progress)
+    undecided = result.verdict is Verdict.UNDECIDED
+    if undecided and result.reason is not Reason.PUBLICATION:
+        left = max(budget.seconds_max - result.seconds, 0.0)
+        plain = Reductions(partial_order=False)
+        result = _search(flat, replace(budget, seconds_max=left), plain, progress)
+    return result
 
 
 def _search(
     flat: Flat,
     budget: Budget,
     reductions: Reductions,
-    progress: Callable[[int, float], None] | None,
+    progress: Progress | None,
 ) -> ExplorationResult:
     run = _Run(flat, budget, reductions)
     try:
@@ -150,9 +213,9 @@ def _shortened(program: SyncProgram, result: ExplorationResult) -> ExplorationRe
     Reductions and open sizes change the order of a breadth-first search; a second search with all
     interleavings and the sizes of the trace does not depend on it.
     """
-    assert result.trace is not None
-    flat = flatten(program, dict(result.trace.parameters))
-    apply_quotient(flat)
+    if result.trace is None:
+        return result
+    flat = _quotient(program, dict(result.trace.parameters))
     run = _Run(flat, SHORTENING, Reductions(symmetry=True, partial_order=False))
     try:
         again = run.search(None)
@@ -212,7 +275,7 @@ class _Run:
 
     # ------------------------------------------------------------------------------ search
 
-    def search(self, progress: Callable[[int, float], None] | None) -> ExplorationResult:
+    def search(self, progress: Progress | None) -> ExplorationResult:
         """Run in slices, so that an interrupt is felt and progress is reported."""
         begin = time.process_time()
         slice_states, status = 200, RunStatus.CONTINUES
@@ -285,7 +348,7 @@ class _Run:
             Step(ACTORS[step.actor], step.agent, step.ordinal if step.actor else -1)
             for step in (steps[i] for i in range(count))
         )
-        return replay(self.flat.program, self._sizes(sizes), followed, kind)
+        return replay(self.flat.source, self._sizes(sizes), followed, kind)
 
     def _sizes(self, sizes: Any) -> Sizes:
         """Sizes of the trace: as given, as decided on the path, or the least that is possible."""

@@ -94,11 +94,16 @@ class FlatNode:
 
 @dataclass(slots=True)
 class Flat:
-    """The tables, and the names that numbers in them stand for."""
+    """The tables, and the names that numbers in them stand for.
+
+    `program` is what is compiled, `source` what traces are for: the loops of the two may differ in
+    the names of their variables (loops.py).
+    """
 
     program: ir.SyncProgram
     agents: tuple[Agent, ...]
     parameters: tuple[ir.Parameter, ...]
+    source: ir.SyncProgram
     nodes: list[FlatNode] = field(default_factory=list)
     code: list[int] = field(default_factory=list)
     effects: list[list[int]] = field(default_factory=list)

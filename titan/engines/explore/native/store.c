@@ -319,8 +319,7 @@ static uint8_t *allocate(search_t *s, size_t length)
             s->chunks = chunks;
             s->chunk_room = room;
         }
-        /* room: compared past the end */
-        s->chunks[s->chunk_count] = calloc(1, CHUNK_BYTES + s->pack_room);
+        s->chunks[s->chunk_count] = malloc(CHUNK_BYTES);
         if (!s->chunks[s->chunk_count])
             return NULL;
         s->chunk_count += 1;
@@ -340,8 +339,11 @@ static uint32_t find(const search_t *s, size_t length, uint32_t hash, uint32_t *
     *slot = hash & s->slot_mask;
     while (s->slots[*slot]) {
         uint32_t state = (uint32_t)s->slots[*slot] - 1;
-        /* Packed states describe their own length, so equal prefixes are equal states. */
-        if (s->slots[*slot] >> 32 == hash && memcmp(stored(s, state), s->packed, length) == 0)
+        /* Packed states describe their own length, so equal prefixes are equal states; none
+         * crosses the end of its chunk. */
+        size_t most = CHUNK_BYTES - s->offset[state] % CHUNK_BYTES;
+        if (s->slots[*slot] >> 32 == hash && length <= most
+            && memcmp(stored(s, state), s->packed, length) == 0)
             return state;
         *slot = (*slot + 1) & s->slot_mask;
     }
