@@ -18,9 +18,9 @@
 // one for each register.
 #pragma once
 
-#if defined(TITAN_EMULATION)
-#include "titan_emulation_hip.h"
-#else
+// Another machine brings its own primitives: it defines them and TITAN_PRIMITIVES ahead of this
+// header, of which only the tile arithmetic is left then.
+#if !defined(TITAN_PRIMITIVES)
 
 #pragma clang diagnostic ignored "-Winline-asm"  // M0 is named as clobbered: nobody else uses it
 
@@ -275,7 +275,7 @@ TITAN_FUNCTION u32 narrow_e5m2(float x) {
 
 }  // namespace titan
 
-#endif  // TITAN_EMULATION
+#endif  // TITAN_PRIMITIVES
 
 namespace titan {
 
@@ -338,7 +338,7 @@ struct bf16 {
     TITAN_FUNCTION u32 exact(float x) { return __builtin_bit_cast(u32, x) >> 16; }
 };
 
-#if defined(__gfx950__) || defined(TITAN_EMULATION)
+#if defined(__gfx950__) || defined(TITAN_PRIMITIVES)
 struct e4m3 {
     static constexpr int bytes = 1;
     TITAN_FUNCTION float widen(u32 bits) { return widen_e4m3(bits & 0xffu); }

@@ -94,6 +94,29 @@ def test_a_safe_kernel_that_fails_is_a_failure(package, tmp_path, capsys):
     assert "missing proxy fence" in capsys.readouterr().out
 
 
+@needs_compiler
+def test_an_amd_package_runs_on_the_cpu(tmp_path):
+    path = root("protocols") / "tiles" / "gemm_small_tiles_gfx942.yaml"
+    tile = replace(load_tile(path, target="gfx942"), depth=2)
+    limits = BuildLimits()
+    made = produce(tile, path.read_text(), tmp_path, limits, with_toolchain=False).folder
+    runs = list(stress([made], StressSettings("cpu", policies=("uniform",))))
+    assert {run.state for run in runs} == {"correct"}
+
+
+@needs_compiler
+def test_what_does_not_compile_is_no_verdict(package, tmp_path, capsys):
+    broken = tmp_path / "broken"
+    shutil.copytree(package, broken)
+    (broken / "kernel.cu").write_text(source(package) + "\n#include <no_such_header.h>\n")
+    command = ["stress", str(broken), "--backend", "cpu", "--seeds", "1", "--safe-only"]
+    assert titan([*command, "--findings", str(tmp_path / "findings")]) == 3
+    out = capsys.readouterr().out
+    assert "0 runs; safe kernels failed 0 times" in out
+    assert "could not be run" in out
+    assert "no_such_header" in out
+
+
 def test_a_hang_takes_one_run_with_it(package):
     """A child that hangs in its second run; the ones behind it follow in a new child."""
     code = (

@@ -18,7 +18,7 @@ from titan.foundation.verdict import Verdict
 from titan.package import contents
 from titan.package.check import check_package
 from titan.package.verdicts import answer, fault_of
-from titan.package.write import NotVerified, is_ours, package_files, write_package
+from titan.package.write import NotPackable, is_ours, package_files, write_package
 
 
 @pytest.fixture(scope="module")
@@ -183,9 +183,9 @@ def test_a_pipeline_that_is_consistent_but_another_one_is_refused(tmp_path, file
 def test_what_is_not_verified_is_not_written(tmp_path):
     made, emitted = built()
     finding = replace(made.finding, verdict=Verdict.UNDECIDED)
-    with pytest.raises(NotVerified):
+    with pytest.raises(NotPackable):
         write_package(tmp_path / "p", replace(made, finding=finding), emitted)
-    with pytest.raises(NotVerified):
+    with pytest.raises(NotPackable):
         result = replace(made.result, schedule=None)
         write_package(tmp_path / "p", replace(made, result=result), emitted)
     assert not (tmp_path / "p").exists()

@@ -108,7 +108,9 @@ def stress(
     data = document(facts, runs)
     Outputs(result=result, page=page).write(data)
     _summarise(data)
-    return ExitCode.REFUTED if data["safe_failures"] else ExitCode.VERIFIED
+    if data["safe_failures"]:
+        return ExitCode.REFUTED
+    return ExitCode.UNDECIDED if data["not_run"] else ExitCode.VERIFIED
 
 
 def _summarise(data: StressDocument) -> None:
@@ -123,6 +125,7 @@ def _summarise(data: StressDocument) -> None:
     click.echo(
         f"{data['runs']} runs; safe kernels failed {len(data['safe_failures'])} times; "
         f"{data['unsafe_seen_to_fail']} of {data['unsafe_variants']} unsafe variants seen to fail"
+        + (f"; {data['not_run']} could not be run" if data["not_run"] else "")
     )
 
 

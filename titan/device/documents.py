@@ -155,6 +155,7 @@ class StressDocument(TypedDict):
     date: str
     device: DeviceFacts
     runs: int
+    not_run: int
     safe_failures: list[StressFailure]
     unsafe_variants: int
     unsafe_seen_to_fail: int

@@ -16,8 +16,9 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from titan.codegen.tile.manifest import Manifest
 from titan.device import hooks
 from titan.device.manifests import PackageManifest
 from titan.device.plan import LaunchPlan, plan
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     Outputs = Mapping[str, NDArray[numpy.floating]]
 
 EMULATED = "emulated"  # the program of the CPU back end, among the binaries of a finding
+NOT_RUN = "not run"  # the state of a kernel that could not be started: no verdict on it
 
 
 class NoVariant(Refusal):
@@ -111,17 +113,21 @@ def _on_cpu(
 ) -> RunRecord:
     from titan.codegen.tile.stored import from_data
     from titan.validate.emulate.compare import compare
+    from titan.validate.emulate.compile import EmulationError
     from titan.validate.emulate.run import KernelFault
 
     tile = from_data(manifest["program"])
     begin = time.monotonic()
     try:
         found = compare(
-            tile, files, manifest, case["sizes"], seed=case["seed"], policy=case["policy"]
-        )
+            tile, files, cast(Manifest, manifest), case["sizes"],
+            seed=case["seed"], policy=case["policy"],
+        )  # fmt: skip
     except KernelFault as fault:
         text = str(fault).splitlines()
         record = _run_record(case, "fault", text[0][:300] if text else "")
+    except EmulationError as error:  # says nothing of the kernel
+        return _run_record(case, NOT_RUN, str(error)[:300])
     else:
         record = _run_record(case, "correct" if found.same else "wrong")
         record["told"] = "" if found.same else found.told()
@@ -140,13 +146,8 @@ def _keep_emulated(manifest: PackageManifest, files: dict[str, str], folder: Pat
     """The program that was run, which the emulation keeps under a digest."""
     from titan.validate.emulate.compile import build
 
-    launch = manifest["launch"]
-    if not (folder / EMULATED).exists():
-        made = build(
-            files, str(manifest["source"]), str(manifest["entry"]), len(manifest["arguments"]),
-            int(launch["block"]), int(launch.get("cluster", 1)),
-        )  # fmt: skip
-        shutil.copyfile(made, folder / EMULATED)
+    if str(manifest["source"]).endswith(".cu") and not (folder / EMULATED).exists():
+        shutil.copyfile(build(files, cast(Manifest, manifest)), folder / EMULATED)
 
 
 def _since(begin: float) -> float:

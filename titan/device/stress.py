@@ -36,6 +36,7 @@ from titan.device.expressions import BadExpression, evaluate
 from titan.device.findings import Keep
 from titan.device.hooks import KNOBS, PRODUCER, levels, new_progress, read_progress, told
 from titan.device.manifests import PackageManifest, Sizes
+from titan.device.packages import NOT_RUN
 from titan.device.plan import Unlaunchable, plan
 from titan.device.records import (
     DeviceFacts,
@@ -55,6 +56,7 @@ POLICIES = ("uniform", "latest", "starve:consumer", "starve:producer", "priority
 RUN_SECONDS = 30.0
 BAD = ("wrong", "fault", "hung", "failed")
 SKIPPED = "skipped"
+WITHOUT_RESULT = (SKIPPED, NOT_RUN)
 LEAST_SECONDS = 6.0  # a child that has less does not come to its first run
 
 
@@ -356,13 +358,13 @@ def document(facts: DeviceFacts, runs: Sequence[StressRun]) -> StressDocument:
         states: dict[str, int] = {}
         for run in mine:
             states[run.state] = states.get(run.state, 0) + 1
-        first = next((run.told for run in mine if run.state in BAD), "")
+        first = next((run.told for run in mine if run.state in (*BAD, NOT_RUN)), "")
         waited = stalls(mine)
         rows.append(
             {
                 "package": package, "depth": depth, "variant": variant,
-                "runs": len(mine) - states.get(SKIPPED, 0),
-                "trips": sorted({run.trips for run in mine if run.state != SKIPPED}),
+                "runs": sum(run.state not in WITHOUT_RESULT for run in mine),
+                "trips": sorted({run.trips for run in mine if run.state not in WITHOUT_RESULT}),
                 "states": states,
                 "seen_to_fail": sum(run.state in BAD for run in mine), "first": first,
                 "policies": _by_policy(mine), "stalls": waited,
@@ -375,7 +377,8 @@ def document(facts: DeviceFacts, runs: Sequence[StressRun]) -> StressDocument:
         "kind": "stress",
         "date": datetime.date.today().isoformat(),
         "device": facts,
-        "runs": sum(run.state != SKIPPED for run in runs),
+        "runs": sum(run.state not in WITHOUT_RESULT for run in runs),
+        "not_run": sum(run.state == NOT_RUN for run in runs),
         "safe_failures": [_data(run) for run in safe_bad],
         "unsafe_variants": len(unsafe),
         "unsafe_seen_to_fail": sum(row["seen_to_fail"] > 0 for row in unsafe),

@@ -233,7 +233,11 @@ class _Parts:
             f"{', '.join(row['policies'])}"
             for row in stress.skipped(runs)
         ]
-        safe = [run for run in runs if run.variant == stress.SAFE and run.state != stress.SKIPPED]
+        safe = [
+            run
+            for run in runs
+            if run.variant == stress.SAFE and run.state not in stress.WITHOUT_RESULT
+        ]
         self.report(f"stress: safe {sum(run.state == 'correct' for run in safe)}/{len(safe)}")
         return runs
 

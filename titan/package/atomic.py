@@ -18,12 +18,14 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from titan.foundation.errors import UserError
+
 _MARK = ".titan-"
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
 
-class CannotWrite(Exception):
+class CannotWrite(UserError):
     """The folder cannot be written or replaced; what was there is as it was."""
 
 

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from titan.foundation.errors import UserError
+
 CERTIFICATE = "certificate.json"
 TILE = "tile.yaml"
 SCHEDULE = "schedule.json"
@@ -27,7 +29,7 @@ BYTES_MAX = 16 << 20
 DEPTH_MAX = 64
 
 
-class Broken(Exception):
+class Broken(UserError):
     """A folder or a file of it is not what a package may hold; the text says why."""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from titan.codegen.tile import stored
+from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Verdict
 from titan.package import contents
 from titan.package.atomic import write_folder
@@ -21,17 +22,17 @@ if TYPE_CHECKING:
     from titan.codegen.tile.model import TileProgram
 
 
-class NotVerified(Exception):
+class NotPackable(Refusal):
     """What was to be packed has no schedule or is not verified."""
 
 
 def package_files(built: Built, emitted: contents.Sources) -> dict[str, bytes]:
-    """The content of the package by file name. Raises NotVerified; Broken for strange sources."""
+    """The content of the package by file name. Raises NotPackable; Broken for strange sources."""
     schedule = built.result.schedule
     if built.finding.verdict is not Verdict.VERIFIED:
-        raise NotVerified(f"the pipeline of {built.tile.name} is {built.finding.verdict}")
+        raise NotPackable(f"the pipeline of {built.tile.name} is {built.finding.verdict}")
     if schedule is None:
-        raise NotVerified(f"{built.tile.name} has no schedule")
+        raise NotPackable(f"{built.tile.name} has no schedule")
     files = {name: text.encode() for name, text in sorted(emitted.files.items())}
     files[contents.TILE] = built.tile_text.encode()
     result = built.result
@@ -51,7 +52,7 @@ def manifest_of(tile: TileProgram, emitted: contents.Sources) -> dict[str, Any]:
 
 
 def write_package(folder: str | Path, built: Built, emitted: contents.Sources) -> None:
-    """Writes the folder whole or not at all. Raises NotVerified, Broken and CannotWrite."""
+    """Writes the folder whole or not at all. Raises NotPackable, Broken and CannotWrite."""
     write_folder(folder, package_files(built, emitted), may_replace=is_ours)
 
 

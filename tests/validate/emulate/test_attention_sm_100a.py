@@ -43,7 +43,7 @@ def judged(tile, made, source, size, schedules=SCHEDULES, seed=0):
         try:
             found = compare(
                 tile, {"kernel.cu": source}, made.manifest, sizes,
-                seed=number, policy=policy, delay=delay, time_limit=60,
+                seed=number, policy=policy, delay=delay, processor_seconds=60,
             )  # fmt: skip
         except KernelFault as fault:
             return str(fault)

@@ -85,7 +85,7 @@ def judged(tile, made, text, size, schedules):
         try:
             found = compare(
                 tile, {"kernel.cu": text}, made.manifest, size,
-                seed=seed, policy=policy, delay=delay, time_limit=60,
+                seed=seed, policy=policy, delay=delay, processor_seconds=60,
             )  # fmt: skip
         except KernelFault as fault:
             return str(fault)

@@ -41,7 +41,7 @@ def run(source, size, seed=0, policy="uniform", delay="mixed", manifest=GEMM_MAN
         seed=seed,
         policy=policy,
         delay=delay,
-        time_limit=60,
+        processor_seconds=60,
     )
     return result.outputs["C"], expected
 

@@ -34,7 +34,7 @@ def judged(tile, made, source, size, schedules=POLICIES, processors=1):
         try:
             found = compare(
                 tile, {"kernel.cu": source}, made.manifest, dict(zip("MNK", size, strict=True)),
-                seed=seed, policy=policy, delay=delay, processors=processors, time_limit=60,
+                seed=seed, policy=policy, delay=delay, processors=processors, processor_seconds=60,
             )  # fmt: skip
         except KernelFault as fault:
             return str(fault)

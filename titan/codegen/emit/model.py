@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from titan.foundation.errors import Refusal
 
-class EmissionRefused(Exception):
+
+class EmissionRefused(Refusal):
     """The program has no faithful spelling on the target, or is not safe to spell; says why."""
 
 

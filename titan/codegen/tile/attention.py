@@ -16,12 +16,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from titan.codegen.tile.model import Carried, TileOperation, TileProgram, Value, ValuePlace
+from titan.foundation.errors import Refusal
+from titan.foundation.verdict import Reason
 
 ARITHMETIC_REFUSED = ("load", "store", "vector", "read", "mma")
 
 
-class NotAttention(ValueError):
+class NotAttention(Refusal):
     """The loop is no such loop; the text says why."""
+
+    reason = Reason.NOT_APPLICABLE
 
 
 @dataclass(frozen=True, slots=True)

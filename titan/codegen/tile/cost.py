@@ -21,6 +21,7 @@ from titan.codegen.tile.dtypes import FORMATS, bytes_of
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.operations import KINDS, cost_class
 from titan.codegen.tile.rates import Rates, rates
+from titan.foundation.errors import Refusal
 from titan.scheduling.loop.model import DATA, ORDER, Dependence, Loop, Operation, ReservationUse
 from titan.target.model import Machine, WarpGroup
 
@@ -28,7 +29,7 @@ BARRIER_BYTES = 1024  # kept for barriers and alignment where an engine loads
 TENSOR_LANES = 128
 
 
-class CostError(ValueError):
+class CostError(Refusal):
     """The program has no loop on this machine; the text says why."""
 
 

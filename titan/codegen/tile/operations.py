@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from titan.codegen.tile.dtypes import bytes_of
 from titan.codegen.tile.model import Tensor, Value, ValuePlace
 from titan.codegen.tile.rates import Rates
+from titan.foundation.errors import TitanError
 
 S, F, R, C = ValuePlace.SHARED, ValuePlace.FRAGMENT, ValuePlace.ROW, ValuePlace.COLUMN
 REGISTERS = (F, R, C)
 FUNCTIONS = ("relu", "gelu", "silu", "tanh")
 
 
-class Misfit(Exception):
+class Misfit(TitanError):
     """The operands or attributes of an operation do not fit; `operand` is the one to point at."""
 
     def __init__(self, code: str, message: str, operand: int | None = None, key: str = "") -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from titan.codegen.tile.dtypes import rounded
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, Value, ValuePlace
+from titan.foundation.errors import UserError
 from titan.sync.expression import Binary, Constant, Expression, Name, Not, evaluate
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 Environment = Mapping[str, int]
 
 
-class StoreConflict(ValueError):
+class StoreConflict(UserError):
     """Two stores wrote one element."""
 
 

@@ -19,13 +19,14 @@ from titan.codegen.tile.model import (
     View,
     WorkDimension,
 )
+from titan.foundation.errors import UserError
 from titan.sync.expression import Expression, ExpressionError, parse_expression, to_text
 from titan.sync.program import Parameter
 
 Data = dict[str, Any]
 
 
-class BadProgram(ValueError):
+class BadProgram(UserError):
     """The data is no tile program; the text says what is wrong."""
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from titan.foundation.errors import Refusal
+
 _FUNCTION = re.compile(r"^([0-9a-f]+) <([A-Za-z_][\w.$]*)>:$")
 _LINE = re.compile(
     r"^\s+([a-z]\w*)\s*(.*?)\s*// ([0-9A-F]+):((?: [0-9A-F]{8})+)"
@@ -21,7 +23,7 @@ _LGKMCNT = re.compile(r"lgkmcnt\((\d+)\)")
 BARRIER, COPY, READ, WRITE, LGKM = "barrier", "copy", "read", "write", "lgkmcnt(0)"
 
 
-class NotUnderstood(Exception):
+class NotUnderstood(Refusal):
     """The text holds something that the reader does not know."""
 
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from titan.foundation.errors import Refusal
 from titan.isa.thread.integers import WIDTHS, Bits, compare, compute, integer_type
 from titan.isa.thread.ptx import PtxInstruction, PtxKernel, split_operands
 
@@ -28,7 +29,7 @@ _NUMBER = re.compile(r"-?(0[xX][0-9a-fA-F]+U?|\d+U?)")
 _ADDRESS = re.compile(r"\[\s*([%\w$@.]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
 
 
-class UnsupportedPtx(Exception):
+class UnsupportedPtx(Refusal):
     """The text holds something whose effect on the control flow is not known."""
 
 

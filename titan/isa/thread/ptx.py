@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from titan.foundation.errors import Refusal
+
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(")
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
@@ -22,7 +24,7 @@ _DECLARED = re.compile(r"[%\w$]+")
 _GUARD = re.compile(r"@(!?)\s*([%\w$]+)\s+")
 
 
-class PtxError(Exception):
+class PtxError(Refusal):
     """The text is not what nvcc writes for a kernel."""
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from titan.foundation.errors import Refusal
+from titan.foundation.verdict import Reason
 from titan.sync import program as ir
 from titan.sync.expression import Expression, evaluate
 
@@ -19,8 +21,10 @@ Place = tuple[str, int]  # a declared array and an index
 Piece = tuple[str, int, int | None]  # a buffer, its stage, its part (None: all)
 
 
-class TooLong(Exception):
+class TooLong(Refusal):
     """The agent takes more steps than are gone through."""
+
+    reason = Reason.STEPS
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
+from titan.foundation.errors import TitanError
 from titan.isa.thread.machine import CTA_SHIFT, TENSOR_BASE, ThreadEvent
 from titan.sync import program as ir
 from titan.sync.expression import ZERO
@@ -26,7 +27,7 @@ _DESCRIPTOR_MASK = 0x3FFF  # matrix descriptors hold bits 4 to 17 of an address
 Boxes = Mapping[int, tuple[str, int]]
 
 
-class OperationMismatch(Exception):
+class OperationMismatch(TitanError):
     """The next instructions are not those of the operation; says what they are."""
 
 

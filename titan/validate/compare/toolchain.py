@@ -9,14 +9,19 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from titan.foundation.errors import Refusal
+from titan.foundation.verdict import Reason
+
 SECONDS_MAX = 300.0
 
 
-class ToolchainMissing(Exception):
+class ToolchainMissing(Refusal):
     """The toolchain of a target is not installed."""
 
+    reason = Reason.MISSING_TOOL
 
-class CannotCompile(Exception):
+
+class CannotCompile(Refusal):
     """The toolchain refuses the source; the text is its first complaint."""
 
     def __init__(self, log: str) -> None:

@@ -11,17 +11,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from titan.codegen.tile.dtypes import FORMATS
+from titan.codegen.tile.manifest import Manifest
 from titan.codegen.tile.model import TileProgram
 from titan.codegen.tile.semantics import run as run_tile
 from titan.codegen.tile.semantics import shape_of
-from titan.validate.emulate.run import emulate
+from titan.validate.emulate.hip import SOURCE_SUFFIX, emulate_hip
+from titan.validate.emulate.run import EmulationOptions, EmulationResult, emulate, folder_texts
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 SUM_ERROR = 2.0**-16  # of f32 sums and special functions, relative to the largest output
 
@@ -41,6 +43,7 @@ class OutputComparison:
 
     @property
     def same(self) -> bool:
+        """Whether every element is within its tolerance."""
         return self.error <= 1.0
 
     def told(self) -> str:
@@ -69,33 +72,49 @@ def sample_inputs(
 def compare(
     tile: TileProgram,
     files: Mapping[str, str] | str | Path,
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     parameters: Mapping[str, int],
-    inputs: Mapping[str, NDArray[Any]] | None = None,
-    seed: int = 0,
-    **options: Any,
+    inputs: Mapping[str, ArrayLike] | None = None,
+    **options: Unpack[EmulationOptions],
 ) -> OutputComparison:
-    """Run the kernel once (`options` as for `emulate`) and compare all of its outputs.
+    """Run the kernel of a package once and compare all of its outputs.
 
-    Raises what `emulate` raises.
+    CUDA and HIP each have an emulation of their own. Raises KernelFault, LaunchRefused,
+    EmulationError.
     """
-    given = sample_inputs(tile, parameters, seed) if inputs is None else inputs
-    result = emulate(files, manifest, given, parameters, seed=seed, **options)
+    given = inputs
+    if given is None:
+        given = sample_inputs(tile, parameters, options.get("seed", 0))
+    if manifest["source"].endswith(SOURCE_SUFFIX):
+        result = _emulated_hip(files, manifest, given, parameters, options)
+    else:
+        result = emulate(files, manifest, given, parameters, **options)
     expected = run_tile(tile, given, dict(tile.sizes) | dict(parameters))
-    worst: OutputComparison | None = None
-    for name, right in expected.items():
-        found = difference(tile, name, result.outputs[name], right, result.decisions)
-        if worst is None or not found.error <= worst.error:
-            worst = found
-    assert worst is not None, "a tile program has an output"
-    return worst
+    found = [
+        difference(tile, name, result.outputs[name], right, result.decisions)
+        for name, right in expected.items()
+    ]
+    return max(found, key=lambda one: one.error)
+
+
+def _emulated_hip(
+    files: Mapping[str, str] | str | Path,
+    manifest: Manifest,
+    inputs: Mapping[str, ArrayLike],
+    parameters: Mapping[str, int],
+    options: EmulationOptions,
+) -> EmulationResult:
+    """Waves are chosen at random in all policies; when copies land follows from `delay`."""
+    texts = folder_texts(Path(files)) if isinstance(files, str | Path) else files
+    seed, delay = options.get("seed", 0), options.get("delay", "mixed")
+    return EmulationResult(emulate_hip(texts, manifest, inputs, parameters, seed, delay), 0)
 
 
 def difference(
     tile: TileProgram,
     name: str,
     got: NDArray[np.float32],
-    expected: NDArray[Any],
+    expected: ArrayLike,
     decisions: int = 0,
 ) -> OutputComparison:
     """The element of one output that is furthest from what it should be."""

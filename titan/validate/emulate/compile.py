@@ -16,6 +16,9 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from titan.codegen.tile.manifest import Manifest
+from titan.foundation.errors import Refusal
+
 NATIVE = Path(__file__).resolve().parent / "native"
 HEADER = "titan_device.cuh"
 MAIN = "emulated_main.cpp"
@@ -24,7 +27,7 @@ SECONDS_MAX = 300
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
-class EmulationError(Exception):
+class EmulationError(Refusal):
     """The kernel cannot be emulated: no compiler, it does not compile, the manifest is wrong."""
 
 
@@ -44,13 +47,16 @@ def _version(path: str) -> str:
     ).stdout
 
 
-def _program(source: str, entry: str, arguments: int, block: int, cluster: int) -> str:
+def _program(manifest: Manifest) -> str:
     """A main function around the kernel; its text goes to the compiler beside the kernel's."""
+    entry, launch = manifest["entry"], manifest["launch"]
     if not _NAME.fullmatch(entry):
         raise EmulationError(f"entry {entry!r} of the manifest is not a name")
-    given = ", ".join(f"titan::emulation::Given{{{number}}}" for number in range(arguments))
+    count = len(manifest["arguments"])
+    given = ", ".join(f"titan::emulation::Given{{{number}}}" for number in range(count))
+    block, cluster = int(launch["block"]), int(launch.get("cluster", 1))
     return (
-        f'#include "{source}"\n#include "given.h"\n'
+        f'#include "{manifest["source"]}"\n#include "given.h"\n'
         f'static_assert(titan_emulation_block == {block}, "threads of the launch");\n'
         f'static_assert(titan_emulation_cluster == {cluster}, "cluster of the launch");\n'
         f"static void start() {{ {entry}({given}); }}\n"
@@ -65,14 +71,13 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "titan" / "emulation"
 
 
-def build(
-    files: Mapping[str, str], source: str, entry: str, arguments: int, block: int, cluster: int
-) -> Path:
-    """The program for the kernel `source` of `files`, with as many arguments as the manifest says.
+def build(files: Mapping[str, str], manifest: Manifest) -> Path:
+    """The program for the CUDA kernel of a package.
 
     The device header of the package is left out: the emulation's own takes its place. Raises
     EmulationError with the compiler's message.
     """
+    source = manifest["source"]
     if source not in files:
         raise EmulationError(f"the package has no {source}")
     texts = {
@@ -80,7 +85,7 @@ def build(
         for name, text in sorted(files.items())
         if name.endswith((".cu", ".cuh", ".h")) and Path(name).name != HEADER
     }
-    main = _program(source, entry, arguments, int(block), int(cluster))
+    main = _program(manifest)
     path = compiler()
     own = (_version(path), " ".join(FLAGS), *_native_texts())
     runtime = cache_folder() / f"{_digest(*own)}.o"

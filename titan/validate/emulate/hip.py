@@ -1,7 +1,8 @@
 """Runs an emitted HIP kernel on the CPU: g++ with the emulation of the AMD primitives.
 
-The source of the package is compiled as it is, against `titan_emulation_hip.h` in place of the
-clang builtins, and run under one interleaving of waves and landings of copies. What the emulation
+The source of the package is compiled as it is; the compiler reads `titan_emulation_hip.h` first,
+whose primitives take the place of those of the device header. The kernel is run under one
+interleaving of waves and landings of copies. What the emulation
 finds wrong is a KernelFault with its message.
 """
 
@@ -14,21 +15,24 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from titan.codegen.tile.dtypes import bytes_of, decode, encode
+from titan.codegen.tile.manifest import Manifest
 from titan.sync.expression import evaluate, parse_expression
 from titan.validate.emulate.compile import NATIVE, EmulationError, compiler
 from titan.validate.emulate.run import KernelFault, LaunchRefused
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 MODES = ("lazy", "eager", "mixed")
+PRIMITIVES = "titan_emulation_hip.h"
+SOURCE_SUFFIX = ".hip.cpp"
 FLAGS = (
     "-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-fno-strict-aliasing", "-w",
-    "-DTITAN_EMULATION", "-x", "c++",
+    "-include", PRIMITIVES, "-x", "c++",
 )  # fmt: skip
 SECONDS_MAX = 300
 MESSAGE_BYTES = 256
@@ -38,8 +42,8 @@ _libraries: dict[str, ctypes.CDLL] = {}
 
 def emulate_hip(
     files: Mapping[str, str],
-    manifest: Mapping[str, Any],
-    inputs: Mapping[str, NDArray[Any]],
+    manifest: Manifest,
+    inputs: Mapping[str, ArrayLike],
     parameters: Mapping[str, int],
     seed: int = 0,
     mode: str = "lazy",
@@ -52,14 +56,14 @@ def emulate_hip(
 
     _check(manifest, parameters)
     library = _library(files, manifest)
-    arrays: list[NDArray[Any]] = []
+    arrays: list[NDArray[np.uint8]] = []
     for tensor in manifest["tensors"]:
         shape = [evaluate(parse_expression(text), parameters) for text in tensor["shape"]]
         if tensor["output"]:
             size = int(np.prod(shape)) * bytes_of(tensor["dtype"])
             arrays.append(np.full(size, 0xFF, np.uint8))
             continue
-        values = inputs[tensor["name"]]
+        values = np.asarray(inputs[tensor["name"]])
         if list(values.shape) != shape:
             raise LaunchRefused(f"{tensor['name']} has the shape {values.shape}, not {shape}")
         arrays.append(np.ascontiguousarray(encode(values, tensor["dtype"])).view(np.uint8).ravel())
@@ -75,7 +79,7 @@ def emulate_hip(
     return found
 
 
-def _check(manifest: Mapping[str, Any], parameters: Mapping[str, int]) -> None:
+def _check(manifest: Manifest, parameters: Mapping[str, int]) -> None:
     for item in manifest["parameters"]:
         if parameters.get(item["name"], 0) < item["minimum"]:
             raise LaunchRefused(f"{item['name']} is at least {item['minimum']}")
@@ -84,10 +88,10 @@ def _check(manifest: Mapping[str, Any], parameters: Mapping[str, int]) -> None:
             raise LaunchRefused(f"the launch breaks {text}")
 
 
-def _library(files: Mapping[str, str], manifest: Mapping[str, Any]) -> ctypes.CDLL:
+def _library(files: Mapping[str, str], manifest: Manifest) -> ctypes.CDLL:
     """The kernel and the emulation as a shared library; one for each text in this process."""
     main = _main(manifest)
-    native = [(NATIVE / name).read_text() for name in ("titan_emulation_hip.h", "fibers.h")]
+    native = [(NATIVE / name).read_text() for name in (PRIMITIVES, "fibers.h")]
     parts = [
         main,
         str(manifest["target"]),
@@ -119,7 +123,7 @@ def _library(files: Mapping[str, str], manifest: Mapping[str, Any]) -> ctypes.CD
     return library
 
 
-def _main(manifest: Mapping[str, Any]) -> str:
+def _main(manifest: Manifest) -> str:
     """A function that launches the kernel with arguments from arrays."""
     entry, source = str(manifest["entry"]), str(manifest["source"])
     if not _NAME.fullmatch(entry) or source != Path(source).name:
@@ -148,8 +152,8 @@ def _main(manifest: Mapping[str, Any]) -> str:
 
 def _launch(
     library: ctypes.CDLL,
-    manifest: Mapping[str, Any],
-    arrays: list[NDArray[Any]],
+    manifest: Manifest,
+    arrays: list[NDArray[np.uint8]],
     parameters: Mapping[str, int],
     seed: int,
     mode: str,

@@ -9,29 +9,35 @@ tensors, as tile programs have them.
 from __future__ import annotations
 
 import re
+import resource
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict, Unpack
 
 from titan.codegen.tile.dtypes import bytes_of, decode, encode
+from titan.codegen.tile.manifest import Manifest, ManifestArgument, ManifestTensor
+from titan.foundation.errors import UserError
 from titan.sync.expression import evaluate, parse_expression
 from titan.validate.emulate.compile import EmulationError, build
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 FAULT_EXIT = 3
+PROCESSOR_SECONDS = 120
+CLOCK_FACTOR = 20  # a loaded machine gives a process a part of its time
 POLICIES = ("uniform", "priority", "round_robin", "latest", "uneven", "starve")
 DELAYS = ("mixed", "lazy", "eager")
 UNWRITTEN_BYTE = 0xFF  # every element of an output is NaN until it is written
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
-class KernelFault(Exception):
+class KernelFault(UserError):
     """The kernel did what no kernel may do; the text names role, thread and primitive."""
 
 
@@ -48,69 +54,73 @@ class EmulationResult:
     decisions: int
 
 
+class EmulationOptions(TypedDict):
+    """Which interleaving is run; what is left out has the value in brackets.
+
+    `seed` (0). `policy` (`uniform`): `uniform`, `priority`, `round_robin`, `latest`, `starve:ROLE`
+    (threads of that role run only when no other can) or `uneven` (warps in a strict order drawn
+    once). `delay` (`mixed`): when engines work: `mixed`, `lazy` (only when nothing else can run),
+    `eager`. `processors` (2): CTAs of a persistent kernel that run at a time. `read_fences` (True):
+    an ordinary read must be fenced before an engine overwrites what was read. `processor_seconds`
+    (120): processor time after which the kernel counts as one that does not end.
+    """
+
+    seed: NotRequired[int]
+    policy: NotRequired[str]
+    delay: NotRequired[str]
+    processors: NotRequired[int]
+    read_fences: NotRequired[bool]
+    processor_seconds: NotRequired[int]
+
+
 def emulate(
     files: Mapping[str, str] | str | Path,
-    manifest: Mapping[str, Any],
-    inputs: Mapping[str, NDArray[Any]],
+    manifest: Manifest,
+    inputs: Mapping[str, ArrayLike],
     parameters: Mapping[str, int],
-    seed: int = 0,
-    policy: str = "uniform",
-    processors: int = 2,
-    delay: str = "mixed",
-    read_fences: bool = True,
-    time_limit: float = 120.0,
+    **options: Unpack[EmulationOptions],
 ) -> EmulationResult:
-    """Run the kernel once under one interleaving.
+    """Run a CUDA kernel once under one interleaving.
 
     `files`: name -> text, or the folder of a package. `inputs`: numbers of any type, rounded to the
-    tensor's. `policy`: `uniform`, `priority`, `round_robin`, `latest`, `starve:ROLE` (threads of
-    that role run only when no other can) or `uneven` (warps in a strict order
-    drawn once);
-    `delay`: when engines work: `mixed`, `lazy` (only when
-    nothing else can run), `eager`. `read_fences`: an ordinary read must be fenced before an engine
-    overwrites what was read. Raises KernelFault, LaunchRefused, EmulationError.
+    tensor's. Raises KernelFault, LaunchRefused, EmulationError.
     """
     if isinstance(files, str | Path):
-        files = _folder(Path(files))
-    launch = _Launch(manifest, parameters, processors)
-    program = build(
-        files,
-        str(manifest["source"]),
-        str(manifest["entry"]),
-        len(manifest["arguments"]),
-        launch.block,
-        launch.cluster,
-    )
+        files = folder_texts(Path(files))
+    launch = _Launch(manifest, parameters, options.get("processors", 2))
+    program = build(files, manifest)
     with tempfile.TemporaryDirectory(prefix="titan-emulation-") as name:
         folder = Path(name)
         lines = [
             f"launch {launch.grid} {launch.block} {launch.cluster} {launch.shared_bytes}",
-            _policy_line(seed, policy, delay),
-            f"read_fences {int(read_fences)}",
+            _policy_line(options),
+            f"read_fences {int(options.get('read_fences', True))}",
             *launch.roles(),
             *_write_tensors(folder, launch, inputs),
             *launch.arguments(),
         ]
         (folder / "launch.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        decisions = _run(program, folder, time_limit)
+        decisions = _run(program, folder, options.get("processor_seconds", PROCESSOR_SECONDS))
         return EmulationResult(_read_outputs(folder, launch), decisions)
 
 
-def _folder(path: Path) -> dict[str, str]:
+def folder_texts(path: Path) -> dict[str, str]:
+    """The sources and headers of a package's folder, by name."""
     return {
         file.name: file.read_text(encoding="utf-8")
         for file in sorted(path.iterdir())
-        if file.suffix in {".cu", ".cuh", ".h"}
+        if file.suffix in {".cu", ".cpp", ".cuh", ".h"}
     }
 
 
-def _policy_line(seed: int, policy: str, delay: str) -> str:
+def _policy_line(options: EmulationOptions) -> str:
+    policy, delay = options.get("policy", "uniform"), options.get("delay", "mixed")
     kind, _, role = policy.partition(":")
     if kind not in POLICIES or (kind == "starve") != bool(role):
         raise LaunchRefused(f"unknown policy {policy!r}; known are {', '.join(POLICIES)} (:ROLE)")
     if delay not in DELAYS:
         raise LaunchRefused(f"unknown delay {delay!r}; known are {', '.join(DELAYS)}")
-    return f"policy {int(seed)} {kind} {delay} {role or '-'}"
+    return f"policy {options.get('seed', 0)} {kind} {delay} {role or '-'}"
 
 
 def _swizzle_bytes(value: object) -> int:
@@ -129,9 +139,7 @@ def _word(text: object) -> str:
 class _Launch:
     """The manifest under given parameters."""
 
-    def __init__(
-        self, manifest: Mapping[str, Any], parameters: Mapping[str, int], processors: int
-    ) -> None:
+    def __init__(self, manifest: Manifest, parameters: Mapping[str, int], processors: int) -> None:
         self.manifest = manifest
         self.values = dict(parameters)
         for parameter in manifest["parameters"]:
@@ -161,7 +169,7 @@ class _Launch:
         except (ValueError, KeyError, ZeroDivisionError) as error:
             raise LaunchRefused(f"expression `{text}` has no value: {error!r}") from None
 
-    def shape(self, tensor: Mapping[str, Any]) -> tuple[int, ...]:
+    def shape(self, tensor: ManifestTensor) -> tuple[int, ...]:
         return tuple(self.number(extent) for extent in tensor["shape"])
 
     def roles(self) -> list[str]:
@@ -193,7 +201,7 @@ class _Launch:
             raise LaunchRefused(f"no tensor {name!r} in the manifest")
         return self.places[name]
 
-    def map_line(self, argument: Mapping[str, Any]) -> str:
+    def map_line(self, argument: ManifestArgument) -> str:
         """Refuses what cuTensorMapEncodeTiled refuses (driver API, tensor map object)."""
         place = self.place(argument["tensor"])
         tensor = self.tensors[place]
@@ -219,7 +227,7 @@ class _Launch:
         return " ".join(["map", _word(name), *map(str, (place, len(box), each, swizzle, *numbers))])
 
 
-def _write_tensors(folder: Path, launch: _Launch, inputs: Mapping[str, NDArray[Any]]) -> list[str]:
+def _write_tensors(folder: Path, launch: _Launch, inputs: Mapping[str, ArrayLike]) -> list[str]:
     import numpy as np
 
     lines = []
@@ -254,15 +262,24 @@ def _read_outputs(folder: Path, launch: _Launch) -> dict[str, NDArray[np.float32
     return outputs
 
 
-def _run(program: Path, folder: Path, time_limit: float) -> int:
+def _run(program: Path, folder: Path, processor_seconds: int) -> int:
+    """The decisions of the scheduler. A kernel is judged by processor time, not by the clock."""
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (processor_seconds, processor_seconds + 1))
+
     try:
         done = subprocess.run(
             [str(program), "launch.txt"],
-            cwd=folder, capture_output=True, text=True, errors="replace", timeout=time_limit,
-            check=False,
+            cwd=folder, capture_output=True, text=True, errors="replace", preexec_fn=limited,
+            timeout=CLOCK_FACTOR * processor_seconds, check=False,
         )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise KernelFault(f"the kernel did not end within {time_limit:g} seconds") from None
+    except subprocess.TimeoutExpired as error:
+        raise EmulationError(f"the machine is too busy: {error}") from None
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        raise KernelFault(
+            f"the kernel did not end within {processor_seconds} seconds of processor time"
+        )
     if done.returncode == FAULT_EXIT:
         raise KernelFault(done.stderr.strip())
     if done.returncode < 0:

@@ -10,6 +10,8 @@
 // architecture.
 #pragma once
 
+#define TITAN_PRIMITIVES  // the device header leaves its own out
+
 #include <cmath>
 #include <cstdarg>
 #include <cstdint>

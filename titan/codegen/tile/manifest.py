@@ -1,0 +1,99 @@
+"""The manifest of an emitted kernel as types: emission fills it, launches and checks read it.
+
+Expressions (shapes, grids, constraints) are texts of the expression language over the parameters;
+`grid` may name `processors`. Sizes are in bytes, extents in elements, innermost first in `box`.
+"""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+
+class ManifestParameter(TypedDict):
+    """A number that a launch brings, and its least value."""
+
+    name: str
+    minimum: int
+
+
+class ManifestTensor(TypedDict):
+    """A tensor in global memory, dense and row-major; `output`: the kernel writes it."""
+
+    name: str
+    dtype: str
+    shape: list[str]
+    output: bool
+
+
+class ManifestArgument(TypedDict):
+    """An argument of the entry: `kind` is `tensor_map`, `pointer` or `size`.
+
+    A tensor map has a box and a swizzle, and belongs to an operation of the tile program.
+    """
+
+    kind: str
+    name: str
+    tensor: NotRequired[str]
+    operation: NotRequired[str]
+    box: NotRequired[list[int]]
+    swizzle: NotRequired[str]
+    dtype: NotRequired[str]
+
+
+class ManifestFilled(TypedDict):
+    """A load that threads do, as the tile lies in shared memory."""
+
+    operation: str
+    tensor: str
+    swizzle: str
+    dtype: str
+
+
+class ManifestLaunch(TypedDict):
+    """Threads of a CTA, CTAs of a cluster, and the expression of the number of CTAs."""
+
+    block: int
+    grid: str
+    cluster: int
+    dynamic_shared_bytes: int
+
+
+class ManifestRole(TypedDict):
+    """The threads of a role; `registers` per thread, 0 where the compiler decides."""
+
+    name: str
+    first_thread: int
+    threads: int
+    registers: int
+
+
+class ManifestRing(TypedDict):
+    """A ring by its name, its stages and the bytes of one of them."""
+
+    name: str
+    depth: int
+    bytes: int
+
+
+class Manifest(TypedDict):
+    """What a launch and a check need to know of an emitted kernel."""
+
+    titan: str
+    kernel: str
+    target: str
+    entry: str
+    source: str
+    header: str
+    parameters: list[ManifestParameter]
+    tensors: list[ManifestTensor]
+    arguments: list[ManifestArgument]
+    constraints: list[str]
+    launch: ManifestLaunch
+    work: str
+    trip_count: str
+    roles: list[ManifestRole]
+    rings: list[ManifestRing]
+    filled: NotRequired[list[ManifestFilled]]
+    copies: NotRequired[dict[str, int]]  # AMD: copies of a tile that vmcnt counts, by load
+    resources: dict[str, int]
+    program: NotRequired[dict[str, object]]  # the tile program, in packages
