@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from titan.report.findings import ReportStyle
     from titan.verify.files import Found
     from titan.verify.model import Finding, VerifyOptions
+    from titan.verify.pipeline import KernelFile
 
 ENGINES = ("auto", "explore", "order", "reference")
 _POLICY_VALUES = {
@@ -152,6 +153,7 @@ def verify(
 ) -> int:
     """Verify kernels: files, folders with all kernel files in them, and compiled code (PTX)."""
     from titan.foundation.diagnostics.render.colour import wanted
+    from titan.foundation.diagnostics.wording import quoted
     from titan.foundation.verdict import worst
     from titan.frontends.open import open_files
     from titan.report.findings import ReportStyle
@@ -170,7 +172,8 @@ def verify(
     )
     opened = open_files(paths)
     found = opened.found
-    _check(found, options)
+    if found.empty:
+        raise click.UsageError(f"no kernel files in {quoted(found.empty[0])}")
     if not opened.code and (launch or entry or sweep):
         raise click.UsageError("--launch, --entry and --sweep are for code, and none is named")
     for path in found.loops:
@@ -181,7 +184,7 @@ def verify(
         raise click.UsageError("there is no kernel file among what is named")
     if found.kernels:
         _check_policies(options, _POLICY_VALUES, "a kernel file")
-    running = _run(found.kernels, options, jobs)
+    running = _run(_read(found, options), options, jobs)
     if opened.code:
         running = chain(running, _code(opened.code, _code_options(options, launch, entry, sweep)))
     style = ReportStyle(output is None and wanted(sys.stdout, colour), timings, full_trace)
@@ -228,32 +231,41 @@ def _code(paths: list[str], options: CodeOptions) -> Iterator[Finding]:
         yield from verify_code_file(path, options)
 
 
-def _check(found: Found, options: VerifyOptions) -> None:
+def _read(found: Found, options: VerifyOptions) -> Iterator[KernelFile]:
+    """The kernel files, each read once; all before the first verdict where sizes are given."""
     from titan.foundation.diagnostics.wording import quoted
-    from titan.verify.pipeline import unknown_sizes
+    from titan.verify.pipeline import read_kernel_file, unknown_sizes
 
-    if found.empty:
-        raise click.UsageError(f"no kernel files in {quoted(found.empty[0])}")
-    unknown = unknown_sizes(found.kernels, options) if found.kernels else []
-    if unknown:
+    files = (read_kernel_file(path, options) for path in found.kernels)
+    if not options.overrides:
+        return files
+    read = list(files)
+    unknown = unknown_sizes(read, options)
+    if read and unknown:
         raise click.UsageError(f"no kernel has a size {quoted(unknown[0])}")
+    return iter(read)
 
 
-def _run(paths: list[str], options: VerifyOptions, jobs: int) -> Iterator[Finding]:
+def _run(files: Iterator[KernelFile], options: VerifyOptions, jobs: int) -> Iterator[Finding]:
     """The findings in the order of the files, each as soon as it is there."""
-    from titan.verify.pipeline import count_kernels, verify_each, verify_file
+    from titan.verify.pipeline import refused, verify_each, verify_kernel
 
     if jobs == 1:
-        for path in paths:
-            yield from verify_each(path, options)
+        for file in files:
+            yield from verify_each(file, options)
         return
-    tasks = [(path, n) for path in paths for n in range(count_kernels(path, options))]
-    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures import Future, ProcessPoolExecutor
 
-    with ProcessPoolExecutor(min(jobs, max(1, len(tasks)))) as pool:
-        running = [pool.submit(verify_file, path, options, number) for path, number in tasks]
-        for future in running:
-            yield from future.result()
+    with ProcessPoolExecutor(jobs) as pool:
+        running: list[Future[Finding] | Finding] = []
+        for file in files:
+            if file.family is None:
+                running.append(refused(file))
+            else:
+                kernels = file.family.kernels
+                running += [pool.submit(verify_kernel, kernel, options) for kernel in kernels]
+        for item in running:
+            yield item.result() if isinstance(item, Future) else item
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from titan.foundation.diagnostics.render import text as text_render
 from titan.foundation.diagnostics.render.colour import paint
 from titan.foundation.diagnostics.wording import clean, counted
 from titan.foundation.verdict import Verdict
-from titan.report.fault import diagnose
 from titan.verify.model import Coverage, EngineReport, Finding
 from titan.verify.replay import replay
 
@@ -33,6 +32,8 @@ def diagnostics_of(finding: Finding, *, full_trace: bool = False) -> list[Diagno
     """All diagnostics of a finding, that of the counterexample first."""
     found = list(finding.diagnostics)
     if finding.trace is not None and finding.program is not None:
+        from titan.report.fault import diagnose
+
         played = replay(finding.program, finding.trace)
         sizes, path = finding.coverage.sizes, finding.trace_path
         found.insert(0, diagnose(played, sizes, path, full_trace=full_trace))

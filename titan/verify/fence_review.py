@@ -24,6 +24,7 @@ from titan.verify.fence_runs import (
     run_all,
 )
 from titan.verify.fence_text import WORD_OF
+from titan.verify.vacuity import written_fences
 
 NARROWER: tuple[tuple[ir.Space, ...], ...] = ((ir.Space.GLOBAL,), (ir.Space.SHARED,))
 PURPOSES_MAX = 4
@@ -89,11 +90,7 @@ def redundant_fences(target: str, path: str, program: ir.SyncProgram) -> list[Di
 
     Nothing is said where one run does not stand for all, or where the runs are too long.
     """
-    if not has_fences(target) or not any(
-        isinstance(item, ir.Fence) and isinstance(item.span, Span)
-        for role in program.roles
-        for item in ir.walk(role.body)
-    ):
+    if not has_fences(target) or not written_fences(program):
         return []
     runs = run_all((program,), steps=WARNING_STEPS)
     found = _Reviewer((program,), target, path, runs).review()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
@@ -24,13 +24,12 @@ from titan.sync.control import LocalLoopError
 from titan.sync.fault import Trace
 from titan.sync.program import SyncProgram
 from titan.verify.coverage import coverage_of, narrowed, with_policies
-from titan.verify.fence_review import redundant_fences
 from titan.verify.judge import judge
 from titan.verify.legality.check import Legality, examine
 from titan.verify.lowering import LoweredKernel, NotLowered, sync_program
 from titan.verify.model import Decision, EngineReport, Finding, VerifyOptions
 from titan.verify.tracefile import SavedTrace, save
-from titan.verify.vacuity import vacuous
+from titan.verify.vacuity import vacuous, written_fences
 
 
 def read_family(
@@ -41,36 +40,51 @@ def read_family(
     return *decode(root, errors, path, dict(options.overrides), only), root
 
 
-def unknown_sizes(paths: Iterable[str], options: VerifyOptions) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class KernelFile:
+    """A kernel file, read once: its kernels or what is wrong with it, and the sizes it declares."""
+
+    path: str
+    family: Family | None
+    errors: tuple[Diagnostic, ...]
+    sizes: frozenset[str]
+
+
+def read_kernel_file(path: str, options: VerifyOptions, only: int | None = None) -> KernelFile:
+    """The file under the overrides, all of its kernels or the one with number `only`."""
+    family, errors, root = read_family(path, options, only)
+    return KernelFile(path, family, tuple(errors), frozenset(size_names(root)))
+
+
+def unknown_sizes(files: Iterable[KernelFile], options: VerifyOptions) -> list[str]:
     """Overridden names that no file declares."""
-    known: set[str] = set()
-    for path in paths:
-        root, _ = parse_file(path)
-        known |= size_names(root)
+    known = {name for file in files for name in file.sizes}
     return [name for name, _ in options.overrides if name not in known]
 
 
 def count_kernels(path: str, options: VerifyOptions) -> int:
     """How many kernels the file stands for; 1 where it is faulty."""
-    family, _, _ = read_family(path, options)
+    family = read_kernel_file(path, options).family
     return len(family.kernels) if family is not None else 1
 
 
 def verify_file(path: str, options: VerifyOptions, only: int | None = None) -> list[Finding]:
     """The verdicts on all kernels of a file, or on the one with number `only`."""
-    return list(verify_each(path, options, only))
+    return list(verify_each(read_kernel_file(path, options, only), options))
 
 
-def verify_each(path: str, options: VerifyOptions, only: int | None = None) -> Iterator[Finding]:
+def verify_each(file: KernelFile, options: VerifyOptions) -> Iterator[Finding]:
     """The verdicts one by one, as they come."""
-    started = time.thread_time()
-    family, errors, _ = read_family(path, options, only)
-    if family is None:
-        seconds = time.thread_time() - started
-        yield Finding(path, "", "", Verdict.REFUSED, diagnostics=tuple(errors), seconds=seconds)
+    if file.family is None:
+        yield refused(file)
         return
-    for kernel in family.kernels:
+    for kernel in file.family.kernels:
         yield verify_kernel(kernel, options)
+
+
+def refused(file: KernelFile) -> Finding:
+    """The finding on a file that holds no kernel, with what is wrong with it."""
+    return Finding(file.path, "", "", Verdict.REFUSED, diagnostics=file.errors)
 
 
 def verify_kernel(kernel: Kernel, options: VerifyOptions) -> Finding:
@@ -181,11 +195,11 @@ def _warnings(
 ) -> list[Diagnostic]:
     """What weakens a VERIFIED without refuting it; allowed rules are left out."""
     allowed = {allowance.rule for allowance in kernel.allowances}
-    warnings = (
-        *found,
-        *vacuous(program, kernel.span),
-        *redundant_fences(kernel.target, kernel.path, program),
-    )
+    warnings = [*found, *vacuous(program, kernel.span)]
+    if written_fences(program):
+        from titan.verify.fence_review import redundant_fences  # costs a tenth of a start
+
+        warnings += redundant_fences(kernel.target, kernel.path, program)
     return [item for item in warnings if item.code not in allowed]
 
 

@@ -21,6 +21,15 @@ from titan.verify.sizes import bound_of, free_parameters
 STEPS_MAX = 5_000  # of one run; a longer one says nothing about what is not used
 
 
+def written_fences(program: SyncProgram) -> bool:
+    """Whether the text has a fence, so that one may be there for nothing."""
+    return any(
+        isinstance(operation, ir.Fence) and isinstance(operation.span, Span)
+        for role in program.roles
+        for operation in ir.walk(role.body)
+    )
+
+
 def vacuous(program: SyncProgram, span: Span | None) -> list[Diagnostic]:
     """Warnings about roles and barriers that no tried run uses."""
     idle_roles = {role.name for role in program.roles}
@@ -36,13 +45,14 @@ def vacuous(program: SyncProgram, span: Span | None) -> list[Diagnostic]:
     spans: dict[str, object] = {item.name: item.span for item in program.roles}
     spans |= {item.name: item.span for item in program.barriers}
     found = []
-    for kind, left in (("role", idle_roles), ("barrier", unused)):
-        if left:
-            place = spans[min(left)]
-            plural = "" if len(left) == 1 else "s"
-            verb = "does nothing" if kind == "role" else "is never used"
-            verb = verb.replace("does", "do").replace("is", "are") if plural else verb
-            headline = f"the {kind}{plural} {listed(sorted(left))} {verb} in any run that was tried"
+    for names_left, one, many in (
+        (idle_roles, "the role {} does nothing", "the roles {} do nothing"),
+        (unused, "the barrier {} is never used", "the barriers {} are never used"),
+    ):
+        if names_left:
+            place = spans[min(names_left)]
+            words = (one if len(names_left) == 1 else many).format(listed(sorted(names_left)))
+            headline = f"{words} in any run that was tried"
             found.append(diagnostic("TTN215", headline, place if isinstance(place, Span) else span))
     return found
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from titan.language.protocol.families import UnsupportedProtocol
 from titan.language.protocol.orders import FamilyExecution, order_cases
-from titan.language.protocol.solver import RESOURCES_MAX
+from titan.language.protocol.solver import RESOURCES_MAX, z3_solver
 from titan.sync.expression import Binary, Constant, Expression, Name, Not, names_of
 
 Linear = tuple[dict[str, int], int]
@@ -192,7 +192,7 @@ def has_ranking(
     for edge in edges_of(nodes, depths):
         problem.grows(edge, nodes, sizes)
     try:
-        with smt.Solver(name="z3", solver_options={"rlimit": 4 * RESOURCES_MAX}) as solver:
+        with z3_solver(4 * RESOURCES_MAX) as solver:
             solver.add_assertion(smt.And(problem.rows))
             return bool(solver.solve())
     except PysmtException as error:

@@ -16,6 +16,18 @@ from titan.sync.expression import Binary, Constant, Expression, Name, Not
 RESOURCES_MAX = 20_000_000  # of one question, in the units of z3 (rlimit), not in time
 
 
+def z3_solver(resources: int) -> Any:
+    """A z3 solver that gives up after `resources`, in its own units.
+
+    Made without the factory of pysmt, which imports every solver that is installed.
+    """
+    from pysmt.environment import get_env
+    from pysmt.logics import QF_UFLIRA
+    from pysmt.solvers.z3 import Z3Solver
+
+    return Z3Solver(get_env(), QF_UFLIRA, solver_options={"rlimit": resources})
+
+
 class SolverArithmetic:
     """Translates expressions and asks z3. `sizes` are constraints that hold in every question."""
 
@@ -128,7 +140,7 @@ class SolverArithmetic:
         smt = self.smt
         names = list(small)
         try:
-            with smt.Solver(name="z3", solver_options={"rlimit": RESOURCES_MAX}) as solver:
+            with z3_solver(RESOURCES_MAX) as solver:
                 solver.add_assertion(smt.And([*self.always, formula]))
                 if not solver.solve():
                     return None
