@@ -12,7 +12,7 @@ import pytest
 
 from tests.codegen.pipeline.written import blackwell as construct
 from titan.codegen.emit.model import EmissionRefused
-from titan.codegen.emit.tensor_memory import allocated, tensor_places
+from titan.codegen.emit.tensor_places import allocated, tensor_places
 from titan.codegen.emit.write import emit
 from titan.codegen.pipeline.build import decoded
 from titan.codegen.pipeline.model import Shape

@@ -8,13 +8,15 @@ would have filled.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
+from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.layout import GROUP, WARP, EmissionLayout, RolePlace, Tile
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import identifier
 from titan.codegen.emit.sites import EmissionSite, Tiles
-from titan.codegen.tile.model import TileProgram
+from titan.codegen.emit.statements import GlobalRegion, SpelledTileFill
+from titan.codegen.tile.model import TileProgram, View
 from titan.sync import program as ir
 
 UNIT_BYTES = 16
@@ -27,9 +29,17 @@ class RoleSpeller(Protocol):
     layout: EmissionLayout
     tiles: Tiles
 
-    def _stage(self, tile: Tile, effect: ir.Effect, scope: Any) -> str: ...
-    def _linear(self, view: Any, inner: Any, what: str, dimensions: int) -> dict[str, Any]: ...
-    def _tile_scope(self, site: EmissionSite, scope: Any) -> Any: ...
+    def stage(self, tile: Tile, effect: ir.Effect, scope: SpellingScope) -> str:
+        """The address of the part of a stage that an effect means."""
+        ...
+
+    def region(self, view: View, inner: SpellingScope, what: str, dimensions: int) -> GlobalRegion:
+        """The last dimensions of a tensor from where a view begins."""
+        ...
+
+    def tile_scope(self, site: EmissionSite, scope: SpellingScope) -> SpellingScope:
+        """The names of the tile program at a site."""
+        ...
 
 
 def loaded_by(tile: TileProgram, program: ir.SyncProgram) -> tuple[frozenset[str], frozenset[str]]:
@@ -44,7 +54,9 @@ def loaded_by(tile: TileProgram, program: ir.SyncProgram) -> tuple[frozenset[str
     return frozenset(found[ir.Access] & loads), frozenset(found[ir.Asynchronous] & loads)
 
 
-def fill_statement(speller: RoleSpeller, site: EmissionSite, scope: Any) -> dict[str, Any]:
+def fill_statement(
+    speller: RoleSpeller, site: EmissionSite, scope: SpellingScope
+) -> SpelledTileFill:
     """The statement of a load by threads. Raises EmissionRefused."""
     access = site.operation
     assert isinstance(access, ir.Access)
@@ -63,12 +75,10 @@ def fill_statement(speller: RoleSpeller, site: EmissionSite, scope: Any) -> dict
     if threads not in (WARP, GROUP):
         raise EmissionRefused(f"{name} is written by {threads} threads, no warp and no warpgroup")
     thread = "titan_warp % 4 * 32 + titan_lane" if threads == GROUP else "titan_lane"
-    source = speller._linear(load.view, speller._tile_scope(site, scope), name, 2)
-    if source["type"] != tile.dtype:
+    source = speller.region(load.view, speller.tile_scope(site, scope), name, 2)
+    if source.type != tile.dtype:
         raise EmissionRefused(f"{name} has a buffer of another element type")
-    return {
-        "kind": "fill_tile", "tile": speller._stage(tile, access.effects[0], scope),
-        "swizzle": tile.panel_bytes, "panel_stride": tile.panel_stride, "rows": tile.rows,
-        "columns": tile.columns, "threads": threads, "thread": thread, "source": source,
-        "note": name,
-    }  # fmt: skip
+    return SpelledTileFill(
+        speller.stage(tile, access.effects[0], scope), tile.panel_bytes, tile.panel_stride,
+        tile.rows, tile.columns, threads, thread, source, note=name,
+    )  # fmt: skip

@@ -23,6 +23,8 @@ NAMED_BARRIERS = 16
 BOX_MAX = 256  # elements in each direction
 ALIGNMENT = 1024  # repeat length of the 128-byte swizzle
 THREADS_MAX = 1024
+TRANSACTION_BYTES_MAX = 2**20 - 1  # of one mbarrier; PTX ISA, "mbarrier: Contents"
+ARRIVALS_MAX = 2**20 - 1  # of one phase; PTX ISA, mbarrier.init
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ TRIPS = "tiles"  # the parameter of the sync program: iterations of a work item
 
 
 class SiteKind(Enum):
+    """What happens at a site."""
+
     PLAIN = "plain"  # synchronisation and control
     LOAD = "load"  # bulk copy into shared memory
     FILL = "fill"  # the same by threads
@@ -45,6 +47,8 @@ class SiteKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class EmissionSite:
+    """One place in the text of a role, with the places inside of it."""
+
     number: int
     operation: ir.Operation
     kind: SiteKind
@@ -57,17 +61,26 @@ class EmissionSite:
 
 
 class Tiles:
-    """Look-ups in a tile program, with every name checked."""
+    """Look-ups in a tile program, with every name checked.
 
-    def __init__(self, tile: TileProgram) -> None:
+    `tensor`: buffers in tensor memory; `filled`, `copied`: loads that threads do, or an engine, at
+    least in part. `rows`: shared buffers that are named like a number a row, where there is tensor
+    memory: roles hand it on there.
+    """
+
+    def __init__(
+        self,
+        tile: TileProgram,
+        program: ir.SyncProgram,
+        tensor: frozenset[str],
+        filled: frozenset[str],
+        copied: frozenset[str],
+    ) -> None:
         self.tile = tile
+        self.tensor, self.filled, self.copied = tensor, filled, copied
         self.operations: dict[str, TileOperation] = {}
         self.carried: dict[str, Carried] = {}
         self.section: dict[str, str] = {}
-        self.tensor: frozenset[str] = frozenset()  # buffers in tensor memory
-        self.filled: frozenset[str] = frozenset()  # loads that threads do, at least in part
-        self.copied: frozenset[str] = frozenset()  # loads that an engine does, at least in part
-        self.rows: frozenset[str] = frozenset()  # buffers of a number a row in shared memory
         for section in ("before", "body", "after"):
             for operation in getattr(tile, section):
                 mangled("v", operation.name, "a tile operation")
@@ -82,6 +95,17 @@ class Tiles:
             self.section[carried.value.name] = "carried"
             if self.section.get(carried.next) != "body":
                 raise EmissionRefused(f"{carried.value.name} takes a value that no body computes")
+        self.rows = frozenset(
+            buffer.name for buffer in program.buffers if self.tensor and self._is_row(buffer.name)
+        )
+
+    def _is_row(self, name: str) -> bool:
+        operation = self.operations.get(name)
+        if operation is None and name not in self.carried:
+            return False
+        if operation is not None and operation.result is None:
+            return False
+        return self.value(name).place is ValuePlace.ROW
 
     def _check_form(self, operation: TileOperation) -> None:
         """Operands, view and result are there as the kind has them."""
@@ -130,10 +154,12 @@ class Tiles:
         return operation.result
 
     def loaded(self, name: str) -> bool:
+        """Whether a load of the tile program brings the value."""
         operation = self.operations.get(name)
         return operation is not None and operation.kind == "load"
 
     def in_registers(self, name: str) -> bool:
+        """Whether the value is kept in registers."""
         return self.value(name).place is not ValuePlace.SHARED
 
 

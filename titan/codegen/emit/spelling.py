@@ -1,7 +1,7 @@
 """The statements of one role: every operation of the sync program, spelled by the device header.
 
-A statement is a mapping with a `kind`, which names a macro of backends/sm_90a/kernel.cu.j2, and the
-texts that the macro puts together. All texts are made here from checked names and numbers.
+The statements are those of `statements.py`; all their texts are made here from checked names and
+numbers.
 
 One agent of the sync program is a thread, a warp or a warpgroup. Waits are executed by all its
 threads; an arrival by one elected lane of each warp, behind a warp barrier, and the hardware counts
@@ -11,81 +11,105 @@ waits by one elected thread of its first warp, always the same.
 
 from __future__ import annotations
 
-from titan.codegen.emit.arithmetic import RoleArithmetic, Statement, beside
+from titan.codegen.emit.arithmetic import RoleArithmetic, beside
 from titan.codegen.emit.cluster import Multicast, RemoteArrive
 from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.guarded import fill_statement
-from titan.codegen.emit.layout import Tile
+from titan.codegen.emit.layout import TRANSACTION_BYTES_MAX, Tile
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import identifier, integer, label, mangled
 from titan.codegen.emit.sites import EmissionSite, SiteKind
+from titan.codegen.emit.statements import (
+    PanelCopy,
+    SpelledArrive,
+    SpelledAssignment,
+    SpelledBranch,
+    SpelledBulkWait,
+    SpelledCall,
+    SpelledCoordinates,
+    SpelledExpect,
+    SpelledGroupWait,
+    SpelledHold,
+    SpelledLeader,
+    SpelledLoad,
+    SpelledLoop,
+    SpelledNamed,
+    SpelledSend,
+    SpelledStatement,
+    SpelledVariable,
+    SpelledWait,
+)
 from titan.codegen.tile.model import View
 from titan.sync import program as ir
 from titan.sync.expression import Binary, Constant, Expression, Name, binary, names_of, to_text
 
 
 class Spelling(RoleArithmetic):
-    """Spells one role of one CTA. `iterations`: for each site the iteration it belongs to."""
+    """Spells one role of one CTA."""
 
-    def role(self, sites: tuple[EmissionSite, ...]) -> list[Statement]:
-        made: list[Statement] = []
+    def role(self, sites: tuple[EmissionSite, ...]) -> tuple[SpelledStatement, ...]:
+        """The statements of the whole role. Raises EmissionRefused."""
+        made: list[SpelledStatement] = []
         scope = self.sync
         for name, initial in self.place.role.variables:
             spelled = mangled("x", name, "a counter")
-            made.append({"kind": "variable", "name": spelled, "value": str(integer(initial, name))})
+            made.append(SpelledVariable(spelled, str(integer(initial, name))))
         if self.work is None:
-            made.append({"kind": "coordinates", "item": "titan::block_index()"})
-        return made + self.block(sites, scope)
+            made.append(SpelledCoordinates("titan::block_index()"))
+        return (*made, *self.block(sites, scope))
 
-    def block(self, sites: tuple[EmissionSite, ...], scope: SpellingScope) -> list[Statement]:
-        made: list[Statement] = []
+    def block(
+        self, sites: tuple[EmissionSite, ...], scope: SpellingScope
+    ) -> tuple[SpelledStatement, ...]:
+        """The statements of sites one after the other. Raises EmissionRefused."""
+        made: list[SpelledStatement] = []
         for site in sites:
             for statement in self.site(site, scope):
-                if made and statement["kind"] == made[-1]["kind"] == "leader":
-                    made[-1]["body"] += statement["body"]
+                last = made[-1] if made else None
+                if isinstance(statement, SpelledLeader) and isinstance(last, SpelledLeader):
+                    made[-1] = SpelledLeader((*last.body, *statement.body))
                 else:
                     made.append(statement)
-        return made
+        return tuple(made)
 
     # -------------------------------------------------------------------------- operations
 
-    def site(self, site: EmissionSite, scope: SpellingScope) -> list[Statement]:
+    def site(self, site: EmissionSite, scope: SpellingScope) -> tuple[SpelledStatement, ...]:
+        """The statements of one site. Raises EmissionRefused."""
         operation = site.operation
         match operation:
             case ir.Loop():
-                return [self._loop(site, operation, scope)]
+                return (self._loop(site, operation, scope),)
             case ir.Branch() if self._only_waits(site):
                 # A wait too many is harmless; one that ptxas sees on every path lets it overlap.
                 return self.block(site.inside, scope)
             case ir.Branch(condition=condition):
-                return [{
-                    "kind": "branch", "condition": scope.text(condition),
-                    "then": self.block(site.inside, self._within(condition, scope)),
-                    "otherwise": self.block(site.otherwise, scope),
-                }]  # fmt: skip
+                inside = self.block(site.inside, self._within(condition, scope))
+                otherwise = self.block(site.otherwise, scope)
+                return (SpelledBranch(scope.text(condition), inside, otherwise),)
             case ir.Assign(variable=variable, value=value):
                 name = scope.text(Name(variable))
-                return [{"kind": "assign", "name": name, "value": scope.text(value)}]
+                return (SpelledAssignment(name, scope.text(value)),)
             case ir.Wait():
-                return [self._wait(operation, scope)]
+                return (self._wait(operation, scope),)
             case ir.Arrive():
-                return [self._arrive(operation, scope)]
+                return (self._arrive(operation, scope),)
             case ir.ExpectTransaction():
-                size = self._constant(operation.bytes, "expected bytes", 0, 2**20 - 1)
+                size = self._constant(operation.bytes, "expected bytes", 0, TRANSACTION_BYTES_MAX)
                 barrier = self._barrier(operation.barrier, scope)
-                return [self._one({"kind": "expect", "barrier": barrier, "bytes": size})]
+                return (self._one(SpelledExpect(barrier, size)),)
             case ir.Commit(queue=queue):
                 if self.queues[queue].pipelined:
-                    return [{"kind": "wgmma_commit"}]
-                return [self._one({"kind": "bulk_commit"})]
+                    return (SpelledCall("wgmma_commit"),)
+                return (self._one(SpelledCall("bulk_commit")),)
             case ir.QueueWait():
-                return [self._queue_wait(site, operation)]
+                return (self._queue_wait(site, operation),)
             case ir.BarrierSync() | ir.BarrierArrive():
-                return [self._named(operation, scope)]
+                return (self._named(operation, scope),)
             case ir.Fence(kind=kind):
                 if kind is not ir.FenceKind.ASYNC:
                     raise EmissionRefused(f"no spelling for the fence {kind.value}")
-                return [{"kind": "fence"}]
+                return (SpelledCall("fence_proxy_async"),)
             case ir.Asynchronous() | ir.Compute() | ir.Access():
                 return self._tile_site(site, scope)
         raise EmissionRefused(f"no spelling for {type(operation).__name__} on this target")
@@ -102,62 +126,61 @@ class Spelling(RoleArithmetic):
             for site in branch.inside
         )
 
-    def _tile_site(self, site: EmissionSite, scope: SpellingScope) -> list[Statement]:
+    def _tile_site(self, site: EmissionSite, scope: SpellingScope) -> tuple[SpelledStatement, ...]:
         match site.kind:
             case SiteKind.LOAD:
-                return self._load(site, scope)
+                return (self._load(site, scope),)
             case SiteKind.FILL:
-                return [fill_statement(self, site, scope)]
+                return (fill_statement(self, site, scope),)
             case SiteKind.SEND:
-                return self._send(site, scope)
+                return (self._send(site, scope),)
             case SiteKind.READ:
-                return []  # spelled at the Compute behind it
+                return ()  # spelled at the Compute behind it
             case SiteKind.CARRY:
-                return self._carry(site)
-        inner = self._tile_scope(site, scope)
-        made: list[Statement] = []
+                return tuple(self._carry(site))
+        inner = self.tile_scope(site, scope)
+        made: list[SpelledStatement] = []
         for name in self.plan.sequence[site.number]:
             made += self._register_operation(self.tiles.operations[name], site, inner, scope)
-        return made
+        return tuple(made)
 
-    def _loop(self, site: EmissionSite, loop: ir.Loop, scope: SpellingScope) -> Statement:
+    def _loop(self, site: EmissionSite, loop: ir.Loop, scope: SpellingScope) -> SpelledStatement:
         name = mangled("x", loop.variable, "a loop variable")
         if loop.variable in scope.spelled:
             raise EmissionRefused(f"{name} is declared twice")
         inner = scope.plus(loop.variable, name, scope.bound(loop.start))
         outermost = not site.loops and loop.variable == self.work
-        body: list[Statement] = []
+        body: list[SpelledStatement] = []
         if outermost:
             item = f"titan::block_index() + {name} * titan::grid_size()"
-            body.append({"kind": "coordinates", "item": item})
+            body.append(SpelledCoordinates(item))
         body += self.block(site.inside, inner)
-        return {
-            "kind": "loop", "variable": name, "start": scope.text(loop.start),
-            "stop": inner.text(loop.stop), "body": body, "work": outermost,
-        }  # fmt: skip
+        start, stop = scope.text(loop.start), inner.text(loop.stop)
+        return SpelledLoop(name, start, stop, tuple(body), outermost)
 
-    def _one(self, statement: Statement) -> Statement:
+    def _one(self, statement: SpelledStatement) -> SpelledStatement:
         """By the one thread of the agent that deals with the copy engine."""
         if self.place.elected:
             return statement
-        return {"kind": "leader", "body": [statement]}
+        return SpelledLeader((statement,))
 
     def _barrier(self, reference: ir.Reference, scope: SpellingScope) -> str:
         if reference.name not in self.layout.barriers:
             raise EmissionRefused(f"{mangled('b', reference.name, 'a barrier')} is not declared")
         return f"{mangled('b', reference.name, 'a barrier')} + {beside(scope, reference.index)}"
 
-    def _wait(self, wait: ir.Wait, scope: SpellingScope) -> Statement:
+    def _wait(self, wait: ir.Wait, scope: SpellingScope) -> SpelledStatement:
         if wait.order is not ir.Order.SYNCHRONISING:
             raise EmissionRefused("a relaxed wait has no spelling")
         parity = binary("%", wait.parity, Constant(2))
-        return {
-            "kind": "wait", "barrier": self._barrier(wait.barrier, scope),
-            "parity": scope.text(_simple_parity(wait.parity, parity)),
-            "cluster": wait.scope is ir.Scope.CLUSTER, "note": _wait_note(wait, scope),
-        }  # fmt: skip
+        return SpelledWait(
+            self._barrier(wait.barrier, scope),
+            scope.text(_simple_parity(wait.parity, parity)),
+            wait.scope is ir.Scope.CLUSTER,
+            _wait_note(wait, scope),
+        )
 
-    def _arrive(self, arrive: ir.Arrive, scope: SpellingScope) -> Statement:
+    def _arrive(self, arrive: ir.Arrive, scope: SpellingScope) -> SpelledStatement:
         if arrive.order is not ir.Order.SYNCHRONISING or arrive.drop or arrive.token:
             raise EmissionRefused("an arrival that is relaxed, drops or keeps its state")
         if arrive.count != Constant(1):
@@ -169,38 +192,34 @@ class Spelling(RoleArithmetic):
                 raise EmissionRefused("an arrival at another CTA that expects bytes or is alone")
         elif arrive.scope is ir.Scope.CLUSTER:
             raise EmissionRefused("an arrival at a barrier of another CTA")
-        statement = {
-            "kind": "arrive", "barrier": self._barrier(arrive.barrier, scope),
-            "bytes": self._constant(arrive.transaction, "expected bytes", 0, 2**20 - 1),
-            "warps": not self.place.elected, "several": self.wide,
-            "note": label(arrive.label) or f"arrive at {identifier(arrive.barrier.name, 'it')}",
-            "remote": remote,
-        }  # fmt: skip
-        return statement
+        return SpelledArrive(
+            self._barrier(arrive.barrier, scope),
+            self._constant(arrive.transaction, "expected bytes", 0, TRANSACTION_BYTES_MAX),
+            warps=not self.place.elected,
+            several=self.wide,
+            note=label(arrive.label) or f"arrive at {identifier(arrive.barrier.name, 'it')}",
+            remote=remote,
+        )
 
     def _constant(self, expression: Expression, what: str, low: int, high: int) -> int:
         if not isinstance(expression, Constant):
             raise EmissionRefused(f"{what} must be a number that is fixed")
         return integer(expression.value, what, low, high)
 
-    def _queue_wait(self, site: EmissionSite, wait: ir.QueueWait) -> Statement:
+    def _queue_wait(self, site: EmissionSite, wait: ir.QueueWait) -> SpelledStatement:
         pending = self._constant(wait.pending, "groups left unfinished", 0, 7)
         if self.queues[wait.queue].pipelined:
-            held = [mangled("v", name, "a value") for name in self.plan.holds.get(site.number, ())]
-            shapes = [self._form(name)["m"] for name in self.plan.holds.get(site.number, ())]
-            holds = [{"name": n, "m": m} for n, m in zip(held, shapes, strict=True)]
-            return {
-                "kind": "wgmma_wait",
-                "pending": pending,
-                "holds": holds,
-                "note": label(wait.label),
-            }
+            holds = tuple(
+                SpelledHold(mangled("v", name, "a value"), self._form(name).m)
+                for name in self.plan.holds.get(site.number, ())
+            )
+            return SpelledGroupWait(pending, holds, label(wait.label))
         read = wait.until is ir.Until.READ
-        return self._one({"kind": "bulk_wait", "pending": pending, "read": read})
+        return self._one(SpelledBulkWait(pending, read))
 
     def _named(
         self, operation: ir.BarrierSync | ir.BarrierArrive, scope: SpellingScope
-    ) -> Statement:
+    ) -> SpelledStatement:
         if operation.order is not ir.Order.SYNCHRONISING:
             raise EmissionRefused("a relaxed barrier has no spelling")
         name = operation.barrier.name
@@ -211,25 +230,22 @@ class Spelling(RoleArithmetic):
             raise EmissionRefused("a named barrier counts whole warps")
         sync = isinstance(operation, ir.BarrierSync)
         index = binary("+", operation.barrier.index, Constant(self.layout.named[name]))
-        return {
-            "kind": "named", "sync": sync, "id": scope.text(index), "threads": threads,
-            "note": identifier(name, "a named barrier"),
-        }  # fmt: skip
+        return SpelledNamed(sync, scope.text(index), threads, identifier(name, "a named barrier"))
 
     # ------------------------------------------------------------------------ bulk copies
 
     def _coordinates(
         self, view: View, scope: SpellingScope, rows: str = ""
-    ) -> tuple[str, list[str]]:
+    ) -> tuple[str, tuple[str, ...]]:
         """The innermost coordinate, and the others from the rows outwards."""
         offsets = [scope.text(offset) for offset in view.offsets]
         if len(offsets) not in (2, 3, 4):
             raise EmissionRefused(f"a tile of a tensor of {len(offsets)} dimensions")
         if rows:
             offsets[-2] = f"{offsets[-2]} + {rows}"
-        return offsets[-1], list(reversed(offsets[:-1]))
+        return offsets[-1], tuple(reversed(offsets[:-1]))
 
-    def _load(self, site: EmissionSite, scope: SpellingScope) -> list[Statement]:
+    def _load(self, site: EmissionSite, scope: SpellingScope) -> SpelledStatement:
         operation = site.operation
         assert isinstance(operation, ir.Asynchronous)
         tile = self.layout.tiles[site.name]
@@ -237,7 +253,7 @@ class Spelling(RoleArithmetic):
         if len(operation.effects) != 1 or len(operation.completes) != 1 or load.view is None:
             raise EmissionRefused(f"{site.name} is not one copy that completes one barrier")
         completion = operation.completes[0]
-        size = self._constant(completion.bytes, "copied bytes", 1, 2**20 - 1)
+        size = self._constant(completion.bytes, "copied bytes", 1, TRANSACTION_BYTES_MAX)
         effect = operation.effects[0]
         whole = tile.stage_bytes if effect.part is None else tile.stage_bytes // tile.parts
         if size != whole:
@@ -250,20 +266,17 @@ class Spelling(RoleArithmetic):
         rows = ""
         if effect.part is not None:
             rows = f"{beside(scope, effect.part)} * {tile.part_rows}"
-        first, others = self._coordinates(load.view, self._tile_scope(site, scope), rows)
+        first, others = self._coordinates(load.view, self.tile_scope(site, scope), rows)
         multicast = isinstance(operation, Multicast)
         if multicast:
             self._check_shared(load.view, site.name)
-        copy = {
-            "kind": "load", "tile": self._stage(tile, effect, scope),
-            "mask": (1 << self.ctas) - 1 if multicast else 0,
-            "map": mangled("map", site.name, "a load"),
-            "barrier": self._barrier(completion.barrier, scope), "first": first, "others": others,
-            "panels": tile.panels, "panel_stride": tile.panel_stride,
-            "panel_columns": tile.panel_columns, "bytes": size,
-            "note": identifier(site.name, "a load"),
-        }  # fmt: skip
-        return [self._one(copy)]
+        copy = PanelCopy(
+            self.stage(tile, effect, scope), mangled("map", site.name, "a load"), first, others,
+            tile.panels, tile.panel_stride, tile.panel_columns, identifier(site.name, "a load"),
+        )  # fmt: skip
+        mask = (1 << self.ctas) - 1 if multicast else 0
+        barrier = self._barrier(completion.barrier, scope)
+        return self._one(SpelledLoad(copy, barrier, size, mask))
 
     def _check_shared(self, view: View, name: str) -> None:
         """What all CTAs of a cluster receive must be the same for all their work items."""
@@ -272,7 +285,7 @@ class Spelling(RoleArithmetic):
         if any(last in names_of(offset) for offset in view.offsets):
             raise EmissionRefused(f"{name} differs between the CTAs that receive it")
 
-    def _send(self, site: EmissionSite, scope: SpellingScope) -> list[Statement]:
+    def _send(self, site: EmissionSite, scope: SpellingScope) -> SpelledStatement:
         operation = site.operation
         assert isinstance(operation, ir.Asynchronous)
         store = self.tiles.operations[site.name]
@@ -280,19 +293,17 @@ class Spelling(RoleArithmetic):
             raise EmissionRefused(f"{site.name} is not one copy of one piece")
         effect = operation.effects[0]
         tile = self.layout.tiles[effect.buffer]
-        inner = self._tile_scope(site, scope)
+        inner = self.tile_scope(site, scope)
         least = [inner.bound(offset) for offset in store.view.offsets]
         if any(bound is None or bound < 0 for bound in least):
             raise EmissionRefused(f"{site.name} may begin before its tensor does")
         rows = self._sent_rows(site, tile, effect, scope)
         first, others = self._coordinates(store.view, inner, rows)
-        copy = {
-            "kind": "send", "tile": self._stage(tile, effect, scope),
-            "map": mangled("map", site.name, "a store"), "first": first, "others": others,
-            "panels": tile.panels, "panel_stride": tile.panel_stride,
-            "panel_columns": tile.panel_columns, "note": identifier(site.name, "a store"),
-        }  # fmt: skip
-        return [self._one(copy)]
+        copy = PanelCopy(
+            self.stage(tile, effect, scope), mangled("map", site.name, "a store"), first, others,
+            tile.panels, tile.panel_stride, tile.panel_columns, identifier(site.name, "a store"),
+        )  # fmt: skip
+        return self._one(SpelledSend(copy))
 
     def _sent_rows(
         self, site: EmissionSite, tile: Tile, effect: ir.Effect, scope: SpellingScope

@@ -1,4 +1,4 @@
-"""Tensor memory (sm_100a): where things lie in it, and how what touches them is spelled.
+"""Tensor memory (sm_100a): how what touches it is spelled.
 
 One thread multiplies; warpgroups fetch results into registers, in the fragment that all other
 arithmetic uses, but with the 16 rows of a block side by side in the lanes of a warp, and put
@@ -13,115 +13,54 @@ Source: PTX ISA, tcgen05: tensor memory, memory consistency model; the facts B1 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from titan.codegen.emit.arithmetic import ROWS_OF_MMA, beside
 from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.layout import Tile
 from titan.codegen.emit.model import EmissionRefused
-from titan.codegen.emit.names import dtype, identifier, integer, mangled
-from titan.codegen.emit.sites import EmissionSite, SiteKind, Tiles
+from titan.codegen.emit.names import dtype, identifier, mangled
+from titan.codegen.emit.sites import EmissionSite, SiteKind
 from titan.codegen.emit.spelling import Spelling
+from titan.codegen.emit.statements import (
+    RegisterArray,
+    SharedOperand,
+    SpelledCall,
+    SpelledElementwise,
+    SpelledFetch,
+    SpelledPut,
+    SpelledRowsFetch,
+    SpelledRowsPut,
+    SpelledStatement,
+    SpelledTensorCommit,
+    SpelledTensorProduct,
+    TensorOperand,
+)
+from titan.codegen.emit.tensor_places import LANES
 from titan.codegen.tile.model import TileOperation
 from titan.codegen.tile.model import ValuePlace as Where
-from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 from titan.sync.expression import ONE
 
-Statement = dict[str, Any]
-LANES = 128
-COLUMNS_MAX = 512
-COLUMNS_MIN = 32
 ROW_STEP = 16
-
-
-@dataclass(frozen=True, slots=True)
-class TensorPlace:
-    """Columns of one buffer: `columns` for each of its stages, from `column` on, every `stride`."""
-
-    name: str
-    column: int
-    columns: int
-    stages: int
-    stride: int
-    pairs: bool  # two numbers of 16 bits a column; else f32
-
-
-def tensor_places(kernel: Kernel, program: ir.SyncProgram) -> dict[str, TensorPlace]:
-    """The buffers in tensor memory; those of one storage in the same columns, the others one behind
-    the other. Raises EmissionRefused."""
-    storages: dict[str, list[TensorPlace]] = {}
-    for buffer in program.buffers:
-        if buffer.space is ir.Space.TENSOR:
-            storages.setdefault(buffer.storage or buffer.name, []).append(_shape(kernel, buffer))
-    found: dict[str, TensorPlace] = {}
-    column = 0
-    for places in storages.values():
-        stride = max(place.columns for place in places)
-        for place in places:
-            found[place.name] = replace(place, column=column, stride=stride)
-        if len({place.stages for place in places}) != 1:
-            raise EmissionRefused(f"buffers that share columns with {places[0].name} have others")
-        column += stride * places[0].stages
-    if column > COLUMNS_MAX:
-        raise EmissionRefused(f"{column} columns of tensor memory; there are {COLUMNS_MAX}")
-    return found
-
-
-def _shape(kernel: Kernel, buffer: ir.Buffer) -> TensorPlace:
-    layouts = {layout.name: layout for layout in kernel.placement.layouts}
-    layout = layouts.get(buffer.name)
-    narrow = layout is not None and layout.dtype in ("bf16", "f16")
-    if layout is None or len(layout.tile) != 2 or (layout.dtype != "f32" and not narrow):
-        raise EmissionRefused(f"{buffer.name} is nothing that tensor memory holds here")
-    if buffer.parts != 1 or buffer.offset or buffer.units != 1:
-        raise EmissionRefused(f"{buffer.name} has parts, or begins within its columns")
-    rows, columns = layout.tile
-    if rows != LANES or columns % 16 or not 16 <= columns <= 256:
-        raise EmissionRefused(f"{buffer.name} is an accumulator of {rows} x {columns}")
-    size = rows * columns * (2 if narrow else 4)
-    if buffer.bytes_per_stage != size:
-        raise EmissionRefused(f"{buffer.name} was not verified with {size} bytes a stage")
-    stages = integer(buffer.stages, f"the stages of {buffer.name}", 1, 16)
-    return TensorPlace(buffer.name, 0, columns // 2 if narrow else columns, stages, 0, narrow)
-
-
-def allocated(places: dict[str, TensorPlace]) -> int:
-    """The columns that are taken: a power of two; 0 where there are no accumulators."""
-    needed = max((p.column + p.stride * p.stages for p in places.values()), default=0)
-    return max(COLUMNS_MIN, 1 << (needed - 1).bit_length()) if needed else 0
-
-
-def row_buffers(tiles: Tiles, program: ir.SyncProgram) -> frozenset[str]:
-    """Shared buffers that are named like a number a row: roles hand it on there."""
-    names = [*tiles.carried, *tiles.operations]
-    rows = {name for name in names if _is_row(tiles, name)}
-    return frozenset(b.name for b in program.buffers if b.name in rows)
-
-
-def _is_row(tiles: Tiles, name: str) -> bool:
-    operation = tiles.operations.get(name)
-    if operation is not None and operation.result is None:
-        return False
-    return tiles.value(name).place is Where.ROW
 
 
 class TensorSpelling(Spelling):
     """Spells a role of a program with accumulators in tensor memory."""
 
     row_step = ROW_STEP
-    places: dict[str, TensorPlace]
 
-    def block(self, sites: tuple[EmissionSite, ...], scope: SpellingScope) -> list[Statement]:
-        made: list[Statement] = []
+    def block(
+        self, sites: tuple[EmissionSite, ...], scope: SpellingScope
+    ) -> tuple[SpelledStatement, ...]:
+        made: list[SpelledStatement] = []
         for site in sites:
             fences = site.operation if self._touches() else None
             if isinstance(fences, ir.Arrive | ir.BarrierSync | ir.BarrierArrive):
-                made.append({"kind": "tensor_fence", "side": "before"})
+                made.append(SpelledCall("tensor_fence_before"))
             made += self.site(site, scope)
             if isinstance(fences, ir.Wait | ir.BarrierSync):
-                made.append({"kind": "tensor_fence", "side": "after"})
+                made.append(SpelledCall("tensor_fence_after"))
         return by_blocks(made)
 
     def _touches(self) -> bool:
@@ -133,7 +72,7 @@ class TensorSpelling(Spelling):
             for effect in operation.effects
         )
 
-    def site(self, site: EmissionSite, scope: SpellingScope) -> list[Statement]:
+    def site(self, site: EmissionSite, scope: SpellingScope) -> tuple[SpelledStatement, ...]:
         before, self.group = self.group, self._subtile(site, scope)
         made = self._site(site, scope)
         self.group = before
@@ -145,19 +84,19 @@ class TensorSpelling(Spelling):
             return beside(scope, site.sub)
         return "" if self.tiles.tile.groups > 1 else "0"
 
-    def _site(self, site: EmissionSite, scope: SpellingScope) -> list[Statement]:
+    def _site(self, site: EmissionSite, scope: SpellingScope) -> tuple[SpelledStatement, ...]:
         operation = site.operation
         if isinstance(operation, ir.QueueArrive):
             if operation.count != ONE or not self.place.elected:
                 raise EmissionRefused("a commit is one arrival of the thread that multiplies")
             barrier = self._barrier(operation.barrier, scope)
-            return [{"kind": "tensor_commit", "barrier": barrier, "note": operation.label}]
+            return (SpelledTensorCommit(barrier, operation.label),)
         if site.name and not self.group and site.kind not in (SiteKind.LOAD, SiteKind.FILL):
             raise EmissionRefused(f"{site.name} is done for no sub-tile")
         if site.kind is SiteKind.MMA:
-            return [self._tensor_mma(site, scope)]
+            return (self._tensor_mma(site, scope),)
         if site.kind is SiteKind.FETCH:
-            return [self._fetch(site, scope)]
+            return (self._fetch(site, scope),)
         if site.kind is SiteKind.PUT:
             return self._put(site, scope)
         return super().site(site, scope)
@@ -190,7 +129,7 @@ class TensorSpelling(Spelling):
             raise EmissionRefused(f"{site.name} does not stage one sub-tile of {LANES} rows")
         return f"{self.group} * {LANES}" if self.tiles.tile.groups > 1 else ""
 
-    def _fetch(self, site: EmissionSite, scope: SpellingScope) -> Statement:
+    def _fetch(self, site: EmissionSite, scope: SpellingScope) -> SpelledStatement:
         """The stage is that of the read in front of it."""
         access = self.reads.get(site.number)
         effects = access.effects if access is not None else ()
@@ -198,34 +137,31 @@ class TensorSpelling(Spelling):
         target = self._form(site.name)
         if effect is None:
             raise EmissionRefused(f"{site.name} is fetched without a read of its buffer before")
-        if site.name in self.layout.rows and target["form"] == "row":
-            return {"kind": "fetch_rows", "target": target, "rows": self._row_place(effect, scope)}
-        if site.name not in self.places or target["form"] != "float":
+        if site.name in self.layout.rows and target.form == "row":
+            return SpelledRowsFetch(target, self._row_place(effect, scope))
+        if site.name not in self.places or target.form != "float":
             raise EmissionRefused(f"{site.name} is nothing that is fetched as it is kept")
-        if target["columns"] != self.places[site.name].columns:
+        if target.columns != self.places[site.name].columns:
             raise EmissionRefused(f"{site.name} has another shape than its accumulator")
-        return {
-            "kind": "fetch", "target": target,
-            "place": self._column(site.name, beside(scope, effect.stage)),
-        }  # fmt: skip
+        return SpelledFetch(target, self._column(site.name, beside(scope, effect.stage)))
 
-    def _put(self, site: EmissionSite, scope: SpellingScope) -> list[Statement]:
+    def _put(self, site: EmissionSite, scope: SpellingScope) -> tuple[SpelledStatement, ...]:
         access = site.operation
         assert isinstance(access, ir.Access)
         (effect,) = access.effects
         source = self._form(site.name)
-        if effect.buffer in self.layout.rows and source["form"] == "row":
-            return [{"kind": "put_rows", "source": source, "rows": self._row_place(effect, scope)}]
+        if effect.buffer in self.layout.rows and source.form == "row":
+            return (SpelledRowsPut(source, self._row_place(effect, scope)),)
         place = self.places.get(effect.buffer)
         wanted = "pair" if place is not None and place.pairs else "float"
-        if place is None or source["form"] != wanted:
+        if place is None or source.form != wanted:
             raise EmissionRefused(f"{site.name} is not kept as {effect.buffer} takes it")
-        if source["columns"] != place.columns * (2 if place.pairs else 1):
+        if source.columns != place.columns * (2 if place.pairs else 1):
             raise EmissionRefused(f"{site.name} has another shape than {effect.buffer}")
         column = self._column(effect.buffer, beside(scope, effect.stage))
-        return [{"kind": "put", "source": source, "place": column}, {"kind": "put_wait"}]
+        return (SpelledPut(source, column), SpelledCall("tensor_put_wait"))
 
-    def _tensor_mma(self, site: EmissionSite, scope: SpellingScope) -> Statement:
+    def _tensor_mma(self, site: EmissionSite, scope: SpellingScope) -> SpelledStatement:
         operation, issue = self.tiles.operations[site.name], site.operation
         assert isinstance(issue, ir.Asynchronous)
         if not self.place.elected:
@@ -243,22 +179,22 @@ class TensorSpelling(Spelling):
             raise EmissionRefused(f"{left} must be K-major")
         a = self._left(left, stages, scope)
         b = self._operand(right, stages, scope, rows_along_k=not flips[1])
-        if a["type"] != b["type"] or a["type"] == "f32":
-            raise EmissionRefused(f"{site.name} multiplies {a['type']} and {b['type']}")
-        step = 32 // (2 if a["type"] in ("bf16", "f16") else 1)
-        inner = b["columns"] if flips[1] else b["rows"]
-        columns = b["rows"] if flips[1] else b["columns"]
-        if (a["columns"], columns) != (inner, value.columns) or inner % step:
+        if a.type != b.type or a.type == "f32":
+            raise EmissionRefused(f"{site.name} multiplies {a.type} and {b.type}")
+        step = 32 // (2 if a.type in ("bf16", "f16") else 1)
+        inner = b.columns if flips[1] else b.rows
+        columns = b.rows if flips[1] else b.columns
+        if (a.columns, columns) != (inner, value.columns) or inner % step:
             raise EmissionRefused(f"the operands of {site.name} do not fit")
         if step == 32 and not flips[1]:
             raise EmissionRefused(f"8-bit operands of {site.name} must be K-major")
-        return {
-            "kind": "tensor_mma", "a": a, "b": b, "steps": inner // step, "type": a["type"],
-            "transpose_b": not flips[1], "columns": value.columns,
-            "place": self._column(sums[0].buffer, beside(scope, sums[0].stage)),
-            "accumulate": self._accumulate(site, operation, scope),
-            "note": identifier(site.name, "an mma"),
-        }  # fmt: skip
+        return SpelledTensorProduct(
+            a, b, steps=inner // step, type=a.type,
+            transpose_b=not flips[1], columns=value.columns,
+            place=self._column(sums[0].buffer, beside(scope, sums[0].stage)),
+            accumulate=self._accumulate(site, operation, scope),
+            note=identifier(site.name, "an mma"),
+        )  # fmt: skip
 
     def _accumulator(self, operation: TileOperation, into: ir.Effect, columns: int) -> None:
         """The product goes where its value is expected, and onto nothing else than it says."""
@@ -295,61 +231,71 @@ class TensorSpelling(Spelling):
             raise EmissionRefused(f"the iteration of {site.name} cannot be said")
         return f"{beside(scope, self.iterations[site.number])} > 0 || k > 0"
 
-    def _left(self, name: str, stages: dict[str, ir.Effect], scope: SpellingScope) -> Statement:
+    def _left(
+        self, name: str, stages: dict[str, ir.Effect], scope: SpellingScope
+    ) -> SharedOperand | TensorOperand:
         """The left operand: 128 rows of a tile in shared memory, or pairs in tensor memory."""
         if name not in self.places:
             a = self._operand(name, stages, scope, rows_along_k=False)
-            if a["rows"] != LANES * self.tiles.tile.groups:
-                raise EmissionRefused(f"{name} has {a['rows']} rows")
+            if a.rows != LANES * self.tiles.tile.groups:
+                raise EmissionRefused(f"{name} has {a.rows} rows")
             if self.tiles.tile.groups > 1:
-                a["tile"] += f" + {self.group} * {LANES * a['panel']}"
-            return {**a, "tensor": False}
+                return replace(a, tile=f"{a.tile} + {self.group} * {LANES * a.panel}")
+            return a
         place, value = self.places[name], self.tiles.value(name)
         if not place.pairs or name not in stages or value.columns != 2 * place.columns:
             raise EmissionRefused(f"{name} is not read from tensor memory as it lies there")
-        return {
-            "tensor": True, "type": dtype(value.dtype, name), "columns": value.columns,
-            "place": self._column(name, beside(scope, stages[name].stage)),
-        }  # fmt: skip
+        column = self._column(name, beside(scope, stages[name].stage))
+        return TensorOperand(dtype(value.dtype, name), value.columns, column)
 
 
-def by_blocks(statements: list[Statement]) -> list[Statement]:
+Arithmetic = SpelledFetch | SpelledElementwise | SpelledPut
+
+
+def by_blocks(statements: list[SpelledStatement]) -> tuple[SpelledStatement, ...]:
     """Fetches with the arithmetic behind them, one block of 16 rows after the other.
 
     Done where what follows narrows the numbers or puts them back, so that the registers of one
     block are free again before the next one is fetched.
     """
-    made: list[Statement] = []
+    made: list[SpelledStatement] = []
     position = 0
     while position < len(statements):
-        length = _run_length(statements[position:])
-        if not length:
+        run = _run(statements[position:])
+        if not run:
             made.append(statements[position])
             position += 1
             continue
-        run = statements[position : position + length]
-        for block in range(run[0]["target"]["m"]):
+        for block in range(_array(run[0]).m):
             made += [_of_block(statement, block) for statement in run]
-        position += length
-    return made
+        position += len(run)
+    return tuple(made)
 
 
-def _run_length(statements: list[Statement]) -> int:
-    """Of a fetch, the arithmetic behind it and what ends it; 0 where it has no such end."""
-    if statements[0]["kind"] != "fetch":
-        return 0
+def _run(statements: list[SpelledStatement]) -> list[Arithmetic]:
+    """A fetch, the arithmetic behind it and what ends it; nothing where it has no such end."""
+    if not isinstance(statements[0], SpelledFetch):
+        return []
+    run: list[Arithmetic] = [statements[0]]
     length = 0
-    for number, statement in enumerate(statements[1:], 2):
-        if statement["kind"] == "put":
-            return number
-        if statement["kind"] != "elementwise" or statement["target"]["form"] == "column":
+    for statement in statements[1:]:
+        if isinstance(statement, SpelledPut):
+            return [*run, statement]
+        if not isinstance(statement, SpelledElementwise) or statement.target.form == "column":
             break
-        if statement["target"]["form"] == "pair":
-            length = number
-    return length
+        run.append(statement)
+        if statement.target.form == "pair":
+            length = len(run)
+    return run[:length]
 
 
-def _of_block(statement: Statement, block: int) -> Statement:
+def _array(statement: Arithmetic) -> RegisterArray:
+    return statement.source if isinstance(statement, SpelledPut) else statement.target
+
+
+def _of_block(statement: Arithmetic, block: int) -> SpelledStatement:
     """The statement for one block of rows; operands are reached by the block's number anyway."""
-    key = "source" if statement["kind"] == "put" else "target"
-    return {**statement, key: {**statement[key], "first": block, "last": block + 1}}
+    array = replace(_array(statement), first=block, last=block + 1)
+    if isinstance(statement, SpelledPut):
+        return replace(statement, source=array)
+    return replace(statement, target=array)

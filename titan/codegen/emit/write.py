@@ -9,12 +9,12 @@ where, the templates of backends/sm_90a only spell it. The output depends on the
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from titan.codegen.emit.arithmetic import RoleContext
 from titan.codegen.emit.cluster import RANK, fold
 from titan.codegen.emit.expressions import SpellingScope, product
 from titan.codegen.emit.guarded import loaded_by
-from titan.codegen.emit.layout import GROUP, RolePlace, lay_out
+from titan.codegen.emit.layout import ARRIVALS_MAX, GROUP, RolePlace, lay_out
 from titan.codegen.emit.manifest import arguments, manifest, work_counts
 from titan.codegen.emit.model import EmissionRefused, Emitted
 from titan.codegen.emit.names import identifier, integer, mangled
@@ -27,8 +27,10 @@ from titan.codegen.emit.registers import (
     walk_sites,
 )
 from titan.codegen.emit.sites import EmissionSite, SiteKind, Tiles, sites_of
-from titan.codegen.emit.spelling import Spelling, Statement
-from titan.codegen.emit.tensor_memory import TensorSpelling, allocated, row_buffers, tensor_places
+from titan.codegen.emit.spelling import Spelling
+from titan.codegen.emit.statements import SpelledRole
+from titan.codegen.emit.tensor_memory import TensorSpelling
+from titan.codegen.emit.tensor_places import allocated, tensor_places
 from titan.codegen.emit.trace import (
     TRIPS,
     WORK,
@@ -44,7 +46,7 @@ from titan.codegen.tile.model import TileProgram
 from titan.foundation.resources import root, template
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
-from titan.sync.expression import Constant, Expression, binary, names_of
+from titan.sync.expression import Constant, Expression, names_of
 
 TARGETS = ("sm_90a", "sm_100a")
 TEMPLATES = "sm_90a"
@@ -91,14 +93,11 @@ class _Emission:
         self.program = program = folded.program
         self.ctas = folded.ctas
         self.name = identifier(tile.name, "the tile program")
-        self.tiles = Tiles(tile)
         self.queues = {queue.name: queue for queue in program.queues}
-        stores = [item.name for item in self.tiles.operations.values() if item.kind == "store"]
         self.tensor = tensor_places(kernel, program)
-        self.tiles.tensor = frozenset(self.tensor)
-        self.tiles.rows = row_buffers(self.tiles, program) if self.tensor else frozenset()
+        self.tiles = Tiles(tile, program, frozenset(self.tensor), *loaded_by(tile, program))
+        stores = [item.name for item in self.tiles.operations.values() if item.kind == "store"]
         self.layout = lay_out(kernel, program, frozenset(stores), self.tiles.rows)
-        self.tiles.filled, self.tiles.copied = loaded_by(tile, program)
         self.outer = tile_scope(tile)
         self.runs = runs_of(program)
         self.roles = [
@@ -292,9 +291,9 @@ class _Emission:
             name = mangled("b", barrier.name, "a barrier")
             if len(each) != 1:
                 raise EmissionRefused(f"agents of different sizes arrive at {name}")
-            count = integer(barrier.count, f"the count of {name}", 1, 2**20 - 1)
+            count = integer(barrier.count, f"the count of {name}", 1, ARRIVALS_MAX)
             counts[barrier.name] = integer(
-                count * next(iter(each)), f"the count of {name}", 1, 2**20 - 1
+                count * next(iter(each)), f"the count of {name}", 1, ARRIVALS_MAX
             )
         return counts
 
@@ -318,7 +317,7 @@ class _Emission:
             scope = scope.plus(name, mangled("x", name, "a counter"), initial if grows else None)
         return scope
 
-    def _spell(self, role: _Role) -> dict[str, Any]:
+    def _spell(self, role: _Role) -> SpelledRole:
         work = work_variable(self.program, role.place.role)
         trips = [p for p in self.program.parameters if p.name == TRIPS]
         if trips and work is not None and trips[0].per not in (None, work):
@@ -328,27 +327,24 @@ class _Emission:
             raise EmissionRefused("the trip count differs between work items")
         if self.ctas > 1 and self._varies({self.tile.work[-1].name if self.tile.work else ""}):
             raise EmissionRefused("the trip count differs between the CTAs of a cluster")
-        spelling = (TensorSpelling if self.tensor else Spelling)(
+        spelling = (TensorSpelling if self.tensor else Spelling)(RoleContext(
             role.place, self.layout, self.tiles, self.queues, role.plan, role.iterations,
-            self._sync_scope(role), self.outer, work, _reads(role.sites), self.ctas,
-        )  # fmt: skip
-        if isinstance(spelling, TensorSpelling):
-            spelling.places = self.tensor
+            self._sync_scope(role), self.outer, work, _reads(role.sites), self.ctas, self.tensor,
+        ))  # fmt: skip
         statements = spelling.role(role.sites)
         place = role.place
         agents, first = place.role.agents, place.first_warp
         last = first + agents * place.warps
         what = {1: "thread", 32: "warp", GROUP: "warpgroup"}[place.role.threads]
         title = f"{mangled('role', place.role.name, 'a role')}: {agents} {what}"
-        return {
-            "title": title + ("s" if agents > 1 else "") + (
-                ", one elected thread acts" if place.elected else ""
-            ),
-            "guard": self._guard(place, first, last),
-            "constants": self._constants(place),
-            "arrays": spelling.declarations(),
-            "statements": statements,
-        }  # fmt: skip
+        title += "s" if agents > 1 else ""
+        return SpelledRole(
+            f"{title}, one elected thread acts" if place.elected else title,
+            self._guard(place, first, last),
+            tuple(self._constants(place)),
+            spelling.declarations(),
+            statements,
+        )
 
     def _guard(self, place: RolePlace, first: int, last: int) -> str:
         group = next(g for g in self.layout.groups if place in g.places)
@@ -406,7 +402,7 @@ class _Emission:
                 lines.append(f"const int {name} = titan::larger({least}, {trips});")
         return lines
 
-    def _context(self, spelled: list[dict[str, Any]], counts: dict[str, int]) -> dict[str, Any]:
+    def _context(self, spelled: list[SpelledRole], counts: dict[str, int]) -> dict[str, object]:
         layout = self.layout
         groups = []
         following = iter(spelled)
@@ -538,9 +534,6 @@ def _header(target: str) -> str:
     return text + "\n" + (folder / target / TENSOR_HEADER).read_text(encoding="utf-8")
 
 
-def _fill(context: dict[str, Any]) -> str:
+def _fill(context: dict[str, object]) -> str:
     text = template(TEMPLATES, "kernel.cu.j2").render(context)
     return "\n".join(line.rstrip() for line in text.split("\n"))
-
-
-__all__ = ["Statement", "binary", "emit", "tile_scope"]
