@@ -440,10 +440,7 @@ def test_tensor_core_pipe_orders_its_own_accumulator():
     queue = ir.Queue("tcgen05", grouped=False, pipelined=True)
     step = [
         ir.Asynchronous(
-            (
-                read("S", tile or None, proxy=ir.Proxy.ASYNC),
-                write("S", tile + 1, proxy=ir.Proxy.ASYNC),
-            ),
+            (dataclasses.replace(write("S", tile + 1, proxy=ir.Proxy.ASYNC), accumulates=True),),
             "tcgen05",
         )
         for tile in (0, 1)

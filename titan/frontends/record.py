@@ -12,7 +12,7 @@ memory of other CTAs than those that ran is not looked at; what `policies` says.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from titan.frontends.agents import Locate, Member, RecordedAgent
 from titan.frontends.copy_arrivals import raised_counts
@@ -222,7 +222,10 @@ class _Recorder:
             operation = ir.Asynchronous(self.effects(event), span=self.locate(event.instruction))
             agent.add(operation, event, operation.effects)
         else:
-            agent.issue(event, self.effects(event), self.queue(event.queue, event.lanes))
+            effects = self.effects(event)
+            if event.queue in _PIPELINED:
+                effects = tuple(replace(item, accumulates=item.write) for item in effects)
+            agent.issue(event, effects, self.queue(event.queue, event.lanes))
 
     def _completing(self, agent: RecordedAgent, event: ev.Asynchronous) -> None:
         """What a multicast does in each CTA is known there alone: one operation for each."""

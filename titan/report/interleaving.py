@@ -62,8 +62,8 @@ def _row(replay: Replay, words: Words, played: Played) -> tuple[str, str, str, S
 
 
 def _engine_text(words: Words, flight: Flight, actor: Actor) -> str:
-    writes = sorted({words.cells.get(cell, str(cell)) for cell, w, _, _ in flight.accesses if w})
-    reads = sorted({words.cells.get(cell, str(cell)) for cell, w, _, _ in flight.accesses if not w})
+    writes = sorted({words.cells.get(cell, str(cell)) for cell, w, *_ in flight.accesses if w})
+    reads = sorted({words.cells.get(cell, str(cell)) for cell, w, *_ in flight.accesses if not w})
     if actor is Actor.READS:
         return f"has read {', '.join(reads)}"
     if not flight.accesses:

@@ -87,7 +87,7 @@ def _deed(replay: Replay, number: int, played: Played) -> Deed:
         step.actor,
         machine.operations[flight.site],
         {},
-        tuple(CellAccess(*access) for access in flight.accesses if done or not access[1]),
+        tuple(CellAccess(*access[:4]) for access in flight.accesses if done or not access[1]),
         tuple(key for key, _ in flight.completes) if done else (),
     )
 

@@ -27,6 +27,12 @@ class BarrierRules(MemoryRules):
     def __init__(self, program: ir.SyncProgram, sizes: Sizes | None = None) -> None:
         super().__init__(program, sizes)
         self._barriers = {barrier.name: barrier for barrier in program.barriers}
+        self._awaited = {
+            operation.barrier.name
+            for role in program.roles
+            for operation in ir.walk(role.body)
+            if isinstance(operation, ir.BarrierWait)
+        }
 
     # -------------------------------------------------------------------------- mbarriers
 
@@ -78,7 +84,8 @@ class BarrierRules(MemoryRules):
         barrier = self.usable(draft, doing, key)
         count = evaluate(operation.count, environment)
         if operation.token:
-            barrier = barrier._replace(tokens=barrier.tokens | {doing.agent})
+            own = frozenset((doing.agent,))
+            barrier = barrier._replace(tokens=barrier.tokens | own, armed=barrier.armed | own)
         if operation.drop:
             barrier = barrier._replace(expected=barrier.expected - count)
         expected_bytes = evaluate(operation.transaction, environment)
@@ -236,15 +243,43 @@ class BarrierRules(MemoryRules):
             )
             doing.fail(FaultKind.NAMED_BARRIER_MISUSE, message, key[0])
         sync = isinstance(operation, ir.BarrierSync)
+        armed = named.armed - {agent.number}
+        if not sync and key[0] in self._awaited:
+            armed |= {agent.number}
         if arrived < threads:
             mark = ~agent.number if sync else agent.number
-            draft.named[key] = NamedState(arrived, threads, named.agents | {mark})
+            draft.named[key] = NamedState(arrived, threads, named.agents | {mark}, armed)
             return not sync
-        draft.named[key] = NamedState(0, 0, frozenset())
+        draft.named[key] = NamedState(0, 0, frozenset(), armed)
         for other in named.agents:
             if other < 0:
                 self.advance(draft, self.agents[~other])
         return True
+
+    def token_wait(self, draft: Draft, doing: Doing, operation: ir.TokenWait) -> None:
+        """A wait for the phase of the agent's last token, which it must have taken."""
+        environment = self.environment(
+            self.agents[doing.agent], draft.positions[doing.agent].values
+        )
+        key = self.declared(draft, doing, operation.barrier, environment)
+        barrier = self.usable(draft, doing, key)
+        if doing.agent not in barrier.armed:
+            message = f"{self.agents[doing.agent].name} waits at {key_text(key)} without a token"
+            doing.fail(FaultKind.NAMED_BARRIER_MISUSE, message, key[0])
+        draft.barriers[key] = barrier._replace(observed=True)
+
+    def named_wait(self, draft: Draft, doing: Doing, operation: ir.BarrierWait) -> None:
+        """A wait for the generation of the agent's own arrival, which it must have made."""
+        environment = self.environment(
+            self.agents[doing.agent], draft.positions[doing.agent].values
+        )
+        key = self.named_key(draft, doing, operation.barrier, environment)
+        named = draft.named[key]
+        if doing.agent not in named.armed:
+            who = self.agents[doing.agent].name
+            message = f"{who} waits at {key_text(key)} without an arrival of its own before"
+            doing.fail(FaultKind.NAMED_BARRIER_MISUSE, message, key[0])
+        draft.named[key] = named._replace(armed=named.armed - {doing.agent})
 
     def advance(self, draft: Draft, agent: Agent) -> None:
         """The agent has executed its operation and stands at the next one."""

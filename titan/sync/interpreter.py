@@ -29,6 +29,7 @@ from titan.sync.state import (
     Draft,
     FaultFound,
     Flight,
+    FlightAccess,
     MbarrierState,
     NamedState,
     Position,
@@ -231,13 +232,12 @@ class Machine(BarrierRules):
                 self.expect(draft, doing, environment)
             case ir.Wait():
                 self.wait(draft, doing, environment)
-            case ir.TokenWait(barrier=reference):
-                key = self.declared(draft, doing, reference, environment)
-                draft.barriers[key] = self.usable(draft, doing, key)._replace(observed=True)
+            case ir.TokenWait():
+                self.token_wait(draft, doing, operation)
             case ir.BarrierSync() | ir.BarrierArrive():
                 return self.named_arrive(draft, agent, doing)
-            case ir.BarrierWait(barrier=reference):
-                self.named_key(draft, doing, reference, environment)
+            case ir.BarrierWait():
+                self.named_wait(draft, doing, operation)
             case ir.Fence():
                 self.fence(draft, agent, operation)
             case ir.PoolTake(pool=name, amount=amount):
@@ -260,17 +260,18 @@ class Machine(BarrierRules):
         """Start an asynchronous operation: its reads and writes are possible from here on."""
         operation = doing.operation
         assert isinstance(operation, ir.Asynchronous)
-        accesses: list[tuple[Cell, bool, int, ir.Proxy]] = []
+        accesses: list[FlightAccess] = []
         effects: list[ir.Effect] = []
         for effect in operation.effects:
             cells, tile = self.resolve(draft, doing, effect, environment)
-            accesses += [(cell, effect.write, tile, effect.proxy) for cell in cells]
+            extent = (cells[0], len(cells)) if effect.accumulates else None
+            accesses += [(cell, effect.write, tile, effect.proxy, extent) for cell in cells]
             effects += [effect] * len(cells)
-        for effect, (cell, write, tile, _) in zip(effects, accesses, strict=True):
+        for effect, (cell, write, tile, _, extent) in zip(effects, accesses, strict=True):
             self.check_cached(draft, doing, cell, effect)
             self.check_proxy(draft, doing, cell, effect)
             if write:
-                self.check_write(draft, doing, cell, operation.queue)
+                self.check_write(draft, doing, cell, operation.queue, extent)
             else:
                 self.check_read(draft, doing, cell, tile, operation.queue)
         completes = tuple(
@@ -373,7 +374,7 @@ class Machine(BarrierRules):
         """The writes of a finished operation are what the memory holds now."""
         if flight.reading:
             self._have_read(draft, flight)
-        for cell, write, tile, proxy in flight.accesses:
+        for cell, write, tile, proxy, _ in flight.accesses:
             if write and proxy is ir.Proxy.GENERIC:
                 self.note_write(draft, cell, tile, ENGINE)
             elif write:
@@ -385,7 +386,7 @@ class Machine(BarrierRules):
 
     def _have_read(self, draft: Draft, flight: Flight) -> None:
         """Reads through other proxies that are over: their completion has its implicit fence."""
-        for cell, write, _, proxy in flight.accesses:
+        for cell, write, _, proxy, _ in flight.accesses:
             if not write and proxy is not ir.Proxy.GENERIC:
                 draft.cells[cell] = self.outside(draft.cells[cell], cell, False)
 
@@ -404,7 +405,7 @@ class Machine(BarrierRules):
         for flight in draft.flights():
             touched = {
                 homes[cell[0]]
-                for cell, write, _, _ in flight.accesses
+                for cell, write, *_ in flight.accesses
                 if cell[0] in homes and (write or flight.reading)
             }
             touched |= {self._barriers[key[0]].cta for key, _ in flight.completes}
@@ -475,6 +476,6 @@ def _is_over(flight: Flight) -> bool:
         not flight.reading
         and not flight.completes
         and all(
-            not write and proxy is not ir.Proxy.GENERIC for _, write, _, proxy in flight.accesses
+            not write and proxy is not ir.Proxy.GENERIC for _, write, _, proxy, _ in flight.accesses
         )
     )

@@ -18,6 +18,7 @@ from titan.sync.state import (
     CellState,
     Doing,
     Draft,
+    Extent,
     Flight,
     content_text,
     key_text,
@@ -88,11 +89,11 @@ class MemoryRules(ControlFlow):
         """What a read meets must be written to its end, and be the tile that is meant."""
         held = draft.cells[cell].tile
         for flight in draft.flights():
-            for other, write, written, _ in flight.accesses:
+            for other, write, written, _, extent in flight.accesses:
                 if other != cell or not write:
                     continue
-                if self._in_pipe(flight, doing, queue):
-                    held = written
+                if extent is None and self._in_pipe(flight, doing, queue):
+                    held = written  # a copy before the matrix instruction that reads it
                     continue
                 message = f"{key_text(cell)} is read while a write to it is in flight"
                 doing.clash(FaultKind.READ_BEFORE_ARRIVAL, message, cell[0], self.origin(flight))
@@ -102,12 +103,20 @@ class MemoryRules(ControlFlow):
             )
             doing.fail(FaultKind.STALE_READ, message, cell[0])
 
-    def check_write(self, draft: Draft, doing: Doing, cell: Cell, queue: str | None = None) -> None:
-        """Nothing in flight may still use what is written."""
+    def check_write(
+        self,
+        draft: Draft,
+        doing: Doing,
+        cell: Cell,
+        queue: str | None = None,
+        extent: Extent | None = None,
+    ) -> None:
+        """Nothing in flight may still use what is written, but in the pipe of an accumulator."""
         for flight in draft.flights():
-            if self._in_pipe(flight, doing, queue):
-                continue
-            for other, write, _, _ in flight.accesses:
+            piped = extent is not None and self._in_pipe(flight, doing, queue)
+            for other, write, _, _, theirs in flight.accesses:
+                if piped and (not write or theirs == extent):
+                    continue
                 if other == cell and (write or flight.reading):
                     message = (
                         f"{key_text(cell)} is overwritten while an operation in flight still "

@@ -150,7 +150,9 @@ class Queue:
     `grouped`: operations gather in an open group until `Commit` (wgmma, bulk and cp.async groups);
     otherwise each operation is a group of its own (wait counters, tcgen05). Groups retire in order
     unless `ordered` is False (scalar loads in lgkmcnt). `pipelined`: the data path itself keeps the
-    order, so that an operation may use what an earlier one of the same queue still computes (mma).
+    order of matrix instructions that write one accumulator, piece for piece, of a read before an
+    accumulator is written there, and of a copy into tensor memory before a matrix instruction reads
+    it; of nothing else (PTX, wgmma.fence and tcgen05, pipelined instructions).
     """
 
     name: str
@@ -186,7 +188,9 @@ class Effect:
 
     A cached proxy (`CACHED`) reaches global memory by a cache of the CTA that makes the access.
     `tile` of a write is what the buffer holds afterwards; of a read, what the reader means to see.
-    None: a write of something that nobody checks, a read that may see anything.
+    None: a write of something that nobody checks, a read that may see anything. `accumulates`: the
+    write of a matrix instruction to its accumulator, which others of its pipelined queue may write
+    next without waiting.
     """
 
     buffer: str
@@ -195,6 +199,7 @@ class Effect:
     tile: Expression | None = None
     part: Expression | None = None
     proxy: Proxy = Proxy.GENERIC
+    accumulates: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,17 +28,22 @@ class Position(NamedTuple):
     values: tuple[int, ...]
 
 
+Extent = tuple[Cell, int]  # first cell and number of cells
+FlightAccess = tuple[Cell, bool, int, ir.Proxy, Extent | None]
+
+
 class Flight(NamedTuple):
     """An asynchronous operation between start and finish.
 
     `site` is the number of the operation in `Machine.operations`; `accesses` are (cell, write,
-    tile, proxy); `completes` are (barrier, bytes), or (barrier, arrivals) of a `QueueArrive`.
+    tile, proxy, extent of an accumulator or None); `completes` are (barrier, bytes), or (barrier,
+    arrivals) of a `QueueArrive`.
     """
 
     agent: int
     ordinal: int
     site: int
-    accesses: tuple[tuple[Cell, bool, int, ir.Proxy], ...]
+    accesses: tuple[FlightAccess, ...]
     completes: tuple[tuple[Key, int], ...]
     reading: bool
     chunks: int
@@ -47,7 +52,8 @@ class Flight(NamedTuple):
 class MbarrierState(NamedTuple):
     """`status`: 0 dead, 1 initialised but not published, 2 live. `tokens`: agents with a state.
 
-    `observed`: some wait has passed since the last phase was completed.
+    `observed`: some wait has passed since the last phase was completed. `armed`: agents that have
+    ever taken a token of this life of the barrier.
     """
 
     status: int
@@ -58,14 +64,19 @@ class MbarrierState(NamedTuple):
     phase: int
     tokens: frozenset[int]
     observed: bool
+    armed: frozenset[int] = frozenset()
 
 
 class NamedState(NamedTuple):
-    """`agents` have arrived in this generation; one that waits in a `sync` as its complement."""
+    """`agents` have arrived in this generation; one that waits in a `sync` as its complement.
+
+    `armed`: agents that have arrived and not yet waited, of barriers that anybody waits at.
+    """
 
     arrived_threads: int
     expected_threads: int
     agents: frozenset[int]
+    armed: frozenset[int] = frozenset()
 
 
 class CellState(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given as drawn
 from hypothesis import settings
@@ -115,11 +117,11 @@ def test_the_reads_of_a_store_are_over_before_its_writes():
 
 @pytest.mark.parametrize("pipelined", [True, False])
 def test_a_pipelined_queue_orders_its_own_operations(pipelined: bool):
-    mma = ir.Asynchronous((read("acc", tile=0), write("acc", tile=0)), "mma")
+    mma = ir.Asynchronous((replace(write("acc", tile=0), accumulates=True),), "mma")
     body = (access(write("acc", tile=0)), mma, mma, ir.Commit("mma"), ir.QueueWait("mma"))
     queues = [ir.Queue("mma", pipelined=pipelined)]
     given = program("chain", [role("m", *body)], buffers=[ir.Buffer("acc")], queues=queues)
-    decided(given, None if pipelined else FaultKind.READ_BEFORE_ARRIVAL)
+    decided(given, None if pipelined else FaultKind.OVERWRITE_IN_FLIGHT)
 
 
 # --------------------------------------------------------------------------- proxies

@@ -11,7 +11,7 @@ from titan.sync import program as ir
 from titan.sync.control import Agent
 from titan.sync.fault import Actor, Step
 from titan.sync.interpreter import Machine
-from titan.sync.state import Cell, Doing, Draft, Key, MbarrierState
+from titan.sync.state import Cell, Doing, Draft, Extent, Key, MbarrierState
 
 ENGINES = ("late", "early", "random", "fickle")
 REDRAW = 0.03  # how often a fickle run changes who goes first
@@ -86,7 +86,14 @@ class Lenient(ComputingMachine):
     ) -> None:
         pass
 
-    def check_write(self, draft: Draft, doing: Doing, cell: Cell, queue: str | None = None) -> None:
+    def check_write(
+        self,
+        draft: Draft,
+        doing: Doing,
+        cell: Cell,
+        queue: str | None = None,
+        extent: Extent | None = None,
+    ) -> None:
         pass
 
     def check_proxy(self, draft: Draft, doing: Doing, cell: Cell, effect: ir.Effect) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from titan.engines.explore.expressions import RoleScope, compile_expression
 from titan.engines.explore.known import number_events
-from titan.engines.explore.layout import NamedWord, NodeFlag, NodeKind
+from titan.engines.explore.layout import BarrierWord, NamedWord, NodeFlag, NodeKind
 from titan.engines.explore.loops import separate_loops
 from titan.engines.explore.marks import lay_out_marks, number_domains, reaches
 from titan.engines.explore.tables import (
@@ -85,6 +85,8 @@ class _Compiler:
         self.queue_number = {queue.name: n for n, queue in enumerate(self.program.queues)}
         self.pool_number = {pool.name: n for n, pool in enumerate(self.program.pools)}
         self.operations = [op for role in self.program.roles for op in ir.walk(role.body)]
+        waits = [op for op in self.operations if isinstance(op, ir.BarrierWait)]
+        self.awaited = {op.barrier.name for op in waits}
         self.code_of: dict[tuple[int, Expression], int] = {}
         self.scope: RoleScope
         self.role = 0
@@ -241,11 +243,16 @@ class _Compiler:
         flat.offsets["barriers"] = len(words)
         self._barrier_words()
         flat.offsets["named"] = len(words)
-        for _ in range(flat.named_count):
-            stored = NamedWord.WORDS if flat.follows else NamedWord.TELLING
-            live += range(len(words), len(words) + stored)
-            flat.masks += [len(words) + NamedWord.AGENTS, len(words) + NamedWord.SYNCS]
-            words += [0] * NamedWord.WORDS
+        for barrier in self.program.named_barriers:
+            for _ in range(barrier.stages):
+                stored = NamedWord.WORDS if flat.follows else NamedWord.ARMED
+                live += range(len(words), len(words) + stored)
+                flat.masks += [len(words) + NamedWord.AGENTS, len(words) + NamedWord.SYNCS]
+                if barrier.name in self.awaited:
+                    flat.masks.append(len(words) + NamedWord.ARMED)
+                    if not flat.follows:
+                        live.append(len(words) + NamedWord.ARMED)
+                words += [0] * NamedWord.WORDS
         flat.offsets["cells"] = len(words)
         for row, tile in zip(flat.cells, self._initial_tiles(), strict=True):
             base = len(words)
@@ -283,12 +290,12 @@ class _Compiler:
                     flat.live.append(base + 2)
                 flat.live += [base + 3, base + 4, base + 5, base + 7]
                 if barrier.name in tokens:
-                    flat.live.append(base + 6)
-                    flat.masks.append(base + 6)
+                    flat.live += [base + 6, base + BarrierWord.ARMED]
+                    flat.masks += [base + 6, base + BarrierWord.ARMED]
                 if flat.follows:
                     flat.live += [base + 8, base + 9]
                 status = 2 if barrier.initialised else 0
-                flat.initial += [status, -1, barrier.count, barrier.count, 0, 0, 0, 1, 0, 0]
+                flat.initial += [status, -1, barrier.count, barrier.count, 0, 0, 0, 1, 0, 0, 0]
 
     def _initial_tiles(self) -> list[int]:
         tiles: list[int | None] = [None] * len(self.flat.cells)
@@ -395,9 +402,9 @@ class _Compiler:
             case ir.BarrierSync(barrier=reference, threads=threads):
                 return self._array(FlatNode(NodeKind.NAMED_SYNC, b=code(threads)), reference, True)
             case ir.BarrierArrive(barrier=reference, threads=threads):
-                return self._array(
-                    FlatNode(NodeKind.NAMED_ARRIVE, b=code(threads)), reference, True
-                )
+                flags = NodeFlag.TOKEN * (reference.name in self.awaited)
+                node = FlatNode(NodeKind.NAMED_ARRIVE, b=code(threads), flags=flags)
+                return self._array(node, reference, True)
             case ir.BarrierWait(barrier=reference):
                 return self._array(FlatNode(NodeKind.NAMED_WAIT), reference, True)
             case ir.Fence():
@@ -416,7 +423,8 @@ class _Compiler:
             tile = -1 if effect.tile is None else self._code(effect.tile)
             number, stage = self.buffer_number[effect.buffer], self._code(effect.stage)
             proxy = PROXIES[effect.proxy]
-            self.flat.effects.append([number, stage, part, int(effect.write), tile, proxy])
+            kept = int(effect.write), tile, proxy, int(effect.accumulates)
+            self.flat.effects.append([number, stage, part, *kept])
         node.effects = len(self.flat.effects) - node.effect
         if node.effects > EFFECTS_MAX:
             raise TooLargeError(f"more than {EFFECTS_MAX} effects in one operation")

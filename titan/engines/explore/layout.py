@@ -199,7 +199,8 @@ class BarrierWord(IntEnum):
     OBSERVED = 7
     TELLING = 8
     TOLD = 9
-    WORDS = 10
+    ARMED = 10
+    WORDS = 11
 
 
 class NamedWord(IntEnum):
@@ -209,9 +210,10 @@ class NamedWord(IntEnum):
     EXPECTED = 1
     AGENTS = 2
     SYNCS = 3
-    TELLING = 4
-    TOLD = 5
-    WORDS = 6
+    ARMED = 4
+    TELLING = 5
+    TOLD = 6
+    WORDS = 7
 
 
 class CellWord(IntEnum):
@@ -264,13 +266,13 @@ RECORDS: dict[str, tuple[str, ...]] = {
         "kind", "next", "alt", "a", "b", "c", "x", "y", "effect", "effects", "completion",
         "completions", "chunks", "flags", "live", "restart", "reads", "rewinds",
     ),
-    "effect_t": ("buffer", "stage", "part", "write", "tile", "proxy"),
+    "effect_t": ("buffer", "stage", "part", "write", "tile", "proxy", "accumulates"),
     "completion_t": ("first", "stages", "index", "bytes"),
     "buffer_t": ("stages", "parts", "cta", "piece"),
     "piece_t": ("first", "end"),
     "cell_t": ("home", "writers", "readers", "map", "tile"),  # home -1: the memory of no CTA
     "barrier_t": ("cta", "phase"),  # phase 0: only its lowest bit is kept
-    "queue_t": ("ordered", "grouped", "pipelined", "split"),
+    "queue_t": ("ordered", "grouped", "pipelined", "split", "steady"),
     "agent_t": ("role", "member", "threads", "cta", "entry"),
     "role_t": ("first", "agents", "variables", "queues", "symmetric"),
     "cover_t": ("cell", "near"),

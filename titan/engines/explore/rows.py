@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from titan.engines.explore.endings import terminates
 from titan.engines.explore.layout import COUNTS, RECORDS, TABLES
 from titan.engines.explore.tables import Flat
+from titan.sync import program as ir
 
 Rows = Sequence[int] | Sequence[Sequence[int]]
 
@@ -60,7 +61,13 @@ def words_of(flat: Flat) -> dict[str, list[int]]:
         first_values.append(row + [0] * (flat.variables_max - len(row)))
     reads = flat.split_queues
     queues = [
-        [int(q.ordered), int(q.grouped), int(q.pipelined), int(q.name in reads)]
+        [
+            int(q.ordered),
+            int(q.grouped),
+            int(q.pipelined),
+            int(q.name in reads),
+            int(q.pipelined and is_steady(program, q.name)),
+        ]
         for q in program.queues
     ]
     tables: dict[str, Rows] = {
@@ -94,3 +101,24 @@ def _flattened(rows: Rows, record: str) -> list[int]:
         assert record not in RECORDS or len(row) == len(RECORDS[record]), (record, row)
         words.extend(row)
     return words
+
+
+def is_steady(program: ir.SyncProgram, queue: str) -> bool:
+    """Whether a pipelined queue orders whatever its operations do to one another, in any order.
+
+    Then it makes no difference whether an earlier operation is over when the next one is issued.
+    """
+    buffers = {buffer.name: buffer for buffer in program.buffers}
+    uses: dict[str, set[tuple[str, bool, bool, bool]]] = {}
+    for role in program.roles:
+        for operation in ir.walk(role.body):
+            if isinstance(operation, ir.Asynchronous) and operation.queue == queue:
+                for effect in operation.effects:
+                    storage = buffers[effect.buffer].storage or effect.buffer
+                    use = (effect.buffer, effect.part is None, effect.write, effect.accumulates)
+                    uses.setdefault(storage, set()).add(use)
+    return all(
+        (len(found) == 1 and all(not write or accumulates for _, _, write, accumulates in found))
+        or not any(write for _, _, write, _ in found)
+        for found in uses.values()
+    )

@@ -22,9 +22,10 @@ from titan.engines.happens_before.tables import (
     CellTable,
     IssuedOperation,
     Mbarrier,
+    Named,
     QueueTable,
 )
-from titan.engines.happens_before.unfolding import Instance, Touch
+from titan.engines.happens_before.unfolding import Instance, Touch, keeps_order
 from titan.sync import program as ir
 from titan.sync.fault import Actor, FaultKind, Step
 
@@ -113,12 +114,16 @@ class OrderedRun(RunState):
                 self._wait(agent, instance)
             case ir.TokenWait():
                 barrier = self._usable(agent, instance)
+                self._armed(barrier, agent, instance, "token")
                 self.observer.token_waited(barrier, agent, instance)
                 barrier.observed = True
             case ir.BarrierSync() | ir.BarrierArrive():
                 return self._named_arrive(agent, instance, isinstance(operation, ir.BarrierSync))
             case ir.BarrierWait():
-                self.observer.named_waited(self.named[instance.key], agent)
+                named = self.named[instance.key]
+                self._armed(named, agent, instance, "arrival of its own before")
+                self.observer.named_waited(named, agent)
+                named.armed.remove(agent)
             case ir.Fence():
                 self._fence(agent, instance, operation)
             case ir.PoolTake() | ir.PoolGive():
@@ -162,10 +167,11 @@ class OrderedRun(RunState):
             if isinstance(instance.operation, ir.Asynchronous):
                 self._check_proxy(agent, instance, touch, cell)
             held = cell.tile
-            for flight, writes, tile in cell.holders:
-                if piped is not None and flight.queue is piped:
-                    if writes:
-                        held = OTHER if tile is None else tile
+            for flight, other in cell.holders:
+                writes = other.write
+                if piped is not None and flight.queue is piped and keeps_order(other, touch):
+                    if not touch.write:
+                        held = OTHER if other.tile is None else other.tile
                 elif writes or (touch.write and flight.reading):
                     raise FaultError(
                         in_flight_fault(agent, instance, touch.cell, touch.write, flight, writes)
@@ -236,7 +242,7 @@ class OrderedRun(RunState):
             fail(FaultKind.INDEX_OUT_OF_RANGE, instance.bad_completion, agent, instance)
         flight = self._enqueue(agent, instance, name, chunks, True)
         for touch in instance.touches:
-            self.cells[touch.cell].holders.append((flight, touch.write, touch.tile))
+            self.cells[touch.cell].holders.append((flight, touch))
 
     def _enqueue(
         self, agent: int, instance: Instance, name: str | None, chunks: int, reading: bool
@@ -446,6 +452,7 @@ class OrderedRun(RunState):
         self.observer.arriving(barrier, agent, instance, None)
         if operation.token:
             barrier.tokens.add(agent)
+            barrier.armed.add(agent)
         if operation.drop:
             barrier.expected -= instance.amount
         self._count_down(barrier, agent, instance, instance.amount, instance.size)
@@ -484,6 +491,7 @@ class OrderedRun(RunState):
         barrier.expected = barrier.pending = instance.amount
         barrier.transaction = barrier.phase = 0
         barrier.tokens.clear()
+        barrier.armed.clear()
         barrier.observed = True
         barrier.generation += 1
         self.observer.initialised(barrier, agent, instance)
@@ -511,6 +519,13 @@ class OrderedRun(RunState):
 
     # ------------------------------------------------------------------ named barriers
 
+    def _armed(self, barrier: Mbarrier | Named, agent: int, instance: Instance, what: str) -> None:
+        """A wait needs the agent's own arrival or token (PTX, barrier.cluster and test_wait)."""
+        if agent not in barrier.armed:
+            message = f"{self.agents[agent].name} waits at {barrier.text} without a"
+            message += f"n {what}" if what[0] == "a" else f" {what}"
+            fail(FaultKind.NAMED_BARRIER_MISUSE, message, agent, instance, barrier.key[0])
+
     def _named_arrive(self, agent: int, instance: Instance, sync: bool) -> bool:
         named = self.named[instance.key]
         threads = instance.amount
@@ -527,6 +542,7 @@ class OrderedRun(RunState):
             )
             fail(kind, message, agent, instance, name)
         self.observer.named_arriving(named, agent, instance, sync)
+        (named.armed.discard if sync else named.armed.add)(agent)
         if arrived < threads:
             named.arrived, named.threads = arrived, threads
             named.members[agent] = sync

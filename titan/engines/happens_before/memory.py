@@ -31,7 +31,7 @@ from titan.engines.happens_before.findings import (
     with_event,
 )
 from titan.engines.happens_before.tables import IssuedOperation, RunLayout
-from titan.engines.happens_before.unfolding import Cell, Instance, Touch
+from titan.engines.happens_before.unfolding import Cell, Instance, Touch, keeps_order
 from titan.sync import program as ir
 from titan.sync.fault import Fault, FaultKind
 
@@ -44,6 +44,7 @@ class Past:
     instance: Instance
     write: bool
     flight: IssuedOperation | None = None
+    touch: Touch | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -103,7 +104,7 @@ class MemoryObserver:
             self._compare(at, instance, touch, flight)
         for touch in instance.touches:
             cell = self._cells[touch.cell]
-            past = Past(at, instance, touch.write, flight)
+            past = Past(at, instance, touch.write, flight, touch)
             generic = touch.proxy is ir.Proxy.GENERIC
             self._cached.note(at, touch, flight)
             if touch.write:
@@ -141,7 +142,8 @@ class MemoryObserver:
         """The new access must come after all kept ones that it conflicts with."""
         cell = self._cells[touch.cell]
         for old in [*cell.writers, *cell.readers] if touch.write else cell.writers:
-            if _piped(old, flight):
+            kept = old.touch is None or keeps_order(old.touch, touch)
+            if _piped(old, flight) and kept:
                 queue = flight.queue if flight else None
                 if queue is not None and not queue.declaration.ordered:
                     self._unordered_pipeline(instance, touch)

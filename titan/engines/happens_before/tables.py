@@ -10,6 +10,7 @@ from titan.engines.happens_before.unfolding import (
     Cell,
     Instance,
     Key,
+    Touch,
     Unfolder,
     cells_of,
 )
@@ -80,6 +81,7 @@ class Mbarrier:
     generation: int = 0
     tokens: set[int] = field(default_factory=set)
     observed: bool = True
+    armed: set[int] = field(default_factory=set)
 
     @property
     def text(self) -> str:
@@ -96,6 +98,7 @@ class Named:
     threads: int = 0
     generation: int = 0
     members: dict[int, bool] = field(default_factory=dict)
+    armed: set[int] = field(default_factory=set)
 
     @property
     def text(self) -> str:
@@ -115,7 +118,7 @@ class CellTable:
     authors: set[int] = field(default_factory=set)
     released: bool = False
     trails: Trails = field(default_factory=Trails)
-    holders: list[tuple[IssuedOperation, bool, int | None]] = field(default_factory=list)
+    holders: list[tuple[IssuedOperation, Touch]] = field(default_factory=list)
 
 
 class RunLayout:

@@ -42,6 +42,21 @@ class Touch:
     write: bool
     tile: int | None
     proxy: ir.Proxy
+    extent: tuple[Cell, int] | None = None  # of an accumulator: its first cell and their number
+
+
+def keeps_order(earlier: Touch, later: Touch) -> bool:
+    """Whether a pipelined queue orders the two by itself, an earlier access and a later one.
+
+    Matrix instructions that write one accumulator, piece for piece; a read before an accumulator
+    is written there; and a copy into tensor memory before a matrix instruction that reads it (PTX,
+    wgmma.fence; tcgen05, pipelined instructions).
+    """
+    if not earlier.write:
+        return later.extent is not None
+    if later.write:
+        return earlier.extent is not None and earlier.extent == later.extent
+    return earlier.extent is None
 
 
 @dataclass(slots=True)
@@ -276,8 +291,10 @@ class Unfolder:
             if buffer.space is not ir.Space.GLOBAL and buffer.cta != role.cta:
                 far[(buffer.name, buffer.cta)] = None
             tile = ANY_TILE if effect.tile is None else evaluate(effect.tile, names)
-            for cell in cells_of(buffer, stage, part):
-                touches.append(Touch(cell, effect.write, tile, effect.proxy))
+            cells = cells_of(buffer, stage, part)
+            extent = (cells[0], len(cells)) if effect.accumulates else None
+            for cell in cells:
+                touches.append(Touch(cell, effect.write, tile, effect.proxy, extent))
         made.touches, made.far = tuple(touches), tuple(far)
 
 

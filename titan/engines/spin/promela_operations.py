@@ -116,12 +116,13 @@ class OperationText:
                     lines.append(fail(f"{self.p}phase[barrier] != {meant} + 1", 212))
                 return [*lines, when_sound(f"{self.p}observed[barrier] = 1")]
             case ir.TokenWait(barrier=reference):
-                observed = when_sound(f"{self.p}observed[barrier] = 1")
-                return [*self._usable(agent, reference), observed]
+                lines = self._usable(agent, reference)
+                lines.append(fail(f"{self._bit(agent, 'keys', 'barrier')} == 0", 210))
+                return [*lines, when_sound(f"{self.p}observed[barrier] = 1")]
             case ir.BarrierSync() | ir.BarrierArrive():
                 return self._named_arrive(agent, operation)
             case ir.BarrierWait(barrier=reference):
-                return [fail(self._named_at(agent, reference)[0], 214)]
+                return self._named_wait(agent, reference)
             case ir.Fence():
                 return self._fence(agent, operation)
         return self._pool(agent, operation)
@@ -171,10 +172,11 @@ class OperationText:
         return ["if :: fault == 0 ->", f"  {span}", *(f"    {line}" for line in inner),
                 "    skip }; low = 0; c = 0", ":: else fi;"]  # fmt: skip
 
-    def _scan_flights(self, hit: str, piped: tuple[int, str] | None = None) -> Lines:
+    def _scan_flights(self, hit: str, piped: tuple[int, str, str] | None = None) -> Lines:
         """Look at every effect in flight that touches cell `c`; `hit` is the option for one.
 
-        Slots of the lane `piped[0]` are passed over, with the option `piped[1]` for their writes.
+        Effects of the lane `piped[0]` that the pipe orders before the new one, by the condition
+        `piped[1]`, are passed over with the option `piped[2]`.
         """
         if not self.layout.lanes:
             return []
@@ -184,8 +186,8 @@ class OperationText:
         options = []
         if piped is not None:
             base = piped[0] * self.layout.capacity
-            inside = f"i >= {base} && i < {base + self.layout.capacity}"
-            options.append(f":: {touches} && {inside} -> {piped[1]}")
+            inside = f"i >= {base} && i < {base + self.layout.capacity} && {piped[1]}"
+            options.append(f":: {touches} && {inside} -> {piped[2]}")
             touches += f" && !({inside})"
         options.append(f":: {touches} && {hit}")
         inner = f"if {' '.join(options)} :: else fi"
@@ -199,7 +201,8 @@ class OperationText:
         writes = f"({p}flags[{at}] & 1) == 1"
         piped = None
         if lane is not None:
-            piped = (lane, f"if :: {writes} -> held = {p}held[{at}] :: else fi")
+            copied = f"({writes} && ({p}flags[{at}] & 64) == 0)"
+            piped = (lane, copied, f"held = {p}held[{at}]")
         lines = [f"held = {p}tile[c];"]
         lines += self._scan_flights(f"{writes} && fault == 0 -> fault = 203", piped)
         if effect.tile is not None:
@@ -207,10 +210,18 @@ class OperationText:
             lines.append(fail(f"held != {tile}", 204))
         return [*lines, "held = 0;"]
 
-    def _check_write(self, lane: int | None) -> Lines:
+    def _check_write(self, lane: int | None, length: int = 0) -> Lines:
+        """`length`: cells of an accumulator, whose first one is `low`; 0 for other writes."""
         p, at = self.p, f"i * {self.layout.effects_max} + j"
         uses = f"(({p}flags[{at}] & 1) == 1 || {p}reading[i] == 1)"
-        piped = None if lane is None else (lane, "skip")
+        piped = None
+        if lane is not None and length:
+            same = f"{p}low[{at}] == low && {p}length[{at}] == {length}"
+            piped = (
+                lane,
+                f"(({p}flags[{at}] & 1) == 0 || (({p}flags[{at}] & 64) != 0 && {same}))",
+                "skip",
+            )
         return self._scan_flights(f"{uses} && fault == 0 -> fault = 202", piped)
 
     def _access(self, agent: AgentLayout, operation: ir.Access) -> Lines:
@@ -244,7 +255,8 @@ class OperationText:
             check = self.state.marks.check(agent, effect, True)
             check += self._check_proxy(agent, effect)
             if effect.write:
-                check += self._check_write(piped)
+                length = self._interval(agent, effect)[2] if effect.accumulates else 0
+                check += self._check_write(piped, length)
             else:
                 check += self._check_read(agent, effect, piped)
             lines += self._each_cell(agent, effect, check)
@@ -264,7 +276,8 @@ class OperationText:
         p = self.p
         buffer = self.layout.buffers[effect.buffer]
         home = self.layout.homes.get(buffer.storage or buffer.name, -1) + 1
-        flags = int(effect.write) + 2 * int(effect.proxy is ir.Proxy.GENERIC) + 4 * home
+        flags = int(effect.write) + 2 * int(effect.proxy is ir.Proxy.GENERIC)
+        flags += 64 * int(effect.accumulates) + 128 * home
         _, first, length = self._interval(agent, effect)
         return [
             f"{p}low[{field}] = {first}; {p}length[{field}] = {length};",
@@ -354,8 +367,9 @@ class OperationText:
         lines.append(f"count = {agent.scope.text(operation.count)};")
         lines.append(f"size = {agent.scope.text(operation.transaction)};")
         if operation.token:
-            token = f"{p}tokens[barrier] = {p}tokens[barrier] | {1 << agent.number}"
-            lines.append(when_sound(token))
+            bit = 1 << agent.number
+            token = f"{p}tokens[barrier] = {p}tokens[barrier] | {bit};"
+            lines.append(when_sound(token, f"{p}keys[barrier] = {p}keys[barrier] | {bit}"))
         if operation.drop:
             lines.append(when_sound(f"{p}expected[barrier] = {p}expected[barrier] - count"))
         lines.append(fail(self.state.over_arrival(), 206))
@@ -380,6 +394,7 @@ class OperationText:
         live = f"{p}status[barrier] = {status}; {p}owner[barrier] = {agent.number};"
         counts = f"{p}expected[barrier] = {count}; {p}pending[barrier] = {count};"
         clear = f"{p}bytes[barrier] = 0; {p}phase[barrier] = 0; {p}tokens[barrier] = 0; "
+        clear += f"{p}keys[barrier] = 0; "
         clear += f"{p}observed[barrier] = 1"
         return [*lines, when_sound(live, counts, clear), "barrier = 0;"]
 
@@ -402,6 +417,16 @@ class OperationText:
                     lines.append(fail(here, 209))
         return [*lines, when_sound(f"{p}status[barrier] = 0"), "barrier = 0;"]
 
+    def _named_wait(self, agent: AgentLayout, reference: ir.Reference) -> Lines:
+        """A wait needs an arrival of the agent's own that it has not yet waited for."""
+        wrong, at = self._named_at(agent, reference)
+        if wrong == "true":
+            return [fail("true", 214)]
+        armed = f"{self.p}armed[barrier]"
+        lines = [fail(wrong, 214), when_sound(f"barrier = {at}")]
+        lines.append(fail(f"{self._bit(agent, 'armed', 'barrier')} == 0", 210))
+        return [*lines, when_sound(f"{armed} = {armed} - {1 << agent.number}"), "barrier = 0;"]
+
     def _named_arrive(
         self, agent: AgentLayout, operation: ir.BarrierSync | ir.BarrierArrive
     ) -> Lines:
@@ -415,6 +440,8 @@ class OperationText:
         expected = f"({p}threads[barrier] != 0 && {p}threads[barrier] != {threads})"
         lines.append(fail(f"{expected} || {p}arrived[barrier] + {own} > {threads}", 210))
         waits = isinstance(operation, ir.BarrierSync)
+        left = f"({p}armed[barrier] - ({p}armed[barrier] & {bit}))"
+        lines.append(when_sound(f"{p}armed[barrier] = {left}{'' if waits else f' + {bit}'}"))
         mask = f"{p}blocked[barrier]" if waits else f"{p}passed[barrier]"
         join = (
             f"{p}arrived[barrier] = {p}arrived[barrier] + {own}; {p}threads[barrier] = {threads};"

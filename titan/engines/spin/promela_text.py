@@ -209,11 +209,11 @@ class PromelaState:
         if barriers:
             lines.append(f"byte {p}status[{barriers}]; byte {p}owner[{barriers}];")
             lines.append(f"byte {p}observed[{barriers}];")
-            names = ("expected", "pending", "bytes", "phase", "tokens")
+            names = ("expected", "pending", "bytes", "phase", "tokens", "keys")
             lines += [f"int {p}{name}[{barriers}];" for name in names]
         named = layout.named_base[""]
         if named:
-            for name in ("arrived", "threads", "passed", "blocked"):
+            for name in ("arrived", "threads", "passed", "blocked", "armed"):
                 lines.append(f"int {p}{name}[{named}];")
         if layout.cells:
             lines += [
@@ -500,7 +500,7 @@ class PromelaState:
         lines = []
         for cta in ctas:
             effect = f"m * {layout.effects_max} + j"
-            home = f"({p}flags[{effect}] >> 2) == {cta + 1} && {p}length[{effect}] > 0"
+            home = f"({p}flags[{effect}] >> 7) == {cta + 1} && {p}length[{effect}] > 0"
             used = f"(({p}flags[{effect}] & 1) == 1 || {p}reading[m] == 1)"
             check = f"if :: {home} && {used} -> fault = 211 :: else fi"
             scan = f"for (j : 0 .. {layout.effects_max - 1}) {{ {check} }};"

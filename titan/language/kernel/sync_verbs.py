@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.source.tree import Node, Scalar, Sequence
 from titan.language.kernel.clause import Clause
@@ -261,6 +263,8 @@ class SyncVerbs:
                             ("into", True)):  # fmt: skip
             others += self._effects(clause, clause.get(name), scope, write, proxy)
         tensormap = ir.Proxy.TENSORMAP
+        if verb == "mma":
+            others = [replace(effect, accumulates=effect.write) for effect in others]
         others += self._effects(clause, clause.get("descriptor"), scope, False, tensormap)
         completes = self._completions(clause, scope, objects, ctas)
         queue = self._queue_of(clause, scope)

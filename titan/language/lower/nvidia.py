@@ -173,7 +173,7 @@ class _Nvidia(MbarrierRings):
         writes = tuple(
             ir.Effect(
                 buffer.name, remainder(slot.index, self.ring(slot.ring).ring.depth), True,
-                slot.index, None, self.proxy(buffer, True),
+                slot.index, None, self.proxy(buffer, True), accumulates=True,
             )
             for slot in (*statement.produces, *statement.accumulates)
             for buffer in self.chosen(slot.ring, slot.buffers)

@@ -32,15 +32,19 @@ static int do_named_arrive(search_t *s, word *w, int agent, const node_t *node)
         return fault(s, FAULT_NAMED_BARRIER_MISUSE);
     if (s->program->follows)
         named[D_TELLING] |= *known_by(s, w, agent);
+    named[D_ARMED] &= ~bit;
+    if (node->flags & FLAG_TOKEN) /* somebody waits at the barrier: the agent may, once */
+        named[D_ARMED] |= bit;
     if (arrived < threads) {
         named[D_ARRIVED] = arrived;
         named[D_EXPECTED] = threads;
         named[sync ? D_SYNCS : D_AGENTS] |= bit;
         return sync ? STAYS : DONE;
     }
-    word released = named[D_SYNCS], told = named[D_TELLING];
+    word released = named[D_SYNCS], told = named[D_TELLING], armed = named[D_ARMED];
     memset(named, 0, sizeof(word) * D_WORDS);
     named[D_TOLD] = told;
+    named[D_ARMED] = armed;
     if (s->program->follows && sync)
         *known_by(s, w, agent) |= told;
     for (int other = 0; other < s->program->agents; other++)
@@ -131,6 +135,8 @@ static int do_token_wait(search_t *s, word *w, int agent, const node_t *node)
     int result = reach_barrier(s, w, agent, node, &number);
     if (result != DONE)
         return result;
+    if (!(barrier_at(s, w, number)[B_ARMED] >> agent & 1))
+        return fault(s, FAULT_NAMED_BARRIER_MISUSE);
     barrier_at(s, w, number)[B_OBSERVED] = 1;
     if (s->program->follows)
         *known_by(s, w, agent) |= barrier_at(s, w, number)[B_TOLD];
@@ -141,9 +147,15 @@ static int do_named_wait(search_t *s, word *w, int agent, const node_t *node)
 {
     word number;
     int result = reach_named(s, w, agent, node, &number);
-    if (result == DONE && s->program->follows)
-        *known_by(s, w, agent) |= named_at(s, w, number)[D_TOLD];
-    return result;
+    if (result != DONE)
+        return result;
+    word *named = named_at(s, w, number), bit = (word)1 << agent;
+    if (!(named[D_ARMED] & bit))
+        return fault(s, FAULT_NAMED_BARRIER_MISUSE);
+    named[D_ARMED] &= ~bit;
+    if (s->program->follows)
+        *known_by(s, w, agent) |= named[D_TOLD];
+    return DONE;
 }
 
 static int execute(search_t *s, word *w, int agent)

@@ -80,9 +80,22 @@ static void flight_place(const search_t *s, const word *flight, int number, word
     *end = pieces[effect->part >= 0 ? piece : piece + buffer->parts - 1].end;
 }
 
+/* Whether the pipe orders an earlier effect before a new one of `place`: writes of one accumulator,
+ * piece for piece (`place` is given for such a write only), a read before it, or a copy before what
+ * reads it. */
+static int pipe_keeps(const effect_t *earlier, word first, word end, int write,
+                      const place_t *place)
+{
+    if (!earlier->write)
+        return place != NULL;
+    if (!write)
+        return !earlier->accumulates;
+    return place && earlier->accumulates && place->first == first && place->end == end;
+}
+
 /* What flights hold of a cell: faults of a new access of it, and the tile a piped read meets. */
 static int check_flights(search_t *s, word *w, int agent, word queue, word cell, int write,
-                         word *held)
+                         const place_t *place, word *held)
 {
     for (int owner = 0; owner < s->program->agents; owner++) {
         const word *region = agent_region(s, w, owner);
@@ -96,8 +109,8 @@ static int check_flights(search_t *s, word *w, int agent, word queue, word cell,
                 flight_place(s, flight, e, &first, &end);
                 if (cell < first || cell >= end)
                     continue;
-                if (ordered) {
-                    if (effect->write)
+                if (ordered && pipe_keeps(effect, first, end, write, place)) {
+                    if (!write)
                         *held = flight[F_VALUES + 2 * e + 1];
                 } else if (write && (effect->write || flight[F_READING])) {
                     return fault(s, FAULT_OVERWRITE_IN_FLIGHT);
@@ -110,10 +123,11 @@ static int check_flights(search_t *s, word *w, int agent, word queue, word cell,
     return DONE;
 }
 
-static int check_cell(search_t *s, word *w, int agent, word queue, word cell, int write, word tile)
+static int check_cell(search_t *s, word *w, int agent, word queue, word cell, int write, word tile,
+                      const place_t *accumulator)
 {
     word held = cell_at(s, w, cell)[C_TILE];
-    int result = check_flights(s, w, agent, queue, cell, write, &held);
+    int result = check_flights(s, w, agent, queue, cell, write, accumulator, &held);
     if (result != DONE || write)
         return result;
     return tile != TILE_ANY && tile != held ? fault(s, FAULT_STALE_READ) : DONE;
@@ -153,7 +167,7 @@ static int do_access(search_t *s, word *w, int agent, const node_t *node)
             word proxy = generic ? PROXY_GENERIC : effects[e].proxy;
             int result = check_cached(s, w, agent, cell, write, proxy);
             if (result == DONE)
-                result = check_cell(s, w, agent, -1, cell, write, places[e].tile);
+                result = check_cell(s, w, agent, -1, cell, write, places[e].tile, NULL);
             if (result != DONE)
                 return result;
         }
@@ -258,7 +272,8 @@ static int do_issue(search_t *s, word *w, int agent, const node_t *node)
             if (result == DONE)
                 result = check_proxy(s, w, agent, cell, write, effects[e].proxy);
             if (result == DONE)
-                result = check_cell(s, w, agent, node->x, cell, write, places[e].tile);
+                result = check_cell(s, w, agent, node->x, cell, write, places[e].tile,
+                                    effects[e].accumulates ? places + e : NULL);
             if (result != DONE)
                 return result;
         }
@@ -409,8 +424,10 @@ static int do_arrive(search_t *s, word *w, int agent, const node_t *node)
     if (result != DONE)
         return result;
     word *barrier = barrier_at(s, w, number);
-    if (node->flags & FLAG_TOKEN)
+    if (node->flags & FLAG_TOKEN) {
         barrier[B_TOKENS] |= (word)1 << agent;
+        barrier[B_ARMED] |= (word)1 << agent;
+    }
     if (node->flags & FLAG_DROP)
         barrier[B_EXPECTED] -= count;
     if (s->program->follows && count > 0)

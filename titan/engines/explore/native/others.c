@@ -68,7 +68,7 @@ static int follows_in_pipe(const search_t *s, int agent, const node_t *node)
         || node->x >= s->program->queues)
         return 0;
     const queue_t *queue = queue_info(s, node->x);
-    return queue->ordered && queue->pipelined && !queue->split;
+    return queue->ordered && queue->steady && !queue->split;
 }
 
 static void add_completion(struct closure *c, const node_t *node, word barrier, word amount)
@@ -112,7 +112,7 @@ static int add_flights(search_t *s, word *w)
             /* The pipe itself keeps the order between t and the flight; marks it does not keep. */
             int ordered = !c->flight && c->node->kind == N_ISSUE
                           && piped(s, flight, a, c->step.agent, c->node->x)
-                          && queue_info(s, node->x)->ordered;
+                          && queue_info(s, node->x)->ordered && queue_info(s, node->x)->steady;
             const effect_t *effect = (const effect_t *)s->program->effects + node->effect;
             for (int e = 0; e < node->effects; e++, effect++) {
                 word first, end;
