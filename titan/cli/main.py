@@ -45,6 +45,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "explain": CommandEntry("titan.cli.explain:explain", "Explain a rule, by its code or name."),
     "rules": CommandEntry("titan.cli.rules:rules", "List all rules."),
     "replay": CommandEntry("titan.cli.replay:replay", "Step through a saved trace and confirm it."),
+    "check": CommandEntry("titan.cli.check:check", "Check certificates, without searching."),
     "schema": CommandEntry(
         "titan.cli.schema:schema",
         "Print the JSON Schema of kernel.yaml.",

@@ -128,6 +128,11 @@ REWRITES = ("transport", "group", "depth", "unspecialise", "drain_all")
     is_flag=True,
     help="Launch code with other trip counts, too.",
 )
+@click.option(
+    "--certificate",
+    metavar="PATH",
+    help="Write a certificate that `titan check` re-derives; of several kernels, into a folder.",
+)
 def verify(
     paths: tuple[str, ...],
     format_name: str,
@@ -150,6 +155,7 @@ def verify(
     launch: str | None,
     entry: str | None,
     sweep: bool,
+    certificate: str | None,
 ) -> int:
     """Verify kernels: files, folders with all kernel files in them, and compiled code (PTX)."""
     from titan.foundation.diagnostics.render.colour import wanted
@@ -182,6 +188,8 @@ def verify(
         click.echo(f"note: {path} is a tile program; `titan build` takes it", err=True)
     if not found.kernels and not opened.code:
         raise click.UsageError("there is no kernel file among what is named")
+    if certificate is not None and opened.code:
+        raise click.UsageError("--certificate is for kernel files, and code is named")
     if found.kernels:
         _check_policies(options, _POLICY_VALUES, "a kernel file")
     running = _run(_read(found, options), options, jobs)
@@ -190,7 +198,12 @@ def verify(
     style = ReportStyle(output is None and wanted(sys.stdout, colour), timings, full_trace)
     shown = _Shown(format_name, output, style)
     findings = shown.all(running)
-    return worst([item.exit_code for item in findings])
+    codes = [item.exit_code for item in findings]
+    if certificate is not None:
+        from titan.cli.certificates import write_certificates
+
+        codes.append(write_certificates(certificate, found.kernels, findings, options))
+    return worst(codes)
 
 
 def _policy(text: str) -> tuple[str, str]:

@@ -80,6 +80,14 @@ class ControlFlow:
                 self._inner[(number, index, 1)] = self._number(operation.otherwise)
         return number
 
+    def block(self, number: int) -> ir.Block:
+        """The block of a frame."""
+        return self._blocks[number]
+
+    def variables_of(self, role: str) -> tuple[str, ...]:
+        """The names of an agent's `values`."""
+        return self._variables[role]
+
     def site_of(self, operation: ir.Operation) -> int:
         """The number of an operation of this program in `operations`."""
         return self._site_of[id(operation)]

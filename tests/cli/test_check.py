@@ -1,0 +1,57 @@
+"""`titan verify --certificate` and `titan check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from titan.cli.main import run
+
+PROTOCOLS = Path(__file__).resolve().parents[2] / "protocols"
+KERNEL = str(PROTOCOLS / "mi300_gemm.yaml")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("certificates")
+    path = str(folder / "kernel.cert")
+    assert run(["verify", KERNEL, "--certificate", path, "--save-trace", str(folder)]) == 0
+    return path
+
+
+def test_a_certificate_is_proved_and_says_what_it_covers(
+    certificate: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["check", certificate, "--kernel", KERNEL]) == 0
+    shown = capsys.readouterr().out
+    assert "tiles any number from 0" in shown
+    assert "mi300_gemm for gfx942" in shown
+
+
+def test_a_certificate_of_another_kernel_is_refused(
+    certificate: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["check", certificate, "--kernel", str(PROTOCOLS / "mi300_pingpong.yaml")]) == 2
+    assert "certifies another program" in capsys.readouterr().err
+
+
+def test_a_changed_certificate_is_refused(
+    certificate: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed = tmp_path / "changed.cert"
+    changed.write_text(Path(certificate).read_text("utf-8").replace("one a0", "one a1", 1), "utf-8")
+    assert run(["check", str(changed), str(tmp_path / "missing.cert")]) == 2
+    shown = capsys.readouterr()
+    assert "refused" in shown.err and "cannot be read" in shown.err
+    assert "proved" not in shown.out
+
+
+def test_a_kernel_without_a_certificate_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "grouped.cert"
+    arguments = ["verify", str(PROTOCOLS / "grouped_gemm.yaml"), "--certificate", str(path)]
+    assert run([*arguments, "--save-trace", str(tmp_path)]) == 3
+    assert "no certificate for grouped_gemm" in capsys.readouterr().err
+    assert not path.exists()

@@ -1,0 +1,107 @@
+"""A certificate exists for no program in which an engine that shares no code finds a fault.
+
+What writes is compared with the explorer's native core on mutants of library kernels for every
+number, and with the reference search on random programs; with and without single steps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from random import Random
+
+import pytest
+
+from tests.free_programs import free
+from tests.proof.kernels import programs
+from tests.rings import ring
+from tests.structured_programs import copy_pipeline, mma_chain, ping_pong, store_pipeline, two_ctas
+from titan.engines.explore.quotient import NotApplicableError
+from titan.engines.explore.reference import Outcome, explore_reference
+from titan.engines.explore.search import SearchBudget, explore
+from titan.proof.check import check
+from titan.proof.open_sizes import NotCoveredError
+from titan.proof.write import FaultyError, write
+from titan.sync.program import SyncProgram
+from titan.verify.mutate.mutants import mutants_of
+
+BUDGET = SearchBudget(states_max=100_000)
+
+
+def certified(program: SyncProgram, given: dict[str, int], states_max: int = 3000) -> str:
+    try:
+        text = write(program, given, states_max)
+    except FaultyError:
+        return "faulty"
+    except NotCoveredError:
+        return "not covered"
+    check(text)
+    return "certified"
+
+
+def explored(program: SyncProgram) -> Outcome:
+    try:
+        return explore(program, budget=BUDGET).outcome
+    except NotApplicableError:
+        return Outcome.UNDECIDED
+
+
+def compare_mutants(name: str, every: int) -> Counter[tuple[str, str]]:
+    seen: Counter[tuple[str, str]] = Counter()
+    for mutant in islice(mutants_of(programs(name)[0]), 0, None, every):
+        mine, others = certified(mutant.program, {}), explored(mutant.program)
+        seen[(mine, others)] += 1
+        assert (mine, others) not in {
+            ("certified", Outcome.REFUTED),
+            ("faulty", Outcome.VERIFIED),
+        }, f"{mutant.what} {mutant.where}"
+    return seen
+
+
+@pytest.mark.parametrize("name", ["mi300_gemm", "bulk_copy"])
+def test_mutants_for_every_number(name: str) -> None:
+    seen = compare_mutants(name, 3)
+    assert seen[("faulty", Outcome.REFUTED)] > 3
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", ["hopper_gemm", "mi300_pingpong", "ampere_gemm_multistage"])
+def test_all_mutants_for_every_number(name: str) -> None:
+    seen = compare_mutants(name, 1)
+    assert seen[("faulty", Outcome.REFUTED)] > 10
+
+
+GENERATORS = (free, ring, ping_pong, store_pipeline, copy_pipeline, mma_chain, two_ctas)
+
+
+def compare_random(first: int, count: int) -> Counter[tuple[str, str]]:
+    seen: Counter[tuple[str, str]] = Counter()
+    for seed in range(first, first + count):
+        generator = GENERATORS[seed % len(GENERATORS)]
+        program = generator(Random(seed))
+        given = {p.name: 2 + seed % 2 for p in program.parameters if p.value is None}
+        if any(p.per for p in program.parameters):
+            continue
+        oracle = explore_reference(program, given, states_max=3000)
+        if oracle.outcome is Outcome.UNDECIDED:
+            continue
+        mine = certified(program, given)
+        seen[(mine, oracle.outcome)] += 1
+        if mine != "not covered":
+            assert (mine == "faulty") == (oracle.outcome is Outcome.REFUTED), seed
+    return seen
+
+
+def test_random_programs() -> None:
+    seen = compare_random(0, 140)
+    assert seen[("certified", Outcome.VERIFIED)] > 10
+    assert seen[("faulty", Outcome.REFUTED)] > 10
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(1800)
+def test_many_random_programs() -> None:
+    seen = compare_random(1000, 4000)
+    assert seen[("certified", Outcome.VERIFIED)] > 300
+    assert seen[("faulty", Outcome.REFUTED)] > 300

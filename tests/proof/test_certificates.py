@@ -1,0 +1,197 @@
+"""Certificates of the library are written, checked, and refused when a line is changed."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.proof.kernels import ROOT, certificate, programs
+from titan.proof.check import RefusedError, check
+from titan.proof.codec import digest_of, program_of, text_of
+from titan.proof.open_sizes import NotCoveredError
+from titan.proof.write import write
+
+CERTIFIED = (
+    "ampere_gemm_multistage",
+    "bulk_copy",
+    "fa3_forward",
+    "fa4_forward",
+    "hopper_gemm",
+    "hopper_gemm_multicast",
+    "hopper_gemm_pingpong",
+    "mi300_gemm",
+    "mi300_pingpong",
+)
+LARGE = ("fa3_backward", "blackwell_gemm")
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
+def test_the_library_is_certified_for_every_number(name: str) -> None:
+    covered = check(certificate(name))
+    assert covered.program == programs(name)[0]
+    assert covered.open and covered.states > 100
+    assert covered.alone > covered.states // 3
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", LARGE)
+def test_large_kernels_are_certified(name: str) -> None:
+    assert check(certificate(name)).open
+
+
+def test_what_is_not_covered_is_said() -> None:
+    with pytest.raises(NotCoveredError, match="number of its own"):
+        write(programs("grouped_gemm")[0])
+
+
+def resealed(lines: list[str]) -> str:
+    """The text with a closing line that fits it: what else is wrong has to be found."""
+    body = "\n".join(lines[:-1]) + "\n"
+    return f"{body}end {digest_of(body)}\n"
+
+
+def mutations(line: str) -> list[str | None]:
+    """Changes of one line: dropped (None), each number one more, another kind of line."""
+    found: list[str | None] = [None]
+    for match in re.finditer(r"\d+", line):
+        more = str(int(match.group()) + 1)
+        found.append(line[: match.start()] + more + line[match.end() :])
+    for old, new in (("one ", "all "), ("all ", "one "), ("split ", "all ")):
+        if line.startswith(old):
+            found.append(new + line[len(old) :])
+    return found
+
+
+def changed(lines: list[str], place: int, mutation: str | None) -> str:
+    return resealed(lines[:place] + ([] if mutation is None else [mutation]) + lines[place + 1 :])
+
+
+def survivors(name: str, places: list[int]) -> list[tuple[int, str | None]]:
+    lines = certificate(name)[:-1].split("\n")
+    found = []
+    for place in places:
+        for mutation in mutations(lines[place]):
+            try:
+                check(changed(lines, place, mutation))
+            except RefusedError:
+                continue
+            found.append((place, mutation))
+    return found
+
+
+def lines_from_classes(name: str) -> range:
+    """All lines but the program, which is bound by its hash, and the closing one."""
+    return range(2, certificate(name).count("\n") - 1)
+
+
+@pytest.mark.parametrize("name", ["mi300_gemm", "hopper_gemm"])
+def test_sampled_mutations_of_a_line_are_refused(name: str) -> None:
+    places = Random(1).sample(list(lines_from_classes(name)), 12)
+    assert survivors(name, places) == []
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", ["mi300_gemm", "bulk_copy", "ampere_gemm_multistage"])
+def test_every_mutation_of_every_line_is_refused(name: str) -> None:
+    assert survivors(name, list(lines_from_classes(name))) == []
+
+
+def test_lines_exchanged_doubled_or_cut_are_refused() -> None:
+    lines = certificate("mi300_gemm")[:-1].split("\n")
+    for place in range(5, len(lines) - 2, 23):
+        if lines[place] != lines[place + 1]:
+            swapped = [*lines[:place], lines[place + 1], lines[place], *lines[place + 2 :]]
+            with pytest.raises(RefusedError):
+                check(resealed(swapped))
+        with pytest.raises(RefusedError):
+            check(resealed([*lines[:place], lines[place], *lines[place:]]))
+        with pytest.raises(RefusedError):
+            check(resealed([*lines[:place], lines[-1]]))
+
+
+def test_a_text_that_was_changed_is_refused_unread() -> None:
+    text = certificate("mi300_gemm")
+    for place in range(0, len(text), len(text) // 40):
+        other = "x" if text[place] != "x" else "y"
+        with pytest.raises(RefusedError):
+            check(text[:place] + other + text[place + 1 :])
+
+
+def test_another_program_under_the_same_states_is_refused() -> None:
+    """A kernel that waits for one copy less: every line but the program's stays as it was."""
+    lines = certificate("mi300_gemm")[:-1].split("\n")
+    text = text_of(programs("mi300_gemm")[0])
+    loosened = re.sub(r'(\["QueueWait",[^\[\]]*,\["Constant",)(\d+)', _one_more, text, count=1)
+    assert loosened != text
+    lines[1] = f"program {digest_of(loosened)} {loosened}"
+    with pytest.raises(RefusedError):
+        check(resealed(lines))
+
+
+def _one_more(match: re.Match[str]) -> str:
+    return match.group(1) + str(int(match.group(2)) + 1)
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
+def test_a_program_comes_back_from_its_text(name: str) -> None:
+    for program in programs(name):
+        assert program_of(text_of(program)) == program
+
+
+def reachable_modules(start: str) -> set[str]:
+    """The modules of titan that a module imports, directly or not."""
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        name = waiting.pop()
+        path = ROOT / (name.replace(".", "/") + ".py")
+        if name in seen or not path.exists():
+            continue
+        seen.add(name)
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                waiting += [node.module, *(f"{node.module}.{a.name}" for a in node.names)]
+            elif isinstance(node, ast.Import):
+                waiting += [alias.name for alias in node.names]
+    return {name for name in seen if name.startswith("titan")}
+
+
+def test_the_checker_imports_the_semantics_and_nothing_that_searches() -> None:
+    modules = reachable_modules("titan.proof.check")
+    assert all(name.startswith(("titan.proof", "titan.sync")) for name in modules)
+    assert "titan.proof.write" not in modules
+
+
+def checker_files() -> list[Path]:
+    names = reachable_modules("titan.proof.check")
+    return [ROOT / (n.replace(".", "/") + ".py") for n in names if n.startswith("titan.proof")]
+
+
+def code_lines(path: Path) -> int:
+    """Lines that are neither empty, comment nor docstring."""
+    text = path.read_text("utf-8")
+    documented: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            assert node.end_lineno is not None
+            documented |= set(range(node.lineno, node.end_lineno + 1))
+    return sum(
+        1
+        for number, line in enumerate(text.split("\n"), start=1)
+        if line.strip() and not line.strip().startswith("#") and number not in documented
+    )
+
+
+def test_the_docs_tell_the_number_of_trusted_lines() -> None:
+    checker = sum(map(code_lines, checker_files()))
+    semantics = sum(map(code_lines, (ROOT / "titan" / "sync").glob("*.py")))
+    page = (ROOT / "docs" / "explanation" / "proofs.md").read_text("utf-8")
+    counted = re.search(r"checker: (\d+) lines of code; semantics: (\d+)", page)
+    assert counted is not None
+    for told, lines in zip(map(int, counted.groups()), (checker, semantics), strict=True):
+        assert abs(told - lines) <= lines // 20, f"{told} in the docs, {lines} now"

@@ -1,0 +1,70 @@
+"""A sync program as one line of text, and back.
+
+What is read is checked by building it anew: a text that is not that of the program it yields is
+refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields, is_dataclass
+from enum import StrEnum
+from typing import Any
+
+from titan.sync import expression, program
+
+_TYPES: dict[str, Any] = {
+    name: item
+    for module in (program, expression)
+    for name, item in vars(module).items()
+    if isinstance(item, type) and (is_dataclass(item) or issubclass(item, StrEnum))
+}
+_HIDDEN = ("span", "label")
+
+
+def text_of(value: program.SyncProgram) -> str:
+    """The program, one line; spans and labels are left out."""
+    return json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=True)
+
+
+def program_of(text: str) -> program.SyncProgram:
+    """Raises ValueError for a text that `text_of` does not write."""
+    try:
+        value = _built(json.loads(text))
+    except (TypeError, KeyError, IndexError, RecursionError) as error:
+        raise ValueError(f"not a program: {error}") from None
+    if not isinstance(value, program.SyncProgram) or text_of(value) != text:
+        raise ValueError("not the text of a program")
+    return value
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, StrEnum):
+        return [type(value).__name__, str(value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        own = [_plain(getattr(value, f.name)) for f in fields(value) if f.name not in _HIDDEN]
+        return [type(value).__name__, *own]
+    if isinstance(value, tuple):
+        return ["", *map(_plain, value)]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    raise TypeError(f"a program holds {type(value).__name__}")
+
+
+def _built(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    name, *rest = value
+    parts = [_built(part) for part in rest]
+    if name == "":
+        return tuple(parts)
+    kind = _TYPES[name]
+    if issubclass(kind, StrEnum):
+        return kind(*parts)
+    names = [f.name for f in fields(kind) if f.name not in _HIDDEN]
+    return kind(**dict(zip(names, parts, strict=True)))

@@ -1,0 +1,83 @@
+"""A size of which only a lower bound is known, as a number that says when that is not enough.
+
+Decides nothing: the reference interpreter computes with `AtLeast` as with any number, and whatever
+has one value for all sizes from the bound on has that value. Where the answer depends on the size,
+`UndecidedError` is raised; where the size itself would be needed, `NotCoveredError`.
+"""
+
+from __future__ import annotations
+
+
+class NotCoveredError(ValueError):
+    """The program is beyond what certificates cover; the text says why."""
+
+
+class UndecidedError(Exception):
+    """The answer is not the same for all values of the size `name`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class AtLeast(int):
+    """`name + offset`, where the size `name` is any number so that this is at least its value."""
+
+    name: str
+
+    def __new__(cls, bound: int, name: str) -> AtLeast:
+        number = super().__new__(cls, bound)
+        number.name = name
+        return number
+
+    def _bound(self) -> int:
+        return int.__int__(self)
+
+    def _plain(self, other: object) -> int:
+        if type(other) is not int:
+            raise NotCoveredError(f"the open size {self.name} meets another open number")
+        return other
+
+    def __add__(self, other: int) -> int:
+        return AtLeast(self._bound() + self._plain(other), self.name)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: int) -> int:
+        return AtLeast(self._bound() - self._plain(other), self.name)
+
+    def __lt__(self, other: int) -> bool:
+        if self._bound() >= self._plain(other):
+            return False
+        raise UndecidedError(self.name)
+
+    def __le__(self, other: int) -> bool:
+        return self < self._plain(other) + 1
+
+    def __gt__(self, other: int) -> bool:
+        return not self <= other
+
+    def __ge__(self, other: int) -> bool:
+        return not self < other
+
+    def __eq__(self, other: object) -> bool:
+        if self._bound() > self._plain(other):
+            return False
+        raise UndecidedError(self.name)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __hash__(self) -> int:
+        return self._refuse()
+
+    def _refuse(self, *_: object) -> int:
+        raise NotCoveredError(f"the value of the open size {self.name} is needed")
+
+    __rsub__ = __mul__ = __rmul__ = __neg__ = __abs__ = _refuse  # type: ignore[assignment]
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _refuse  # type: ignore[assignment]
+    __and__ = __rand__ = __or__ = __ror__ = _refuse  # type: ignore[assignment]
+    __xor__ = __index__ = _refuse  # type: ignore[assignment]

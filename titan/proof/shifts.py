@@ -1,0 +1,240 @@
+"""Which numbers may be lowered together: the static half of "any number", checked, not found.
+
+A class of counters, loop variables and open sizes may be lowered by its period, with the tiles and
+phases that count with them, if every expression of the program falls by what its use allows. The
+theorems are `drop_sound`, `settled` and `shift_bisimilar` (proofs/AnyNumber.v). What a class
+claims is checked here expression by expression; nothing is inferred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+
+from titan.proof.open_sizes import NotCoveredError
+from titan.sync import program as ir
+from titan.sync.expression import (
+    Binary,
+    Constant,
+    Expression,
+    Name,
+    Not,
+    linear_form,
+    names_of,
+    substitute,
+)
+
+COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftClass:
+    """Lowered by `period` while all stay at or above `threshold`.
+
+    `members`: (role, variable). `tiles` and `phases`: by how much the tiles of a storage and the
+    phases of a barrier fall with them.
+    """
+
+    period: int
+    threshold: int
+    members: frozenset[tuple[str, str]]
+    sizes: frozenset[str]
+    tiles: tuple[tuple[str, int], ...]
+    phases: tuple[tuple[str, int], ...]
+
+
+def expressions_of(value: object) -> Iterator[Expression]:
+    """Every expression that an operation holds, the bodies of loops and branches left out."""
+    if isinstance(value, Constant | Name | Not | Binary):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from expressions_of(part)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            if field.name not in ("body", "then", "otherwise", "span"):
+                yield from expressions_of(getattr(value, field.name))
+
+
+def ends(program: ir.SyncProgram) -> bool:
+    """Whether every loop counts off passes that are fixed when it begins: then every run ends."""
+    for role in program.roles:
+        for loop in ir.walk(role.body):
+            if not isinstance(loop, ir.Loop):
+                continue
+            inner = [op for op in ir.walk(loop.body) if isinstance(op, ir.Assign | ir.Loop)]
+            changed = {op.variable for op in inner}
+            if loop.variable in changed or names_of(loop.stop) & (changed | {loop.variable}):
+                return False
+    return True
+
+
+class CheckedClass:
+    """A class whose claims hold, with the operations that forbid the shift while they lie ahead.
+
+    Raises NotCoveredError where an expression falls by what its use does not allow.
+    """
+
+    def __init__(self, program: ir.SyncProgram, claim: ShiftClass, given: dict[str, int]) -> None:
+        if claim.period < 1 or claim.threshold < 0:
+            raise NotCoveredError("a class has no period or no threshold")
+        self.program, self.claim, self.given = program, claim, given
+        self.tiles, self.phases = dict(claim.tiles), dict(claim.phases)
+        self.blocking: set[int] = set()  # operations by identity
+        names = {b.name for b in program.barriers}
+        if any(shift % 2 or name not in names for name, shift in claim.phases):
+            raise NotCoveredError("the phases of a barrier fall by an odd number")
+        self._storage = {b.name: b.storage or b.name for b in program.buffers}
+        for role in program.roles:
+            self._ranges = _constant_loops(role, given)
+            for operation in ir.walk(role.body):
+                self._check(role, operation)
+
+    def member(self, role: ir.Role, name: str) -> bool:
+        return name in self.claim.sizes or (role.name, name) in self.claim.members
+
+    # ------------------------------------------------------------------------------ uses
+
+    def _check(self, role: ir.Role, operation: ir.Operation) -> None:
+        match operation:
+            case ir.Assign(variable=variable, value=value):
+                self._assigned(role, operation, variable, value)
+                return
+            case ir.Loop(variable=variable, start=start, stop=stop):
+                self._assigned(role, operation, variable, start)
+                self._need(role, Binary("<", Name(variable), stop), 0)
+                return
+            case ir.Wait(barrier=barrier, parity=parity, phase=phase):
+                self._need(role, barrier.index, 0)
+                if self.drop(role, parity) % 2:
+                    raise NotCoveredError(f"role {role.name}: a parity falls by an odd number")
+                if phase is not None:
+                    self._ghost(role, operation, phase, self.phases.get(barrier.name, 0))
+                return
+            case ir.Init(barrier=barrier) if self.phases.get(barrier.name, 0):
+                self.blocking.add(id(operation))
+            case ir.Access(effects=effects) | ir.Asynchronous(effects=effects):
+                for effect in effects:
+                    if effect.tile is not None:
+                        shift = self.tiles.get(self._storage[effect.buffer], 0)
+                        self._ghost(role, operation, effect.tile, shift)
+                    self._need(role, effect.stage, 0)
+                    self._need(role, effect.part or Constant(0), 0)
+                for expression in expressions_of(getattr(operation, "completes", ())):
+                    self._need(role, expression, 0)
+                return
+        for expression in expressions_of(operation):
+            self._need(role, expression, 0)
+
+    def _need(self, role: ir.Role, expression: Expression, fall: int) -> None:
+        if self.drop(role, expression) != fall:
+            raise NotCoveredError(f"role {role.name}: an expression falls where it must not")
+
+    def _ghost(self, role: ir.Role, operation: ir.Operation, value: Expression, fall: int) -> None:
+        """A tile or a phase falls with the others, or stays and forbids the shift for so long."""
+        found = self.drop(role, value)
+        if found == fall:
+            return
+        if found:
+            raise NotCoveredError(f"role {role.name}: tiles or phases are counted in two ways")
+        self.blocking.add(id(operation))
+
+    def _assigned(
+        self, role: ir.Role, operation: ir.Operation, variable: str, value: Expression
+    ) -> None:
+        if not self.member(role, variable):
+            self._need(role, value, 0)
+            return
+        fall = self.drop(role, value)
+        if fall == 0:
+            self.blocking.add(id(operation))  # a new start
+            return
+        form = linear_form(self._known(value))
+        if fall != self.claim.period or form is None or len(form[0]) != 1 or form[1] < 0:
+            raise NotCoveredError(f"role {role.name}: {variable} does not grow with its class")
+
+    # ----------------------------------------------------------------------------- falls
+
+    def _known(self, expression: Expression) -> Expression:
+        return substitute(expression, dict(self.given))
+
+    def drop(self, role: ir.Role, expression: Expression) -> int:
+        """By how much the value falls (`drop` of proofs/AnyNumber.v, and `settled`)."""
+        return self._drop(role, self._known(expression))
+
+    def _drop(self, role: ir.Role, expression: Expression) -> int:
+        match expression:
+            case Constant():
+                return 0
+            case Name(name):
+                return self.claim.period if self.member(role, name) else 0
+            case Not(operand):
+                return self._zero(self._drop(role, operand))
+            case Binary("*", Constant(factor), other) | Binary("*", other, Constant(factor)):
+                return factor * self._drop(role, other)
+            case Binary("//" | "%" as operator, left, Constant(divisor)) if divisor:
+                fall = self._drop(role, left)
+                self._zero(fall % divisor)
+                return fall // divisor if operator == "//" else 0
+            case Binary(operator, left, right):
+                first, second = self._drop(role, left), self._drop(role, right)
+                if operator in ("+", "-"):
+                    return first + second if operator == "+" else first - second
+                if operator in COMPARISONS:
+                    return 0 if first == second else self._settled(role, left, right) * 0
+                if operator in ("min", "max"):
+                    if first == second:
+                        return first
+                    rising = self._settled(role, left, right) > 0
+                    return second if (operator == "min") == rising else first
+                return self._zero(first) + self._zero(second)
+
+    @staticmethod
+    def _zero(fall: int) -> int:
+        if fall:
+            raise NotCoveredError("a number that grows stands where a bounded one is due")
+        return 0
+
+    def _settled(self, role: ir.Role, left: Expression, right: Expression) -> int:
+        """The sign of left - right, one for all members from the threshold on."""
+        form = linear_form(Binary("-", left, right))
+        if form is None:
+            raise NotCoveredError("a comparison of numbers that grow apart is not linear")
+        total, low, high = 0, form[1], form[1]
+        signs: set[bool] = set()
+        for name, factor in form[0].items():
+            if self.member(role, name):
+                total += factor
+                signs.add(factor > 0)
+                continue
+            bounds = self._ranges.get(name)
+            if bounds is None:
+                raise NotCoveredError(f"role {role.name}: {name} is compared with what grows")
+            low += min(factor * bounds[0], factor * bounds[1])
+            high += max(factor * bounds[0], factor * bounds[1])
+        threshold = self.claim.threshold
+        if len(signs) == 1 and total > 0 and total * threshold + low > 0:
+            return 1
+        if len(signs) == 1 and total < 0 and total * threshold + high < 0:
+            return -1
+        raise NotCoveredError("a comparison is not settled at the threshold")
+
+
+def _constant_loops(role: ir.Role, given: dict[str, int]) -> dict[str, tuple[int, int]]:
+    """Ranges of the agent's constant and of variables that only loops between constants set."""
+    ranges = {role.agent_constant: (0, role.agents - 1)}
+    first = dict(role.variables)
+    found: dict[str, list[int] | None] = {}
+    for operation in ir.walk(role.body):
+        if isinstance(operation, ir.Assign):
+            found[operation.variable] = None
+        elif isinstance(operation, ir.Loop):
+            ends_ = [substitute(e, dict(given)) for e in (operation.start, operation.stop)]
+            known = [e.value for e in ends_ if isinstance(e, Constant)]
+            values = found.setdefault(operation.variable, [first.get(operation.variable, 0)])
+            if len(known) < 2 or values is None:
+                found[operation.variable] = None
+            else:
+                values += known
+    ranges.update({n: (min(v), max(v)) for n, v in found.items() if v is not None})
+    return ranges
