@@ -213,5 +213,5 @@ def test_a_last_resort_says_what_failed_before() -> None:
     data = json.loads(text)[0]
     assert code == 0 and data["failures"] and "no seat for" in data["failures"][0]
     first = data["operations"][0]
-    assert set(first) == {"name", "cycle", "stage", "row", "end", "group", "warps"}
+    assert set(first) == {"name", "cycle", "stage", "row", "end", "group", "warps", "units"}
     assert all(op["cycle"] == op["stage"] * data["ii"] + op["row"] for op in data["operations"])

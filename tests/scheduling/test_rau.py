@@ -29,7 +29,7 @@ from titan.scheduling.loop.recurrence import recurrence as plain_recurrence
 from titan.scheduling.problem import compile_problem
 from titan.scheduling.swing import swing
 from titan.scheduling.table import ReservationTable
-from titan.target.model import Machine, Unit
+from titan.target.model import Machine, Unit, WarpGroup
 
 LOOPS = sorted(path.stem for path in (root("protocols") / "loops").glob("*.yaml"))
 SLOW = {"fa3_forward_one"}
@@ -228,3 +228,54 @@ def test_ten_thousand_operations() -> None:
     loop = large_loop(10_000, 1)
     outcome = rau.solve(loop)
     assert outcome.schedule is not None and outcome.proved
+
+
+def test_the_rows_of_a_failure_are_those_of_the_conflict() -> None:
+    """A unit that is full everywhere: the failure names its rows, not those of the first seat."""
+    units = {"A": Unit("A", 1), "B": Unit("B", 1)}
+    machine = Machine("m", "", units)
+    operations = (
+        Operation("first", (ReservationUse("A", 3),)),
+        Operation("second", (ReservationUse("B", 1), ReservationUse("A", 2))),
+    )
+    loop = Loop("l", machine, operations, ())
+    problem = compile_problem(loop)
+    state = ArmPlacement(problem, 4, [0, 0])
+    state.seat(0, 0)
+    assert state.earliest(1) is None
+    assert state.failure is not None and state.failure.pool == "A"
+    assert {row[0] for row in state.failure.rows} == {"A"}
+    assert all(held == limit == 1 for _, _, held, limit in state.failure.rows)
+
+
+def test_storage_that_rejects_placements_is_recorded() -> None:
+    """Two values of 3 words that are alive at once, in a group of 4 words."""
+    machine = Machine(
+        "m", "", {"A": Unit("A", 1)}, threads_per_warp=1, warps_max=8, registers_total=99
+    )
+    operations = (
+        Operation("u", (ReservationUse("A", 1),), 9, registers=3),
+        Operation("v", (ReservationUse("A", 1),), 1),
+    )
+    loop = Loop("l", machine, operations, (Dependence(0, 1, 9),), (WarpGroup("g", 1, 4),))
+    result = rau.solve(loop, rau.RauOptions(search="linear"))
+    assert result.schedule is not None and result.schedule.ii >= 9
+    (one,) = result.rejections
+    assert (one.resource, one.group, one.limit) == ("registers", 0, 4)
+    assert one.used > one.limit and one.count >= 1
+    assert one.used == sum(3 * copies for _, copies in one.cover)
+
+
+def test_scattered_feasibility_is_found_by_samples() -> None:
+    """Ten of every thirty intervals from 150 up are feasible; galloping meets one far above."""
+    run = rau._Run(small_loop(0), rau.RauOptions(), float("inf"))
+
+    def feasible(ii: int) -> bool:
+        if ii not in run.tried:
+            fits = ii >= 150 and ii % 30 < 10
+            run.tried[ii] = rau.Schedule(ii, (), ()) if fits else None
+        return run.tried[ii] is not None
+
+    found = rau.gallop(run, feasible, 101, 5000)
+    assert found is not None and found <= 190
+    assert len(run.tried) < 200

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
 
 import click
 
@@ -14,6 +15,76 @@ from titan.cli.output import colour_option, write
 if TYPE_CHECKING:
     from titan.scheduling.loop.model import Loop
     from titan.scheduling.run import Request, ScheduleRun
+
+# Of titan.scheduling.paper_engines, and sat; a test holds the two lists together.
+JOINT_ENGINES = ("sat", "z3", "scip", "cbc", "highs", "cp-sat", "yices", "cvc5", "msat")
+
+
+class ScheduleOptions(TypedDict):
+    """The options of the command that go into the request or name a file."""
+
+    solver: str
+    objective: str
+    budget: float
+    resolution: int
+    registers: str
+    formulation: str
+    figure: int
+    engine: str
+    search: str
+    ii_max: int | None
+    stages: int | None
+    arms_max: int
+    seed: int
+    gauss_ii: int | None
+    gauss_horizon: float | None
+    gauss_capacity: float | None
+    gauss_rate: float
+    gauss_iterations: int
+    save: str | None
+    certificate: str | None
+    svg: str | None
+    html: str | None
+    trace: str | None
+    code: str | None
+    cuda: str | None
+
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def gauss_options(command: Command) -> Command:
+    """Adds the options of the differentiable scheduler."""
+    given = (
+        click.option("--gauss-ii", type=click.IntRange(1), help="Only this interval (gauss)."),
+        click.option(
+            "--gauss-horizon",
+            type=click.FloatRange(1),
+            help="D: cycles that issue cycles are spread over (gauss).",
+        ),
+        click.option(
+            "--gauss-capacity",
+            type=click.FloatRange(0, min_open=True),
+            help="One capacity for every unit instead of the machine's (gauss).",
+        ),
+        click.option(
+            "--gauss-rate",
+            type=click.FloatRange(0, min_open=True),
+            default=0.01,
+            show_default=True,
+            help="Learning rate (gauss).",
+        ),
+        click.option(
+            "--gauss-iterations",
+            type=click.IntRange(1),
+            default=2000,
+            show_default=True,
+            help="Iterations of the descent, at most, for an interval (gauss).",
+        ),
+    )
+    for option in reversed(given):
+        command = option(command)
+    return command
 
 
 @click.command()
@@ -67,13 +138,56 @@ if TYPE_CHECKING:
     show_default=True,
     help="Iterations that `--specialise auto` decides for.",
 )
+@click.option(
+    "--formulation",
+    type=click.Choice(["encoded", "paper"]),
+    default="encoded",
+    show_default=True,
+    help="How the joint problem is written down: our encoding, or as in Twill's paper.",
+)
+@click.option(
+    "--figures",
+    "figure",
+    type=click.IntRange(4, 6),
+    default=6,
+    show_default=True,
+    help="With --formulation paper: constraints of figure 4, of 4 and 5 (storage), or of 4 to 6.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", *JOINT_ENGINES]),
+    default="auto",
+    show_default=True,
+    help="Solver of the joint problem: sat or z3; with --formulation paper any but sat.",
+)
+@click.option(
+    "--search",
+    type=click.Choice(["auto", "linear", "gallop"]),
+    default="auto",
+    show_default=True,
+    help="How Rau goes through candidate intervals.",
+)
+@click.option("--ii-max", type=click.IntRange(1), help="The largest interval that Rau tries.")
+@click.option("--stages", type=click.IntRange(1), help="Overlapping iterations, at most (Rau).")
+@click.option(
+    "--arms-max",
+    type=click.IntRange(0),
+    default=400,
+    show_default=True,
+    help="Loops of more operations are placed by eviction alone (Rau).",
+)
 @click.option("--seed", type=int, default=0, help="Seed of the differentiable scheduler.")
+@gauss_options
 @click.option("--check", "checked", type=click.Path(dir_okay=False), help="Check this schedule.")
 @click.option("--save", type=click.Path(dir_okay=False), help="Write the schedule (JSON).")
 @click.option("--certificate", type=click.Path(dir_okay=False), help="Write it with its evidence.")
-@click.option("--svg", "svg_path", type=click.Path(dir_okay=False), help="Write a picture.")
-@click.option("--html", "html_path", type=click.Path(dir_okay=False), help="Write a page.")
-@click.option("--trace", "trace_path", type=click.Path(dir_okay=False), help="Write a timeline.")
+@click.option("--svg", type=click.Path(dir_okay=False), help="Write a picture.")
+@click.option("--html", type=click.Path(dir_okay=False), help="Write a page.")
+@click.option(
+    "--code", type=click.Path(dir_okay=False), help="Write pseudocode of the pipelined loop."
+)
+@click.option("--cuda", type=click.Path(dir_okay=False), help="Write a skeleton in CUDA.")
+@click.option("--trace", type=click.Path(dir_okay=False), help="Write a timeline.")
 @click.option("--cache", type=click.Path(dir_okay=False), help="Look results up in this database.")
 @click.option(
     "--format",
@@ -85,23 +199,13 @@ if TYPE_CHECKING:
 @colour_option
 def schedule(
     path: str,
-    solver: str,
-    objective: str,
-    budget: float,
-    resolution: int,
-    registers: str,
     specialise: str,
     tiles: int,
-    seed: int,
     checked: str | None,
-    save: str | None,
-    certificate: str | None,
-    svg_path: str | None,
-    html_path: str | None,
-    trace_path: str | None,
     cache: str | None,
     format_name: str,
     colour: str,
+    **options: Unpack[ScheduleOptions],
 ) -> int:
     """Schedule a loop: initiation interval with its proof, stages, warps, prologue and epilogue.
 
@@ -111,7 +215,8 @@ def schedule(
     from titan.scheduling.gauss import TorchMissing
     from titan.scheduling.joint import Disagreement
     from titan.scheduling.loop.bounds import Unschedulable
-    from titan.scheduling.run import Request
+    from titan.scheduling.paper import PaperDisagreement
+    from titan.scheduling.paper_engines import EngineMissing
 
     loop = load(path, colour)
     if loop is None:
@@ -121,16 +226,7 @@ def schedule(
     if checked is not None:
         return check_file(loop, checked, colour)
     progress = sys.stderr.isatty() and format_name == "text"
-    request = Request(
-        solver,
-        objective,
-        budget,
-        resolution,
-        registers,
-        seed=seed,
-        progress=progress,
-        proofs=certificate is not None,
-    )
+    request = request_of(options, progress)
     try:
         result = search(loop, request, cache)
         if specialise == "auto":
@@ -138,21 +234,54 @@ def schedule(
     except Unschedulable as error:
         click.echo(f"{path}: no initiation interval exists: {error}", err=True)
         return ExitCode.REFUTED
-    except TorchMissing as error:
+    except (TorchMissing, EngineMissing) as error:
         raise click.UsageError(str(error)) from None
-    except Disagreement as error:
+    except (Disagreement, PaperDisagreement) as error:
         click.echo(f"{path}: internal error: {error}", err=True)
         return ExitCode.INTERNAL
     _show(result, format_name)
-    outputs = {
-        "save": save,
-        "certificate": certificate,
-        "svg": svg_path,
-        "html": html_path,
-        "trace": trace_path,
-    }
-    _write_files(result, outputs)
+    _write_files(result, options)
     return ExitCode.VERIFIED if result.schedule is not None else ExitCode.UNDECIDED
+
+
+def request_of(options: ScheduleOptions, progress: bool) -> Request:
+    """What the options ask for. Raises click.UsageError where they contradict each other."""
+    from titan.scheduling.gauss import GaussOptions
+    from titan.scheduling.run import Request
+
+    paper = options["formulation"] == "paper"
+    if paper and options["engine"] == "sat":
+        raise click.UsageError("--formulation paper has sums, which --engine sat does not take")
+    if not paper and options["engine"] not in ("auto", "sat", "z3"):
+        raise click.UsageError(f"--engine {options['engine']} needs --formulation paper")
+    if not paper and options["figure"] != 6:
+        raise click.UsageError("--figures needs --formulation paper")
+    if options["stages"] is not None and options["solver"] != "rau":
+        raise click.UsageError("--stages needs --solver rau")
+    return Request(
+        solver="joint" if paper and options["solver"] == "auto" else options["solver"],
+        objective=options["objective"],
+        budget_seconds=options["budget"],
+        total_max=options["resolution"],
+        registers=options["registers"],
+        engine=options["engine"],
+        seed=options["seed"],
+        progress=progress,
+        proofs=options["certificate"] is not None,
+        formulation=options["formulation"],
+        figure=options["figure"],
+        search=options["search"],
+        ii_max=options["ii_max"],
+        arms_max=options["arms_max"],
+        stages_bound=options["stages"],
+        gauss=GaussOptions(
+            target_ii=options["gauss_ii"],
+            horizon=options["gauss_horizon"],
+            capacity=options["gauss_capacity"],
+            learning_rate=options["gauss_rate"],
+            iterations=options["gauss_iterations"],
+        ),
+    )
 
 
 def load(path: str, colour: str) -> Loop | None:
@@ -232,6 +361,7 @@ def faster(special: ScheduleRun, common: ScheduleRun, tiles: int) -> ScheduleRun
 
 
 def search(loop: Loop, request: Request, cache: str | None) -> ScheduleRun:
+    """Schedule the loop, or look its result up in a cache. Raises Unschedulable."""
     from titan.scheduling.cache import Cache
     from titan.scheduling.run import run
 
@@ -252,25 +382,26 @@ def _show(result: ScheduleRun, format_name: str) -> None:
     write(render(result))
 
 
-def _write_files(result: ScheduleRun, outputs: dict[str, str | None]) -> None:
+def _write_files(result: ScheduleRun, options: ScheduleOptions) -> None:
     from titan.report.schedule_html import page, svg
+    from titan.report.schedule_program import cuda_skeleton, pseudocode
     from titan.report.schedule_trace import trace
     from titan.scheduling import store
 
     loop, found = result.loop, result.schedule
     if found is None:
         return
-    if outputs["save"]:
-        store.write(outputs["save"], store.as_data(loop, found))
-    if outputs["certificate"]:
-        store.write(
-            outputs["certificate"], store.as_data(loop, found, result.evidence, result.refutations)
-        )
-    for name, text in (
-        ("svg", lambda: svg(loop, found)),
-        ("html", lambda: page(result)),
-        ("trace", lambda: trace(loop, found)),
+    if options["save"]:
+        store.write(options["save"], store.as_data(loop, found))
+    if options["certificate"]:
+        data = store.as_data(loop, found, result.evidence, result.refutations)
+        store.write(options["certificate"], data)
+    for path, text in (
+        (options["svg"], lambda: svg(loop, found)),
+        (options["html"], lambda: page(result)),
+        (options["trace"], lambda: trace(loop, found)),
+        (options["code"], lambda: pseudocode(loop, found)),
+        (options["cuda"], lambda: cuda_skeleton(loop, found)),
     ):
-        path = outputs[name]
         if path:
             Path(path).write_text(text(), encoding="utf-8")

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from titan.report.schedule_text import failure_lines
 from titan.scheduling.explain import explain
+from titan.scheduling.loop.model import Loop
+from titan.scheduling.model import Schedule
 from titan.scheduling.run import ScheduleRun
 from titan.scheduling.store import as_data
 
 
-def data(result: ScheduleRun) -> dict[str, Any]:
+def data(result: ScheduleRun) -> dict[str, object]:
     """Plain data; the field `schedule_file` is what `titan schedule --check` reads."""
     loop, schedule = result.loop, result.schedule
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "loop": loop.name,
         "target": loop.machine.name,
         "produced_by": result.produced_by,
@@ -39,6 +40,7 @@ def data(result: ScheduleRun) -> dict[str, Any]:
             for outcome in result.outcomes
             for failure in outcome.failures
         ],
+        "rejections": _rejections(result),
         "solvers": [
             {"solver": o.solver, "seconds": round(o.seconds, 6), "statistics": o.statistics}
             for o in result.outcomes
@@ -52,7 +54,36 @@ def data(result: ScheduleRun) -> dict[str, Any]:
     found["stages"] = schedule.stages(loop)
     found["strategies"] = list(story.strategies)
     found["binding"] = list(story.binding)
-    found["operations"] = [
+    found["operations"] = _operations(loop, schedule)
+    found["rings"] = [
+        {"operation": ring.operation, "needed": ring.needed, "slots": ring.slots, "fit": ring.fit}
+        for ring in story.rings
+    ]
+    found["schedule_file"] = as_data(loop, schedule, result.evidence, result.refutations)
+    return found
+
+
+def _rejections(result: ScheduleRun) -> list[dict[str, object]]:
+    """Placements that a limit of storage refused, with the values of the first."""
+    loop = result.loop
+    return [
+        {
+            "resource": one.resource,
+            "group": None if one.group is None else loop.teams[one.group].name,
+            "count": one.count,
+            "ii": one.ii,
+            "used": one.used,
+            "limit": one.limit,
+            "values": {loop.operations[v].name: copies for v, copies in one.cover},
+        }
+        for outcome in result.outcomes
+        for one in outcome.rejections
+    ]
+
+
+def _operations(loop: Loop, schedule: Schedule) -> list[dict[str, object]]:
+    """Every operation with its place in the schedule and what it takes."""
+    return [
         {
             "name": operation.name,
             "cycle": start,
@@ -61,13 +92,20 @@ def data(result: ScheduleRun) -> dict[str, Any]:
             "end": start + operation.cycles,
             "group": loop.teams[team].name,
             "warps": loop.teams[team].warps,
+            "units": [
+                {
+                    "unit": use.unit,
+                    "from": use.first_cycle,
+                    "cycles": use.cycles,
+                    "amount": use.amount,
+                }
+                for use in operation.uses
+            ],
         }
         for operation, start, team in zip(
             loop.operations, schedule.starts, schedule.teams, strict=True
         )
     ]
-    found["schedule_file"] = as_data(loop, schedule, result.evidence, result.refutations)
-    return found
 
 
 def render(results: list[ScheduleRun]) -> str:

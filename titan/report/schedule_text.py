@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from titan.scheduling.explain import ScheduleExplanation, explain
 from titan.scheduling.loop.model import Loop
-from titan.scheduling.model import Schedule
+from titan.scheduling.model import PlacementFailure, Schedule, StorageRejection
 from titan.scheduling.phases import IssueSlot, phases
 from titan.scheduling.run import ScheduleRun
 
@@ -177,9 +177,18 @@ def _outcomes(result: ScheduleRun) -> list[str]:
                 f"scale {float(scale.scale):.4g}, F {scale.distortion}, "
                 f"largest error of a ratio {float(scale.ratio_error):.1%}"
             )
+        lines += [rejection_line(result.loop, one) for one in outcome.rejections]
+    failures = [failure for outcome in result.outcomes for failure in outcome.failures]
     if result.schedule is None or result.produced_by in LAST_RESORTS or in_sequence(result):
-        for failure in (f for o in result.outcomes for f in o.failures[-1:]):
+        for failure in failures[-1:]:
             lines += failure_lines(result.loop, failure)
+    elif failures:
+        last = failures[-1]
+        name = result.loop.operations[last.operation].name
+        lines.append(
+            f"on the way: no seat for `{name}` at interval {last.ii}, rejected by "
+            f"{last.pool or 'its dependences'} (all of it with --format json)"
+        )
     return ["", *lines] if lines else []
 
 
@@ -189,20 +198,31 @@ def in_sequence(result: ScheduleRun) -> bool:
     return any(isinstance(found, dict) and "in sequence" in found for found in arms)
 
 
-def failure_lines(loop: Loop, failure: object) -> list[str]:
+def rejection_line(loop: Loop, rejection: StorageRejection) -> str:
+    """How many placements one limit of storage refused, and the first of them."""
+    where = rejection.resource
+    if rejection.group is not None:
+        where += f" of group {loop.teams[rejection.group].name}"
+    values = ", ".join(f"{loop.operations[v].name} x{copies}" for v, copies in rejection.cover)
+    return (
+        f"  {rejection.count} placements rejected for {where}: at interval {rejection.ii} "
+        f"{values} take {rejection.used} of {rejection.limit}"
+    )
+
+
+def failure_lines(loop: Loop, failure: PlacementFailure) -> list[str]:
     """The six things to know about a placement that failed."""
-    get = failure.__getattribute__
-    low, high = get("window")
-    rows = ", ".join(f"{unit} row {row}: {held} of {cap}" for unit, row, held, cap in get("rows"))
-    footprint = ", ".join(f"{u} {c} cycles from {f} x{a}" for u, f, c, a in get("footprint"))
-    members = ", ".join(loop.operations[v].name for v in get("group"))
+    low, high = failure.window
+    rows = ", ".join(f"{unit} row {row}: {held} of {cap}" for unit, row, held, cap in failure.rows)
+    footprint = ", ".join(f"{u} {c} cycles from {f} x{a}" for u, f, c, a in failure.footprint)
+    members = ", ".join(loop.operations[v].name for v in failure.group)
     return [
-        f"no seat for `{loop.operations[get('operation')].name}` at interval {get('ii')}",
-        f"  it takes {get('cycles')} cycles: {footprint}",
-        f"  rows at its first seat: {rows}",
+        f"no seat for `{loop.operations[failure.operation].name}` at interval {failure.ii}",
+        f"  it takes {failure.cycles} cycles: {footprint}",
+        f"  rows in conflict: {rows or 'none'}",
         f"  its dependences permit cycles {low} to {'any' if high is None else high}",
-        f"  rejected by: {get('pool') or 'its dependences'}",
-        f"  group {get('order')} ({members}), stage {get('stage')}",
+        f"  rejected by: {failure.pool or 'its dependences'}",
+        f"  group {failure.order} ({members}), stage {failure.stage}",
     ]
 
 

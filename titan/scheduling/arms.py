@@ -20,26 +20,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from titan.scheduling.loop.recurrence import components
+from titan.scheduling.model import PlacementFailure
 from titan.scheduling.problem import Problem
 from titan.scheduling.table import ReservationTable, SeatConflict
 
+ROWS_KEPT = 8  # different conflicts of one failure
 ARMS = ("permute", "fuse", "retry", "cost", "evict")
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why an operation found no seat: the six things to know about it."""
-
-    ii: int
-    operation: int
-    cycles: int
-    footprint: tuple[tuple[str, int, int, int], ...]
-    rows: tuple[tuple[str, int, int, int], ...]
-    window: tuple[int, int | None]
-    pool: str | None
-    group: tuple[int, ...]
-    order: int
-    stage: int
 
 
 @dataclass(slots=True)
@@ -62,7 +48,7 @@ class ArmPlacement:
     into: list[list[tuple[int, int]]] = field(init=False)
     out: list[list[tuple[int, int]]] = field(init=False)
     arms_used: dict[str, int] = field(default_factory=dict)
-    failure: Failure | None = None
+    failure: PlacementFailure | None = None
 
     def __post_init__(self) -> None:
         n = self.problem.n
@@ -82,6 +68,7 @@ class ArmPlacement:
         return max(0, low), min(ends) if ends else None
 
     def seats(self, v: int) -> range:
+        """The cycles to try: from the earliest permitted, at most one interval of them."""
         low, high = self.window(v)
         last = low + self.ii - 1
         return range(low, (min(last, high) if high is not None else last) + 1)
@@ -89,48 +76,52 @@ class ArmPlacement:
     def earliest(self, v: int) -> int | None:
         """The first legal seat; None records why there is none."""
         seats = self.seats(v)
-        t, last = seats.start, None
+        t = seats.start
+        met: list[SeatConflict] = []
         while t < seats.stop:
             found = self.table.probe(v, t)
             if found is None:
                 return t
-            last = found
+            met.append(found)
             t += found.skip
-        self.record(v, seats, last)
+        self.record(v, seats, met)
         return None
 
-    def record(self, v: int, seats: range, conflict: SeatConflict | None) -> None:
+    def record(self, v: int, seats: range, met: list[SeatConflict]) -> None:
+        """Keep why v has no seat: `met` are the conflicts in the order of the cycles tried."""
         problem = self.problem
-        rows = tuple(
-            (
-                problem.units[unit],
-                (seats.start + first + k) % self.ii,
-                self.table.rows[unit][(seats.start + first + k) % self.ii],
-                problem.capacity[unit],
-            )
-            for unit, first, cycles, _ in problem.blocks[v]
-            for k in range(min(cycles, self.ii, 8))
-        )
-        footprint = tuple((problem.units[u], f, c, a) for u, f, c, a in problem.blocks[v])
-        pool = conflict.what if conflict is not None else None
-        self.failure = Failure(
+        rows = dict.fromkeys((c.what, c.row, c.held, c.limit) for c in reversed(met))
+        if not met:  # no cycle is permitted: the rows that the first one would take
+            rows = dict.fromkeys(self._rows_at(v, seats.start))
+        self.failure = PlacementFailure(
             self.ii,
             v,
             problem.cycles[v],
-            footprint,
-            rows,
+            tuple((problem.units[u], f, c, a) for u, f, c, a in problem.blocks[v]),
+            tuple(rows)[:ROWS_KEPT],
             self.window(v),
-            pool,
+            met[-1].what if met else None,
             (v,),
             sum(1 for s in self.starts if s >= 0),
             seats.start // self.ii,
         )
 
+    def _rows_at(self, v: int, start: int) -> list[tuple[str, int, int, int]]:
+        """What the rows hold that v would take at `start`."""
+        problem, ii = self.problem, self.ii
+        return [
+            (problem.units[unit], row, self.table.rows[unit][row], problem.capacity[unit])
+            for unit, first, cycles, _ in problem.blocks[v]
+            for row in ((start + first + k) % ii for k in range(min(cycles, ii, ROWS_KEPT)))
+        ]
+
     def seat(self, v: int, t: int) -> None:
+        """Issue v at cycle t, which must be free."""
         self.table.commit(v, t)
         self.starts[v] = t
 
     def unseat(self, members: list[int]) -> None:
+        """Take operations out of the schedule; those that are not in it stay out."""
         for v in members:
             if self.starts[v] >= 0:
                 self.table.remove(v, self.starts[v])
@@ -166,6 +157,7 @@ def groups(problem: Problem, priority: list[int]) -> list[list[int]]:
 
 
 def permute(state: ArmPlacement, group: list[int], order: list[int]) -> bool:
+    """Every operation of the group in this order at its earliest legal seat, or none of it."""
     return state.place_in_order(order, state.earliest)
 
 
@@ -227,6 +219,7 @@ def fuse(state: ArmPlacement, group: list[int], placed: list[list[int]]) -> bool
 
 
 def widest(problem: Problem, v: int) -> int:
+    """The largest block of a unit that v takes, in cycles times amount."""
     return max((cycles * amount for _, _, cycles, amount in problem.blocks[v]), default=0)
 
 

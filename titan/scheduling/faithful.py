@@ -1,4 +1,4 @@
-"""The joint problem as Twill writes it down: booleans op[v, i, t] over the unrolled program, in Z3.
+"""The joint problem as Twill writes it down: booleans op[v, i, t] over the unrolled program.
 
 The reference for the fast formulation: slow, literal, and sharing no code with it. One boolean for
 every operation and cycle, one for every operation and physical warp; uniqueness, completion,
@@ -11,20 +11,20 @@ every dependence has both ends in it and every lifetime is counted whole (printe
 copies, which a loop-carried value can outlive). Order dependences end no lifetime. Operations of
 several warps run on all warps of one group, and a group may take an operation of fewer warps.
 
-Booleans are numbers here. Constraints that are clauses are collected and handed to Z3 as one DIMACS
-text, those that count as pseudo-boolean terms over the same variables: making a Python object for
-every literal took a hundred times as long as solving.
+Booleans are numbers here. A formulation is clauses over them and weighted sums with a limit, which
+is an integer linear program with variables of 0 and 1 as it stands; `paper_engines.py` hands it to
+Z3, to a solver of integer programs, or to an SMT solver.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from titan.scheduling.loop.model import DATA, Dependence, Loop
 from titan.scheduling.model import Schedule
+from titan.scheduling.paper_engines import PaperEngine, Sum, Z3Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,10 @@ class Formulation:
     """The constraints of one (interval, length)."""
 
     def __init__(self, loop: Loop, ii: int, length: int) -> None:
-        import z3
-
-        self.z3: Any = z3
         self.loop, self.ii, self.length = loop, ii, length
-        self.solver = z3.SolverFor("QF_FD")
-        self.booleans = self.assertions = 0
-        self._atoms: dict[int, Any] = {}
-        self._clauses: dict[tuple[int, ...], None] = {}
-        self._given = 0
+        self.booleans = 0
+        self.clauses: dict[tuple[int, ...], None] = {}
+        self.sums: list[Sum] = []
         self.n = len(loop.operations)
         reach = max((e.distance * ii + e.hold_cycles for e in loop.dependences), default=0)
         self.end = length + reach + 1
@@ -62,28 +57,26 @@ class Formulation:
         self.opw = [[self.boolean() for _ in self.warp_of] for _ in range(self.n)]
         self.leaders = [self.warp_of.index(team) for team in range(len(loop.teams))]
 
+    @property
+    def assertions(self) -> int:
+        """How many constraints there are."""
+        return len(self.clauses) + len(self.sums)
+
     def boolean(self) -> int:
+        """A new variable."""
         self.booleans += 1
         return self.booleans
-
-    def atom(self, number: int) -> Any:
-        """The constant that a DIMACS text calls `number`."""
-        if number not in self._atoms:
-            z3 = self.z3
-            context = z3.main_ctx()
-            symbol = z3.Z3_mk_int_symbol(context.ref(), number)
-            made = z3.Z3_mk_const(context.ref(), symbol, z3.BoolSort().ast)
-            self._atoms[number] = z3.BoolRef(made, context)
-        return self._atoms[number]
 
     def at(self, v: int, t: int) -> int | None:
         """op[v, 0, t], or None where it stands for false."""
         return self.op[v][t] if 0 <= t < self.length else None
 
     def on(self, v: int, team: int) -> int:
+        """v runs on the group, told by the first warp of the group."""
         return self.opw[v][self.leaders[team]]
 
     def build(self) -> None:
+        """Write all constraints down."""
         self.uniqueness()
         self.completion()
         self.dependence()
@@ -92,26 +85,24 @@ class Formulation:
         self.spills()
         self.concurrency()
         self.storage()
-        self.load()
 
     def clause(self, *literals: int) -> None:
         """One of them holds. Equal clauses are kept once."""
-        self._clauses[tuple(sorted(set(literals)))] = None
+        self.clauses[tuple(sorted(set(literals)))] = None
 
     def equals_and(self, both: int, a: int, b: int) -> None:
+        """`both` holds exactly where a and b do."""
         self.clause(-both, a)
         self.clause(-both, b)
         self.clause(both, -a, -b)
 
-    def exactly_one(self, literals: list[int]) -> None:
-        self.assertions += 1
-        self.solver.add(self.z3.PbEq([(self.atom(literal), 1) for literal in literals], 1))
+    def exactly_one(self, variables: list[int]) -> None:
+        """One of the variables holds, and no other."""
+        self.sums.append(Sum(tuple((x, 1) for x in variables), 1, exact=True))
 
     def limited(self, held: list[tuple[int, int]], limit: int) -> None:
         """The weights of those that hold sum to at most `limit`."""
-        self.assertions += 1
-        terms = [(self.atom(literal), weight) for literal, weight in held]
-        self.solver.add(self.z3.PbLe(terms, limit))
+        self.sums.append(Sum(tuple(held), limit))
 
     def never(self, *literals: int | None) -> None:
         """Not all of them; None stands for false."""
@@ -119,21 +110,13 @@ class Formulation:
         if len(known) == len(literals):
             self.clause(*known)
 
-    def load(self) -> None:
-        """Hand the collected clauses to Z3."""
-        fresh = list(self._clauses)[self._given :]
-        self._given += len(fresh)
-        self.assertions += len(fresh)
-        if fresh:
-            lines = [f"p cnf {self.booleans} {len(fresh)}"]
-            lines.extend(" ".join(map(str, clause)) + " 0" for clause in fresh)
-            self.solver.from_string("\n".join(lines) + "\n")
-
     def uniqueness(self) -> None:
+        """Every operation is issued in exactly one cycle."""
         for row in self.op:
             self.exactly_one(row)
 
     def completion(self) -> None:
+        """No operation is issued so late that it would end after the last cycle."""
         for v, operation in enumerate(self.loop.operations):
             for t in range(self.length):
                 if t + operation.cycles > self.length:
@@ -157,6 +140,7 @@ class Formulation:
             self.limit_window(dict(pool.members), pool.amount, pool.window_cycles)
 
     def limit_window(self, weights: dict[str, int], limit: int, window: int) -> None:
+        """At most `limit` of the weighted units in any `window` successive cycles."""
         for row in range(self.ii):
             terms: dict[tuple[int, int], int] = {}
             for k in range(window):
@@ -188,12 +172,14 @@ class Formulation:
                 self.clause(on if operation.variable_latency else -on)
 
     def teams_apart(self, u: int, v: int) -> list[tuple[int, int]]:
+        """Pairs of literals of which both hold for one pair where u and v are on two groups."""
         count = len(self.loop.teams)
         return [
             (self.on(u, a), self.on(v, b)) for a in range(count) for b in range(count) if a != b
         ]
 
     def spills(self) -> None:
+        """A value for another group comes later by the cycles of its transfer."""
         for e in self.loop.dependences:
             spill = self.loop.operations[e.source].spill_cycles
             if e.kind != DATA or e.source == e.sink:
@@ -215,6 +201,7 @@ class Formulation:
                 self.alone(e, self.teams_apart(e.source, e.sink))
 
     def alone(self, e: Dependence, causes: Sequence[tuple[int, ...]]) -> None:
+        """The sink of e waits where one of the causes holds (an empty one always does)."""
         v = e.sink
         for o, other in enumerate(self.loop.operations):
             if o == v:
@@ -230,6 +217,7 @@ class Formulation:
                                 self.never(self.at(v, t), self.at(o, s), *both, *cause)
 
     def storage(self) -> None:
+        """Memories, rings and registers hold what is alive in every cycle."""
         live = [self.liveness(v) for v in range(self.n)]
         for memory, limit in sorted(self.loop.limits.items()):
             amounts = [dict(op.footprints).get(memory, 0) for op in self.loop.operations]
@@ -280,6 +268,7 @@ class Formulation:
         return live
 
     def limit_live(self, live: list[list[int]], amounts: list[int], limit: int) -> None:
+        """The values alive in every row of the interval take at most `limit`."""
         for row in range(self.ii):
             held = [
                 (live[v][x], amount)
@@ -288,24 +277,18 @@ class Formulation:
                 for x in range(row, self.end, self.ii)
             ]
             if limit < 0:
-                self.solver.add(False)
+                self.sums.append(Sum((), limit))  # cannot hold
             elif held:
                 self.limited(held, limit)
 
-    def solve(self, seconds: float) -> Schedule | bool | None:
+    def solve(self, seconds: float, engine: PaperEngine | None = None) -> Schedule | bool | None:
         """A schedule, False when there is none, None when the time did not do."""
-        z3 = self.z3
-        self.solver.set("timeout", max(1, int(seconds * 1000)))
-        answer = self.solver.check()
-        if answer == z3.unknown:
-            return None
-        if answer == z3.unsat:
-            return False
-        model = self.solver.model()
+        chosen = engine or Z3Engine()
+        answer = chosen.solve(self.booleans, list(self.clauses), self.sums, seconds)
+        return self.decode(answer) if callable(answer) else answer
 
-        def holds(number: int) -> bool:
-            return bool(z3.is_true(model.eval(self.atom(number), model_completion=True)))
-
+    def decode(self, holds: Callable[[int], bool]) -> Schedule:
+        """The schedule that a solution stands for."""
         starts = tuple(next(t for t, x in enumerate(row) if holds(x)) for row in self.op)
         count = len(self.loop.teams)
         teams = tuple(next(k for k in range(count) if holds(self.on(v, k))) for v in range(self.n))

@@ -22,7 +22,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Reason
@@ -37,6 +38,11 @@ from titan.scheduling.problem import Problem, compile_problem
 from titan.scheduling.swing import depths
 from titan.scheduling.table import ReservationTable
 
+if TYPE_CHECKING:
+    import torch as torch_types
+    from rich.progress import Progress
+    from torch import Tensor
+
 REACH = 12  # cycles on either side of the mean whose probability is counted
 
 
@@ -48,13 +54,21 @@ class TorchMissing(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class GaussOptions:
-    """The defaults of lr, rho, tau and kappa are the seed's.
+    """The defaults of learning rate, rho, tau and kappa are those of the paper's implementation.
+
+    `target_ii`: only this interval is tried; else `intervals_max` from the bound up. `horizon` (D):
+    the cycles that means are spread over; else the longest path and two intervals. `capacity`: one
+    capacity for every unit in the losses, instead of the machine's; the checker keeps to the
+    machine's.
 
     Every `look_every` iterations the means are made legal on trial, and the descent ends when that
     holds. `threads` of 1 is fastest for the small tensors of a loop.
     """
 
     iterations: int = 2000
+    target_ii: int | None = None
+    horizon: float | None = None
+    capacity: float | None = None
     learning_rate: float = 0.01
     rho: float = 1e-4
     tau: float = 1e-2
@@ -79,7 +93,7 @@ def solve(loop: Loop, options: GaussOptions | None = None) -> SchedulerResult:
     steps = 0
     if teams is not None:
         problem = compile_problem(loop, teams)
-        for ii in range(lower.ii, lower.ii + options.intervals_max):
+        for ii in _intervals(lower.ii, options):
             if time.monotonic() - begin > options.seconds:
                 break
             model = GaussModel(torch, loop, problem, ii, options)
@@ -101,13 +115,22 @@ def solve(loop: Loop, options: GaussOptions | None = None) -> SchedulerResult:
     )
 
 
-def load_torch() -> Any:
+def _intervals(lower: int, options: GaussOptions) -> range:
+    """The candidate intervals: the one asked for, or some from the bound up."""
+    if options.target_ii is not None:
+        return range(options.target_ii, options.target_ii + 1)
+    return range(lower, lower + options.intervals_max)
+
+
+def load_torch() -> ModuleType:
+    """PyTorch. Raises TorchMissing."""
     try:
         import torch
     except ImportError:
         text = "the solver gauss needs PyTorch: pip install titan-verify[gauss]"
         raise TorchMissing(text) from None
-    return torch
+    module: ModuleType = torch
+    return module
 
 
 def _outcome(
@@ -134,7 +157,7 @@ class GaussModel:
     """Means and deviations for one interval, and their losses."""
 
     def __init__(
-        self, torch: Any, loop: Loop, problem: Problem, ii: int, options: GaussOptions
+        self, torch: ModuleType, loop: Loop, problem: Problem, ii: int, options: GaussOptions
     ) -> None:
         self.torch, self.loop, self.problem, self.ii = torch, loop, problem, ii
         self.options = options
@@ -148,7 +171,8 @@ class GaussModel:
         if heights is None or depth is None:
             return
         path = max((h + d for h, d in zip(heights, depth, strict=True)), default=0)
-        self.horizon = float(path + 2 * ii)
+        self.horizon = float(options.horizon or path + 2 * ii)
+        self.horizon = max(self.horizon, float(path + 1))
         self._tensors(heights, depth)
 
     def _tensors(self, heights: list[int], depth: list[int]) -> None:
@@ -173,10 +197,11 @@ class GaussModel:
         self.turns = torch.tensor([float(b[3] // self.ii * b[4]) for b in blocks], **make)
         self.rest = self._index([b[3] % self.ii for b in blocks])
         self.amount = torch.tensor([float(b[4]) for b in blocks], **make)
-        self.capacity = torch.tensor([float(c) for c in problem.capacity], **make)
+        capacity = [self.options.capacity or float(c) for c in problem.capacity]
+        self.capacity = torch.tensor(capacity, **make)
         self._values(make)
 
-    def _values(self, make: dict[str, Any]) -> None:
+    def _values(self, make: dict[str, object]) -> None:
         """Values that take registers, with their data dependences, for the memory loss."""
         loop, torch = self.loop, self.torch
         edges = [
@@ -191,27 +216,29 @@ class GaussModel:
         self.limits = [float(w or 0) for w in words] if limited else []
         self.team = self._index([max(0, t) for t in self.problem.teams])
 
-    def _generator(self) -> Any:
+    def _generator(self) -> torch_types.Generator:
         generator = self.torch.Generator()
         generator.manual_seed(self.options.seed)
         return generator
 
-    def _index(self, numbers: list[int]) -> Any:
+    def _index(self, numbers: list[int]) -> Tensor:
         return self.torch.tensor(numbers, dtype=self.torch.long, device=self.device)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
+        """Means of the issue cycles."""
         return self.position * self.horizon
 
     @property
-    def sigma(self) -> Any:
+    def sigma(self) -> Tensor:
+        """Deviations of the issue cycles."""
         return self.log_sigma.exp().clamp(min=1e-3)
 
-    def below(self, x: Any) -> Any:
+    def below(self, x: Tensor) -> Tensor:
         """Distribution function of the standard normal."""
         return 0.5 * (1 + self.torch.erf(x / 2**0.5))
 
-    def dependence(self) -> Any:
+    def dependence(self) -> Tensor:
         """Expected violation of every arc."""
         torch = self.torch
         m = self.mean[self.source] + self.weight - self.mean[self.sink]
@@ -219,7 +246,7 @@ class GaussModel:
         density = torch.exp(-0.5 * (m / s) ** 2) / (2 * torch.pi) ** 0.5
         return m * self.below(m / s) + s * density
 
-    def rows(self) -> Any:
+    def rows(self) -> Tensor:
         """Expected use of each row of each unit."""
         torch, ii = self.torch, self.ii
         mean, sigma = self.mean[self.user], self.sigma[self.user]
@@ -241,17 +268,17 @@ class GaussModel:
         constant = constant.index_add(0, self.unit, self.turns)
         return sums[:, :ii] + sums[:, ii : 2 * ii] + constant[:, None]
 
-    def resource(self, rows: Any) -> Any:
+    def resource(self, rows: Tensor) -> Tensor:
         """Expected use beyond the capacity, row by row."""
         return self.torch.relu(rows - self.capacity[:, None])
 
-    def smooth_maximum(self, rows: Any) -> Any:
+    def smooth_maximum(self, rows: Tensor) -> Tensor:
         """The fullest row of each unit, as a share of its capacity, smoothly."""
         tau = self.options.tau
         share = rows / self.capacity[:, None]
         return tau * self.torch.logsumexp(share / tau, dim=1)
 
-    def memory(self) -> Any:
+    def memory(self) -> Tensor:
         """Expected register words beyond the limit of each group, by row."""
         torch, ii = self.torch, self.ii
         if not self.limits:
@@ -271,7 +298,7 @@ class GaussModel:
         limits = torch.tensor(self.limits, device=self.device)
         return torch.relu(held / limits[:, None].clamp(min=1) - 1)
 
-    def communication(self) -> Any:
+    def communication(self) -> Tensor:
         """Expected length of the arcs, beyond what they ask for."""
         gap = self.mean[self.sink] - self.mean[self.source] - self.weight
         return gap.clamp(min=0).mean() if len(self.weight) else self.mean.sum() * 0
@@ -321,6 +348,7 @@ class GaussModel:
         return self.legal is not None
 
     def means(self) -> list[float]:
+        """Means of the issue cycles, as numbers."""
         return [float(x) for x in self.mean.detach().cpu()]
 
 
@@ -328,7 +356,7 @@ class _Bar:
     """A progress bar on standard error, or nothing."""
 
     def __init__(self, wanted: bool, total: int) -> None:
-        self.progress: Any = None
+        self.progress: Progress | None = None
         if wanted:
             from rich.console import Console
             from rich.progress import Progress
@@ -338,10 +366,12 @@ class _Bar:
             self.progress.start()
 
     def advance(self, steps: int) -> None:
+        """So many more iterations are done."""
         if self.progress is not None:
             self.progress.advance(self.task, steps)
 
     def close(self) -> None:
+        """Take the bar away."""
         if self.progress is not None:
             self.progress.stop()
 
@@ -369,6 +399,7 @@ def wishes(means: list[float]) -> list[int]:
 
 
 def holds(loop: Loop, problem: Problem, ii: int, starts: list[int]) -> bool:
+    """Whether the checker accepts these issue cycles."""
     teams = tuple(max(0, t) for t in problem.teams)
     return not check(loop, Schedule(ii, tuple(starts), teams))
 

@@ -29,6 +29,7 @@ class Schedule:
         return -(-self.length(loop) // self.ii)
 
     def stage(self, operation: int) -> int:
+        """The stage of an operation: how many iterations behind the newest it is issued."""
         return self.starts[operation] // self.ii
 
 
@@ -54,6 +55,47 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementFailure:
+    """Why an operation found no seat at a candidate interval.
+
+    `footprint`: (unit, first cycle, cycles, amount) of what it takes. `rows`: (what rejected it,
+    row of the interval, what the row holds, its limit) for the different conflicts of the cycles
+    that were tried, the last first. `window`: the cycles that its dependences permit, None for no
+    end. `pool`: what rejected the last of them, None where no cycle was permitted. `group`: the
+    operations that were to be placed together, the `order`-th group of the pass.
+    """
+
+    ii: int
+    operation: int
+    cycles: int
+    footprint: tuple[tuple[str, int, int, int], ...]
+    rows: tuple[tuple[str, int, int, int], ...]
+    window: tuple[int, int | None]
+    pool: str | None
+    group: tuple[int, ...]
+    order: int
+    stage: int
+
+
+@dataclass(frozen=True, slots=True)
+class StorageRejection:
+    """Placements that were refused because one limit of storage was passed; the first as example.
+
+    `resource` is a memory, `registers`, or `ring` of an operation; `group` the warp group whose
+    registers they are. `cover`: values (operation, copies) that are alive together at interval
+    `ii` and take `used` of `limit`; empty for a ring.
+    """
+
+    resource: str
+    group: int | None
+    count: int
+    ii: int
+    used: int
+    limit: int
+    cover: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SchedulerResult:
     """What a scheduler hands back: perhaps a schedule, the evidence, and how it was found."""
 
@@ -63,10 +105,12 @@ class SchedulerResult:
     seconds: float
     statistics: dict[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    failures: tuple[object, ...] = ()
+    failures: tuple[PlacementFailure, ...] = ()
+    rejections: tuple[StorageRejection, ...] = ()
 
     @property
     def proved(self) -> bool:
+        """Whether the evidence holds for all lengths and for the interval of the schedule."""
         return (
             self.schedule is not None
             and self.evidence.proves

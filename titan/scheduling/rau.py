@@ -14,22 +14,29 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from titan.scheduling import assign
-from titan.scheduling.arms import ArmPlacement, Failure, groups, place_all
-from titan.scheduling.check import check
+from titan.scheduling.arms import ArmPlacement, groups, place_all
+from titan.scheduling.check import ScheduleViolation, check
 from titan.scheduling.compaction import push_together
 from titan.scheduling.loop.bounds import Bounds, bounds
 from titan.scheduling.loop.model import Loop
-from titan.scheduling.model import Evidence, Schedule, SchedulerResult
+from titan.scheduling.model import (
+    Evidence,
+    PlacementFailure,
+    Schedule,
+    SchedulerResult,
+    StorageRejection,
+)
 from titan.scheduling.native import Placer, recurrence
 from titan.scheduling.problem import Problem, compile_problem
 from titan.scheduling.sequence import in_sequence
-from titan.scheduling.storage import excesses
+from titan.scheduling.storage import Excess, excesses, value_ends
 from titan.scheduling.swing import depths, pressure, swing
 
 SHAKES = 6
+SAMPLES = 8  # intervals that are tried among those that galloping jumped over
 SHAKEN_MAX = 5_000
 POLICIES = ("naive", "reject", "degrade")
 
@@ -38,8 +45,11 @@ POLICIES = ("naive", "reject", "degrade")
 class RauOptions:
     """`registers` naive ignores limits; `styles` fixes the warps.
 
-    `search` is linear, gallop (the same answer), or auto: gallop, and look below the answer only
-    where at most `below_max` intervals were jumped over.
+    `search` is linear, gallop (the same answer), or auto: gallop; where more than `below_max`
+    intervals were jumped over and the answer is more than `far` times the bound, some of them are
+    tried, evenly spread, and again below the best of them, until none of those is feasible.
+    `ii_cap` is the largest interval that is tried. Loops of more than `arms_max` operations go to
+    eviction.
     """
 
     search: str = "auto"
@@ -51,6 +61,7 @@ class RauOptions:
     ii_cap: int | None = None
     seconds: float = 60.0
     below_max: int = 64
+    far: float = 1.5
 
 
 @dataclass(slots=True)
@@ -60,7 +71,8 @@ class _Run:
     deadline: float
     probes: int = 0
     placements: int = 0
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[PlacementFailure] = field(default_factory=list)
+    rejections: dict[tuple[str, int | None], StorageRejection] = field(default_factory=dict)
     arms: dict[str, int] = field(default_factory=dict)
     tried: dict[int, Schedule | None] = field(default_factory=dict)
     styles: dict[str, tuple[tuple[int, ...], Problem, Placer]] = field(default_factory=dict)
@@ -129,8 +141,9 @@ def _solve(loop: Loop, options: RauOptions) -> SchedulerResult:
     evidence = _evidence(lower, schedule)
     spent = time.monotonic() - begin
     return SchedulerResult(
-        "rau", schedule, evidence, spent, statistics, (), tuple(run.failures[-5:])
-    )
+        "rau", schedule, evidence, spent, statistics, (), tuple(run.failures[-5:]),
+        tuple(sorted(run.rejections.values(), key=lambda one: -one.count)),
+    )  # fmt: skip
 
 
 def _in_sequence(run: _Run, lower: int, cap: int) -> Schedule | None:
@@ -201,15 +214,27 @@ def gallop(run: _Run, feasible: Callable[[int], bool], low: int, cap: int) -> in
             high = middle
         else:
             failed = middle
-    untried = [smaller for smaller in range(low, high) if smaller not in run.tried]
-    if run.options.search == "auto" and len(untried) > run.options.below_max:
-        run.skipped = len(untried)
-        return high
+    while untried := [smaller for smaller in range(low, high) if smaller not in run.tried]:
+        most = run.options.below_max
+        if run.options.search != "auto" or len(untried) <= most:
+            break
+        better = None
+        if high > run.options.far * low:
+            better = next((ii for ii in _spread(untried, SAMPLES) if feasible(ii)), None)
+        if better is None or time.monotonic() > run.deadline:
+            run.skipped = sum(ii not in run.tried for ii in untried)
+            return high if better is None else better
+        run.monotone, high = False, better
     for smaller in untried:
         if feasible(smaller):
             run.monotone = False
             return smaller
     return high
+
+
+def _spread(intervals: list[int], count: int) -> list[int]:
+    """So many of the intervals, the smallest and then evenly apart."""
+    return [intervals[i * len(intervals) // count] for i in range(count)]
 
 
 def attempt(run: _Run, ii: int) -> Schedule | None:
@@ -305,8 +330,11 @@ def _settle(
     if run.options.registers != "naive" and run.limited and _over(loop, schedule):
         pushed = push_together(problem, ii, list(starts))
         schedule = Schedule(ii, tuple(pushed), teams)
-        if _over(loop, schedule):
+        if over := _over(loop, schedule):
             run.rejected += 1
+            for one in over:
+                known = run.rejections.setdefault((one.resource, one.group), one)
+                run.rejections[one.resource, one.group] = replace(known, count=known.count + 1)
             return None
     faults = check(loop, schedule)
     if run.options.registers == "naive":
@@ -314,10 +342,35 @@ def _settle(
     return schedule if not faults else None
 
 
-def _over(loop: Loop, schedule: Schedule) -> bool:
-    if excesses(loop, schedule.ii, schedule.starts, schedule.teams):
-        return True
-    return any(f.kind == "ring" for f in check(loop, schedule) if f.kind == "ring")
+def _over(loop: Loop, schedule: Schedule) -> list[StorageRejection]:
+    """The limits of storage that a placement passes, each once; counts are those of the caller."""
+    over = excesses(loop, schedule.ii, schedule.starts, schedule.teams)
+    if over:
+        return [_passed(loop, schedule.ii, one) for one in over]
+    faults = [f for f in check(loop, schedule) if f.kind == "ring"]
+    return [_ring(loop, schedule, fault) for fault in faults]
+
+
+def _passed(loop: Loop, ii: int, excess: Excess) -> StorageRejection:
+    group = excess.team
+    if group is not None:
+        amounts = [op.registers for op in loop.operations]
+        limit = loop.team_words(group) or 0
+    else:
+        amounts = [dict(op.footprints).get(excess.what, 0) for op in loop.operations]
+        rings = [op.slots * a for op, a in zip(loop.operations, amounts, strict=True) if op.slots]
+        limit = loop.limits[excess.what] - sum(rings)
+    used = sum(amounts[v] * copies for v, copies in excess.cover)
+    return StorageRejection(excess.what, group, 0, ii, used, limit, tuple(excess.cover))
+
+
+def _ring(loop: Loop, schedule: Schedule, fault: ScheduleViolation) -> StorageRejection:
+    """A ring with fewer slots than values that are alive at once."""
+    ii, v = schedule.ii, loop.index[fault.operations[0]]
+    end = value_ends(loop, ii, schedule.starts)[v]
+    copies, slots = -(-(end - schedule.starts[v]) // ii), loop.operations[v].slots or 0
+    name = f"ring of {loop.operations[v].name}"
+    return StorageRejection(name, None, 0, ii, copies, slots, ((v, copies),))
 
 
 __all__ = ["POLICIES", "RauOptions", "solve", "stage_count"]

@@ -14,8 +14,9 @@ import math
 import time
 from dataclasses import dataclass, field, replace
 
-from titan.scheduling import joint, rau
+from titan.scheduling import gauss, joint, paper, rau
 from titan.scheduling.check import check
+from titan.scheduling.gauss import GaussOptions
 from titan.scheduling.loop.bounds import Bounds, bounds
 from titan.scheduling.loop.model import Loop
 from titan.scheduling.model import Evidence, Schedule, SchedulerResult
@@ -25,6 +26,7 @@ from titan.scheduling.refine import refine, stretched
 from titan.scheduling.refutation import Refutation
 
 SOLVERS = ("auto", "rau", "joint", "gauss")
+FORMULATIONS = ("encoded", "paper")
 REAL_INTERVALS_MAX = 32
 REAL_CYCLES_MAX = 8192
 REAL = "joint, real cycles"
@@ -41,7 +43,11 @@ class Request:
     """What the user asks for; `total_max` is U of the cost normalisation.
 
     `proofs`: where solvers refute the smaller intervals, look for proofs that plain code checks,
-    as long again as the budget says.
+    as long again as the budget says. `formulation`: how the joint solver writes the problem down,
+    `encoded` (`encode.py`) or `paper` (`paper.py`); `engine` is a solver of that formulation, auto
+    the best that is installed; `figure` leaves constraints of the paper's formulation out.
+    `search`, `ii_max` and `arms_max` are Rau's (`rau.py`); so is `stages_bound`, a limit of the
+    overlapping iterations. `gauss`: options of the differentiable scheduler but seed and time.
     """
 
     solver: str = "auto"
@@ -54,6 +60,13 @@ class Request:
     seed: int = 0
     progress: bool = False
     proofs: bool = False
+    formulation: str = "encoded"
+    figure: int = 6
+    search: str = "auto"
+    ii_max: int | None = None
+    arms_max: int = 400
+    stages_bound: int | None = None
+    gauss: GaussOptions = field(default_factory=GaussOptions)
 
     def key(self) -> str:
         """All that decides the result, as text, for the cache."""
@@ -78,6 +91,7 @@ class ScheduleRun:
 
     @property
     def proved(self) -> bool:
+        """Whether no smaller interval has a schedule of any length."""
         return self.schedule is not None and self.evidence.proves
 
     @property
@@ -90,8 +104,13 @@ class ScheduleRun:
 
 
 def run(loop: Loop, request: Request) -> ScheduleRun:
-    """Raises Unschedulable where a bound shows that no schedule exists."""
+    """Schedule a loop as asked.
+
+    With the paper's formulation and fewer figures the loop of the result is the restricted one.
+    Raises Unschedulable where a bound shows that no schedule exists."""
     begin = time.monotonic()
+    if request.formulation == "paper":
+        loop = paper.restricted(loop, request.figure)
     lower = bounds(loop, recurrence=recurrence)
     outcomes: list[SchedulerResult] = []
     candidates: list[tuple[str, Schedule]] = []
@@ -101,7 +120,10 @@ def run(loop: Loop, request: Request) -> ScheduleRun:
         seconds = request.budget_seconds
         if request.solver == "auto" and len(loop.operations) <= JOINT_OPERATIONS:
             seconds = min(seconds, RAU_SECONDS)  # the joint solver follows
-        options = rau.RauOptions(registers=request.registers, seconds=seconds)
+        options = rau.RauOptions(
+            registers=request.registers, seconds=seconds, search=request.search,
+            ii_cap=request.ii_max, arms_max=request.arms_max, stages_max=request.stages_bound,
+        )  # fmt: skip
         _keep(rau.solve(loop, options), outcomes, candidates)
     if request.solver == "gauss":
         _gauss(loop, request, outcomes, candidates, notes)
@@ -111,7 +133,8 @@ def run(loop: Loop, request: Request) -> ScheduleRun:
         if request.solver == "auto" and _is_far(candidates, lower):
             rougher = replace(request, total_max=min(request.total_max, ROUGHER_TOTAL))
             _joint(loop, rougher, lower, outcomes, candidates, notes)
-        if normalised is not None and normalised.normalisation.scale != 1 and candidates:
+        exact = request.formulation == "encoded"
+        if exact and normalised is not None and normalised.normalisation.scale != 1 and candidates:
             left = request.budget_seconds - (time.monotonic() - begin)
             _real_cycles(loop, request, lower, left, outcomes, candidates)
     result = _result(loop, lower, begin, outcomes, candidates, normalised, notes)
@@ -161,10 +184,8 @@ def _gauss(
     candidates: list[tuple[str, Schedule]],
     notes: list[str],
 ) -> None:
-    from titan.scheduling import gauss
-
-    options = gauss.GaussOptions(
-        seed=request.seed, seconds=request.budget_seconds, progress=request.progress
+    options = replace(
+        request.gauss, seed=request.seed, seconds=request.budget_seconds, progress=request.progress
     )
     outcome = gauss.solve(loop, options)
     _keep(outcome, outcomes, candidates)
@@ -185,12 +206,15 @@ def _joint(
         notes.append(f"the joint solver was not asked: {error}")
         return None
     options = joint.JointOptions(
-        engine=request.engine,
+        engine=request.engine if request.formulation == "encoded" else "auto",
         objective=request.objective,
         budget_seconds=request.budget_seconds,
         stages_max=request.stages_max,
     )
-    outcome = joint.solve(coarse.loop, options)
+    if request.formulation == "paper":
+        outcome = paper.solve(coarse.loop, _paper_options(request))
+    else:
+        outcome = joint.solve(coarse.loop, options)
     outcomes.append(outcome)
     if outcome.schedule is None:
         notes.append(f"the joint solver found no schedule: {outcome.evidence.detail}")
@@ -204,8 +228,19 @@ def _joint(
             notes.append("the order of the normalised optimum cannot be kept in real cycles")
             return coarse
         fine = refined
-    candidates.append(("joint", fine))
+    candidates.append((outcome.solver, fine))
     return coarse
+
+
+def _paper_options(request: Request) -> paper.PaperOptions:
+    """The engine decides both phases where one is named."""
+    return paper.PaperOptions(
+        engine="z3" if request.engine == "auto" else request.engine,
+        modulo_engine=request.engine,
+        figure=request.figure,
+        budget_seconds=request.budget_seconds,
+        stages_max=request.stages_max,
+    )
 
 
 def _anyhow(
@@ -277,7 +312,7 @@ def _result(
         if schedule.ii == lower.ii:
             evidence = Evidence("bound", lower.ii, text)
         elif normalised is not None and normalised.normalisation.scale == 1:
-            evidence = next(o.evidence for o in outcomes if o.solver == "joint")
+            evidence = next(o.evidence for o in outcomes if o.solver in ("joint", "paper"))
         elif real := [o.evidence for o in outcomes if o.solver == REAL]:
             evidence = real[0]
     return ScheduleRun(
@@ -295,4 +330,5 @@ def _result(
 
 
 def cached(result: ScheduleRun) -> ScheduleRun:
+    """The result, marked as one from the cache."""
     return replace(result, cached=True)
