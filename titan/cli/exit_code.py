@@ -13,5 +13,7 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2
     UNDECIDED = 3
     INTERNAL = 4
+    HUNG_UP = 129
     INTERRUPTED = 130
     CLOSED_PIPE = 141
+    TERMINATED = 143

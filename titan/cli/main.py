@@ -7,6 +7,8 @@ of this version is not listed.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
 import os
 import sys
@@ -22,8 +24,12 @@ from titan.cli.exit_code import ExitCode
 
 EPILOG = (
     "Exit codes: 0 verified, 1 refuted, 2 bad usage or input, 3 undecided, "
-    "4 internal error or engines disagree, 130 interrupted."
+    "4 internal error or engines disagree, 130 interrupted, 129 and 143 ended by a signal."
 )
+
+
+# What the system says of an output that cannot take more: a full disk, a terminal that is gone.
+_OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +165,50 @@ def titan() -> None:
     """Verify, schedule, and generate software-pipelined, warp-specialised GPU kernels."""
 
 
+class Ended(BaseException):
+    """A signal asks the command to end; carries the exit code. Not an Exception: nobody handles it
+    but `run`, and what was begun is cleaned up on the way.
+    """
+
+    def __init__(self, code: ExitCode) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def _end_on_signals() -> None:
+    """Let SIGTERM and SIGHUP unwind the command, so that workers and files are cleaned up.
+
+    Python drops what is raised in some places (a destructor, the hooks of a fork), so it is raised
+    once a second until `run` has it.
+    """
+    import signal
+
+    def ended(number: int, _: object) -> None:
+        hung_up = number == getattr(signal, "SIGHUP", None)
+        end = Ended(ExitCode.HUNG_UP if hung_up else ExitCode.TERMINATED)
+
+        def again(_: int, __: object) -> None:
+            raise end
+
+        if hasattr(signal, "setitimer"):
+            signal.signal(signal.SIGALRM, again)
+            signal.setitimer(signal.ITIMER_REAL, 1.0, 1.0)
+        raise end
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            with contextlib.suppress(ValueError):  # not in the main thread
+                signal.signal(number, ended)
+
+
+def _stop_alarm() -> None:
+    import signal
+
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and give the exit code; only a SystemExit of a command gets out."""
     try:
@@ -168,6 +218,9 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         error.show()
         return ExitCode.BAD_INPUT
+    except Ended as end:
+        _stop_alarm()
+        return end.code
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         return ExitCode.INTERRUPTED
@@ -175,12 +228,25 @@ def run(arguments: Sequence[str]) -> int:
         _silence_stdout()
         return ExitCode.CLOSED_PIPE
     except Exception as error:  # whatever is left is a fault of titan
+        if _is_killed_worker(error):
+            click.echo("Error: a worker process was killed, or ran out of memory", err=True)
+            return ExitCode.UNDECIDED
+        if isinstance(error, OSError) and error.filename is None and error.errno in _OUTPUT_FAULTS:
+            _silence_stdout()
+            reason = (error.strerror or "it cannot be written").lower()
+            click.echo(f"Error: standard output: {reason}", err=True)
+            return ExitCode.BAD_INPUT
         if isinstance(error, OSError) and _is_named(error, arguments):
             reason = (error.strerror or "it cannot be used").lower()
             click.echo(f"Error: {os.fsdecode(error.filename)}: {reason}", err=True)
             return ExitCode.BAD_INPUT
         _tell_internal_error(error, arguments)
         return ExitCode.INTERNAL
+
+
+def _is_killed_worker(error: Exception) -> bool:
+    """Whether a worker process ended without an answer. Imports nothing."""
+    return type(error).__name__ == "BrokenProcessPool"
 
 
 def _is_named(error: OSError, arguments: Sequence[str]) -> bool:
@@ -249,6 +315,7 @@ def _tell_internal_error(error: Exception, arguments: Sequence[str]) -> None:
 
 def main() -> None:
     """The console script."""
+    _end_on_signals()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -267,9 +267,11 @@ def _run(files: Iterator[KernelFile], options: VerifyOptions, jobs: int) -> Iter
         for file in files:
             yield from verify_each(file, options)
         return
-    from concurrent.futures import Future, ProcessPoolExecutor
+    from concurrent.futures import Future
 
-    with ProcessPoolExecutor(jobs) as pool:
+    from titan.foundation.workers import worker_pool
+
+    with worker_pool(jobs) as pool:
         running: list[Future[Finding] | Finding] = []
         for file in files:
             if file.family is None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from titan.foundation.verdict import Verdict
+from titan.foundation.workers import worker_pool
 from titan.package import contents
 from titan.package.check import Checked, check_package
 from titan.package.verdicts import Kept, RecheckResult, answer, fault_of
@@ -159,7 +160,7 @@ def gate(
     """
     kept = Kept(cache)
     try:
-        with ProcessPoolExecutor(min(jobs, max(1, len(items)))) as pool:
+        with worker_pool(min(jobs, max(1, len(items)))) as pool:
             yield from _Run(pool, kept, rules or GateRules()).judge(items, report)
     finally:
         kept.close()

@@ -1,0 +1,108 @@
+"""However a command ends, it leaves no process behind and gives a documented exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from titan.cli.exit_code import ExitCode
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = "import sys\nfrom titan.cli.main import main\nsys.exit(main())"
+SLOW = ["--engine", "reference", "--budget-states", "100000000", "--depth", "6"]
+PATIENCE_SECONDS = 60
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+def started(*arguments: str, **options: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+def slow_verify(stdout: int) -> subprocess.Popen[bytes]:
+    """`titan verify -j 2` on two kernels that take minutes."""
+    paths = ["protocols/hopper_gemm.yaml", "protocols/blackwell_gemm.yaml"]
+    return started("verify", *paths, *SLOW, "-j", "2", stdout=stdout)
+
+
+def children(pid: int) -> list[int]:
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(word) for word in path.read_text().split()] if path.exists() else []
+
+
+def with_workers(process: subprocess.Popen[bytes]) -> list[int]:
+    """The workers of a command, as soon as both are there."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while len(children(process.pid)) < 2 and time.monotonic() < until:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    time.sleep(0.5)  # Python writes of a signal that comes while it forks
+    found = children(process.pid)
+    assert len(found) == 2
+    return found
+
+
+def gone(pids: list[int]) -> bool:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < until:
+        if not any(Path(f"/proc/{pid}/exe").exists() for pid in pids):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (signal.SIGTERM, ExitCode.TERMINATED),
+        (signal.SIGHUP, ExitCode.HUNG_UP),
+        (signal.SIGINT, ExitCode.INTERRUPTED),
+        (signal.SIGKILL, -signal.SIGKILL),
+    ],
+)
+def test_a_signal_ends_the_workers_too(number: signal.Signals, code: int):
+    process = slow_verify(subprocess.DEVNULL)
+    workers = with_workers(process)
+    process.send_signal(number)
+    _, shown = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == code
+    assert b"Traceback" not in shown and b"bug in titan" not in shown
+    assert gone(workers)
+
+
+def test_a_killed_worker_is_no_bug():
+    process = slow_verify(subprocess.DEVNULL)
+    workers = with_workers(process)
+    os.kill(workers[0], signal.SIGKILL)
+    _, shown = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == ExitCode.UNDECIDED
+    assert b"a worker process was killed" in shown and b"bug in titan" not in shown
+    assert gone(workers)
+
+
+def test_a_full_output_is_no_bug():
+    with open("/dev/full", "wb") as full:
+        process = started("rules", stdout=full)
+        _, shown = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == ExitCode.BAD_INPUT
+    assert shown.startswith(b"Error: standard output: no space left")
+
+
+def test_a_closed_output_ends_quietly():
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = started("rules", stdout=writer)
+    os.close(writer)
+    _, shown = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == ExitCode.CLOSED_PIPE and shown == b""
