@@ -73,6 +73,11 @@ class MemoryObserver:
         policies = layout.program.policies
         self._path_rule = policies.fence_rule == "path"
         self._war_fence = policies.war_fence
+        self._tensor = {
+            buffer.storage or buffer.name
+            for buffer in layout.program.buffers
+            if buffer.space is ir.Space.TENSOR
+        }
 
     # ------------------------------------------------------------------------ accesses
 
@@ -168,6 +173,9 @@ class MemoryObserver:
         comes to others only through synchronisation that carries it.
         """
         if old.flight is not None and (not old.write or (flight is not None and touch.write)):
+            return True
+        # tcgen05.ld is an engine's read, also where it is said as a load that waits for itself.
+        if not old.write and touch.cell[0] in self._tensor:
             return True
         return self._ordered(old, at, seen=True)
 

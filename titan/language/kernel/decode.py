@@ -31,6 +31,7 @@ from titan.language.kernel.sizes import Overrides, Sizes, read_sizes, scope_of
 from titan.language.kernel.statements import Statements, TooMany, groups_of, to_block
 from titan.language.kernel.table import SECTIONS, TARGETS, TOP_LEVEL, VERSION
 from titan.language.protocol import model
+from titan.language.protocol.counters import with_hardware_counters
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Name
 
@@ -179,11 +180,12 @@ class _Decoder:
         protocol = model.Protocol(
             name, target, things.rings, tuple(roles), parameters, things.buffers, things.named,
             tuple(declared.queues.values()), things.pools, policies, span=kernel.span,
-            barriers=things.barriers,
+            barriers=things.barriers, queue_kinds=tuple(declared.kind_of.items()),
         )  # fmt: skip
         if declared.rings:
             return replace(kernel, protocol=protocol)
-        return replace(kernel, program=_sync_program(protocol))
+        program = with_hardware_counters(_sync_program(protocol), protocol.queue_kinds)
+        return replace(kernel, program=program)
 
     def _text(self, key: str) -> str:
         node = self.top.get(key)

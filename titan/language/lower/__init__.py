@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from titan.language.lower.model import Lowered, LoweringRefused, Note, refusal
+from titan.language.protocol.counters import with_hardware_counters
 from titan.language.protocol.model import Protocol
 from titan.sync.program import SyncProgram
 
@@ -31,14 +34,19 @@ def lower_with_notes(
     if protocol.target in NVIDIA_TARGETS:
         from titan.language.lower.nvidia import lower_nvidia
 
-        return lower_nvidia(protocol, add_fences=add_fences, rewrites=rewrites)
+        return _counted(protocol, lower_nvidia(protocol, add_fences=add_fences, rewrites=rewrites))
     if protocol.target in AMD_TARGETS:
         from titan.language.lower.amd import lower_amd
 
-        return lower_amd(protocol, rewrites=rewrites)
+        return _counted(protocol, lower_amd(protocol, rewrites=rewrites))
     raise refusal(
         "TTN010",
         f"there is no lowering for target {protocol.target}",
         protocol.span,
         f"known targets: {', '.join((*NVIDIA_TARGETS, *AMD_TARGETS))}",
     )
+
+
+def _counted(protocol: Protocol, lowered: Lowered) -> Lowered:
+    """With declared queues and those that lowering makes as the counters of the hardware."""
+    return replace(lowered, program=with_hardware_counters(lowered.program, protocol.queue_kinds))

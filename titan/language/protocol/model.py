@@ -243,3 +243,4 @@ class Protocol:
     policies: Policies = DEFAULT_POLICIES
     span: object = field(default=None, compare=False)
     barriers: tuple[Barrier, ...] = ()  # of primitives; those of rings are made by lowering
+    queue_kinds: tuple[tuple[str, str], ...] = ()  # of declared queues: the counters they stand for
