@@ -112,6 +112,7 @@ def _shown(found: Iterator[Judged]) -> Iterator[Judged]:
 
 
 def line(item: Judged) -> str:
+    """One line for what was checked: whether it holds, its name and path, and why not."""
     from titan.foundation.diagnostics.wording import printable
 
     words = [f"{'ok  ' if item.ok else 'FAIL'} {item.name}", printable(item.item.path, 200)]

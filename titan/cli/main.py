@@ -100,9 +100,11 @@ class LazyGroup(click.Group):
     """A click group over the table `COMMANDS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of the commands that this installation can run."""
         return [name for name, entry in COMMANDS.items() if entry.available()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, its module imported now; None where it cannot run here."""
         entry = COMMANDS.get(cmd_name)
         if entry is None or not entry.available():
             return None
@@ -114,6 +116,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of the first argument; an unknown one is a usage error with near names."""
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-"):
             from titan.foundation.diagnostics.wording import quoted, suggestion
@@ -123,6 +126,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The summaries of the table, so that help imports no command."""
         rows = [(name, COMMANDS[name].summary) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)

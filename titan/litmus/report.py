@@ -15,6 +15,7 @@ _RELATIONS = ("rf", "co", "fr", "sync", "cause")
 
 
 def format_state(state: State) -> str:
+    """A final state in the form of herd: `P0:r1=1; x=2;`."""
     return " ".join(f"{term}={value};" for term, value in state.items())
 
 

@@ -50,6 +50,7 @@ def assign(loop: Loop, style: str = "specialised") -> tuple[int, ...] | None:
 
 
 def weight(loop: Loop, v: int) -> int:
+    """How much an operation counts where groups are balanced: cycles, or registers by 64."""
     return max(loop.operations[v].cycles, loop.operations[v].registers // 64)
 
 

@@ -130,6 +130,7 @@ def explored(result: ScheduleRun) -> int:
 
 
 def cache_key(loop: Loop, request: Request) -> str:
+    """A digest of everything that decides a result: loop, request, versions of solvers."""
     versions = []
     for package in ("z3-solver", "python-sat", "torch"):
         try:

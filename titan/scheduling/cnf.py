@@ -24,6 +24,7 @@ class Cnf:
         self.contradiction = False
 
     def variable(self) -> int:
+        """A new variable."""
         self.variables += 1
         return self.variables
 
@@ -121,11 +122,14 @@ class Solver(Protocol):
 
     name: str
 
-    def load(self, cnf: Cnf) -> None: ...
+    def load(self, cnf: Cnf) -> None:
+        """Take over the clauses that are new since the last call."""
 
-    def solve(self, assumptions: Iterable[int], seconds: float) -> bool | None: ...
+    def solve(self, assumptions: Iterable[int], seconds: float) -> bool | None:
+        """Whether the clauses hold under the assumptions; None when the time did not do."""
 
-    def value(self, variable: int) -> bool: ...
+    def value(self, variable: int) -> bool:
+        """What the last solution gives a variable."""
 
 
 class Z3Solver:
@@ -157,6 +161,7 @@ class Z3Solver:
         return atom if literal > 0 else z3.Not(atom)
 
     def solve(self, assumptions: Iterable[int], seconds: float) -> bool | None:
+        """Whether the clauses hold under the assumptions; None when the time did not do."""
         self.solver.set("timeout", max(1, int(min(seconds, 4_000_000) * 1000)))
         answer = self.solver.check([self._literal(literal) for literal in assumptions])
         if answer == self.z3.unknown:
@@ -184,11 +189,13 @@ class SatSolver:
         self.variables = 0
 
     def load(self, cnf: Cnf) -> None:
+        """Take over the clauses that are new since the last call."""
         self.variables = cnf.variables
         for clause in cnf.take():
             self.solver.add_clause(clause)
 
     def solve(self, assumptions: Iterable[int], seconds: float) -> bool | None:
+        """Whether the clauses hold under the assumptions; None when the time did not do."""
         if seconds > 1_000_000:
             answer = self.solver.solve(assumptions=list(assumptions))
         else:
@@ -218,6 +225,7 @@ class SatSolver:
                 conflicts *= 2
 
     def value(self, variable: int) -> bool:
+        """What the last solution gives a variable."""
         return self._model[variable]
 
 

@@ -65,6 +65,7 @@ class Encoding:
     # Variables
 
     def order_variables(self) -> None:
+        """One variable for "issued at or before t" for every cycle of a window but the last."""
         cnf = self.cnf
         self._first = []
         for low, high in zip(self.low, self.high, strict=True):
@@ -83,6 +84,7 @@ class Encoding:
         return self._first[v] + t - self.low[v]
 
     def group_variables(self) -> None:
+        """One variable for every group that may run an operation, exactly one of them."""
         loop, cnf = self.loop, self.cnf
         self.on: list[list[Literal]] = []
         for v in range(len(loop.operations)):
@@ -127,6 +129,7 @@ class Encoding:
     # Constraints
 
     def dependences(self) -> None:
+        """Every dependence as implications; a transfer lengthens it where its ends are apart."""
         for u, v, weight in self.arcs:
             self.after(u, v, weight)
         self.waiting: dict[int, list[Literal]] = {}
@@ -189,6 +192,7 @@ class Encoding:
         return found
 
     def capacities(self) -> None:
+        """No row of a unit is taken more often than the unit has instances."""
         users: dict[str, list[tuple[int, int, int, int]]] = {}
         for v, operation in enumerate(self.loop.operations):
             for use in operation.uses:
@@ -215,6 +219,7 @@ class Encoding:
             self.cnf.at_most(weighted, limit - turns * total)
 
     def pools(self) -> None:
+        """No window of rows takes more of a pool than its amount."""
         for pool in self.loop.pools:
             weights = dict(pool.members)
             blocks = [
@@ -284,9 +289,11 @@ class Encoding:
         return alive
 
     def shift(self, e: Dependence) -> int:
+        """Cycles from an issue of the sink to the end of its use, in the time of the source."""
         return e.distance * self.ii + e.hold_cycles
 
     def consumers(self, u: int) -> list[Dependence]:
+        """The data dependences of the value of u."""
         return [e for e in self.loop.dependences if e.source == u and e.kind == DATA]
 
     def copies(self, u: int, row: int, count: int) -> Literal:

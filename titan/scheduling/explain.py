@@ -27,6 +27,7 @@ class Saturation:
 
     @property
     def share(self) -> float:
+        """Used over limit, 0 where there is no limit."""
         return self.used / self.limit if self.limit else 0.0
 
 
@@ -42,6 +43,8 @@ class RingSlots:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleExplanation:
+    """What binds the interval, how full everything is, strategies by name, ring slots."""
+
     binding: tuple[str, ...]
     units: tuple[Saturation, ...]
     storage: tuple[Saturation, ...]
@@ -50,6 +53,7 @@ class ScheduleExplanation:
 
 
 def explain(loop: Loop, schedule: Schedule, bounds: Bounds) -> ScheduleExplanation:
+    """Why a schedule is what it is, from the schedule and the bounds of its loop."""
     binding = tuple(
         f"{bound.kind}: {bound.detail}" for bound in bounds.all if bound.ii == schedule.ii
     )
@@ -142,6 +146,7 @@ def strategies(loop: Loop, schedule: Schedule) -> tuple[str, ...]:
 
 
 def users(loop: Loop, units: tuple[str, ...]) -> list[int]:
+    """The operations that use one of the units."""
     return [v for v, op in enumerate(loop.operations) if any(use.unit in units for use in op.uses)]
 
 

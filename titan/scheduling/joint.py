@@ -74,6 +74,7 @@ class Search:
     engine: str = ""
 
     def remaining(self) -> float:
+        """Seconds that are left. Raises OutOfTime."""
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise OutOfTime
@@ -226,6 +227,7 @@ class Attempt:
         search.remaining()
 
     def best(self, least: int, final: bool) -> Schedule | None:
+        """The best schedule within the horizon by the objective; None where there is none."""
         best = self.find(self.horizon)
         if best is None:
             if final:
@@ -243,6 +245,7 @@ class Attempt:
         return best
 
     def count(self) -> None:
+        """Keep the size of the largest formula."""
         search, formula = self.search, self.encoding.cnf
         search.variables = max(search.variables, formula.variables)
         search.clauses = max(search.clauses, len(formula.clauses))
@@ -292,6 +295,7 @@ class Attempt:
         return best
 
     def crossing_literals(self) -> list[tuple[cnf.Literal, int]]:
+        """For each pair with data dependences: it is on two groups; and how many they are."""
         pairs: dict[tuple[int, int], int] = {}
         for e in self.search.loop.dependences:
             if e.kind == DATA and e.source != e.sink:
@@ -387,6 +391,7 @@ class Attempt:
         return found
 
     def confirm_schedule(self, schedule: Schedule, length_max: int | None) -> None:
+        """Raises Disagreement where the checker refuses the schedule."""
         faults = check(self.search.loop, schedule, length_max)
         if faults:
             raise Disagreement(f"the checker refuses a solution: {faults[0].text}")

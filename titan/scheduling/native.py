@@ -100,6 +100,7 @@ class Placer:
         self.p.teams = max(problem.teams, default=-1) + 1
 
     def heights(self, ii: int) -> list[int] | None:
+        """Longest paths to the end at this interval; None where a cycle is longer than it."""
         if self.module is None:
             return plain.heights(self.problem, ii)
         out = self.module.ffi.new("int64_t[]", self.problem.n + 1)

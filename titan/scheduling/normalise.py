@@ -38,6 +38,7 @@ class Normalisation:
 
     @property
     def exact(self) -> bool:
+        """Whether all ratios are kept."""
         return self.distortion == 0
 
 

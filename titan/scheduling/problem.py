@@ -26,6 +26,8 @@ class Fractional:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
+    """Arcs (source, sink, delay, distance), blocks and limits as plain numbers, by position."""
+
     n: int
     arcs: list[tuple[int, int, int, int]]
     blocks: list[list[Block]]

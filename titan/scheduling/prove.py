@@ -154,6 +154,7 @@ def _add(
 
 
 def as_cover(excess: Excess) -> Cover:
+    """The excess of a solution as a cover of a refutation."""
     what = REGISTERS if excess.team is not None else excess.what
     return Cover(what, tuple(sorted(excess.cover)))
 

@@ -75,6 +75,7 @@ def worst_cycle(n: int, arcs: list[Arc], ii: int) -> list[int] | None:
 
 
 def earliest(n: int, arcs: list[Arc], ii: int) -> list[int] | None:
+    """The earliest issue cycles at an interval; None where a cycle is longer than it."""
     starts = [0] * n
     for _ in range(n + 1):
         changed = False

@@ -89,6 +89,7 @@ def check_refutation(loop: Loop, claim: Refutation, seconds: float | None = None
 
 
 def no(literal: Literal) -> Literal:
+    """The negation of a literal or constant."""
     return (not literal) if isinstance(literal, bool) else -literal
 
 
@@ -121,6 +122,7 @@ class Formula:
         self.pools()
 
     def variable(self) -> int:
+        """A new variable."""
         self.variables += 1
         return self.variables
 
@@ -174,6 +176,7 @@ class Formula:
                 self.after(e.sink, e.source, back, False)
 
     def spill(self, e: Dependence) -> int:
+        """Cycles of the transfer of a value to another group."""
         return self.loop.operations[e.source].spill_cycles
 
     def after(self, u: int, v: int, weight: int, unless: Literal) -> None:
@@ -193,6 +196,7 @@ class Formula:
         return self._apart[key]
 
     def new_apart(self, u: int, v: int) -> Literal:
+        """A literal that is true where u and v are on different groups."""
         pairs = [
             (a, b)
             for i, a in enumerate(self.on[u])
@@ -238,6 +242,7 @@ class Formula:
         return always, found
 
     def units(self) -> None:
+        """No row of a unit is taken more often than the unit has instances."""
         for name in sorted({use.unit for op in self.loop.operations for use in op.uses}):
             always, blocks = self.uses({name: 1})
             for row in range(self.ii):
@@ -341,6 +346,7 @@ class Formula:
         self.never_alive(cover, [])
 
     def never_alive(self, cover: Cover, unless: Sequence[Literal]) -> None:
+        """The values of a cover are not alive in one row together, unless a literal holds."""
         for row in range(self.ii):
             alive = [no(self.copies(u, count)[row]) for u, count in cover.copies]
             self.add(*alive, *unless)

@@ -55,6 +55,7 @@ class Propagator:
                 self.watching.setdefault(watched, []).append(open_ones)
 
     def assume(self, literal: int) -> None:
+        """Set a literal; what follows is found by `propagate`."""
         self.value[literal] = 1
         self.value[-literal] = -1
         self.trail.append(literal)

@@ -109,6 +109,7 @@ def _horizon(evidence: Evidence) -> str:
 
 
 def write(path: str | Path, data: dict[str, Any]) -> None:
+    """Write data as JSON, indented."""
     Path(path).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
 

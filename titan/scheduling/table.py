@@ -120,9 +120,11 @@ class ReservationTable:
         return None
 
     def commit(self, operation: int, start: int) -> None:
+        """Reserve what the operation takes from `start` on; it must fit."""
         self._change(operation, start, 1)
 
     def remove(self, operation: int, start: int) -> None:
+        """Take back what `commit` reserved."""
         self._change(operation, start, -1)
 
     def _change(self, operation: int, start: int, sign: int) -> None:

@@ -209,6 +209,7 @@ class Enumeration:
     # Candidates -----------------------------------------------------------------------------------
 
     def outcomes(self) -> Iterator[ExplicitOutcome]:
+        """Every consistent execution, one after the other. Raises TooManyCandidates."""
         initial = self._initial()
         for runs in product(*self._all_runs()):
             self._spend()

@@ -31,6 +31,7 @@ def closure(rows: Rows) -> Rows:
 
 
 def cyclic(rows: Rows) -> bool:
+    """Whether some event comes before itself."""
     return any(row >> i & 1 for i, row in enumerate(closure(rows)))
 
 
@@ -85,6 +86,7 @@ class Candidate:
         return sum(1 << j for j, b in enumerate(self.acts) if holds(self.acts[i], b))
 
     def in_po(self, i: int, j: int) -> bool:
+        """Whether event i comes before event j in program order."""
         return bool(self.po[i] >> j & 1)
 
     @staticmethod
@@ -232,6 +234,7 @@ class Causality:
         self._known: dict[tuple[int, int], bool] = {}
 
     def reaches(self, i: int, j: int) -> bool:
+        """Whether base causality leads from event i to event j."""
         return bool(self.base[i] >> j & 1)
 
     @contextmanager
@@ -263,6 +266,7 @@ class Causality:
         return False
 
     def cause(self, i: int, j: int) -> bool:
+        """Whether event i comes before event j in causality order."""
         if self.c.memory[i] == self.c.memory[j] and self.preserved(i, j):
             return True
         return any(
@@ -271,6 +275,7 @@ class Causality:
         )
 
     def preserved(self, i: int, j: int) -> bool:
+        """Whether base causality orders two accesses as their proxies ask."""
         if (i, j) not in self._known:
             with self._about(self.c.memory[i]):
                 self._known[(i, j)] = self._preserved(i, j)
@@ -423,6 +428,7 @@ class Causality:
     # Mbarrier initialisation --------------------------------------------------------------------
 
     def undefined(self, memory: str) -> bool:
+        """Whether some use of an mbarrier is not ordered behind its initialisation."""
         c = self.c
         if c.test.location(memory).count:
             return False

@@ -113,6 +113,7 @@ class Scheduler:
         return (act.place, _barrier(act).instance, act.ident)
 
     def schedules(self) -> Iterator[RendezvousSchedule]:
+        """Every schedule, one after the other; one that is empty where nobody meets."""
         if not any(a.kind in _STEPS and a.kind is not StepKind.ISSUE for a in self.acts.values()):
             yield RendezvousSchedule(frozenset(), (), ())
             return

@@ -37,10 +37,12 @@ class Semantics(StrEnum):
 
     @property
     def acquires(self) -> bool:
+        """Whether an operation of these semantics acquires."""
         return self in (Semantics.ACQUIRE, Semantics.ACQ_REL, Semantics.SC)
 
     @property
     def releases(self) -> bool:
+        """Whether an operation of these semantics releases."""
         return self in (Semantics.RELEASE, Semantics.ACQ_REL, Semantics.SC)
 
 
@@ -101,11 +103,14 @@ class Location:
 
     @property
     def is_mbarrier(self) -> bool:
+        """Whether the location is an mbarrier, which has an arrival count."""
         return self.count is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
+    """A register of one thread."""
+
     name: str
 
     def __str__(self) -> str:
@@ -124,6 +129,8 @@ class LitmusInstruction:
 
 @dataclass(frozen=True, slots=True)
 class Load(LitmusInstruction):
+    """`ld`: the value of a location into a register."""
+
     destination: str
     location: str
     semantics: Semantics = Semantics.WEAK
@@ -133,6 +140,8 @@ class Load(LitmusInstruction):
 
 @dataclass(frozen=True, slots=True)
 class Store(LitmusInstruction):
+    """`st`: a value into a location."""
+
     location: str
     value: Operand
     semantics: Semantics = Semantics.WEAK
@@ -182,6 +191,8 @@ class AliasFence(LitmusInstruction):
 
 
 class Direction(StrEnum):
+    """Which half of a proxy fence an instruction is."""
+
     BOTH = "both"
     RELEASE = "release"
     ACQUIRE = "acquire"
@@ -244,6 +255,8 @@ class ClusterBarrier(LitmusInstruction):
 
 @dataclass(frozen=True, slots=True)
 class MbarrierInit(LitmusInstruction):
+    """`mbarrier.init` with the arrivals of a phase."""
+
     location: str
     count: int
 
@@ -261,6 +274,8 @@ class MbarrierArrive(LitmusInstruction):
 
 @dataclass(frozen=True, slots=True)
 class MbarrierExpect(LitmusInstruction):
+    """`mbarrier.expect_tx`: bytes that the phase waits for in addition."""
+
     location: str
     expect: int
 
@@ -354,6 +369,8 @@ class TensorCommit(LitmusInstruction):
 
 @dataclass(frozen=True, slots=True)
 class CommitGroup(LitmusInstruction):
+    """Close the group of asynchronous operations that is open."""
+
     kind: GroupKind
 
 
@@ -384,6 +401,8 @@ class Assign(LitmusInstruction):
 
 @dataclass(frozen=True, slots=True)
 class Label(LitmusInstruction):
+    """The target of branches."""
+
     name: str
 
 
@@ -399,6 +418,8 @@ class Branch(LitmusInstruction):
 
 @dataclass(frozen=True, slots=True)
 class LitmusThread:
+    """A thread: its place, its instructions, and registers with initial values."""
+
     name: str
     placement: ThreadPlacement
     instructions: tuple[LitmusInstruction, ...]
@@ -410,6 +431,8 @@ class LitmusThread:
 
 @dataclass(frozen=True, slots=True)
 class FinalRegister:
+    """A register of a thread at the end."""
+
     thread: str
     register: str
 
@@ -419,6 +442,8 @@ class FinalRegister:
 
 @dataclass(frozen=True, slots=True)
 class FinalMemory:
+    """A location at the end."""
+
     location: str
 
     def __str__(self) -> str:
@@ -430,6 +455,8 @@ Term = int | FinalRegister | FinalMemory
 
 @dataclass(frozen=True, slots=True)
 class Compare:
+    """A comparison of two terms; `relation` is one of `== != < <= > >=`."""
+
     left: Term
     relation: str
     right: Term
@@ -461,6 +488,8 @@ Condition = Compare | Undefined | Race | Connective
 
 
 class Quantifier(StrEnum):
+    """Whether the condition is asked of some execution, of none, or of all."""
+
     EXISTS = "exists"
     NOT_EXISTS = "~exists"
     FORALL = "forall"
@@ -480,6 +509,7 @@ class LitmusTest:
     span: Span | None = field(default=None, compare=False, repr=False)
 
     def location(self, name: str) -> Location:
+        """The location of a name. Raises KeyError."""
         for location in self.locations:
             if location.name == name:
                 return location

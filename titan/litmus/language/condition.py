@@ -62,6 +62,7 @@ class ConditionReader:
         self._advance()
 
     def read(self) -> Condition:
+        """The condition, to the end of the stretch. Raises LitmusError."""
         result = self._disjunction()
         if self.kind:
             raise LitmusError(f"`{self.text}` does not continue the condition", self.token_span)

@@ -31,6 +31,7 @@ class Expectation:
     exceptions: tuple[tuple[dict[str, str], str], ...] = ()
 
     def under(self, options: ModelOptions) -> str:
+        """The expected verdict under one reading of the model."""
         reading = {
             "rule": options.fence_rule.value,
             "war": options.war.value,

@@ -42,6 +42,7 @@ class CandidateExecution:
     registers: tuple[tuple[str, str, int], ...] = field(default=())
 
     def node(self, key: Key) -> ExecutionEvent:
+        """The event of a key. Raises StopIteration where it was not executed."""
         return next(node for node in self.nodes if node.key == key)
 
     @property

@@ -36,6 +36,7 @@ class Operands:
         }
 
     def name(self, value: str) -> str:
+        """The number of an operand in the block, as inline assembly writes it."""
         return f"%{self._numbers[value]}"
 
     def text(self, part: Assembly) -> str:
@@ -45,6 +46,7 @@ class Operands:
 
 
 def has_jumps(thread: ast.LitmusThread) -> bool:
+    """Whether the thread has labels or branches, so that it is written as one block."""
     return any(isinstance(step, ast.Label | ast.Branch) for step in thread.instructions)
 
 

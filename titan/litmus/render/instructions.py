@@ -50,6 +50,7 @@ class Writer:
     accumulators: set[str] = field(default_factory=set)
 
     def register(self, name: str) -> str:
+        """The C variable of a register of the test."""
         return f"r{self.registers.setdefault(name, len(self.registers))}"
 
     def place(self, name: str, step: ast.LitmusInstruction) -> tuple[str, Constraint]:

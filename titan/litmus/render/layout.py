@@ -102,6 +102,7 @@ def _seats(test: LitmusTest, numbers: dict[ThreadPlacement, int]) -> tuple[tuple
 
 
 def needs_warpgroup(thread: LitmusThread) -> bool:
+    """Whether the thread issues wgmma, which four warps do together."""
     for step in thread.instructions:
         match step:
             case ast.MatrixRead() | ast.NoEffect() if not is_tensor(step):

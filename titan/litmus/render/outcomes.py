@@ -35,10 +35,12 @@ class Outcomes:
 
     @property
     def words(self) -> int:
+        """32-bit words of an outcome: one for its state, one for each slot."""
         return 1 + len(self.slots)
 
     @property
     def buckets(self) -> int:
+        """How many outcomes are told apart, with one value for any other in each slot."""
         return prod(len(domain) + 1 for domain in self.domains.values())
 
     def key(self, values: dict[Observed, int]) -> int:

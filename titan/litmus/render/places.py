@@ -55,10 +55,12 @@ class Cell:
 
     @property
     def shared(self) -> bool:
+        """Whether the cell is in shared memory of a CTA."""
         return self.cta is not None
 
     @property
     def is_map(self) -> bool:
+        """Whether the cell is a tensor map."""
         return bool(self.tiles)
 
 
@@ -89,11 +91,14 @@ class LitmusLayout:
     constant_bytes: int
 
     def cluster(self, cta: int) -> int:
+        """The cluster that a CTA of the instance is in."""
         return cta // self.cluster_ctas
 
     def rank(self, cta: int) -> int:
+        """The rank of a CTA within its cluster."""
         return cta % self.cluster_ctas
 
     @property
     def ctas(self) -> int:
+        """CTAs of one instance of the test."""
         return self.clusters * self.cluster_ctas

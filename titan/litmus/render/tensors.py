@@ -49,6 +49,7 @@ def is_tensor(step: ast.LitmusInstruction) -> bool:
 
 
 def uses_tensors(thread: LitmusThread) -> bool:
+    """Whether a thread has an instruction of the tensor memory."""
     return any(is_tensor(step) for step in thread.instructions)
 
 

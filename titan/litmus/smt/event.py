@@ -14,6 +14,8 @@ from titan.litmus.smt.terms import YES
 
 
 class EventKind(StrEnum):
+    """What an event does."""
+
     READ = "read"
     WRITE = "write"
     FENCE = "fence"
@@ -71,6 +73,7 @@ class LitmusEvent:
 
     @property
     def strong(self) -> bool:
+        """Whether the access has semantics and a scope (PTX, strong operations)."""
         return self.semantics is not Semantics.WEAK and self.scope is not None
 
 
@@ -110,14 +113,17 @@ class EventGraph:
         )
 
     def memory(self, event: LitmusEvent) -> str:
+        """The memory that an access concerns, whatever its name."""
         assert event.location is not None
         return self.test.memory(event.location)
 
     def address(self, event: LitmusEvent) -> str:
+        """The virtual address that an access concerns."""
         assert event.location is not None
         return self.test.address(event.location)
 
     def of_kind(self, *kinds: EventKind) -> list[LitmusEvent]:
+        """The events of these kinds, in order."""
         return [event for event in self.events if event.kind in kinds]
 
 
@@ -130,6 +136,7 @@ def add_event(
     placement: ThreadPlacement,
     **rest: Any,
 ) -> LitmusEvent:
+    """Append an event that happens where `guard` holds, and return it."""
     event = LitmusEvent(len(graph.events), kind, thread, key, guard, placement, **rest)
     graph.events.append(event)
     return event

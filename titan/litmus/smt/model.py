@@ -66,6 +66,7 @@ class AxiomaticModel:
         return rule not in self.options.mutations
 
     def weakened(self, name: str) -> bool:
+        """Whether a mutant of the model drops or relaxes this rule."""
         return name in self.options.mutations
 
     @staticmethod
@@ -73,9 +74,11 @@ class AxiomaticModel:
         return Symbol(f"{name}_{first.index}_{second.index}", BOOL)
 
     def same_memory(self, first: LitmusEvent, second: LitmusEvent) -> bool:
+        """Whether two events access the same memory, perhaps by two addresses."""
         return self.graph.memory(first) == self.graph.memory(second)
 
     def same_address(self, first: LitmusEvent, second: LitmusEvent) -> bool:
+        """Whether two events access the same virtual address."""
         return self.graph.address(first) == self.graph.address(second)
 
     def _sc_fences(self) -> list[LitmusEvent]:
@@ -102,6 +105,9 @@ class AxiomaticModel:
     # Morally strong (PTX, Morally strong operations) ------------------------------------------
 
     def morally_strong(self, first: LitmusEvent, second: LitmusEvent) -> bool:
+        """Moral strength (PTX, 8.7.1): program order, or both strong with scopes that include each
+        other; of one proxy, and overlapping where both access memory.
+        """
         if first is second or first.proxy is not second.proxy:
             return False
         if first.kind in MEMORY and second.kind in MEMORY and not self.same_address(first, second):
@@ -126,6 +132,7 @@ class AxiomaticModel:
 
     @property
     def observed(self) -> dict[tuple[int, int], FNode]:
+        """(write, read) in observation order, with the condition under which they are."""
         if self._observed is None:
             self._observed = self._observation()
         return self._observed
@@ -376,6 +383,7 @@ class AxiomaticModel:
         return self._base[key]
 
     def base_or_same(self, first: LitmusEvent, second: LitmusEvent) -> FNode:
+        """Base causality order, or the same event."""
         return YES if first is second else self.base(first, second)
 
     def after(self, event: LitmusEvent, point: LitmusEvent) -> FNode:
@@ -419,6 +427,7 @@ class AxiomaticModel:
             return self.proxies.preserved(first, second)
 
     def cause(self, first: LitmusEvent, second: LitmusEvent) -> FNode:
+        """When `first` comes before `second` in causality order (PTX, 8.9.5)."""
         key = (first.index, second.index)
         if key not in self._cause:
             parts = [self.preserved(first, second)] if self.same_memory(first, second) else []

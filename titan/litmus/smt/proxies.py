@@ -32,16 +32,32 @@ class Causal(Protocol):
     rendezvous: Rendezvous
 
     @property
-    def observed(self) -> Mapping[tuple[int, int], FNode]: ...
+    def observed(self) -> Mapping[tuple[int, int], FNode]:
+        """(write, read) in observation order, with the condition under which they are."""
 
-    def on(self, rule: str) -> bool: ...
-    def weakened(self, name: str) -> bool: ...
-    def same_address(self, first: LitmusEvent, second: LitmusEvent) -> bool: ...
-    def base(self, first: LitmusEvent, second: LitmusEvent) -> FNode: ...
-    def base_or_same(self, first: LitmusEvent, second: LitmusEvent) -> FNode: ...
-    def after(self, event: LitmusEvent, point: LitmusEvent) -> FNode: ...
-    def until(self, point: LitmusEvent, event: LitmusEvent) -> FNode: ...
-    def ordered(self, first: LitmusEvent, second: LitmusEvent) -> FNode: ...
+    def on(self, rule: str) -> bool:
+        """Whether a rule of the model is in force."""
+
+    def weakened(self, name: str) -> bool:
+        """Whether a mutant drops or relaxes the rule."""
+
+    def same_address(self, first: LitmusEvent, second: LitmusEvent) -> bool:
+        """Whether two events access the same virtual address."""
+
+    def base(self, first: LitmusEvent, second: LitmusEvent) -> FNode:
+        """The condition of base causality order."""
+
+    def base_or_same(self, first: LitmusEvent, second: LitmusEvent) -> FNode:
+        """Base causality order, or the same event."""
+
+    def after(self, event: LitmusEvent, point: LitmusEvent) -> FNode:
+        """The event precedes the point; an asynchronous part by completing."""
+
+    def until(self, point: LitmusEvent, event: LitmusEvent) -> FNode:
+        """The point precedes the event; an asynchronous part by being issued."""
+
+    def ordered(self, first: LitmusEvent, second: LitmusEvent) -> FNode:
+        """Base causality order of two accesses, from completion to issue."""
 
 
 class ProxyRules:
@@ -55,6 +71,7 @@ class ProxyRules:
         self._known: dict[tuple[int, int], FNode] = {}
 
     def preserved(self, first: LitmusEvent, second: LitmusEvent) -> FNode:
+        """The condition under which base causality orders two accesses as their proxies ask."""
         key = (first.index, second.index)
         if key not in self._known:
             self._known[key] = any_of(self._rules(first, second))

@@ -56,12 +56,14 @@ class LitmusQuestion:
         return all_of(parts)
 
     def asked(self) -> FNode:
+        """The condition of the test as a formula over final values."""
         parts = [self.outcome(self.test.asked)]
         if self.test.filter is not None:
             parts.append(self.outcome(self.test.filter))
         return all_of(parts)
 
     def everything(self) -> list[FNode]:
+        """All formulas of the question: constraints of the model, filter, condition."""
         asked = self.asked()  # may add the constraints of final values and of late relations
         late = [part for part in self.model.constraints if not part.is_true()]
         return [*self.constraints, *late, asked]
@@ -83,6 +85,7 @@ class LitmusQuestion:
         raise TypeError(condition)
 
     def term(self, term: Term) -> FNode:
+        """The final value of a register or location as a term."""
         if isinstance(term, int):
             return Int(term)
         if isinstance(term, FinalRegister):

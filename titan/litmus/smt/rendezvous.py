@@ -49,11 +49,13 @@ class Rendezvous:
         self._completion_times()
 
     def time(self, event: LitmusEvent) -> FNode:
+        """The position of a step in the one order of all rendezvous steps."""
         if event.index not in self._times:
             self._times[event.index] = Symbol(f"time_{event.index}", INT)
         return self._times[event.index]
 
     def before(self, first: LitmusEvent, second: LitmusEvent) -> FNode:
+        """The condition under which one step comes before another."""
         return compare(self.time(first), "<", self.time(second))
 
     def _say(self, *parts: FNode) -> None:

@@ -30,6 +30,7 @@ NO = FALSE()
 
 
 def all_of(parts: Iterable[FNode]) -> FNode:
+    """Conjunction without constants and repetitions."""
     kept: dict[FNode, None] = {}
     for part in parts:
         if part.is_false():
@@ -40,6 +41,7 @@ def all_of(parts: Iterable[FNode]) -> FNode:
 
 
 def any_of(parts: Iterable[FNode]) -> FNode:
+    """Disjunction without constants and repetitions."""
     kept: dict[FNode, None] = {}
     for part in parts:
         if part.is_true():
@@ -50,10 +52,12 @@ def any_of(parts: Iterable[FNode]) -> FNode:
 
 
 def both(left: FNode, right: FNode) -> FNode:
+    """Conjunction of two."""
     return all_of((left, right))
 
 
 def negation(part: FNode) -> FNode:
+    """Negation; of a negation what it negates."""
     if part.is_true():
         return NO
     if part.is_false():
@@ -62,10 +66,12 @@ def negation(part: FNode) -> FNode:
 
 
 def implied(condition: FNode, consequence: FNode) -> FNode:
+    """The consequence where the condition holds."""
     return any_of((negation(condition), consequence))
 
 
 def choose(condition: FNode, yes: FNode, no: FNode) -> FNode:
+    """`yes` where the condition holds, else `no`."""
     if condition.is_true() or yes is no:
         return yes
     return no if condition.is_false() else Ite(condition, yes, no)
@@ -111,6 +117,7 @@ def arithmetic(operation: str, operands: list[FNode]) -> FNode:
 
 
 def concrete(operation: str, left: int, right: int) -> int:
+    """The result of an operation on two numbers; raises KeyError for an unknown one."""
     table = {
         "add": left + right,
         "sub": left - right,

@@ -31,6 +31,8 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
+    """The five lower bounds of a loop."""
+
     resource: Bound
     recurrence: Bound
     density: Bound
@@ -39,6 +41,7 @@ class Bounds:
 
     @property
     def all(self) -> tuple[Bound, ...]:
+        """The five in their fixed order."""
         return (self.resource, self.recurrence, self.density, self.dependency, self.storage)
 
     @property
@@ -48,6 +51,7 @@ class Bounds:
 
     @property
     def ii(self) -> int:
+        """The largest lower bound."""
         return self.best.ii
 
 

@@ -81,6 +81,7 @@ def parse_loop(text: str, path: str = "<loop>") -> Loop:
 
 
 def read_loop(source: Source, folder: Path) -> Loop:
+    """The loop of a source; machine files are looked for below `folder`. Raises TargetRefused."""
     if len(source.text) > BYTES_MAX:
         text = f"the file is larger than {BYTES_MAX} bytes"
         raise TargetRefused([diagnostic("TTN003", text, whole_file(source.path))])

@@ -37,6 +37,7 @@ class ReservationUse:
 
     @property
     def end_cycle(self) -> int:
+        """Cycles from the issue to the end of the block."""
         return self.first_cycle + self.cycles
 
 
@@ -73,6 +74,7 @@ class Operation:
 
     @property
     def issue_window(self) -> int:
+        """Cycles that the warps are busy issuing it, no more than it occupies units."""
         return self.cycles if self.issue_cycles is None else min(self.issue_cycles, self.cycles)
 
 
@@ -104,6 +106,7 @@ class Loop:
 
     @cached_property
     def index(self) -> dict[str, int]:
+        """Positions of the operations by name."""
         return {operation.name: i for i, operation in enumerate(self.operations)}
 
     @cached_property
@@ -126,10 +129,12 @@ class Loop:
 
     @cached_property
     def has_teams(self) -> bool:
+        """Whether the loop has warp groups of its own."""
         return bool(self.groups)
 
     @property
     def pools(self) -> tuple[ResourcePool, ...]:
+        """The pools of the machine."""
         return self.machine.pools
 
     @cached_property
@@ -141,9 +146,11 @@ class Loop:
         return None
 
     def team_words(self, team: int) -> int | None:
+        """Registers of a group in 32-bit words; None where no limit is checked."""
         return self.teams[team].words(self.machine.threads_per_warp)
 
     def memory(self, name: str) -> Memory:
+        """A memory of the machine by name. Raises KeyError."""
         return self.machine.memories[name]
 
     def graph(self) -> networkx.MultiDiGraph:
