@@ -17,15 +17,17 @@ from tests.proof.kernels import programs
 from tests.rings import ring
 from tests.structured_programs import copy_pipeline, mma_chain, ping_pong, store_pipeline, two_ctas
 from titan.engines.explore.quotient import NotApplicableError
-from titan.engines.explore.reference import Outcome, explore_reference
-from titan.engines.explore.search import SearchBudget, explore
+from titan.engines.explore.reference import explore_reference
+from titan.engines.explore.search import explore
+from titan.engines.result import Budget
+from titan.foundation.verdict import Verdict
 from titan.proof.check import check
 from titan.proof.open_sizes import NotCoveredError
 from titan.proof.write import FaultyError, write
 from titan.sync.program import SyncProgram
 from titan.verify.mutate.mutants import mutants_of
 
-BUDGET = SearchBudget(states_max=100_000)
+BUDGET = Budget(states_max=100_000)
 
 
 def certified(program: SyncProgram, given: dict[str, int], states_max: int = 3000) -> str:
@@ -39,11 +41,11 @@ def certified(program: SyncProgram, given: dict[str, int], states_max: int = 300
     return "certified"
 
 
-def explored(program: SyncProgram) -> Outcome:
+def explored(program: SyncProgram) -> Verdict:
     try:
-        return explore(program, budget=BUDGET).outcome
+        return explore(program, budget=BUDGET).verdict
     except NotApplicableError:
-        return Outcome.UNDECIDED
+        return Verdict.UNDECIDED
 
 
 def compare_mutants(name: str, every: int) -> Counter[tuple[str, str]]:
@@ -52,8 +54,8 @@ def compare_mutants(name: str, every: int) -> Counter[tuple[str, str]]:
         mine, others = certified(mutant.program, {}), explored(mutant.program)
         seen[(mine, others)] += 1
         assert (mine, others) not in {
-            ("certified", Outcome.REFUTED),
-            ("faulty", Outcome.VERIFIED),
+            ("certified", Verdict.REFUTED),
+            ("faulty", Verdict.VERIFIED),
         }, f"{mutant.what} {mutant.where}"
     return seen
 
@@ -61,7 +63,7 @@ def compare_mutants(name: str, every: int) -> Counter[tuple[str, str]]:
 @pytest.mark.parametrize("name", ["mi300_gemm", "bulk_copy"])
 def test_mutants_for_every_number(name: str) -> None:
     seen = compare_mutants(name, 3)
-    assert seen[("faulty", Outcome.REFUTED)] > 3
+    assert seen[("faulty", Verdict.REFUTED)] > 3
 
 
 @pytest.mark.heavy
@@ -69,7 +71,7 @@ def test_mutants_for_every_number(name: str) -> None:
 @pytest.mark.parametrize("name", ["hopper_gemm", "mi300_pingpong", "ampere_gemm_multistage"])
 def test_all_mutants_for_every_number(name: str) -> None:
     seen = compare_mutants(name, 1)
-    assert seen[("faulty", Outcome.REFUTED)] > 10
+    assert seen[("faulty", Verdict.REFUTED)] > 10
 
 
 GENERATORS = (free, ring, ping_pong, store_pipeline, copy_pipeline, mma_chain, two_ctas)
@@ -83,25 +85,25 @@ def compare_random(first: int, count: int) -> Counter[tuple[str, str]]:
         given = {p.name: 2 + seed % 2 for p in program.parameters if p.value is None}
         if any(p.per for p in program.parameters):
             continue
-        oracle = explore_reference(program, given, states_max=3000)
-        if oracle.outcome is Outcome.UNDECIDED:
+        oracle = explore_reference(program, given, Budget(states_max=3000))
+        if oracle.verdict is Verdict.UNDECIDED:
             continue
         mine = certified(program, given)
-        seen[(mine, oracle.outcome)] += 1
+        seen[(mine, oracle.verdict)] += 1
         if mine != "not covered":
-            assert (mine == "faulty") == (oracle.outcome is Outcome.REFUTED), seed
+            assert (mine == "faulty") == (oracle.verdict is Verdict.REFUTED), seed
     return seen
 
 
 def test_random_programs() -> None:
     seen = compare_random(0, 140)
-    assert seen[("certified", Outcome.VERIFIED)] > 10
-    assert seen[("faulty", Outcome.REFUTED)] > 10
+    assert seen[("certified", Verdict.VERIFIED)] > 10
+    assert seen[("faulty", Verdict.REFUTED)] > 10
 
 
 @pytest.mark.heavy
 @pytest.mark.timeout(1800)
 def test_many_random_programs() -> None:
     seen = compare_random(1000, 4000)
-    assert seen[("certified", Outcome.VERIFIED)] > 300
-    assert seen[("faulty", Outcome.REFUTED)] > 300
+    assert seen[("certified", Verdict.VERIFIED)] > 300
+    assert seen[("faulty", Verdict.REFUTED)] > 300

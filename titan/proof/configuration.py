@@ -20,7 +20,7 @@ from titan.sync.expression import names_of
 from titan.sync.fault import Fault, Step
 from titan.sync.interpreter import ANY_TILE, UNDEFINED, Machine
 from titan.sync.proxy_marks import ProxyMarks
-from titan.sync.state import CellState, Flight, NamedState, Position, QueueState, State
+from titan.sync.state import CellState, Flight, Position, QueueState, State
 
 
 class Size(NamedTuple):
@@ -224,8 +224,8 @@ class System:
 
         def flight_of(flight: Flight) -> Flight:
             accesses = tuple(
-                (cell, write, tile_of(cell[0], tile), proxy)
-                for cell, write, tile, proxy in flight.accesses
+                (cell, write, tile_of(cell[0], tile), proxy, extent)
+                for cell, write, tile, proxy, extent in flight.accesses
             )
             return flight._replace(accesses=accesses)
 
@@ -319,8 +319,8 @@ def _looks(state: State, agent: int) -> str:
         (agent in held.writers, agent in held.readers, agent in held.authors)
         for _, held in state.cells
     ]
-    waiting = [(agent in n.agents, ~agent in n.agents) for _, n in state.named]
-    tokens = [(agent in b.tokens, b.owner == agent) for _, b in state.barriers]
+    waiting = [(agent in n.agents, ~agent in n.agents, agent in n.armed) for _, n in state.named]
+    tokens = [(agent in b.tokens, agent in b.armed, b.owner == agent) for _, b in state.barriers]
     free = [flight[3:] for flight in state.free_flights if flight.agent == agent]
     return repr((state.positions[agent], queues, seen, waiting, tokens, free))
 
@@ -346,11 +346,11 @@ def _renamed(state: State, new: list[int]) -> State:
         positions=tuple(state.positions[agent] for agent in old),
         issued=tuple(state.issued[agent] for agent in old),
         barriers=tuple(
-            (key, b._replace(owner=name(b.owner), tokens=names(b.tokens)))
+            (key, b._replace(owner=name(b.owner), tokens=names(b.tokens), armed=names(b.armed)))
             for key, b in state.barriers
         ),
         named=tuple(
-            (key, NamedState(n.arrived_threads, n.expected_threads, _members(n.agents, new)))
+            (key, n._replace(agents=_members(n.agents, new), armed=names(n.armed)))
             for key, n in state.named
         ),
         cells=tuple((cell, _cell_of(held, names, marks_of)) for cell, held in state.cells),

@@ -21,10 +21,10 @@ from titan.sync.expression import evaluate
 from titan.sync.fault import Actor, Step
 from titan.sync.interpreter import Machine
 from titan.sync.memory_rules import cells_of
-from titan.sync.state import Cell, Flight, Key, Position, State
+from titan.sync.state import Cell, Extent, Flight, Key, Position, State
 
 OPERATIONS_MAX = 600
-Accesses = Iterable[tuple[Cell, bool, ir.Proxy]]
+Accesses = Iterable[tuple[Cell, bool, ir.Proxy, Extent | None]]
 UNTOLD = (ir.Init, ir.Invalidate, ir.ExpectTransaction, ir.PoolTake, ir.TokenWait)
 
 
@@ -93,8 +93,7 @@ class _Others:
         self.own = step.agent if step.actor is Actor.AGENT else -1
         self.flight, self.queue = self._flight_of(step)
         self.operation = self._operation()
-        self.reads: set[Cell] = set()
-        self.writes: set[Cell] = set()
+        self.cells: dict[Cell, list[tuple[bool, Extent | None]]] = defaultdict(list)
         self.generic = False
         # U: arrivals, bytes expected and completed by barrier; who arrives at named barriers
         self.arrivals: dict[Key, int] = defaultdict(int)
@@ -161,8 +160,8 @@ class _Others:
         flight, queue = item
         if self.flight is not None and flight[:2] == self.flight[:2]:
             return
-        touched = [(cell, write, proxy) for cell, write, _, proxy in flight.accesses]
-        self._touch(flight.agent, queue, touched)
+        touched = [(cell, write, proxy, ext) for cell, write, _, proxy, ext in flight.accesses]
+        self._touch(flight.agent, queue, touched, issued=False)
         self._complete(self.machine.operations[flight.site], flight.completes, flight.chunks)
 
     def _complete(
@@ -175,11 +174,12 @@ class _Others:
             done = amount // operation.chunks * (operation.chunks - chunks)
             self.completed[key] += amount - done
 
-    def _touch(self, agent: int, queue: str | None, touched: Accesses) -> None:
+    def _touch(self, agent: int, queue: str | None, touched: Accesses, issued: bool) -> None:
         """An access of U to cells of the step, one of the two writing, is a conflict.
 
-        Not in one pipelined, ordered queue: what is behind the step cannot finish before it, and
-        what is issued behind something reads what that will have written.
+        Not in one pipelined, ordered queue: what is in flight there finishes in its order, and what
+        is issued meets the same before and after the step where it accumulates into the same
+        extent, or reads what a copy will have written (`check_read`, `check_write`).
         """
         piped = (
             queue is not None
@@ -188,13 +188,20 @@ class _Others:
             and self.queues[queue].pipelined
             and self.queues[queue].ordered
         )
-        for cell, write, proxy in touched:
+        for cell, write, proxy, extent in touched:
             if queue is not None or proxy is not ir.Proxy.GENERIC:
                 self.asynchronous.add(cell)
             if proxy is ir.Proxy.GENERIC and cell[0] in self.marked:
                 self.generic_flights = True
-            if not piped and (cell in self.writes or (write and cell in self.reads)):
-                raise _Conflict
+            for own_write, own_extent in self.cells.get(cell, ()):
+                if not write and not own_write:
+                    continue
+                if write:
+                    same = extent is not None and (not own_write or own_extent == extent)
+                else:
+                    same = own_extent is None
+                if not (piped and (same or not issued)):
+                    raise _Conflict
 
     def _own_queue(self) -> str | None:
         if self.flight is not None:
@@ -203,12 +210,13 @@ class _Others:
 
     def _own_cells(self) -> None:
         if self.flight is not None:
-            for cell, write, _, proxy in self.flight.accesses:
-                (self.writes if write else self.reads).add(cell)
-                self.generic |= proxy is ir.Proxy.GENERIC and cell[0] in self.marked
-            return
-        for cell, write, proxy in self._accesses(self.own, self.operation, self._values(self.own)):
-            (self.writes if write else self.reads).add(cell)
+            found: Accesses = [
+                (c, write, proxy, e) for c, write, _, proxy, e in self.flight.accesses
+            ]
+        else:
+            found = self._accesses(self.own, self.operation, self._values(self.own))
+        for cell, write, proxy, extent in found:
+            self.cells[cell].append((write, extent))
             self.generic |= proxy is ir.Proxy.GENERIC and cell[0] in self.marked
 
     def _values(self, agent: int) -> dict[str, int]:
@@ -221,8 +229,10 @@ class _Others:
             part = None if effect.part is None else evaluate(effect.part, values)
             if not 0 <= stage < buffer.stages or not 0 <= (part or 0) < buffer.parts:
                 raise _Conflict
-            for cell in cells_of(buffer, stage, part):
-                yield cell, effect.write, effect.proxy
+            cells = cells_of(buffer, stage, part)
+            extent = (cells[0], len(cells)) if effect.accumulates else None
+            for cell in cells:
+                yield cell, effect.write, effect.proxy, extent
 
     def _go_on(self, number: int) -> bool:
         """The agent goes on as far as what U counts so far lets it."""
@@ -332,11 +342,11 @@ class _Others:
     ) -> None:
         found = list(self._accesses(number, operation, values))
         if isinstance(operation, ir.Asynchronous):
-            self.asynchronous |= {cell for cell, _, _ in found}
-            self._touch(number, queue, found)
+            self.asynchronous |= {cell for cell, *_ in found}
+            self._touch(number, queue, found, issued=True)
             return
-        for cell, write, _ in found:
-            if cell in self.writes or (write and cell in self.reads):
+        for cell, write, *_ in found:
+            if any(write or own_write for own_write, _ in self.cells.get(cell, ())):
                 raise _Conflict
 
     # -------------------------------------------------------------------------- the step
