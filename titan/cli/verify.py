@@ -199,11 +199,17 @@ def verify(
     shown = _Shown(format_name, output, style)
     findings = shown.all(running)
     codes = [item.exit_code for item in findings]
-    if certificate is not None:
-        from titan.cli.certificates import write_certificates
+    return worst(codes + _certificates(certificate, found.kernels, findings, options))
 
-        codes.append(write_certificates(certificate, found.kernels, findings, options))
-    return worst(codes)
+
+def _certificates(
+    place: str | None, paths: list[str], findings: list[Finding], options: VerifyOptions
+) -> list[int]:
+    if place is None:
+        return []
+    from titan.cli.certificates import write_certificates
+
+    return [write_certificates(place, paths, findings, options)]
 
 
 def _policy(text: str) -> tuple[str, str]:
