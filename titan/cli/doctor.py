@@ -42,6 +42,7 @@ TOOLS = {
 CORES = {
     "titan.engines.explore._core": "exploration",
     "titan.scheduling._core": "modulo scheduling",
+    "titan.isa.simt._core": "execution of PTX",
 }
 
 

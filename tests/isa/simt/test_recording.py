@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.isa.simt.running import MAP, OUT, launch_of, module_of, of, ran
@@ -393,9 +395,71 @@ def test_unknown_forms_are_told_with_their_lines():
         Launch("k", (3, 1, 1), (32, 1, 1), (2, 1, 1)),
         Launch("k", (1, 1, 1), (2048, 1, 1)),
         Launch("k", (1, 1, 1), (0, 1, 1)),
+        Launch("k", (1, 1, 1), (32, 1, 1), dynamic_shared_bytes=1 << 40),
+        Launch("k", (1 << 31, 1 << 16, 1 << 16), (32, 1, 1)),
+        Launch("k", (1, 1, 1), (32, 1, 1), (32, 1, 1)),
+        Launch("k", (1, 1, 1), (32, 1, 1), tensor_maps={MAP: replace(TENSOR, data_type=99)}),
+        Launch("k", (1, 1, 1), (32, 1, 1), tensor_maps={MAP: replace(TENSOR, box=())}),
+        Launch("k", (1, 1, 1), (32, 1, 1), tensor_maps={MAP: replace(TENSOR, base=-1)}),
+        Launch("k", (1, 1, 1), (32, 1, 1), tensor_maps={MAP: replace(TENSOR, pixels=5)}),
     ],
 )
 def test_launches_that_do_not_fit(launch):
     found, findings = run(module_of("ret;"), launch)
     assert found is None
     assert findings
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        ".local .align 8 .b8 much[99999999999]; ret;",
+        ".shared .align 8 .b8 much[99999999999]; ret;",
+        "ld.shared.v8.u32 {%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, [%r9]; ret;",
+        "mov.b64 %d0, {%h0,%h0,%h0,%h0,%h0,%h0,%h0,%h0,%h0,%h0}; ret;",
+        "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%d0, {%r0,%r1,%r2,%r3,%r4,%r5}],"
+        " [%r6]; ret;",
+        "atom.shared.add.u32 {%r0, %r1}, [%r2], %r3; ret;",
+        "shl.b32; ret;",
+        "mbarrier.init; ret;",
+        "selp.b32 %r0; ret;",
+    ],
+)
+def test_hostile_instructions_are_refused(body):
+    found, findings = run(module_of(body), launch_of())
+    assert found is None
+    assert findings
+
+
+def test_an_access_through_a_hostile_address_is_a_fault():
+    for address in ("0xFFFFFFFFFFFFFFFF", "0xFE00FFFFFFFFFFFF", "0x8000000000000000", "0"):
+        for form in (
+            "ld.u32 %r1, [%d1];",
+            "ld.shared.u32 %r1, [%d1];",
+            "ld.local.u32 %r1, [%d1];",
+            "st.u32 [%d1], %r2;",
+            "ld.param.u32 %r1, [%d1];",
+            "ld.const.u32 %r1, [%d1];",
+            "mbarrier.arrive.b64 _, [%d1];",
+            "atom.shared.add.u32 %r1, [%d1], 1;",
+        ):
+            body = f"mov.u64 %d1, {address}; {form} ret;"
+            ran(module_of(body), launch_of(allocations=(Allocation(OUT, 4096),)))
+
+
+def test_a_step_may_have_missing_operands():
+    """Instructions that were cut off are findings, not errors."""
+    for text in (
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0}, %d1;",
+        "tcgen05.mma.cta_group::1.kind::f16 [%r1];",
+        "tcgen05.ld.sync.aligned;",
+        "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes;",
+        "bar.sync;",
+        "shfl.sync.idx.b32 %r1;",
+        "cp.async.cg.shared.global [%r1];",
+        "fence.proxy.tensormap::generic.acquire.gpu;",
+        "setmaxnreg.inc.sync.aligned.u32;",
+    ):
+        found, findings = run(module_of(text + " ret;"), launch_of())
+        assert found is None, text
+        assert findings

@@ -89,6 +89,16 @@ def test_arithmetic(text, expected):
     assert lanes(text, 1) == [expected]
 
 
+def test_forms_that_are_not_computed_are_unknown():
+    for text in (
+        "max.f32 %f1, 1.0, 2.0, 3.0; mov.b32 %r0, %f1;",
+        "ex2.approx.f32 %f1, 1.0; mov.b32 %r0, %f1;",
+        "add.rz.f32 %f1, 1.0, 2.0; mov.b32 %r0, %f1;",
+        "mov.u32 %r0, %clock;",
+    ):
+        assert lanes(text, 1) == [-1]
+
+
 def python_function(text: str):
     """The function of the one instruction of a body."""
     module = module_of(text + " ret;")

@@ -16,6 +16,7 @@ from titan.isa.simt.state import ATOMIC, Cta, Fragment, Warp
 from titan.isa.simt.tensor_maps import whole
 from titan.isa.simt.values import Opaque, Scalar, Value, lane, lanes_of, opaque_at, uniform
 
+ADDRESS_MAX = 1 << 60  # no driver gives higher ones
 RECORDED = (Space.SHARED, Space.GLOBAL)
 
 
@@ -43,7 +44,7 @@ def place(machine: Machine, warp: Warp, space: int, address: int) -> tuple[int, 
     if space == Space.SHARED:
         cta, offset = shared_of(machine, warp, address & 0xFFFFFFFF)
         return space, cta, offset
-    return space, None, address
+    return space, None, signed(address, 64)
 
 
 def outside(machine: Machine, cta: Cta | None, space: int, at: int, count: int) -> bool:
@@ -52,6 +53,8 @@ def outside(machine: Machine, cta: Cta | None, space: int, at: int, count: int) 
         return cta is None or not 0 <= at <= cta.shared.size - count
     if space == Space.GLOBAL:
         bounds = global_bounds(machine)
+        if not 0 <= at <= ADDRESS_MAX:
+            return True
         return bool(bounds) and not any(low <= at and at + count <= high for low, high in bounds)
     size = {
         Space.LOCAL: machine.code.local_bytes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import Located, fault, locate, outside, shared_of
+from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.decode_async import GATHER, IM2COL, IM2COL_W, LOAD, PREFETCH, REDUCE, SCATTER
 from titan.isa.simt.footprints import NO_CTA, Footprint, Space, merged
 from titan.isa.simt.launch import MAP_BYTES, TensorMap
@@ -85,6 +86,7 @@ def whole_warp(machine: Machine, fragment: Fragment, lanes: int) -> None:
 def global_range(
     machine: Machine, fragment: Fragment, lanes: int, address: int, count: int, alignment: int
 ) -> Footprint:
+    address = signed(address, 64)
     where = (Space.GLOBAL, None, address)
     if address % alignment:
         fault(machine, fragment, lanes, ev.MemoryFaultKind.MISALIGNED, where, alignment)
@@ -179,7 +181,7 @@ def _bulk_side(
     machine: Machine, fragment: Fragment, lanes: int, space: int, address: int, count: int
 ) -> Footprint | None:
     if space == Space.GLOBAL:
-        space, address = resolve(address)
+        space, address = resolve(address & (1 << 64) - 1)
     if space != Space.SHARED:
         return global_range(machine, fragment, lanes, address, count, BULK_ALIGNMENT)
     found = shared_range(machine, fragment, lanes, address, count, BULK_ALIGNMENT)
@@ -267,7 +269,9 @@ def _tensor_copy(
             owner = cta
             if group == 2:  # the barrier may be in the other CTA of the pair
                 odd = machine.ctas[place_.cta].rank & 1
-                owner = fragment.warp.cta.cluster.ctas[(rank & ~1) | odd]
+                members = fragment.warp.cta.cluster.ctas
+                if (rank & ~1) | odd < len(members):
+                    owner = members[(rank & ~1) | odd]
             completions.append(ev.Completion(ev.Barrier(owner.number, place_.offset), access.bytes))
     else:
         if found is not None:
@@ -286,14 +290,15 @@ def _access(
     key = ("tensor", id(map_), mode, coordinates, offsets)
     found = machine.tensor_accesses.get(key)
     if found is None:
+        wanted = 2 if mode in (GATHER, SCATTER) else len(coordinates)
+        if map_.rank != wanted:
+            machine.fault(fragment, f"{wanted} coordinates for {map_.rank} dimensions")
         if mode in (GATHER, SCATTER):
             found = rows(map_, coordinates[0], coordinates[1:])
         elif mode in (IM2COL, IM2COL_W):
             if not map_.pixels:
                 machine.refuse(fragment, "an im2col copy through a map that is not im2col")
             found = im2col(map_, coordinates, offsets)
-        elif len(coordinates) != map_.rank:
-            machine.fault(fragment, f"{len(coordinates)} coordinates for {map_.rank} dimensions")
         else:
             found = tile(map_, coordinates)
         machine.tensor_accesses[key] = found

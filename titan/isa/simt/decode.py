@@ -17,6 +17,7 @@ from titan.isa.simt.events import Scope, Semantics
 from titan.isa.simt.footprints import Space
 from titan.isa.simt.layout import Layout
 from titan.isa.simt.operations import (
+    ARITY,
     SINK,
     SKIPPABLE,
     WAITING,
@@ -30,6 +31,7 @@ from titan.isa.simt.operations import (
 )
 
 UNSUPPORTED = "TTN010"
+VECTOR_MAX = 8
 
 _SEMANTICS = {
     "relaxed": Semantics.RELAXED,
@@ -148,6 +150,12 @@ class Context:
         items = operand.items if isinstance(operand, ptx.Vector) else (operand,)
         return tuple(self.result(item) for item in items)
 
+    def vector(self, operand: ptx.Operand) -> ptx.Operand:
+        """The operand of an access or a mov: a scalar, or a vector of at most eight."""
+        if isinstance(operand, ptx.Vector) and not 1 <= len(operand.items) <= VECTOR_MAX:
+            raise Unsupported(f"a vector of {len(operand.items)}")
+        return operand
+
     def sources(self, operand: ptx.Operand, bits: int = 32) -> tuple[int, ...]:
         items = operand.items if isinstance(operand, ptx.Vector) else (operand,)
         return tuple(
@@ -237,6 +245,9 @@ def decode(
                 if handler is None:
                     raise Unsupported("the instruction")
                 step = handler(context, instruction)
+                fewest, most = ARITY.get(step.op, (0, len(step.args)))
+                if not fewest <= len(step.args) <= most:
+                    raise Unsupported(f"{len(step.args)} operands")
             except (Unsupported, IndexError, ValueError) as reason:
                 step = Step(Op.TRAP)
                 findings.append(_finding(module, instruction, reason, source))

@@ -54,7 +54,7 @@ def plain(context: Context, instruction: ptx.Instruction) -> Step:
     kind, bits = type_
     if kind in _FLOATS and op is not Op.SELP:
         inexact = any(word in modifiers for word in _INEXACT) or bits not in (32, 64)
-        if op not in _FLOAT_OPS or inexact:
+        if op not in _FLOAT_OPS or inexact or (op in (Op.MIN, Op.MAX) and len(operands) == 4):
             return opaque(context, instruction)
         if op is Op.MAD_LOW:
             op = Op.FMA
@@ -98,6 +98,7 @@ def move(context: Context, instruction: ptx.Instruction) -> Step:
     if type_ is None:
         raise Unsupported("the type")
     kind, bits = type_
+    target, value = context.vector(target), context.vector(value)
     if isinstance(target, ptx.Vector):
         part = bits // len(target.items)
         return Step(Op.UNPACK, kind=kind, bits=bits, flags=(part,),
@@ -280,8 +281,11 @@ def _copies(
             raise Unsupported("an argument that is no variable")
         outer = context.layout.find(context.function.name, operand.name)
         inner = context.layout.find(function.name, variable.name)
-        if outer is None or inner is None:
+        given = next((v for v in context.function.variables if v.name == operand.name), None)
+        if outer is None or inner is None or given is None:
             raise Unsupported("an argument")
+        if given.size_bytes != variable.size_bytes:
+            raise Unsupported("an argument of another size than the parameter")
         pair = (outer[1], inner[1]) if inwards else (inner[1], outer[1])
         found.append((*pair, variable.size_bytes))
     return found

@@ -153,6 +153,8 @@ def _tensor_copy(context: Context, instruction: ptx.Instruction) -> Step:
     if any("multicast" in m for m in modifiers):
         mask = context.source(operands.pop(0), 16)
     coordinates = tuple(context.source(item, 32) for item in place.coordinates)
+    if not 1 <= len(coordinates) <= 5 or len(offsets) > 3:
+        raise Unsupported("the coordinates")
     flags = (kind, dimensions, mode, group, shared_offset, map_offset, barrier_offset,
              len(coordinates), space)  # fmt: skip
     return Step(Op.TENSOR_COPY, flags=flags,

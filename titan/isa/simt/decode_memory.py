@@ -27,7 +27,7 @@ def element(instruction: ptx.Instruction) -> tuple[Kind, int]:
 def load(context: Context, instruction: ptx.Instruction) -> Step:
     """ld, ldu and their vectors."""
     kind, bits = element(instruction)
-    target, place = instruction.operands[:2]
+    target, place = context.vector(instruction.operands[0]), instruction.operands[1]
     register, offset, space = context.address(place, space_of(instruction.modifiers))
     semantics = semantics_of(instruction.modifiers)
     scope = scope_of(instruction.modifiers)
@@ -40,7 +40,7 @@ def store(context: Context, instruction: ptx.Instruction) -> Step:
     if "async" in instruction.modifiers:
         return store_async(context, instruction)
     kind, bits = element(instruction)
-    place, value = instruction.operands[:2]
+    place, value = instruction.operands[0], context.vector(instruction.operands[1])
     register, offset, space = context.address(place, space_of(instruction.modifiers))
     semantics = semantics_of(instruction.modifiers)
     flags = (space, offset, semantics, scope_of(instruction.modifiers), bits, kind)
@@ -58,19 +58,21 @@ def atomic(context: Context, instruction: ptx.Instruction) -> Step:
     operands = list(instruction.operands)
     out: tuple[int, ...] = ()
     if instruction.opcode == "atom":
-        out = context.results(operands.pop(0))
+        out = context.results(context.vector(operands.pop(0)))
     operation = next((word for word in modifiers if word in ATOMICS), None)
     if operation is None:
         raise Unsupported("the operation")
     register, offset, space = context.address(operands[0], space_of(modifiers))
     values: list[int] = []
-    for operand in operands[1:]:
+    for operand in map(context.vector, operands[1:]):
         if isinstance(operand, ptx.Vector):
             values.extend(context.source(item, bits, kind) for item in operand.items)
         else:
             values.append(context.source(operand, bits, kind))
     count = len(operands[1].items) if isinstance(operands[1], ptx.Vector) else 1
     values = values[: 2 if operation == "cas" else count]  # a cache policy may follow
+    if len(values) != (2 if operation == "cas" else count) or len(out) not in (0, count):
+        raise Unsupported("the number of values")
     semantics = semantics_of(modifiers, Semantics.RELAXED)
     scope = scope_of(modifiers, Scope.GPU)
     flags = (space, offset, semantics, scope, bits, kind, ATOMICS.index(operation), count)
@@ -85,10 +87,11 @@ def multimem(context: Context, instruction: ptx.Instruction) -> Step:
     if "ld_reduce" in modifiers:
         register, offset, space = context.address(operands[1], space_of(modifiers))
         loaded = (space, offset, semantics_of(modifiers), scope_of(modifiers), bits, kind, bits)
-        return Step(Op.LOAD, kind=kind, bits=bits, flags=loaded, out=context.results(operands[0]),
+        return Step(Op.LOAD, kind=kind, bits=bits, flags=loaded,
+                    out=context.results(context.vector(operands[0])),
                     args=(register,))  # fmt: skip
     register, offset, space = context.address(operands[0], space_of(modifiers))
-    values = context.sources(operands[1], bits)
+    values = context.sources(context.vector(operands[1]), bits)
     flags = (space, offset, semantics_of(modifiers), scope_of(modifiers), bits, kind)
     if "red" in modifiers:
         return Step(Op.ATOMIC, kind=kind, bits=bits, flags=(*flags, 0, len(values)),

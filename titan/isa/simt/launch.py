@@ -96,6 +96,9 @@ class Launch:
     def cluster_size(self) -> int:
         return self.cluster[0] * self.cluster[1] * self.cluster[2]
 
+    def maps(self) -> tuple[TensorMap, ...]:
+        return tuple(self.tensor_maps.values())
+
     def coordinates(self, cta: int) -> Dimensions:
         """%ctaid of a linear index."""
         x, y, _ = self.grid

@@ -186,6 +186,38 @@ SHUFFLES = ("up", "down", "bfly", "idx")
 VOTES = ("all", "any", "uni", "ballot")
 
 
+# How many sources an operation has, where the decoder does not fix it: (fewest, most).
+ARITY: dict[Op, tuple[int, int]] = {
+    **dict.fromkeys(
+        (
+            Op.MOV, Op.ABS, Op.NEG, Op.NOT, Op.CNOT, Op.BREV, Op.CLZ, Op.POPC, Op.BFIND, Op.CVT,
+            Op.UNPACK, Op.TO_GENERIC, Op.FROM_GENERIC, Op.IS_SPACE, Op.GET_RANK, Op.ELECT,
+        ),
+        (1, 1),
+    ),
+    **dict.fromkeys(
+        (
+            Op.ADD, Op.SUB, Op.MUL_LOW, Op.MUL_HIGH, Op.MUL_WIDE, Op.DIV, Op.REM, Op.MIN, Op.MAX,
+            Op.AND, Op.OR, Op.XOR, Op.SHL, Op.SHR, Op.MAPA, Op.BMSK, Op.SZEXT, Op.VOTE, Op.MATCH,
+            Op.REDUX,
+        ),
+        (2, 2),
+    ),
+    **dict.fromkeys(
+        (
+            Op.MAD_LOW, Op.MAD_HIGH, Op.MAD_WIDE, Op.FUNNEL, Op.BFE, Op.PRMT, Op.LOP3, Op.SELP,
+            Op.SLCT, Op.SAD, Op.FMA, Op.FNS,
+        ),
+        (3, 3),
+    ),
+    Op.SETP: (2, 3),
+    Op.SET: (2, 3),
+    Op.BFI: (4, 4),
+    Op.SHUFFLE: (4, 4),
+    Op.PACK: (1, 8),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One decoded instruction; `guard` is a register or -1."""

@@ -68,7 +68,7 @@ class Recorder:
             for index, byte in enumerate(data):
                 self.constants.write(at + index, 1, byte)
         for at, size, data in self.layout.module_globals:
-            self.memory.store(at, data + bytes(min(size, 1 << 20) - len(data)))
+            self.memory.store(at, data + bytes(max(0, min(size, 1 << 20) - len(data))))
         for at, data in self.launch.memory.items():
             self.memory.store(at, data)
 

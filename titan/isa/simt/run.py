@@ -7,11 +7,19 @@ from titan.foundation.diagnostics.wording import quoted, suggestion
 from titan.foundation.source.span import Source, whole_file
 from titan.isa.ptx.module import Function, Module
 from titan.isa.simt.decode import decode
-from titan.isa.simt.launch import Launch, Options
+from titan.isa.simt.launch import Launch, Options, TensorMap
 from titan.isa.simt.layout import lay_out
 from titan.isa.simt.machine import Machine
 from titan.isa.simt.native import Native, core
 from titan.isa.simt.outcome import Run
+from titan.isa.simt.tensor_maps import ELEMENT_BITS, whole
+
+SHARED_MAX = 1 << 20
+LOCAL_MAX = 1 << 22
+PARAMETER_MAX = 1 << 16
+CONSTANT_MAX = 1 << 20
+CTAS_MAX = 1 << 24  # of the grid
+RUN_MAX = 1 << 20  # CTAs of one run
 
 
 def find_entry(module: Module, name: str | None) -> tuple[Function | None, list[Diagnostic]]:
@@ -50,10 +58,22 @@ def run(
     entry, findings = find_entry(module, launch.entry)
     if entry is None:
         return None, findings
-    findings = _check(module, launch)
+    findings = _check(module, launch, options)
     if findings:
         return None, findings
     layout = lay_out(module, entry, launch.dynamic_shared_bytes)
+    findings = [
+        diagnostic("TTN009", f"{size} bytes of {what} memory", whole_file(module.path))
+        for what, size, limit in (
+            ("shared", layout.shared_bytes, SHARED_MAX),
+            ("local", layout.local_bytes, LOCAL_MAX),
+            ("parameter", layout.parameter_bytes, PARAMETER_MAX),
+            ("constant", layout.constant_bytes, CONSTANT_MAX),
+        )
+        if size > limit
+    ]
+    if findings:
+        return None, findings
     code, findings = decode(module, entry, layout, source)
     if code is None:
         return None, findings
@@ -65,7 +85,27 @@ def run(
     return machine.run(), []
 
 
-def _check(module: Module, launch: Launch) -> list[Diagnostic]:
+def _map(map_: TensorMap) -> str:
+    """What is wrong with a tensor map, or nothing."""
+    rank = map_.rank
+    if not 1 <= rank <= 5 or len(map_.stride_bytes) != rank - 1:
+        return f"{rank} dimensions, {len(map_.stride_bytes)} strides"
+    if not 0 <= map_.data_type < len(ELEMENT_BITS):
+        return f"data type {map_.data_type}"
+    numbers = (map_.base, *map_.dimensions, *map_.stride_bytes)
+    if not all(0 <= number < 1 << 57 for number in numbers) or whole(map_)[1] >= 1 << 60:
+        return "an address"
+    if len(map_.element_strides) != rank or min(map_.element_strides) < 1:
+        return "element strides"
+    if map_.pixels:
+        corners = len(map_.lower) == len(map_.upper) == rank - 2 >= 1
+        return "" if corners and 0 < map_.pixels <= 1024 else "an im2col box"
+    if len(map_.box) != rank or not all(1 <= size <= 256 for size in map_.box):
+        return "box"
+    return ""
+
+
+def _check(module: Module, launch: Launch, options: Options) -> list[Diagnostic]:
     place = whole_file(module.path)
     wrong: list[str] = []
     for axis, count, size in zip("xyz", launch.grid, launch.cluster, strict=True):
@@ -77,4 +117,12 @@ def _check(module: Module, launch: Launch) -> list[Diagnostic]:
         wrong.append(f"{launch.dynamic_shared_bytes} bytes of dynamic shared memory")
     if launch.cluster_size > 16:
         wrong.append(f"a cluster of {launch.cluster_size} CTAs")
+    if launch.ctas > CTAS_MAX:
+        wrong.append(f"a grid of {launch.ctas} CTAs")
+    count = launch.ctas if options.ctas is None else len(options.ctas)
+    if count > RUN_MAX:
+        wrong.append(f"{count} CTAs to run at once")
+    if not all(0 <= cta < launch.ctas for cta in options.ctas or ()):
+        wrong.append("a CTA to run that is not in the grid")
+    wrong += [f"a tensor map that is none: {text}" for text in map(_map, launch.maps()) if text]
     return [diagnostic("TTN009", f"the launch has {text}", place) for text in wrong]

@@ -325,11 +325,12 @@ static Tensor im2col(Machine *machine, const titan_map *map, const int64_t *at,
     for (int i = 0; i < spatial; i++) place[i] = at[i + 1];
     for (int32_t pixel = 0; pixel < map->pixels; pixel++) {
         int inside = batch >= 0 && batch < map->dimensions[rank - 1] && first < last;
-        int64_t start = map->base + first * bits / 8 + batch * map->stride_bytes[rank - 2];
+        int64_t start = map->base + first * bits / 8;
+        if (inside) start += batch * map->stride_bytes[rank - 2];
         for (int i = 0; i < spatial; i++) {
             int64_t here = place[i] + (i < offset_count ? offsets[i] : 0);
             inside = inside && here >= 0 && here < map->dimensions[i + 1];
-            start += here * map->stride_bytes[i];
+            if (inside) start += here * map->stride_bytes[i];
         }
         if (inside) new_box(machine, start, ceiling((last - first) * bits, 8));
         else found.clipped = 1;
@@ -389,6 +390,12 @@ static void tensor_copy_group(Machine *machine, Fragment *fragment, const titan_
     for (int n = 0; n < count && n < 8; n++) at[n] = (int32_t)(uint32_t)given[4 + n];
     for (int n = 0; n < offset_count && n < 8; n++) offsets[n] = (int64_t)given[4 + count + n];
     Tensor tensor;
+    int wanted = mode == M_GATHER || mode == M_SCATTER ? 2 : count;
+    if (wanted != map->rank) {
+        snprintf(machine->reason, sizeof machine->reason, "%d coordinates for %d dimensions",
+                 wanted, map->rank);
+        end_run(machine, fragment, FAULT);
+    }
     if (mode == M_GATHER || mode == M_SCATTER) {
         tensor = rows_of(machine, map, at, count);
     } else if (mode == M_IM2COL || mode == M_IM2COL_W) {
@@ -396,11 +403,6 @@ static void tensor_copy_group(Machine *machine, Fragment *fragment, const titan_
             refuse(machine, fragment, "an im2col copy through a map that is not im2col");
         tensor = im2col(machine, map, at, offsets, offset_count);
     } else {
-        if (count != map->rank) {
-            snprintf(machine->reason, sizeof machine->reason, "%d coordinates for %d dimensions",
-                     count, map->rank);
-            end_run(machine, fragment, FAULT);
-        }
         tensor = tile(machine, map, at);
     }
     if (kind == K_PREFETCH) {

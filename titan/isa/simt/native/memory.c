@@ -178,6 +178,7 @@ static int outside(const Machine *machine, const Cta *cta, int space, int64_t at
     switch (space) {
     case SHARED: return !cta || at < 0 || at > cta->shared.size - count;
     case GLOBAL:
+        if (at < 0 || at > 1ll << 60) return 1;
         for (int32_t n = 0; n < machine->launch->bound_count; n++)
             if (machine->launch->bounds[2 * n] <= at &&
                 at + count <= machine->launch->bounds[2 * n + 1])

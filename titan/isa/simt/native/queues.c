@@ -97,6 +97,7 @@ static int compare_words(const void *left, const void *right)
 static void sort_unique(Words *numbers)
 {
     int64_t kept = 0;
+    if (!numbers->count) return;
     qsort(numbers->data, (size_t)numbers->count, sizeof(word), compare_words);
     for (int64_t n = 0; n < numbers->count; n++)
         if (!kept || numbers->data[kept - 1] != numbers->data[n])
