@@ -25,7 +25,7 @@ int titan_simt_run(Machine *machine);
 void titan_simt_numbers(const Machine *machine, int64_t *out);
 const char *titan_simt_reason(const Machine *machine);
 const int64_t *titan_simt_words(const Machine *machine, int which);
-int64_t titan_simt_footprint(const Machine *machine, int64_t number, int64_t *out, int64_t size);
+int64_t titan_simt_footprints(const Machine *machine, int64_t *out);
 void titan_simt_free(Machine *machine);
 """
 

@@ -16,9 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from titan.isa.simt.footprints import Box, merged
+from titan.isa.simt.footprints import Box
 
 ROWS = 8
+LINE = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +70,20 @@ def operand(
         units = _mn_major(descriptor, extent, k_bytes, element_bits)
     else:
         units = _k_major(descriptor, extent, k_bytes)
-    runs = merged((swizzled(at, descriptor.width), swizzled(at, descriptor.width) + 16)
-                  for at in units)  # fmt: skip
-    return _boxes(runs)
+    return _boxes(_runs(sorted({swizzled(at, descriptor.width) for at in units})))
+
+
+def _runs(units: list[int]) -> list[tuple[int, int]]:
+    """Units of 16 bytes joined within lines of 128 bytes, so that the pattern of the swizzle stays
+    visible.
+    """
+    found: list[tuple[int, int]] = []
+    for at in units:
+        if found and at == found[-1][1] and at % LINE:
+            found[-1] = (found[-1][0], at + 16)
+        else:
+            found.append((at, at + 16))
+    return found
 
 
 def _k_major(d: MatrixDescriptor, extent: int, k_bytes: int) -> list[int]:
@@ -102,7 +114,7 @@ def _mn_major(d: MatrixDescriptor, extent: int, k_bytes: int, element_bits: int)
     return units
 
 
-def _boxes(runs: tuple[tuple[int, int], ...]) -> tuple[Box, ...]:
+def _boxes(runs: list[tuple[int, int]]) -> tuple[Box, ...]:
     """Runs as few boxes: equal patterns that repeat at one distance are folded."""
     for period in (1, 2, 4, 8):
         if len(runs) % period or len(runs) // period < 3:

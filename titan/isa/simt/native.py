@@ -5,6 +5,7 @@ The native machine is held against the Python one: they record the same events i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from titan.isa.simt.events import Barrier
@@ -48,7 +49,6 @@ class Native:
         self.code = code
         self.launch = launch
         self.kept: list[Any] = []
-        self.buffer = (self.ffi.new("int64_t[]", 64), 64)
         # The memories at the start are prepared by the Python machine.
         self.machine = Machine(code, layout, launch, options)
         self.layout = layout
@@ -144,6 +144,7 @@ class Native:
         launch.ctas, launch.cta_count = self._array("int32_t", ctas or [0]), len(ctas)
         launch.seed, launch.steps_max = options.seed, options.steps_max
         launch.uninitialised = options.uninitialised
+        launch.first_poll_fails = options.first_poll_fails
         return launch
 
     # ------------------------------------------------------------------------------- run
@@ -171,16 +172,16 @@ class Native:
 
     def _result(self, machine: Any, ending: Ending) -> Run:
         ffi, lib = self.ffi, self.lib
-        numbers = ffi.new("int64_t[11]")
+        numbers = ffi.new("int64_t[13]")
         lib.titan_simt_numbers(machine, numbers)
-        site, cta, warp, count, _, words, footprints, *counts = list(numbers)
+        site, cta, warp, count, _, words, _, *counts, origin, map_offset = list(numbers)
 
         def stream(which: int, size: int) -> list[int]:
             if not size:
                 return []
             return list(ffi.unpack(lib.titan_simt_words(machine, which), size))
 
-        made = [self._footprint(machine, number) for number in range(footprints)]
+        made = self._footprints(machine)
         events = Reader(made, self.code.names).read(stream(0, words))
         steering_words = stream(1, counts[0])
         steering = tuple(
@@ -193,23 +194,36 @@ class Native:
         waiters = tuple(_waiter(rows[n : n + 11]) for n in range(0, len(rows), 11))
         reason = ffi.string(lib.titan_simt_reason(machine)).decode()
         outcome = Outcome(ending, reason, site, cta, warp, waiters)
+        if ending in (Ending.FAULT, Ending.REFUSED):
+            outcome = replace(outcome, origin=origin, map_offset=map_offset)
         return Run(self.launch, events, outcome, confluence, count)
 
-    def _footprint(self, machine: Any, number: int) -> Footprint:
-        while True:
-            out, size = self.buffer
-            need = self.lib.titan_simt_footprint(machine, number, out, size)
-            if need <= size:
-                break
-            self.buffer = (self.ffi.new("int64_t[]", need), need)
-        words = self.ffi.unpack(out, need)
-        boxes, at = [], 3
-        for _ in range(words[2]):
-            start, length, steps = words[at : at + 3]
-            pairs = tuple((words[n], words[n + 1]) for n in range(at + 3, at + 3 + 2 * steps, 2))
-            boxes.append(Box(start, length, pairs))
-            at += 3 + 2 * steps
-        return Footprint(Space(words[0]), words[1], tuple(boxes))
+    def _footprints(self, machine: Any) -> list[Footprint]:
+        """All footprints, by their numbers."""
+        size = self.lib.titan_simt_footprints(machine, self.ffi.NULL)
+        if not size:
+            return []
+        out = self.ffi.new("int64_t[]", size)
+        self.lib.titan_simt_footprints(machine, out)
+        words = self.ffi.unpack(out, size)
+        found: list[Footprint] = []
+        spaces = tuple(Space)
+        at = 0
+        while at < size:
+            space, cta, count = words[at : at + 3]
+            at += 3
+            boxes = []
+            for _ in range(count):
+                start, length, steps = words[at : at + 3]
+                at += 3
+                pairs: tuple[tuple[int, int], ...] = ()
+                if steps:
+                    flat = words[at : at + 2 * steps]
+                    pairs = tuple(zip(flat[::2], flat[1::2], strict=True))
+                    at += 2 * steps
+                boxes.append(Box(start, length, pairs))
+            found.append(Footprint(spaces[space], cta, tuple(boxes)))
+        return found
 
 
 def _waiter(row: list[int]) -> Waiter:

@@ -46,7 +46,7 @@ class Reader:
             self.tensor_commit, self.rendezvous, self.fence, self.tensor_allocate,
             self.tensor_deallocate, self.tensor_relinquish, self.register_count,
             self.grid_control, self.elect, self.register_breach, self.memory_fault, self.exit,
-            self.assumption, self.skipped,
+            self.assumption, self.skipped, self.poll,
         )  # fmt: skip
 
     def read(self, words: Words) -> list[ev.Event]:
@@ -64,7 +64,7 @@ class Reader:
     def access(self, head: Head, w: Words) -> ev.Event:
         return ev.Access(
             *head, self.footprints[w[0]], MODES[w[1]], SEMANTICS[w[2]], SCOPES[w[3]], w[4] != 0,
-            w[5] != 0, w[6] != 0,
+            w[5] != 0, w[6] != 0, _packed(w[8:], w[7]) if w[7] else None,
         )  # fmt: skip
 
     def asynchronous(self, head: Head, w: Words) -> ev.Event:
@@ -121,6 +121,9 @@ class Reader:
             *head, ev.Barrier(w[0], w[1]), w[3] if w[2] else None, w[4], w[5], SEMANTICS[w[6]],
             SCOPES[w[7]], w[8],
         )  # fmt: skip
+
+    def poll(self, head: Head, w: Words) -> ev.Event:
+        return ev.Poll(*head, ev.Barrier(w[0], w[1]), w[3] if w[2] else None, w[4])
 
     def poll_steered(self, head: Head, w: Words) -> ev.Event:
         return ev.PollSteered(*head, USES[w[0]])
@@ -183,3 +186,9 @@ class Reader:
 
     def skipped(self, head: Head, w: Words) -> ev.Event:
         return ev.Skipped(*head, w[0], w[1], ())
+
+
+def _packed(words: Words, count: int) -> bytes:
+    """The bytes that were packed in words."""
+    mask = (1 << 64) - 1
+    return b"".join((word & mask).to_bytes(8, "little") for word in words)[:count]

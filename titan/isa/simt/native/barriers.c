@@ -208,6 +208,13 @@ static void barrier_expect(Machine *machine, Fragment *fragment, const titan_ste
         tell_faults(machine, fragment, lanes, place);
     }
 }
+/* Whether the last false result was of this barrier at this instruction. */
+static int polls_at(const Fragment *fragment, Place place)
+{
+    return fragment->polled && fragment->polled_pc == fragment->pc &&
+           fragment->polled_place.cta == place.cta &&
+           fragment->polled_place.offset == place.offset;
+}
 static void barrier_wait(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
     Warp *warp = fragment->warp;
@@ -225,9 +232,7 @@ static void barrier_wait(Machine *machine, Fragment *fragment, const titan_step 
         uint64_t value = groups[i].values[1];
         MBarrier *barrier = barrier_at(machine, place);
         if (!barrier) {
-            if (!fragment->polled || fragment->polled_pc != fragment->pc ||
-                fragment->polled_place.cta != place.cta ||
-                fragment->polled_place.offset != place.offset)
+            if (!polls_at(fragment, place))
                 misuse(machine, fragment, lanes, place, MISUSE_NOT_INITIALISED);
             failing = 1;
             failed = place;
@@ -240,27 +245,40 @@ static void barrier_wait(Machine *machine, Fragment *fragment, const titan_step 
             phase = value & TOKEN ? (int64_t)(value & (TOKEN - 1)) : barrier->phase;
             holds = barrier->phase > phase;
         }
-        if (!holds) {
-            failing = 1;
-            failed = place;
-            failed_phase = barrier->phase;
-            failed_id = barrier->id;
+        word written = (int64_t)value;
+        if (value >> 31) written -= 1ll << 32;
+        int first = !polls_at(fragment, place);
+        int again = fragment->peeked && fragment->peeked_pc == fragment->pc &&
+                    fragment->peeked_place.cta == place.cta &&
+                    fragment->peeked_place.offset == place.offset &&
+                    fragment->peeked_phase == barrier->phase;
+        int denied = first && machine->launch->first_poll_fails && !again;
+        if (!holds || denied) {
+            if (first)
+                RECORD(EV_POLL, fragment, lanes, place.cta, place.offset, by_parity,
+                       by_parity ? written : 0, holds ? phase : barrier->phase);
+            if (holds) {
+                fragment->peeked = fragment->polled = 1;
+                fragment->peeked_pc = fragment->polled_pc = fragment->pc;
+                fragment->peeked_place = fragment->polled_place = place;
+                fragment->peeked_phase = fragment->polled_phase = barrier->phase;
+            } else {
+                failing = 1;
+                failed = place;
+                failed_phase = barrier->phase;
+                failed_id = barrier->id;
+            }
             continue;
         }
         if (by_parity && value > 1) assume(machine, fragment, lanes, POLICY_PARITY_REDUCED);
         int64_t polls = fragment->polls;
         fragment->polls = 0;
-        word written = (int64_t)value;
-        if (value >> 31) written -= 1ll << 32;
         RECORD(EV_WAIT, fragment, lanes, place.cta, place.offset, by_parity,
                by_parity ? written : 0, phase, barrier->phase, FLAG(s, 2), FLAG(s, 3), polls);
         passed |= lanes;
     }
     if (failing) {
-        if (fragment->polled && fragment->polled_pc == fragment->pc &&
-            fragment->polled_place.cta == failed.cta &&
-            fragment->polled_place.offset == failed.offset &&
-            fragment->polled_phase == failed_phase) {
+        if (polls_at(fragment, failed) && fragment->polled_phase == failed_phase) {
             fragment->blocked = WAIT_MBARRIER;
             fragment->blocked_mask = fragment->mask;
             fragment->place = failed;

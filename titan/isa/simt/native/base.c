@@ -129,6 +129,7 @@ static _Noreturn void refuse(Machine *machine, const Fragment *fragment, const c
 static _Noreturn void refuse_unknown(Machine *machine, const Fragment *fragment, const char *what,
                                      int64_t site)
 {
+    machine->origin = site;
     snprintf(machine->reason, sizeof machine->reason,
              "%s is a value that is not known (made at instruction %lld)", what, (long long)site);
     end_run(machine, fragment, REFUSED);
@@ -144,8 +145,8 @@ static _Noreturn void fault_run(Machine *machine, const Fragment *fragment, cons
 /* Begin a record; fields follow by push, then `close_record`. */
 static int64_t open_record(Machine *machine, int kind, Fragment *fragment, uint32_t mask)
 {
-    if (kind != EV_ACCESS) machine->progress = machine->count;
-    fragment->polled = 0;
+    if (kind != EV_ACCESS && kind != EV_POLL) machine->progress = machine->count;
+    if (kind != EV_POLL) fragment->polled = 0;
     int64_t at = machine->events.count;
     push(&machine->events, kind);
     push(&machine->events, 0);

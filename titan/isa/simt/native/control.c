@@ -156,6 +156,7 @@ static void skip_branch(Machine *machine, Fragment *fragment, const titan_step *
     const titan_region *region = &machine->code->regions[s->region];
     int32_t reg = s->guard >= 0 ? s->guard : ARG(s, 0);
     long long site = site_of(&fragment->warp->registers[reg], fragment->mask);
+    machine->origin = site;
     char *reason = machine->reason;
     size_t size = sizeof machine->reason;
     const char *what = "a value that is not known (made at instruction";

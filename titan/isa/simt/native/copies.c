@@ -368,6 +368,7 @@ static const titan_map *map_at(Machine *machine, Fragment *fragment, uint64_t ad
     for (int32_t n = 0; known && n < l->map_count; n++)
         if (!memcmp(l->maps[n].bytes, bytes, 128)) return &l->maps[n];
     static const char *names[] = {"generic", "shared", "", "local", "constant", "parameter"};
+    if (space == PARAMETER) machine->map_offset = (int64_t)at;
     if (space == GLOBAL)
         snprintf(machine->reason, sizeof machine->reason, "the tensor map at 0x%llx is not known",
                  (unsigned long long)address);

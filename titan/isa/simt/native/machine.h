@@ -37,7 +37,7 @@ typedef struct {
     const titan_map *maps; int32_t map_count;
     const int64_t *bounds; int32_t bound_count; /* pairs; none: no bounds */
     const int32_t *ctas; int32_t cta_count;     /* clusters by one of their CTAs, in order */
-    uint64_t seed; int64_t steps_max; int32_t uninitialised;
+    uint64_t seed; int64_t steps_max; int32_t uninitialised, first_poll_fails;
 } titan_launch;
 /* END SHARED WITH PYTHON */
 
@@ -85,7 +85,7 @@ enum {
     EV_ARRIVE, EV_EXPECT_BYTES, EV_COPY_ARRIVE, EV_WAIT, EV_POLL_STEERED, EV_BARRIER_MISUSE,
     EV_COMMIT, EV_QUEUE_WAIT, EV_TENSOR_COMMIT, EV_RENDEZVOUS, EV_FENCE, EV_TENSOR_ALLOCATE,
     EV_TENSOR_DEALLOCATE, EV_TENSOR_RELINQUISH, EV_REGISTER_COUNT, EV_GRID_CONTROL, EV_ELECT,
-    EV_REGISTER_BREACH, EV_MEMORY_FAULT, EV_EXIT, EV_ASSUMPTION, EV_SKIPPED
+    EV_REGISTER_BREACH, EV_MEMORY_FAULT, EV_EXIT, EV_ASSUMPTION, EV_SKIPPED, EV_POLL
 };
 enum { USE_BRANCH, USE_ADDRESS, USE_GUARD, USE_STORE };
 enum {
@@ -141,7 +141,8 @@ typedef struct {
     int32_t number, threads, aligned, required_by; /* of what it waits for */
     int64_t generation, object;
     Place place;
-    int polled; int32_t polled_pc; Place polled_place; int64_t polled_phase;
+    int polled, peeked; int32_t polled_pc, peeked_pc;
+    Place polled_place, peeked_place; int64_t polled_phase, peeked_phase;
     uint32_t required;
 } Fragment;
 
@@ -214,6 +215,8 @@ typedef struct {
     Join **all_joins; int64_t all_join_count, all_join_room;
     Runs scratch;
     int32_t ending, site, end_cta, end_warp;
+    int64_t origin, map_offset;
+    uint8_t written[128]; int64_t written_count; /* what the access being recorded writes */
     char reason[256];
     Words waiters;
     jmp_buf stop;

@@ -321,7 +321,16 @@ static void record_access(Machine *machine, Fragment *fragment, uint32_t lanes, 
         push(&machine->steering, fragment->pc);
         push(&machine->steering, footprint);
     }
-    RECORD(EV_ACCESS, fragment, lanes, footprint, mode, semantics, scope, known, collides, returns);
+    int64_t at = open_record(machine, EV_ACCESS, fragment, lanes);
+    word fields[] = {footprint, mode, semantics, scope, known, collides, returns,
+                     machine->written_count};
+    for (int n = 0; n < 8; n++) push(&machine->events, fields[n]);
+    for (int64_t n = 0; n < machine->written_count; n += 8) {
+        word packed;
+        memcpy(&packed, machine->written + n, 8);
+        push(&machine->events, packed);
+    }
+    close_record(machine, at);
 }
 /* Access events: one for each memory, and each CTA's shared memory. */
 static void record_located(Machine *machine, Fragment *fragment, const Located *located, int total,
@@ -455,6 +464,20 @@ static void load(Machine *machine, Fragment *fragment, const titan_step *s, uint
                              located[n].spot, count);
     for (int i = 0; i < s->out_count; i++) put(warp, OUT(s, i), &results[i], mask, 0);
 }
+/* The bytes of a write of all its lanes to one place, where all are known. */
+static void note_value(Machine *machine, const Warp *warp, const titan_step *s, uint32_t lanes,
+                       int64_t size)
+{
+    memset(machine->written, 0, sizeof machine->written);
+    if (machine->maybe) return;
+    for (int i = 1; i < s->arg_count; i++) {
+        uint64_t value;
+        int opaque;
+        if (!uniform(&warp->registers[ARG(s, i)], lanes, &value, &opaque) || opaque) return;
+        memcpy(machine->written + (i - 1) * size, &value, size < 8 ? (size_t)size : 8);
+    }
+    machine->written_count = size * (s->arg_count - 1);
+}
 static void store(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
     Warp *warp = fragment->warp;
@@ -468,7 +491,9 @@ static void store(Machine *machine, Fragment *fragment, const titan_step *s, uin
         anywhere(machine, fragment, space, mask, WRITE, FLAG(s, 2), FLAG(s, 3), 0);
         return;
     }
+    if (total == 1) note_value(machine, warp, s, located[0].lanes, size);
     record_located(machine, fragment, located, total, count, WRITE, FLAG(s, 2), FLAG(s, 3), 0, 0);
+    machine->written_count = 0;
     for (int n = 0; n < total; n++)
         for (int i = 0; i < values; i++) {
             const Value *value = &warp->registers[ARG(s, i + 1)];

@@ -164,10 +164,11 @@ static int uncertain(Machine *machine, Fragment *fragment, const titan_step *s, 
         fragment->pc = pc + 1;
         return 0;
     }
+    machine->origin = site_of(&fragment->warp->registers[s->guard], maybe);
     snprintf(machine->reason, sizeof machine->reason,
              "an instruction that synchronises is guarded by a value that is not known (made at "
              "instruction %lld)",
-             (long long)site_of(&fragment->warp->registers[s->guard], maybe));
+             (long long)machine->origin);
     end_run(machine, fragment, REFUSED);
 }
 /* 1: the fragment's turn is over. */
@@ -582,6 +583,7 @@ int titan_simt_read(Machine *machine, int64_t at, int64_t count, uint8_t *data)
 int titan_simt_run(Machine *machine)
 {
     machine->site = machine->end_cta = machine->end_warp = -1;
+    machine->origin = machine->map_offset = -1;
     if (setjmp(machine->stop)) return machine->ending;
     while (one_round(machine)) {}
     for (int32_t c = 0; c < machine->cluster_count; c++)
@@ -597,14 +599,14 @@ int titan_simt_run(Machine *machine)
     }
     return machine->ending;
 }
-/* site, cta, warp, instructions, events, words of events, footprints, boxes' words, steering words,
-   polls, atomics, waiters' words */
+/* site, cta, warp, instructions, events, words of events, footprints, steering words,
+   polls, atomics, waiters' words, origin, map offset */
 void titan_simt_numbers(const Machine *machine, int64_t *out)
 {
     int64_t numbers[] = {machine->site, machine->end_cta, machine->end_warp, machine->count,
                          machine->event_count, machine->events.count, machine->footprint_count,
                          machine->steering.count, machine->polls.count, machine->atomics.count,
-                         machine->waiters.count};
+                         machine->waiters.count, machine->origin, machine->map_offset};
     memcpy(out, numbers, sizeof numbers);
 }
 const char *titan_simt_reason(const Machine *machine) { return machine->reason; }
@@ -614,28 +616,34 @@ const int64_t *titan_simt_words(const Machine *machine, int which)
                           &machine->waiters};
     return all[which]->data;
 }
-/* space, cta, boxes, then (start, length, steps, (count, distance)...) of each; gives the words. */
-int64_t titan_simt_footprint(const Machine *machine, int64_t number, int64_t *out, int64_t size)
+/* For each footprint: space, cta, boxes, then (start, length, steps, (count, distance)...) of each.
+   Gives the words that it takes; with `out` NULL nothing is written. */
+int64_t titan_simt_footprints(const Machine *machine, int64_t *out)
 {
-    const Footprint *footprint = &machine->footprints[number];
-    int64_t need = 3;
-    for (int64_t n = 0; n < footprint->boxes; n++)
-        need += 3 + 2 * machine->boxes[footprint->first + n].steps;
-    if (need > size) return need;
-    *out++ = footprint->space;
-    *out++ = footprint->cta;
-    *out++ = footprint->boxes;
-    for (int64_t n = 0; n < footprint->boxes; n++) {
-        const Box *box = &machine->boxes[footprint->first + n];
-        *out++ = box->start;
-        *out++ = box->length;
-        *out++ = box->steps;
-        for (int k = 0; k < box->steps; k++) {
-            *out++ = box->count[k];
-            *out++ = box->distance[k];
+    int64_t count = 0;
+    for (int64_t number = 0; number < machine->footprint_count; number++) {
+        const Footprint *footprint = &machine->footprints[number];
+        if (out) {
+            out[count] = footprint->space;
+            out[count + 1] = footprint->cta;
+            out[count + 2] = footprint->boxes;
+        }
+        count += 3;
+        for (int64_t n = 0; n < footprint->boxes; n++) {
+            const Box *box = &machine->boxes[footprint->first + n];
+            if (out) {
+                out[count] = box->start;
+                out[count + 1] = box->length;
+                out[count + 2] = box->steps;
+                for (int k = 0; k < box->steps; k++) {
+                    out[count + 3 + 2 * k] = box->count[k];
+                    out[count + 4 + 2 * k] = box->distance[k];
+                }
+            }
+            count += 3 + 2 * box->steps;
         }
     }
-    return need;
+    return count;
 }
 void titan_simt_free(Machine *machine)
 {

@@ -41,7 +41,18 @@ static int32_t operand(Machine *machine, int32_t cta, const Descriptor *d, int e
                 push_unit(runs, d, d->start + row % 8 * d->width + row / 8 * d->stride +
                                        unit * (d->width == 16 ? d->leading : 16));
     }
-    merge_runs(runs);
+    /* units joined within lines of 128 bytes, so that the pattern of the swizzle stays visible */
+    qsort(runs->data, (size_t)runs->count, sizeof(Run), compare_runs);
+    int64_t kept = 0;
+    for (int64_t n = 0; n < runs->count; n++) {
+        Run run = runs->data[n];
+        if (kept && run.low < runs->data[kept - 1].high) continue; /* the same unit again */
+        if (kept && run.low == runs->data[kept - 1].high && run.low % 128)
+            runs->data[kept - 1].high = run.high;
+        else
+            runs->data[kept++] = run;
+    }
+    runs->count = kept;
     int64_t first = machine->box_count, count = runs->count;
     for (int64_t period = 1; period <= 8; period *= 2) {
         if (count % period || count / period < 3) continue;
