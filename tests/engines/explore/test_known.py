@@ -15,6 +15,7 @@ import pytest
 from tests.engines.happens_before.test_weak_order import draw
 from tests.strategies import FAMILIES, random_program
 from titan.engines.explore import known
+from titan.engines.explore.flatten import flatten
 from titan.engines.explore.search import explore
 from titan.engines.happens_before.engine import analyse
 from titan.engines.result import Budget
@@ -82,6 +83,19 @@ def test_following_changes_no_verdict_of_other_programs(always: None, family: st
         assert tally["verified", Verdict.UNDECIDED] > tally["verified", Verdict.VERIFIED], tally
         return
     assert tally["verified", Verdict.UNDECIDED] <= tally["verified", Verdict.VERIFIED] // 10, tally
+
+
+def test_batches_of_events_decide_what_one_search_decides(
+    always: None, monkeypatch: pytest.MonkeyPatch
+):
+    programs = [draw(Random(n), strong=True).program() for n in range(300)]
+    programs += [random_program(Random(n), "ring", n % 3) for n in range(40)]
+    whole = [explore(program, None, BUDGET).verdict for program in programs]
+    monkeypatch.setattr(known, "EVENTS_MAX", 2)
+    batches = [flatten(program).event_batches for program in programs]
+    assert sum(count > 1 for count in batches) > 150
+    assert [explore(program, None, BUDGET).verdict for program in programs] == whole
+    assert min(Counter(whole)[verdict] for verdict in (Verdict.VERIFIED, Verdict.UNDECIDED)) > 10
 
 
 def test_programs_that_relay_nothing_have_no_weak_order():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Name, substitute
@@ -102,7 +102,7 @@ def renamed(value: Node, variable: str, fresh: str) -> Node:
     if isinstance(value, Name):
         return replace(value, name=fresh) if value.name == variable else value
     if isinstance(value, tuple):
-        return type(value)(renamed(item, variable, fresh) for item in value)  # type: ignore[return-value]
+        return cast(Node, tuple(renamed(item, variable, fresh) for item in value))
     if not is_dataclass(value) or isinstance(value, type):
         return value
     changed = {

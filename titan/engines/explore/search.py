@@ -16,6 +16,7 @@ from typing import Any
 
 from titan.engines.explore.components import Component, components, whole_trace
 from titan.engines.explore.flatten import flatten
+from titan.engines.explore.known import number_events
 from titan.engines.explore.layout import (
     LIMITS,
     RunStatus,
@@ -115,11 +116,10 @@ def explore(
     """
     whole = budget or Budget()
     if reductions is not None:
-        result = _search(_quotient(program, sizes), whole, reductions, progress)
-        return _shortened(program, result)
+        return _shortened(program, _search_batches(program, sizes, whole, reductions, progress))
     parts = components(program)
     if len(parts) == 1:
-        return _shortened(program, _search_reduced(program, sizes, whole, progress))
+        return _shortened(program, _search_batches(program, sizes, whole, None, progress))
     return _search_parts(program, parts, sizes, whole, progress)
 
 
@@ -134,11 +134,8 @@ def _search_parts(
     found: list[ExplorationResult] = []
     refused: Refusal | None = None
     for part in parts:
-        states = budget.states_max - sum(item.states for item in found)
-        seconds = budget.seconds_max - sum(item.seconds for item in found)
-        left = replace(budget, states_max=max(states, 0), seconds_max=max(seconds, 0.0))
         try:
-            result = _search_reduced(part.program, sizes, left, progress)
+            result = _search_batches(part.program, sizes, _left(budget, found), None, progress)
         except (NotApplicableError, TooLargeError) as refusal:
             refused = refused or refusal
             continue
@@ -146,17 +143,49 @@ def _search_parts(
             result = _shortened(part.program, result)
             assert result.trace is not None
             trace = whole_trace(program, part, result.trace)
-            return _joined([*found, replace(result, trace=trace)], result.verdict)
+            return _joined([*found, replace(result, trace=trace)])
         found.append(result)
     if refused is not None:
         raise refused
-    undecided = any(item.verdict is Verdict.UNDECIDED for item in found)
-    return _joined(found, Verdict.UNDECIDED if undecided else Verdict.VERIFIED)
+    return _joined(found)
 
 
-def _joined(found: list[ExplorationResult], verdict: Verdict) -> ExplorationResult:
-    """One result of several, with the trace and the reason of the first that has the verdict."""
-    first = next(item for item in found if item.verdict is verdict)
+def _search_batches(
+    program: SyncProgram,
+    sizes: Sizes | None,
+    budget: Budget,
+    reductions: Reductions | None,
+    progress: Progress | None,
+) -> ExplorationResult:
+    """One search for each batch of events that are followed (known.py); as a rule there is one."""
+    found: list[ExplorationResult] = []
+    flat = flatten(program, sizes)
+    apply_quotient(flat)
+    for batch in range(flat.event_batches):
+        number_events(flat, batch)
+        left = _left(budget, found)
+        if reductions is None:
+            found.append(_search_reduced(flat, left, progress))
+        else:
+            found.append(_search(flat, left, reductions, progress))
+        if found[-1].verdict is not Verdict.VERIFIED:
+            break
+    return _joined(found)
+
+
+def _left(budget: Budget, found: list[ExplorationResult]) -> Budget:
+    """What several searches have left of a budget."""
+    states = budget.states_max - sum(item.states for item in found)
+    seconds = budget.seconds_max - sum(item.seconds for item in found)
+    return replace(budget, states_max=max(states, 0), seconds_max=max(seconds, 0.0))
+
+
+def _joined(found: list[ExplorationResult]) -> ExplorationResult:
+    """One result of several, with the trace and the reason of the one that decides."""
+    if len(found) == 1:
+        return found[0]
+    verdicts = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.VERIFIED)
+    first = min(found, key=lambda item: verdicts.index(item.verdict))
     return replace(
         first,
         states=sum(item.states for item in found),
@@ -167,17 +196,8 @@ def _joined(found: list[ExplorationResult], verdict: Verdict) -> ExplorationResu
     )
 
 
-def _quotient(program: SyncProgram, sizes: Sizes | None) -> Flat:
-    flat = flatten(program, sizes)
-    apply_quotient(flat)
-    return flat
-
-
-def _search_reduced(
-    program: SyncProgram, sizes: Sizes | None, budget: Budget, progress: Progress | None
-) -> ExplorationResult:
+def _search_reduced(flat: Flat, budget: Budget, progress: Progress | None) -> ExplorationResult:
     """Search with both reductions; without partial order where it keeps the search open."""
-    flat = _quotient(program, sizes)
     if not flat.classes or flat.mark_fields:
         return _search(flat, budget, Reductions(), progress)
     first = replace(
@@ -215,7 +235,8 @@ def _shortened(program: SyncProgram, result: ExplorationResult) -> ExplorationRe
     """
     if result.trace is None:
         return result
-    flat = _quotient(program, dict(result.trace.parameters))
+    flat = flatten(program, dict(result.trace.parameters))
+    apply_quotient(flat)
     run = _Run(flat, SHORTENING, Reductions(symmetry=True, partial_order=False))
     try:
         again = run.search(None)

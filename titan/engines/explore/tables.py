@@ -139,6 +139,7 @@ class Flat:
     write_events: list[int] = field(default_factory=list)
     read_events: list[int] = field(default_factory=list)
     concerned: list[int] = field(default_factory=list)
+    event_batches: int = 1
     mark_fields: int = 0
     domain_ctas: int = 0
     cell_domains: list[list[int]] = field(default_factory=list)

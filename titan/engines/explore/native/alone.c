@@ -5,6 +5,7 @@
 static void stamp_cells(search_t *s, word first, word end, int write, int generic)
 {
     struct closure *c = s->closure;
+    c->touches = 1;
     for (word cell = first; cell < end; cell++) {
         const cell_t *info = (const cell_t *)s->program->cell + cell;
         (write ? c->writes : c->reads)[cell] = c->stamp;
@@ -27,6 +28,7 @@ static int enter_agent_step(search_t *s, word *w)
             return STAYS;
         if (c->node->effects && (c->node->x != FENCE_ASYNC || s->program->path_rule))
             return STAYS;
+        c->touches = c->node->effects > 0;
         for (int i = 0; i < c->node->effects; i++)
             c->fenced[((const cover_t *)s->program->covers)[c->node->effect + i].cell] = c->stamp;
         return DONE;
@@ -67,7 +69,7 @@ static void begin(search_t *s, const word *w)
     const titan_program *p = s->program;
     size_t agents = (size_t)p->agents, barriers = (size_t)p->barriers, named = (size_t)p->named;
     c->stamp += 1;
-    c->generic = c->operations = 0;
+    c->generic = c->touches = c->operations = 0;
     c->asked = -1;
     memset(c->passed, 0,
            sizeof(word) * (agents * (barriers + named + (size_t)p->queues) + 4 * barriers));

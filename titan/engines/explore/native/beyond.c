@@ -45,7 +45,7 @@ static int roaming_memory(search_t *s, word *w, int agent, const node_t *node)
     const titan_program *p = s->program;
     const effect_t *effect = (const effect_t *)p->effects + node->effect;
     const piece_t *pieces = (const piece_t *)p->pieces;
-    for (int e = 0; e < node->effects; e++, effect++) {
+    for (int e = 0; e < node->effects && s->closure->touches; e++, effect++) {
         const buffer_t *buffer = (const buffer_t *)p->buffers + effect->buffer;
         word low, high, left, right;
         int result = spread(s, w, agent, effect->stage, buffer->stages, &low, &high);

@@ -85,6 +85,7 @@ struct closure {
     step_t step;
     const node_t *node;                 /* operation of t, or of its flight */
     const word *flight;                 /* flight of t, if it is an engine's step */
+    int touches;                        /* t stamps cells at all */
     int generic;                        /* t makes generic accesses to cells with marks */
 };
 

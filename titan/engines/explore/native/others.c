@@ -189,7 +189,7 @@ static int others_memory(search_t *s, word *w, int agent, const node_t *node)
     const titan_program *p = s->program;
     const effect_t *effect = (const effect_t *)p->effects + node->effect;
     const piece_t *pieces = (const piece_t *)p->pieces;
-    for (int e = 0; e < node->effects; e++, effect++) {
+    for (int e = 0; e < node->effects && s->closure->touches; e++, effect++) {
         const buffer_t *buffer = (const buffer_t *)p->buffers + effect->buffer;
         word stage = 0, part = 0;
         int result = value_of(s, w, agent, effect->stage, &stage);
@@ -376,7 +376,7 @@ static int others_fence(search_t *s, word *w, int agent, const node_t *node)
                 return STAYS;
         return DONE;
     }
-    for (int i = 0; i < node->effects && s->program->follows; i++) {
+    for (int i = 0; i < node->effects && c->touches && s->program->follows; i++) {
         word cell = cover[i].cell;
         if ((meets(s, cell, cell + 1, 1) || c->fenced[cell] == c->stamp)
             && fence_tells(s, w, cell, agent))
