@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from titan.codegen.emit.write import EmissionRefused, Emitted, emit
 from titan.codegen.pipeline.build import (
@@ -68,7 +68,7 @@ class Made:
     variant: AblationVariant
     folder: str = ""
     reason: str = ""
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, object] = field(default_factory=dict)
 
 
 def without_redundant(document: PipelineDocument, limits: BuildLimits) -> PipelineDocument:
@@ -210,7 +210,7 @@ def _built(
     return build(variant.tile(tile), text, chosen, hooks), *last[-1]
 
 
-def _facts(built: Built, figures: Figures | None) -> dict[str, Any]:
+def _facts(built: Built, figures: Figures | None) -> dict[str, object]:
     """What the index says of a variant beside its name; `compiled` where there is a toolchain."""
     schedule = built.result.schedule
     assert schedule is not None
@@ -265,7 +265,7 @@ def terms(built: Built) -> dict[str, float]:
     return found
 
 
-def machine_rates(target: str) -> dict[str, dict[str, Any]]:
+def machine_rates(target: str) -> dict[str, dict[str, object]]:
     """The numbers of `rates.yaml` behind each term: their paths there, and which way they count.
 
     `rate`: so much a cycle; `cost`: so many cycles.
@@ -273,7 +273,7 @@ def machine_rates(target: str) -> dict[str, dict[str, Any]]:
     from titan.codegen.tile.rates import rates
 
     known = rates(target)
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, object]] = {}
 
     def put(term: str, path: str, value: float, kind: str) -> None:
         found.setdefault(term, {})[path] = {"value": value, "kind": kind}
@@ -295,7 +295,7 @@ def machine_rates(target: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _data(made: Made) -> dict[str, Any]:
+def _data(made: Made) -> dict[str, object]:
     return {
         "kernel": made.tile.name, "target": made.tile.target, "axis": made.variant.axis,
         "setting": made.variant.setting, "about": made.variant.about,

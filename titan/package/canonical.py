@@ -10,10 +10,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard
 
 from titan.sync.expression import Expression, to_text
 from titan.sync.program import SyncProgram, without_computations
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 def canonical(program: SyncProgram) -> str:
@@ -37,7 +40,7 @@ def nameless(program: SyncProgram) -> SyncProgram:
     return replace(for_engines(program), name="")
 
 
-def _lines(thing: Any, depth: int) -> list[str]:
+def _lines(thing: DataclassInstance, depth: int) -> list[str]:
     pad = "  " * depth
     head = [pad + type(thing).__name__]
     below: list[str] = []
@@ -54,17 +57,17 @@ def _lines(thing: Any, depth: int) -> list[str]:
     return [" ".join(head), *below]
 
 
-def _is_block(value: Any) -> bool:
+def _is_block(value: object) -> TypeGuard[tuple[DataclassInstance, ...]]:
     """A tuple of things that get a line each."""
     return isinstance(value, tuple) and bool(value) and all(_is_thing(inner) for inner in value)
 
 
-def _is_thing(value: Any) -> bool:
+def _is_thing(value: object) -> TypeGuard[DataclassInstance]:
     expression = isinstance(value, Expression)
     return is_dataclass(value) and not isinstance(value, type) and not expression
 
 
-def _inline(value: Any) -> str:
+def _inline(value: object) -> str:
     if isinstance(value, Expression):
         return f"[{to_text(value)}]"
     if isinstance(value, Enum):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from titan.foundation.verdict import Verdict
 from titan.package import canonical, contents
@@ -31,10 +31,10 @@ SOLVERS = ("z3-solver", "python-sat")
 ANY = "any"
 
 
-def certificate(built: Built, files: Mapping[str, bytes]) -> dict[str, Any]:
+def certificate(built: Built, files: Mapping[str, bytes]) -> dict[str, object]:
     """The certificate over `files`, which are all files of the package but itself."""
     assert built.result.schedule is not None
-    data: dict[str, Any] = {
+    data: dict[str, object] = {
         "titan": FORMAT,
         "certificate": built.tile.name,
         "target": built.tile.target,
@@ -56,17 +56,18 @@ def certificate(built: Built, files: Mapping[str, bytes]) -> dict[str, Any]:
     return sealed(data)
 
 
-def sealed(data: dict[str, Any]) -> dict[str, Any]:
+def sealed(data: dict[str, object]) -> dict[str, object]:
     """The certificate with the digest of all its other fields."""
     body = {key: value for key, value in data.items() if key != "digest"}
     return {**body, "digest": contents.sha256(contents.to_json(body))}
 
 
 def digests(files: Mapping[str, bytes]) -> dict[str, str]:
+    """The SHA-256 of every file, by name."""
     return {name: contents.sha256(files[name]) for name in sorted(files)}
 
 
-def schedule_section(loop: Loop, schedule: Schedule, evidence: Evidence) -> dict[str, Any]:
+def schedule_section(loop: Loop, schedule: Schedule, evidence: Evidence) -> dict[str, object]:
     """`bound` is what plain arithmetic gives, `lower_bound` what the evidence claims."""
     return {
         "ii": schedule.ii,
@@ -79,7 +80,7 @@ def schedule_section(loop: Loop, schedule: Schedule, evidence: Evidence) -> dict
     }
 
 
-def verification_section(finding: Finding) -> dict[str, Any]:
+def verification_section(finding: Finding) -> dict[str, object]:
     """The verdict, who decided it, for which sizes, and under which policies."""
     return {
         "verdict": str(finding.verdict),
@@ -89,7 +90,8 @@ def verification_section(finding: Finding) -> dict[str, Any]:
     }
 
 
-def scope(coverage: Coverage) -> dict[str, Any]:
+def scope(coverage: Coverage) -> dict[str, object]:
+    """Sizes, parameters, agents and CTAs that the verdict covers."""
     minimums = dict(coverage.minimums)
     return {
         "sizes": dict(coverage.sizes),

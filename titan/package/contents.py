@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from titan.foundation.errors import UserError
 
@@ -37,13 +37,18 @@ class Sources(Protocol):
     """What emission hands over: texts by file name, and the manifest."""
 
     @property
-    def files(self) -> Mapping[str, str]: ...
+    def files(self) -> Mapping[str, str]:
+        """Texts by file name."""
+        ...
 
     @property
-    def manifest(self) -> Mapping[str, Any]: ...
+    def manifest(self) -> Mapping[str, object]:
+        """The manifest as plain data."""
+        ...
 
 
 def sha256(data: bytes) -> str:
+    """The digest as 64 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -55,13 +60,13 @@ def to_json(data: object) -> bytes:
 def from_json(data: bytes, name: str) -> Any:
     """Plain JSON; keys that stand twice, NaN and deep nesting are refused. Raises Broken."""
 
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    def pairs(items: list[tuple[str, object]]) -> dict[str, object]:
         found = dict(items)
         if len(found) != len(items):
             raise Broken(f"{name} has a key twice")
         return found
 
-    def constant(text: str) -> Any:
+    def constant(text: str) -> NoReturn:
         raise Broken(f"{name} holds {text}")
 
     try:
@@ -73,7 +78,7 @@ def from_json(data: bytes, name: str) -> Any:
     return read
 
 
-def _limit(data: Any, name: str, depth: int) -> None:
+def _limit(data: object, name: str, depth: int) -> None:
     if depth == 0:
         raise Broken(f"{name} is nested too deeply")
     for inner in (
@@ -83,6 +88,7 @@ def _limit(data: Any, name: str, depth: int) -> None:
 
 
 def is_package(folder: str | Path) -> bool:
+    """Whether a folder holds a certificate."""
     return (Path(folder) / CERTIFICATE).is_file()
 
 

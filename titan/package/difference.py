@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from titan.package.contents import printable
 
 
-def difference(expected: Any, stated: Any, path: str = "") -> str | None:
+def difference(expected: object, stated: object, path: str = "") -> str | None:
     """A sentence on the first difference, or None where there is none."""
     place = path or "the content"
     if type(expected) is not type(stated):
         return f"{place} is {_shown(stated)}, not {_shown(expected)}"
-    if isinstance(expected, dict):
+    if isinstance(expected, dict) and isinstance(stated, dict):
         for key in expected:
             if key not in stated:
                 return f"{place} lacks `{printable(str(key))}`"
@@ -20,7 +18,7 @@ def difference(expected: Any, stated: Any, path: str = "") -> str | None:
             if key not in expected:
                 return f"{place} has an unknown key `{printable(str(key))}`"
         pairs = [(f"{path}.{key}".lstrip("."), expected[key], stated[key]) for key in expected]
-    elif isinstance(expected, list):
+    elif isinstance(expected, list) and isinstance(stated, list):
         if len(expected) != len(stated):
             return f"{place} has {len(stated)} items, not {len(expected)}"
         pairs = [
@@ -36,7 +34,7 @@ def difference(expected: Any, stated: Any, path: str = "") -> str | None:
     return None
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):

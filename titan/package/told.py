@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from titan.codegen.pipeline.model import Built, TriedCandidate
+from titan.codegen.tile.manifest import Manifest
 from titan.package.produce import Produced
 from titan.report.findings import parameters_text
 
@@ -26,7 +25,7 @@ def as_text(path: str, produced: Produced) -> str:
     return "\n".join([head, *(f"  {name:<10}{text}" for name, text in rows)]) + "\n"
 
 
-def as_data(path: str, produced: Produced) -> dict[str, Any]:
+def as_data(path: str, produced: Produced) -> dict[str, object]:
     """The same as data."""
     built = produced.built
     schedule = built.result.schedule
@@ -42,7 +41,7 @@ def as_data(path: str, produced: Produced) -> dict[str, Any]:
         "evidence": built.result.evidence.kind,
         "cached": built.result.cached,
         "scope": scope_words(built),
-        "resources": produced.emitted.manifest.get("resources", {}),
+        "resources": produced.emitted.manifest["resources"],
         "registers": produced.figures.registers if produced.figures else None,
         "spill_bytes": produced.figures.spill_bytes if produced.figures else None,
         "compared": produced.compared,
@@ -52,10 +51,12 @@ def as_data(path: str, produced: Produced) -> dict[str, Any]:
 
 
 def refused(steps: tuple[TriedCandidate, ...]) -> tuple[TriedCandidate, ...]:
+    """The candidates that were not taken."""
     return tuple(step for step in steps if not step.taken)
 
 
 def schedule_words(built: Built) -> str:
+    """The initiation interval, and what proves it."""
     result = built.result
     assert result.schedule is not None
     ii = result.schedule.ii
@@ -66,6 +67,7 @@ def schedule_words(built: Built) -> str:
 
 
 def roles_words(built: Built) -> str:
+    """The roles with their agents and threads."""
     roles = built.program.roles
     return ", ".join(f"{role.agents} x {role.name} ({role.threads} threads)" for role in roles)
 
@@ -75,13 +77,15 @@ def scope_words(built: Built) -> str:
     return f"all interleavings; {parameters_text(built.finding.coverage)}"
 
 
-def resource_words(manifest: Any) -> str:
+def resource_words(manifest: Manifest) -> str:
+    """The resources of the manifest, each by its name."""
     return ", ".join(
-        f"{name.replace('_', ' ')} {value}" for name, value in manifest.get("resources", {}).items()
+        f"{name.replace('_', ' ')} {value}" for name, value in manifest["resources"].items()
     )
 
 
 def compiled_words(produced: Produced) -> str:
+    """What the toolchain reported, or why it was not asked."""
     figures = produced.figures
     if figures is None:
         return f"no: {produced.uncompiled}"

@@ -6,7 +6,7 @@ Holds no time, no host and no path. Refuses to write what was not verified.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from titan.codegen.tile import stored
 from titan.foundation.errors import Refusal
@@ -46,7 +46,7 @@ def package_files(built: Built, emitted: contents.Sources) -> dict[str, bytes]:
     return files
 
 
-def manifest_of(tile: TileProgram, emitted: contents.Sources) -> dict[str, Any]:
+def manifest_of(tile: TileProgram, emitted: contents.Sources) -> dict[str, object]:
     """What emission says, and the tile program for those who check what a kernel computes."""
     return {**emitted.manifest, "program": stored.as_data(tile)}
 

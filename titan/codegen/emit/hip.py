@@ -14,6 +14,7 @@ from titan.codegen.emit.hip_tiles import LdsTile, buffers_of
 from titan.codegen.emit.hip_values import LANES, SHARED_BYTES, HipValues, values_of
 from titan.codegen.emit.model import EmissionRefused, Emitted
 from titan.codegen.emit.names import identifier, mangled
+from titan.codegen.tile.manifest import Manifest, ManifestArgument
 from titan.codegen.tile.model import TileProgram
 from titan.foundation.resources import root, template
 from titan.language.kernel.model import Kernel
@@ -113,17 +114,19 @@ def _manifest(
     buffers: dict[str, LdsTile],
     places: Places,
     walk: Walk,
-) -> dict[str, object]:
+) -> Manifest:
     extents = [f"{item.name} <= {EXTENT_MAX}" for item in tile.parameters]
     items = places.plain(work_items(tile))
     waves = tile.groups
     shared = max(item.offset + item.stages * item.stage_bytes for item in buffers.values())
     threads = LANES * waves
-    pointers = [
+    pointers: list[ManifestArgument] = [
         {"kind": "pointer", "name": mangled("g", item.name, "a tensor"), "tensor": item.name}
         for item in tile.tensors
     ]
-    sizes = [{"kind": "size", "name": item.name} for item in tile.parameters]
+    sizes: list[ManifestArgument] = [
+        {"kind": "size", "name": item.name} for item in tile.parameters
+    ]
     return {
         "titan": "1",
         "kernel": tile.name,

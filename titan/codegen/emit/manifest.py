@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 from titan.codegen.emit.expressions import product
 from titan.codegen.emit.layout import EmissionLayout, Tile
@@ -10,6 +10,14 @@ from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import DTYPE_BYTES, dtype, identifier, mangled
 from titan.codegen.emit.ranges import range_constraints
 from titan.codegen.emit.sites import Tiles
+from titan.codegen.tile.manifest import (
+    Manifest,
+    ManifestArgument,
+    ManifestFilled,
+    ManifestRing,
+    ManifestRole,
+    ManifestTensor,
+)
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram
 from titan.sync import program as ir
 from titan.sync.expression import (
@@ -72,6 +80,7 @@ def _nothing_beyond(tile: TileProgram, ctas: int) -> None:
 
 
 def substitute_sizes(tile: TileProgram, expression: Expression) -> Expression:
+    """The expression with the fixed sizes of the program as numbers."""
     return substitute(expression, {name: Constant(value) for name, value in tile.sizes})
 
 
@@ -89,6 +98,7 @@ def _ends(count: Expression, last: str, offset: Expression, extent: Expression) 
 
 
 def tensor_of(tile: TileProgram, operation: TileOperation) -> Tensor:
+    """The tensor that a load or store is of. Raises EmissionRefused."""
     for tensor in tile.tensors:
         if operation.view is not None and tensor.name == operation.view.tensor:
             return tensor
@@ -165,7 +175,7 @@ def manifest(
     tiles: Tiles,
     name: str,
     ctas: int,
-) -> dict[str, Any]:
+) -> Manifest:
     """The manifest as plain data; expressions are texts of the expression language."""
     sizes = {size: Constant(value) for size, value in tile.sizes}
     maps = mapped(tile, tiles, layout)
@@ -176,7 +186,7 @@ def manifest(
     if persistent:
         grid = Binary("min", work, _multiple(Name("processors"), ctas, up=False))
     filled = [layout.tiles[one] for one in sorted(tiles.filled - tiles.copied)]
-    return {
+    data = {
         "titan": "1",
         "kernel": name,
         "target": tile.target,
@@ -190,11 +200,8 @@ def manifest(
         "tensors": [_tensor(tensor, sizes) for tensor in tile.tensors],
         "arguments": [
             *(_map(operation, tensor, shared) for operation, tensor, shared in maps),
-            *(
-                {"kind": "pointer", "name": f"data_{tensor.name}", "tensor": tensor.name}
-                for tensor in pointers
-            ),
-            *({"kind": "size", "name": p.name} for p in tile.parameters),
+            *(_pointer(tensor) for tensor in pointers),
+            *(_size(parameter) for parameter in tile.parameters),
         ],
         "constraints": [
             *_strides(maps, sizes),
@@ -225,9 +232,10 @@ def manifest(
             ),
         },
     }  # fmt: skip
+    return cast(Manifest, data)  # `filled` stands between two others, or not at all
 
 
-def _roles(layout: EmissionLayout) -> list[dict[str, object]]:
+def _roles(layout: EmissionLayout) -> list[ManifestRole]:
     return [
         {
             "name": place.role.name, "first_thread": 32 * place.first_warp,
@@ -238,7 +246,7 @@ def _roles(layout: EmissionLayout) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def _tensor(tensor: Tensor, sizes: dict[str, Constant]) -> dict[str, object]:
+def _tensor(tensor: Tensor, sizes: dict[str, Constant]) -> ManifestTensor:
     return {
         "name": identifier(tensor.name, "a tensor"),
         "dtype": dtype(tensor.dtype, tensor.name),
@@ -247,7 +255,7 @@ def _tensor(tensor: Tensor, sizes: dict[str, Constant]) -> dict[str, object]:
     }
 
 
-def _map(operation: TileOperation, tensor: Tensor, shared: Tile) -> dict[str, object]:
+def _map(operation: TileOperation, tensor: Tensor, shared: Tile) -> ManifestArgument:
     box = [shared.panel_columns, shared.part_rows] + [1] * (len(tensor.shape) - 2)
     return {
         "kind": "tensor_map", "name": f"map_{operation.name}", "tensor": tensor.name,
@@ -256,7 +264,15 @@ def _map(operation: TileOperation, tensor: Tensor, shared: Tile) -> dict[str, ob
     }  # fmt: skip
 
 
-def _filled(tile: TileProgram, shared: Tile) -> dict[str, object]:
+def _pointer(tensor: Tensor) -> ManifestArgument:
+    return {"kind": "pointer", "name": f"data_{tensor.name}", "tensor": tensor.name}
+
+
+def _size(parameter: ir.Parameter) -> ManifestArgument:
+    return {"kind": "size", "name": parameter.name}
+
+
+def _filled(tile: TileProgram, shared: Tile) -> ManifestFilled:
     """A load that threads do, as the tile lies in shared memory."""
     return {
         "operation": shared.name, "tensor": tensor_of(tile, tile.operation(shared.name)).name,
@@ -287,9 +303,9 @@ def _strides(
     return list(dict.fromkeys(found))
 
 
-def _rings(program: ir.SyncProgram, layout: EmissionLayout) -> list[dict[str, object]]:
+def _rings(program: ir.SyncProgram, layout: EmissionLayout) -> list[ManifestRing]:
     """Rings by their barriers `NAME_full`, with the bytes of one stage."""
-    found: dict[str, dict[str, object]] = {}
+    found: dict[str, ManifestRing] = {}
     for role in program.roles:
         for operation in ir.walk(role.body):
             if not isinstance(operation, ir.Arrive) or operation.transaction == Constant(0):

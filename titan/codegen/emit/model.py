@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from titan.codegen.tile.manifest import Manifest
 from titan.foundation.errors import Refusal
 
 
@@ -16,5 +17,5 @@ class Emitted:
     """`files`: texts by file name, source and device header. `manifest`: plain JSON data."""
 
     files: dict[str, str]
-    manifest: dict[str, object]
+    manifest: Manifest
     notes: tuple[str, ...] = field(default=())

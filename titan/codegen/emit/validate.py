@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING
 
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import identifier, instance, integer, label, shown
@@ -17,6 +17,9 @@ from titan.codegen.tile import model as tiles
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 from titan.sync.expression import BINARY_OPERATORS, Binary, Constant, Name, Not
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 DEPTH_MAX = 120
 NODES_MAX = 200_000
@@ -70,7 +73,7 @@ class _Walker:
     def __init__(self) -> None:
         self.nodes = 0
 
-    def walk(self, value: Any, what: str, depth: int) -> None:
+    def walk(self, value: object, what: str, depth: int) -> None:
         self.nodes += 1
         if depth > DEPTH_MAX or self.nodes > NODES_MAX:
             raise EmissionRefused(f"{what} is nested too deeply or too large")
@@ -86,12 +89,13 @@ class _Walker:
             case tuple():
                 for inner in value:
                     self.walk(inner, what, depth + 1)
-            case _ if is_dataclass(value) and isinstance(value, _KNOWN):
-                self._fields(value, depth)
+            case _ if isinstance(value, _KNOWN) and is_dataclass(value):
+                if not isinstance(value, type):
+                    self._fields(value, depth)
             case _:
                 raise EmissionRefused(f"{what} holds {shown(value)}")
 
-    def _fields(self, value: Any, depth: int) -> None:
+    def _fields(self, value: DataclassInstance, depth: int) -> None:
         name = type(value).__name__
         for item in fields(value):
             inner, what = getattr(value, item.name), f"`{item.name}` of {name}"
@@ -113,7 +117,7 @@ class _Walker:
                 self.walk(inner, what, depth + 1)
 
 
-def _fits(kind: str, value: Any) -> bool:
+def _fits(kind: str, value: object) -> bool:
     """Whether a value has the simple type that a field says; other types are walked."""
     match kind:
         case "int":

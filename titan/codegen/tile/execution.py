@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from titan.codegen.tile import semantics
 from titan.codegen.tile.hostile import Chooser, ComputingMachine, Interleaving, Lenient
-from titan.codegen.tile.model import TileOperation, TileProgram, ValuePlace
+from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.sync import program as ir
 from titan.sync.control import Agent
 from titan.sync.expression import ZERO, evaluate
 from titan.sync.fault import Actor, Fault, FaultKind, Step
 from titan.sync.memory_rules import Environment
 from titan.sync.state import State
+
+if TYPE_CHECKING:
+    from titan.codegen.tile.semantics import Array, Marks
 
 STEPS_MAX = 200_000
 Items = list[list[dict[str, int]]]  # work item -> environment in each CTA of the cluster
@@ -36,8 +39,8 @@ class _Registers:
     groups: int
     implied: tuple[str, ...] = ()
     iteration: int | None = None
-    values: dict[str, Any] = field(default_factory=dict)
-    copies: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Array] = field(default_factory=dict)
+    copies: dict[str, Array] = field(default_factory=dict)
     reading: int = 0
     waiting: list[tuple[str, int, dict[str, int]]] = field(default_factory=list)
 
@@ -73,8 +76,8 @@ class CtaExecution:
         self,
         tile: TileProgram,
         program: ir.SyncProgram,
-        memory: dict[str, Any],
-        marks: dict[str, Any],
+        memory: dict[str, Array],
+        marks: dict[str, Marks],
         items: Items,
         interleaving: Interleaving,
     ) -> None:
@@ -94,7 +97,7 @@ class CtaExecution:
         self.inside = {operation.name for operation in tile.body}
         self.pipelined = {queue.name for queue in program.queues if queue.pipelined}
         self.buffers = {buffer.name: buffer for buffer in program.buffers}
-        self.stages: dict[tuple[str, int], Any] = {}
+        self.stages: dict[tuple[str, int], Array] = {}
         self.accumulated: dict[tuple[str, int], int] = {}
         self.flights: dict[tuple[int, int], TileFlight] = {}
         self.registers = [
@@ -231,7 +234,7 @@ class CtaExecution:
 
     # ------------------------------------------------------------------------- shared memory
 
-    def _content(self, access: EvaluatedAccess) -> Any:
+    def _content(self, access: EvaluatedAccess) -> Array:
         """The tile in a stage, all parts of it; undefined content is no number."""
         import numpy as np
 
@@ -249,12 +252,16 @@ class CtaExecution:
         value = operation.result or self._value(operation.operands[0])
         return value.rows, value.columns
 
-    def _value(self, name: str) -> Any:
+    def _value(self, name: str) -> Value:
+        """The value of that name. Raises KeyError where the program computes none."""
         if name in self.carried:
             return self.carried[name].value
-        return self.operations[name].result
+        found = self.operations[name].result
+        if found is None:
+            raise KeyError(name)
+        return found
 
-    def _part(self, access: EvaluatedAccess) -> Any:
+    def _part(self, access: EvaluatedAccess) -> Array:
         """The elements of the accessed part, as a view in a row."""
         flat = self._content(access).reshape(-1)
         if access.part is None or access.buffer.parts == 1:
@@ -329,7 +336,7 @@ class CtaExecution:
         self._put(operation, value, environment, rows // parts * (access.part or 0))
 
     def _put(
-        self, operation: TileOperation, value: Any, environment: dict[str, int], first_row: int
+        self, operation: TileOperation, value: Array, environment: dict[str, int], first_row: int
     ) -> None:
         assert operation.view is not None
         name = operation.view.tensor
@@ -349,18 +356,26 @@ class CtaExecution:
         if written:
             self._accumulate(operation, written[0], stages)
             return
-        operands = [
-            self._operand(registers, operation, number, stages)
-            for number in range(len(operation.operands))
-        ]
-        if any(operand is None for operand in operands):
+        operands = self._operands(registers, operation, stages)
+        if operands is None:
             registers.values.pop(self.home[name], None)
             return
         registers.values[self.home[name]] = semantics.apply(operation, operands)
 
+    def _operands(
+        self, registers: _Registers, operation: TileOperation, shared: dict[str, Array]
+    ) -> list[Array] | None:
+        """All operands of a group; None where one of them is not there."""
+        found = [
+            self._operand(registers, operation, number, shared)
+            for number in range(len(operation.operands))
+        ]
+        there = [operand for operand in found if operand is not None]
+        return there if len(there) == len(found) else None
+
     def _operand(
-        self, registers: _Registers, operation: TileOperation, number: int, shared: dict[str, Any]
-    ) -> Any:
+        self, registers: _Registers, operation: TileOperation, number: int, shared: dict[str, Array]
+    ) -> Array | None:
         """An operand of a group: its rows of what is shared, where it is the left one."""
         name = operation.operands[number]
         value = self._value(name)
@@ -379,7 +394,7 @@ class CtaExecution:
         return whole[registers.group * size : (registers.group + 1) * size]
 
     def _accumulate(
-        self, operation: TileOperation, target: EvaluatedAccess, stages: dict[str, Any]
+        self, operation: TileOperation, target: EvaluatedAccess, stages: dict[str, Array]
     ) -> None:
         """A sum in tensor memory, which begins anew with each work item."""
         import numpy as np
@@ -425,11 +440,8 @@ class CtaExecution:
                 found = found[registers.group * size : (registers.group + 1) * size]
             registers.values[self.home[what]] = found
             return
-        operands = [
-            self._operand(registers, operation, number, registers.copies)
-            for number in range(len(operation.operands))
-        ]
-        if any(operand is None for operand in operands):
+        operands = self._operands(registers, operation, registers.copies)
+        if operands is None:
             registers.values.pop(self.home[what], None)
         elif operation.kind == "store":
             first_row = operands[0].shape[0] * registers.group

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from titan.codegen.tile import semantics
 from titan.codegen.tile.dtypes import FORMATS
@@ -34,6 +34,11 @@ from titan.codegen.tile.model import TileProgram
 from titan.codegen.tile.tensor_execution import TensorExecution, parts_of
 from titan.sync import program as ir
 from titan.sync.fault import Fault
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from titan.codegen.tile.semantics import Array
 
 __all__ = [
     "Difference",
@@ -50,7 +55,7 @@ __all__ = [
 class FunctionalOutcome:
     """The outputs of one run, or the fault that stopped it."""
 
-    outputs: dict[str, Any]
+    outputs: dict[str, Array]
     steps: int
     fault: Fault | None = None
 
@@ -67,7 +72,7 @@ class Difference:
 def check(
     tile: TileProgram,
     program: ir.SyncProgram,
-    inputs: Mapping[str, Any],
+    inputs: Mapping[str, ArrayLike],
     parameters: Mapping[str, int],
     runs: Iterable[Interleaving],
     ctas: int = 2,
@@ -94,7 +99,7 @@ def check(
     return found
 
 
-def deviation(found: Any, meant: Any, exact: Any, dtype: str) -> float:
+def deviation(found: Array, meant: Array, exact: Array, dtype: str) -> float:
     """The largest error, in units of what is tolerated; infinite where elements are missing or
     should be infinite and are not.
 
@@ -120,7 +125,7 @@ def deviation(found: Any, meant: Any, exact: Any, dtype: str) -> float:
 def simulate(
     tile: TileProgram,
     program: ir.SyncProgram,
-    inputs: Mapping[str, Any],
+    inputs: Mapping[str, ArrayLike],
     parameters: Mapping[str, int],
     interleaving: Interleaving,
     ctas: int = 2,

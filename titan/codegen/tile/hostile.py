@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from titan.sync import program as ir
 from titan.sync.control import Agent
@@ -43,7 +42,7 @@ class Chooser:
     interleaving: Interleaving
     queue_of: Callable[[Step], str | None]
     random: random.Random = field(init=False)
-    favour: dict[tuple[Any, ...], float] = field(default_factory=dict)
+    favour: dict[tuple[object, ...], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.interleaving.seed)
@@ -63,7 +62,7 @@ class Chooser:
         return max(steps, key=self._favour_of)
 
     def _favour_of(self, step: Step) -> float:
-        key: tuple[Any, ...] = (step.actor is Actor.AGENT, step.agent)
+        key: tuple[object, ...] = (step.actor is Actor.AGENT, step.agent)
         if step.actor is not Actor.AGENT:
             key = (*key, self.queue_of(step))
         return self.favour.setdefault(key, self.random.random())
@@ -106,10 +105,7 @@ class Lenient(ComputingMachine):
         self, draft: Draft, doing: Doing, key: Key, barrier: MbarrierState, *amounts: int
     ) -> None:
         """A phase that nobody has waited for may be followed by the next, as on hardware."""
-        seen: dict[str, Any] = {"observed": True}
-        if seen.keys() <= set(barrier._fields):
-            barrier = barrier._replace(**seen)
-        super().count_down(draft, doing, key, barrier, *amounts)
+        super().count_down(draft, doing, key, barrier._replace(observed=True), *amounts)
 
 
 def without_phases(program: ir.SyncProgram) -> ir.SyncProgram:

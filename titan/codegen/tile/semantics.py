@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from titan.codegen.tile.dtypes import rounded
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, Value, ValuePlace
@@ -22,10 +22,16 @@ from titan.foundation.errors import UserError
 from titan.sync.expression import Binary, Constant, Expression, Name, Not, evaluate
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from typing import TypeVar
 
-    Array = NDArray[np.floating[Any]]
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    Array = NDArray[np.floating]
+    Wide = NDArray[np.float64]
+    Marks = NDArray[np.bool_]
+    Numbers = int | NDArray[np.int64]
+    Element = TypeVar("Element", bound=np.generic)
 
 Environment = Mapping[str, int]
 
@@ -72,7 +78,7 @@ def _dtype(operation: TileOperation) -> str:
     return operation.result.dtype if operation.result is not None else "f32"
 
 
-def _product(operation: TileOperation, wide: Sequence[Any]) -> Any:
+def _product(operation: TileOperation, wide: Sequence[Wide]) -> Wide:
     left, right = (
         operand.T if flipped else operand
         for operand, flipped in zip(wide[:2], operation.transpose[:2], strict=True)
@@ -81,17 +87,17 @@ def _product(operation: TileOperation, wide: Sequence[Any]) -> Any:
     return product + wide[2] if len(wide) > 2 else product
 
 
-def _gelu(x: Any) -> Any:
+def _gelu(x: Wide) -> Wide:
     """The tanh form (Hendrycks and Gimpel, section 2)."""
     import numpy as np
 
     return 0.5 * x * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * x**3)))
 
 
-def _numpy(name: str) -> Callable[..., Any]:
+def _numpy(name: str) -> Callable[..., Wide]:
     """A NumPy function by its name, imported when it is called."""
 
-    def call(_: TileOperation, *operands: Any) -> Any:
+    def call(_: TileOperation, *operands: Wide) -> Wide:
         import numpy as np
 
         return getattr(np, name)(*operands)
@@ -99,43 +105,43 @@ def _numpy(name: str) -> Callable[..., Any]:
     return call
 
 
-def _tanh(x: Any) -> Any:
+def _tanh(x: Wide) -> Wide:
     import numpy as np
 
     return np.tanh(x)
 
 
-def _relu(x: Any) -> Any:
+def _relu(x: Wide) -> Wide:
     import numpy as np
 
     return np.fmax(x, 0.0)
 
 
-def _silu(x: Any) -> Any:
+def _silu(x: Wide) -> Wide:
     import numpy as np
 
     return x / (1 + np.exp(-x))
 
 
-def _rsqrt(_: TileOperation, x: Any) -> Any:
+def _rsqrt(_: TileOperation, x: Wide) -> Wide:
     import numpy as np
 
     return 1.0 / np.sqrt(x)
 
 
-def _row_max(_: TileOperation, x: Any) -> Any:
+def _row_max(_: TileOperation, x: Wide) -> Wide:
     import numpy as np
 
     return np.fmax.reduce(x, axis=1, keepdims=True)
 
 
-_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+_FUNCTIONS: dict[str, Callable[[Wide], Wide]] = {
     "relu": _relu,
     "gelu": _gelu,
     "silu": _silu,
     "tanh": _tanh,
 }
-_KINDS: dict[str, Callable[..., Any]] = {
+_KINDS: dict[str, Callable[..., Wide]] = {
     "read": lambda _, x: x,
     "convert": lambda _, x: x,
     "add": _numpy("add"),
@@ -162,16 +168,16 @@ def _single(number: float) -> float:
 
 def _condition(
     condition: Expression, environment: Environment, first_row: int, shape: tuple[int, ...]
-) -> Any:
+) -> Marks:
     import numpy as np
 
-    names: dict[str, Any] = dict(environment)
+    names: dict[str, Numbers] = dict(environment)
     names["row"] = first_row + np.arange(shape[0])[:, None]
     names["column"] = np.arange(shape[1])[None, :]
     return np.broadcast_to(over_arrays(condition, names), shape).astype(bool)
 
 
-def over_arrays(expression: Expression, names: Mapping[str, Any]) -> Any:
+def over_arrays(expression: Expression, names: Mapping[str, Numbers]) -> Numbers:
     """The value of an expression where names may be arrays; divisors are positive constants."""
     import numpy as np
 
@@ -245,7 +251,7 @@ def put(
     _matrix(tensor, offsets, shape)[inside] = value[within]
 
 
-def _matrix(tensor: Any, offsets: Sequence[int], value: Value) -> Any:
+def _matrix(tensor: NDArray[Element], offsets: Sequence[int], value: Value) -> NDArray[Element]:
     """The last dimensions as a matrix that has the value's shape, the others indexed."""
     if value.place in (ValuePlace.ROW, ValuePlace.COLUMN):
         line = tensor[tuple(offsets[:-1])]
@@ -302,7 +308,7 @@ def shape_of(tensor: Tensor, parameters: Environment) -> tuple[int, ...]:
 
 
 def check_launch(
-    tile: TileProgram, inputs: Mapping[str, Any], parameters: Environment
+    tile: TileProgram, inputs: Mapping[str, ArrayLike], parameters: Environment
 ) -> dict[str, Array]:
     """The input arrays as float64. Raises ValueError for what is missing or does not fit."""
     import numpy as np
@@ -325,7 +331,9 @@ def check_launch(
     return found
 
 
-def run(tile: TileProgram, inputs: Mapping[str, Any], parameters: Environment) -> dict[str, Array]:
+def run(
+    tile: TileProgram, inputs: Mapping[str, ArrayLike], parameters: Environment
+) -> dict[str, Array]:
     """The outputs, as float32 numbers of their types; NaN where nothing is written.
 
     Inputs are rounded to the types of their tensors first. Raises ValueError for a launch that does
@@ -335,20 +343,20 @@ def run(tile: TileProgram, inputs: Mapping[str, Any], parameters: Environment) -
 
 
 def reference64(
-    tile: TileProgram, inputs: Mapping[str, Any], parameters: Environment
+    tile: TileProgram, inputs: Mapping[str, ArrayLike], parameters: Environment
 ) -> dict[str, Array]:
     """The outputs in float64, nothing rounded but the inputs. Raises as `run`."""
     return _execute(tile, inputs, parameters, double=True)
 
 
 def _execute(
-    tile: TileProgram, inputs: Mapping[str, Any], parameters: Environment, double: bool
+    tile: TileProgram, inputs: Mapping[str, ArrayLike], parameters: Environment, double: bool
 ) -> dict[str, Array]:
     import numpy as np
 
     arrays = check_launch(tile, inputs, parameters)
     dtypes = {tensor.name: tensor.dtype for tensor in tile.tensors}
-    memory: dict[str, Any] = {
+    memory: dict[str, Array] = {
         name: rounded(array, dtypes[name]).astype(np.float64 if double else np.float32)
         for name, array in arrays.items()
     }
@@ -366,8 +374,8 @@ def _execute(
 def _item(
     tile: TileProgram,
     environment: dict[str, int],
-    memory: dict[str, Any],
-    marks: dict[str, Any],
+    memory: dict[str, Array],
+    marks: dict[str, Marks],
     double: bool,
 ) -> None:
     """One work item from `before` to `after`."""

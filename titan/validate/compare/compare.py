@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from titan.codegen.tile.manifest import Manifest, ManifestRole
 from titan.isa.thread.machine import (
     NOTED,
     PARAMETER_BASE,
@@ -81,7 +81,7 @@ class TranslationComparison:
 def compare(
     kernel: PtxKernel,
     program: ir.SyncProgram,
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     launches: list[ComparedLaunch],
 ) -> TranslationComparison:
     """Raises UnsupportedPtx for what cannot be compared, TooLong for launches that are too
@@ -96,9 +96,7 @@ def compare(
 class _Whole:
     """All launches of one kernel; addresses and counts are the same in all."""
 
-    def __init__(
-        self, kernel: PtxKernel, program: ir.SyncProgram, manifest: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, kernel: PtxKernel, program: ir.SyncProgram, manifest: Manifest) -> None:
         self.kernel = kernel
         self.program = program
         self.manifest = manifest
@@ -136,9 +134,9 @@ class _Whole:
         if len(starts) != wanted:
             self.result.fault(f"{len(starts)} barriers are initialised, not {wanted}")
 
-    def _place(self, role: ir.Role) -> Mapping[str, Any]:
+    def _place(self, role: ir.Role) -> ManifestRole:
         """Where the threads of a role are, the same in every CTA."""
-        place: Mapping[str, Any] = self.places[role.name.partition("@")[0]]
+        place: ManifestRole = self.places[role.name.partition("@")[0]]
         return place
 
     def _find_slot(self, launch: ComparedLaunch) -> None:
@@ -214,7 +212,7 @@ class _Whole:
         rank: int,
         launch: ComparedLaunch,
         starts: Counter[int],
-        place: Mapping[str, Any] | None,
+        place: ManifestRole | None,
     ) -> list[ThreadEvent]:
         """What the thread does in its role; what stands before and behind is judged here."""
         ran = self._ran(thread, rank, launch)

@@ -7,8 +7,8 @@ what it reads, registers and LDS are within the manifest, nothing is spilled.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from titan.codegen.tile.manifest import Manifest
 from titan.codegen.tile.model import TileProgram
 from titan.isa.gcn.hazards import hazards
 from titan.isa.gcn.listing import NotUnderstood, read
@@ -20,7 +20,7 @@ from titan.validate.compare.toolchain import CompiledKernel
 
 def faults(
     compiled: CompiledKernel,
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     tile: TileProgram,
     program: ir.SyncProgram,
     kinds: Mapping[str, str],

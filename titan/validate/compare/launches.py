@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from titan.codegen.tile.manifest import Manifest
 from titan.codegen.tile.model import TileProgram
 from titan.sync import program as ir
 from titan.sync.expression import evaluate, parse_expression, substitute
@@ -26,7 +26,7 @@ COMBINATIONS_MAX = 4000
 
 
 def launches(
-    tile: TileProgram, program: ir.SyncProgram, manifest: Mapping[str, Any]
+    tile: TileProgram, program: ir.SyncProgram, manifest: Manifest
 ) -> list[ComparedLaunch]:
     """At most LAUNCHES_MAX, sorted by what one CTA does; the shortest and the longest are in."""
     found: dict[tuple[int, ...], ComparedLaunch] = {}
@@ -40,7 +40,7 @@ def launches(
     return [ordered[round(i * step)] for i in range(LAUNCHES_MAX)]
 
 
-def _sizes(manifest: Mapping[str, Any]) -> Iterator[dict[str, int]]:
+def _sizes(manifest: Manifest) -> Iterator[dict[str, int]]:
     names = [item["name"] for item in manifest["parameters"]]
     conditions = [parse_expression(text) for text in manifest["constraints"]]
     values = (1, 2, *SIZES) if len(names) <= 3 else (1, 8, 136, 264)
@@ -54,7 +54,7 @@ def _sizes(manifest: Mapping[str, Any]) -> Iterator[dict[str, int]]:
 def _ctas(
     tile: TileProgram,
     program: ir.SyncProgram,
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     sizes: dict[str, int],
 ) -> Iterator[tuple[ComparedLaunch, tuple[int, ...]]]:
     """CTAs of one launch with the trip counts of their work items."""

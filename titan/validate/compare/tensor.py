@@ -10,11 +10,10 @@ instruction and matrix descriptors, data movement shapes. Assumes one CTA in a c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
 
+from titan.codegen.tile.manifest import Manifest
 from titan.isa.thread.integers import Bits
 from titan.isa.thread.machine import TENSOR_BASE, ThreadEvent
 from titan.sync import program as ir
@@ -202,7 +201,7 @@ class TensorSide:
         return storages[0] == storages[1] and one[1] == other[1]
 
 
-def tensor_side(program: ir.SyncProgram, manifest: Mapping[str, Any]) -> TensorSide:
+def tensor_side(program: ir.SyncProgram, manifest: Manifest) -> TensorSide:
     """What is known beforehand; without buffers where the program has none in tensor memory."""
     buffers = {b.name: b for b in program.buffers if b.space is ir.Space.TENSOR}
     if not buffers:

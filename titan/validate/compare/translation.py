@@ -6,9 +6,7 @@ told by the exceptions `Missing` and `UnsupportedPtx`, and is not a pass.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from titan.codegen.tile.manifest import Manifest
 from titan.codegen.tile.model import TileProgram
 from titan.isa.thread.machine import UnsupportedPtx
 from titan.isa.thread.ptx import PtxError, parse
@@ -21,7 +19,7 @@ TARGETS = ("sm_90a", "sm_100a")
 
 
 def translation(
-    tile: TileProgram, program: SyncProgram, manifest: Mapping[str, Any], compiled: CompiledKernel
+    tile: TileProgram, program: SyncProgram, manifest: Manifest, compiled: CompiledKernel
 ) -> TranslationComparison:
     """Faults of what was compiled against the program it was emitted for. Raises UnsupportedPtx."""
     if compiled.target not in TARGETS:
