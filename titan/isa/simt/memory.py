@@ -82,9 +82,14 @@ class Sparse:
             self.write(at + index, 1, byte)
 
     def store(self, at: int, data: bytes) -> None:
-        for index in range(0, len(data), 8):
-            piece = data[index : index + 8]
-            self.write(at + index, len(piece), int.from_bytes(piece, "little"))
+        done = 0
+        while done < len(data):
+            page = self._page((at + done) >> PAGE_BITS)
+            place = (at + done) & (PAGE - 1)
+            piece = data[done : done + PAGE - place]
+            page.data[place : place + len(piece)] = piece
+            page.state[place : place + len(piece)] = bytes((KNOWN,)) * len(piece)
+            done += len(piece)
 
     def fill_opaque(self, at: int, count: int) -> None:
         """Make a range opaque; only pages that exist hold anything."""

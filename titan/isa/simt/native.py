@@ -5,6 +5,7 @@ The native machine is held against the Python one: they record the same events i
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from titan.isa.simt.footprints import Box, Footprint, Space
 from titan.isa.simt.launch import Launch, Options, TensorMap
 from titan.isa.simt.layout import Layout
 from titan.isa.simt.machine import Machine
+from titan.isa.simt.memory import KNOWN
 from titan.isa.simt.native_events import Reader
 from titan.isa.simt.operations import Code, PresetKind
 from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run, Steering, Waiter
@@ -27,6 +29,7 @@ lanemask_lt lanemask_ge lanemask_gt dynamic_smem_size total_smem_size aggr_smem_
 reserved_smem_offset_begin reserved_smem_offset_end reserved_smem_offset_cap shared
 """
 SPECIALS = _NAMES.split()
+_KNOWN_RUN = re.compile(bytes((KNOWN,)) + b"+")
 WAITS = ("", "warp", "mbarrier", "named barrier", "cluster barrier", "tensor memory")
 
 
@@ -236,13 +239,7 @@ def _waiter(row: list[int]) -> Waiter:
 
 def _known_runs(state: bytearray, data: bytearray) -> list[tuple[int, bytes]]:
     """The runs of known bytes of a page."""
-    from titan.isa.simt.memory import KNOWN
-
-    found, at = [], 0
-    while (at := state.find(KNOWN, at)) >= 0:
-        end = at
-        while end < len(state) and state[end] == KNOWN:
-            end += 1
-        found.append((at, bytes(data[at:end])))
-        at = end
-    return found
+    return [
+        (found.start(), bytes(data[found.start() : found.end()]))
+        for found in _KNOWN_RUN.finditer(state)
+    ]

@@ -569,7 +569,14 @@ Machine *titan_simt_new(const titan_code *code, const titan_launch *launch)
 }
 void titan_simt_store(Machine *machine, int64_t at, const uint8_t *data, int64_t count)
 {
-    for (int64_t n = 0; n < count; n++) write_global(machine, at + n, 1, data[n], 0);
+    for (int64_t n = 0; n < count;) {
+        Page *page = find_page(machine, (at + n) >> 12, 1);
+        int64_t place = (at + n) & (PAGE - 1), piece = PAGE - place;
+        if (piece > count - n) piece = count - n;
+        memcpy(page->bytes.data + place, data + n, (size_t)piece);
+        memset(page->bytes.state + place, KNOWN, (size_t)piece);
+        n += piece;
+    }
 }
 int titan_simt_read(Machine *machine, int64_t at, int64_t count, uint8_t *data)
 {
