@@ -386,6 +386,17 @@ TRIPS: dict[str, tuple[str, str]] = {  # rule: (a kernel that trips it, its neig
         text(ctas=2, buffers="{A: {bytes: 64, initial: 0}}", queues="{g: wgmma}",
              program="{w: [{mma: A, queue: g}]}"),
     ),
+    "threads_meet_around_a_copy": (
+        text(
+            buffers="{A: {bytes: 64}}", queues="{g: bulk}",
+            program="{w: [{store: A}, {fence: async}, {bulk_store: A, queue: g}]}",
+        ),
+        text(
+            buffers="{A: {bytes: 64}}", queues="{g: bulk}",
+            named_barriers="{n: {threads: 128}}",
+            program="{w: [{store: A}, {fence: async}, {sync: n}, {bulk_store: A, queue: g}]}",
+        ),
+    ),
     "store_is_waited_for": (
         text(target="gfx942", buffers="{A: {bytes: 64}}", roles="{w: {warps: 2}}",
              program="{w: [{store: A}]}"),

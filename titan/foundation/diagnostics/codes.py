@@ -139,6 +139,7 @@ TTN428 completes-elsewhere error
 TTN429 copy-size error
 TTN430 fence-added error
 TTN431 unwaited-shared-access warning
+TTN432 unmet-election error
 TTN501 dependence-violated error
 TTN502 unit-oversubscribed error
 TTN503 register-limit-exceeded error

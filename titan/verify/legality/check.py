@@ -16,6 +16,7 @@ from titan.verify.legality import (
     amd,
     barriers,
     completion,
+    elected,
     matrix,
     operations,
     placement,
@@ -30,7 +31,7 @@ from titan.verify.legality.rule import RULES, Rule
 
 MODULES = (
     tensor_maps, placement, sizes, barriers, roles, matrix, operations, completion, proxies, amd,
-    wave_counters,
+    wave_counters, elected,
 )  # fmt: skip
 
 
