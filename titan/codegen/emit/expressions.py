@@ -38,6 +38,7 @@ class SpellingScope:
     least: Mapping[str, int | None]
 
     def plus(self, name: str, spelled: str, least: int | None) -> SpellingScope:
+        """The scope with one more name, how it is spelled, and what it is at least."""
         return SpellingScope({**self.spelled, name: spelled}, {**self.least, name: least})
 
     def where(self, condition: Expression) -> SpellingScope:
@@ -151,6 +152,7 @@ def _bound(operator: str, left: int | None, right: int | None, divisor: Expressi
 
 
 def product(factors: list[Expression]) -> Expression:
+    """The product of the factors; 1 for none."""
     made: Expression = Constant(1)
     for factor in factors:
         made = binary("*", made, factor)

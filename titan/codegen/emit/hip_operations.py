@@ -61,12 +61,14 @@ class Places:
         return to_text(substitute(expression, self.sizes))
 
     def uses_loop(self, view: View | None) -> bool:
+        """Whether a view begins elsewhere in each iteration of the loop."""
         from titan.sync.expression import names_of
 
         names = {name for offset in (view.offsets if view else ()) for name in names_of(offset)}
         return self.tile.loop_variable in names
 
     def demand(self, constraint: str) -> None:
+        """Adds a constraint on the launch, once."""
         if constraint not in self.constraints:
             self.constraints.append(constraint)
 
@@ -143,11 +145,13 @@ class HipSpeller:
         return f"titan::copy_tile<{shape}, {buffer.width}>({stage}, {at}, wave, lane);"
 
     def fetch(self, buffer: LdsTile) -> str:
+        """The call that loads a tile from global memory into the registers it passes through."""
         shape = f"titan::{buffer.dtype}, {buffer.rows}, {buffer.columns}, {self._waves}"
         at = self._view_of(buffer, buffer.unit)
         return f"titan::fetch_tile<{shape}>({buffer.passing}, {at}, wave, lane);"
 
     def put(self, buffer: LdsTile, stage: str) -> str:
+        """The call that writes a tile from those registers to a stage in LDS."""
         shape = f"titan::{buffer.dtype}, {buffer.rows}, {buffer.columns}, {self._waves}"
         return f"titan::put_tile<{shape}>({stage}, {buffer.passing}, wave, lane);"
 
@@ -194,6 +198,7 @@ class HipSpeller:
     # ------------------------------------------------------------------------------- computations
 
     def initial(self, name: str, number: float) -> list[str]:
+        """The lines that give a carried value its first number."""
         value = single(number, f"the first value of {name}")
         return [f"titan::elementwise({self.values.variable[name]}, titan::Constant{{{value}}});"]
 

@@ -32,6 +32,7 @@ class LdsTile:
 
     @property
     def stage_bytes(self) -> int:
+        """The bytes of one stage in LDS."""
         return self.rows * self.columns * DTYPE_BYTES[self.dtype]
 
     @property

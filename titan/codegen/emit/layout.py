@@ -47,18 +47,22 @@ class Tile:
 
     @property
     def element_bytes(self) -> int:
+        """The bytes of one element."""
         return DTYPE_BYTES[self.dtype]
 
     @property
     def panel_columns(self) -> int:
+        """The columns of one panel."""
         return self.panel_bytes // self.element_bytes
 
     @property
     def panels(self) -> int:
+        """How many panels the columns fill."""
         return self.columns // self.panel_columns
 
     @property
     def part_rows(self) -> int:
+        """The rows of one part."""
         return self.rows // self.parts
 
     @property
@@ -68,11 +72,13 @@ class Tile:
 
     @property
     def part_stride(self) -> int:
+        """The bytes from one part to the next."""
         part = self.part_rows * self.panel_bytes
         return self.panels * part if self.staged else part
 
     @property
     def stage_bytes(self) -> int:
+        """The bytes of one stage."""
         return self.rows * self.columns * self.element_bytes
 
 
@@ -87,6 +93,7 @@ class RowBuffer:
 
     @property
     def stage_bytes(self) -> int:
+        """The bytes of one stage."""
         return self.rows * DTYPE_BYTES["f32"]
 
 
@@ -116,6 +123,8 @@ class Warpgroup:
 
 @dataclass(frozen=True, slots=True)
 class EmissionLayout:
+    """Where everything lies in shared memory, and who the warps of the CTA are."""
+
     tiles: dict[str, Tile]
     barriers: dict[str, int]  # name -> offset of its first stage
     named: dict[str, int]  # name -> id of its first stage
@@ -128,6 +137,7 @@ class EmissionLayout:
 
     @property
     def places(self) -> tuple[RolePlace, ...]:
+        """The roles in the order of their warps."""
         return tuple(place for group in self.groups for place in group.places)
 
 

@@ -199,6 +199,7 @@ def _joined(storage: dict[str, str], first: str, second: str) -> dict[str, str]:
 
 
 def walk_sites(sites: tuple[EmissionSite, ...]) -> list[EmissionSite]:
+    """All sites, outer ones before those inside of them."""
     found = []
     for site in sites:
         found.append(site)
@@ -242,12 +243,14 @@ class AgentCheck:
         self.reading: SiteEvent | None = None
 
     def run(self, events: list[SiteEvent]) -> None:
+        """All events of the agent in order. Raises StorageMismatch and EmissionRefused."""
         for event in events:
             self.event(event)
         if self.open or self.committed:
             raise EmissionRefused(f"{self.role.name} ends with tensor-core operations in flight")
 
     def event(self, event: SiteEvent) -> None:
+        """One event. Raises StorageMismatch and EmissionRefused."""
         match event.site.kind:
             case SiteKind.PLAIN:
                 self._plain(event)

@@ -52,6 +52,7 @@ class TripCounts:
 
 
 def runs_of(program: ir.SyncProgram) -> tuple[TripCounts, ...]:
+    """The trip counts under which registers and iterations are checked. Raises EmissionRefused."""
     names = {parameter.name: parameter for parameter in program.parameters}
     if not set(names) <= {WORK, TRIPS} or any(p.value is not None for p in names.values()):
         raise EmissionRefused("parameters other than `work` and `tiles`")

@@ -154,6 +154,8 @@ def _held_before(tile: TileProgram, rates_: Rates, teams: int) -> int:
 
 
 class Builder:
+    """The loop of one tile program on one machine, while it is made."""
+
     def __init__(self, tile: TileProgram, machine: Machine, depth: int) -> None:
         self.tile = tile
         self.machine = machine
@@ -169,6 +171,7 @@ class Builder:
         self.edges: dict[Dependence, None] = {}
 
     def loop(self) -> Loop:
+        """The loop with its operations and dependences. Raises CostError."""
         tile = self.tile
         for operation in tile.body:
             if operation.kind == "load":
@@ -192,6 +195,7 @@ class Builder:
         )
 
     def put(self, operation: Operation, origin: Origin) -> None:
+        """Adds an operation of the loop. Raises CostError for a name that is taken."""
         if operation.name in self.positions:
             raise CostError(f"two operations of the loop are called {operation.name}")
         self.positions[operation.name] = len(self.operations)
@@ -201,6 +205,7 @@ class Builder:
     # Operations
 
     def load(self, operation: TileOperation) -> Operation:
+        """The operation of a load: its uses of the copy engine, in cycles."""
         value, transfer = self.values[operation.name], self.rates.transfer
         amount = value.rows * value.columns * bytes_of(value.dtype)
         cycles = transfer.cycles(amount)
@@ -234,6 +239,7 @@ class Builder:
         return 1 / self.teams if number == 0 else 1.0
 
     def cost(self, operation: TileOperation) -> dict:
+        """The uses and the latency of an operation, in cycles of the machine."""
         value = self.values.get(operation.name)
         if operation.kind == "mma":
             return self.matrix(operation)
@@ -257,6 +263,7 @@ class Builder:
         return self.in_registers(value, tuple(uses), rate.latency_cycles)
 
     def in_registers(self, value: Value, uses: tuple[ReservationUse, ...], latency: int) -> dict:
+        """The cost of an operation whose result is kept in registers."""
         words = words_of(value, self.rates, self.teams)
         return {
             "uses": uses,
@@ -267,6 +274,7 @@ class Builder:
         }
 
     def matrix(self, operation: TileOperation) -> dict:
+        """The cost of a product on the tensor cores of one team."""
         value, matrix = self.values[operation.name], self.rates.matrix
         left = self.values[operation.operands[0]]
         depth = left.rows if operation.transpose[0] else left.columns
@@ -296,6 +304,7 @@ class Builder:
         }
 
     def vector(self, operation: TileOperation, value: Value) -> dict:
+        """The cost of reading a vector from global memory."""
         assert operation.view is not None
         tensor = next(item for item in self.tile.tensors if item.name == operation.view.tensor)
         memory = self.rates.global_memory
@@ -362,6 +371,7 @@ class Builder:
         group: int,
         distance: int,
     ) -> None:
+        """The dependence of a reader on the value that it takes, by its name."""
         to = f"{sink.name}_{group}"
         delay, blocking = self.latency(key), False
         if self.body[source].kind == "mma":
@@ -377,6 +387,7 @@ class Builder:
         self.edge(key, to, delay, distance, blocking=blocking)
 
     def latency(self, name: str) -> int:
+        """The latency of an operation, in cycles."""
         return self.operations[self.positions[name]].latency_cycles
 
     def edge(
@@ -388,6 +399,7 @@ class Builder:
         kind: str = DATA,
         blocking: bool = False,
     ) -> None:
+        """Adds a dependence between two operations of the loop."""
         found = Dependence(
             self.positions[source], self.positions[sink], delay, distance, kind, blocking
         )

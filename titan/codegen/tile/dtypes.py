@@ -38,14 +38,17 @@ class Format:
 
     @property
     def bits(self) -> int:
+        """The bits of a number."""
         return 1 + self.exponent + self.mantissa
 
     @property
     def bytes(self) -> int:
+        """The bytes of a number."""
         return self.bits // 8
 
     @property
     def bias(self) -> int:
+        """What is added to the exponent."""
         return (1 << (self.exponent - 1)) - 1
 
     @property

@@ -79,6 +79,7 @@ def parse_tile(text: str, path: str = "<tile>", target: str | None = None) -> Ti
 
 
 def read_tile(source: Source, target: str | None = None) -> TileProgram:
+    """The tile program of a source, for one of its targets. Raises TargetRefused."""
     root, errors = parse(source)
     reader = Reader(errors)
     found = _Decoder(reader, target).program(root) if root is not None else None

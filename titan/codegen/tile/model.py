@@ -57,6 +57,8 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Value:
+    """A tile, fragment, row or column: its extents, element type and place."""
+
     name: str
     rows: int
     columns: int
@@ -134,6 +136,7 @@ class TileProgram:
 
     @property
     def operations(self) -> tuple[TileOperation, ...]:
+        """All operations in the order of the file."""
         return (*self.before, *self.body, *self.after)
 
     def operation(self, name: str) -> TileOperation:

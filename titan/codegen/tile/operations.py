@@ -78,6 +78,7 @@ class OperationKind:
 
     @property
     def reads_view(self) -> bool:
+        """Whether an operation of the kind reads global memory through a view."""
         return not self.places
 
 

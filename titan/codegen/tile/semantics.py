@@ -304,6 +304,7 @@ def trips(tile: TileProgram, environment: Environment) -> int:
 
 
 def shape_of(tensor: Tensor, parameters: Environment) -> tuple[int, ...]:
+    """The extents of a tensor under given parameters."""
     return tuple(evaluate(extent, parameters) for extent in tensor.shape)
 
 

@@ -26,6 +26,8 @@ BLOCKS = 2  # of 16 rows, for each warp
 
 
 class AttentionBuilder(Builder):
+    """The loop of two products in tensor memory, while it is made."""
+
     def __init__(self, tile: TileProgram, machine: Machine, depth: int, parts: Attention) -> None:
         super().__init__(tile, machine, depth)
         self.parts = parts
@@ -46,6 +48,7 @@ class AttentionBuilder(Builder):
             self.move(_put(name), self.values[name], name, group, put=True)
 
     def cost(self, operation: TileOperation) -> dict[str, Any]:
+        """The uses and the latency of an operation, in cycles of the machine."""
         made = super().cost(operation)
         if operation is self.parts.correct:
             made["registers"] = self.held(made["registers"])
@@ -60,6 +63,7 @@ class AttentionBuilder(Builder):
         return words if team is None or words <= team * threads else words // BLOCKS
 
     def move(self, name: str, value: Value, operation: str, group: int, put: bool = False) -> None:
+        """Adds a move between tensor memory and registers."""
         rates = self.rates.tensor
         amount = value.rows // self.teams * value.columns * bytes_of(value.dtype)
         cycles = rates.cycles(amount, put)
@@ -80,6 +84,7 @@ class AttentionBuilder(Builder):
         self.put(Operation(key, **made), Origin(operation, group, value.name))
 
     def depend(self, operation: TileOperation, group: int) -> None:
+        """Adds the dependences of an operation in one group."""
         parts, name = self.parts, operation.name
         super().depend(operation, group)
         first, second = f"{parts.first.name}_{group}", f"{parts.second.name}_{group}"

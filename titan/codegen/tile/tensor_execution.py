@@ -30,6 +30,8 @@ def parts_of(tile: TileProgram, program: ir.SyncProgram) -> Attention | None:
 
 
 class TensorExecution(CtaExecution):
+    """A run of a program whose products stand in tensor memory."""
+
     def __init__(self, attention: Attention, *arguments: Any) -> None:
         self.attention = attention
         super().__init__(*arguments)

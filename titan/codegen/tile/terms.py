@@ -45,6 +45,7 @@ class TileScope:
     names: dict[str, Expression] = field(default_factory=dict)
 
     def with_names(self, *names: str) -> TileScope:
+        """The scope with more names that expressions may use."""
         return TileScope({**self.names, **{name: Name(name) for name in names}})
 
 
@@ -55,6 +56,7 @@ class TileTerms:
         self.reader = reader
 
     def expression(self, node: Node, scope: TileScope, what: str) -> Expression | None:
+        """The expression of a node; None, and a diagnostic, where it is none."""
         if not isinstance(node, Scalar) or node.is_null:
             text = f"{what} must be an integer expression, not {kind(node)}"
             return self.reader.error("TTN008", text, node.span)

@@ -38,11 +38,14 @@ class GcnInstruction:
 
     @property
     def text(self) -> str:
+        """The instruction as the disassembler writes it."""
         return f"{self.mnemonic} {self.operands}".strip()
 
 
 @dataclass(frozen=True, slots=True)
 class GcnFunction:
+    """One function of a listing: its instructions by address."""
+
     name: str
     address: int
     instructions: tuple[GcnInstruction, ...]

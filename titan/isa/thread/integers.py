@@ -16,6 +16,7 @@ WIDTHS = {
 
 
 def signed(value: int, width: int) -> int:
+    """The bits of a number read in two's complement."""
     return value - (1 << width) if value >> (width - 1) & 1 else value
 
 

@@ -62,6 +62,8 @@ class ThreadLaunch:
 
 @dataclass(slots=True)
 class Ran:
+    """What one thread did until its end."""
+
     events: list[ThreadEvent] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)  # lines of synchronising instructions
 

@@ -30,6 +30,8 @@ class PtxError(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class PtxParameter:
+    """A parameter of a kernel and the bytes of its array."""
+
     name: str
     bytes: int  # 0 for a single value
 

@@ -31,6 +31,7 @@ class Bindings:
         return _bind(self.barriers, self.addresses, address, place)
 
     def name(self, number: int, place: Place) -> bool:
+        """Whether the number stands for this named barrier; the first time it says so."""
         return _bind(self.ids, self.named, number, place)
 
     def extent(self, piece: Piece, ranges: frozenset[Range]) -> bool:

@@ -74,6 +74,7 @@ class TranslationComparison:
     events: int = 0
 
     def fault(self, text: str) -> None:
+        """Notes one fault."""
         if text not in self.faults and len(self.faults) < FAULTS_MAX:
             self.faults.append(text)
 

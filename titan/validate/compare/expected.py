@@ -46,6 +46,7 @@ class Occurrence:
 
     @property
     def text(self) -> str:
+        """The operation as a report names it."""
         label = self.operation.label
         kind = type(self.operation).__name__
         where = f" of {self.place[0]}[{self.place[1]}]" if self.place[0] else ""
