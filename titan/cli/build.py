@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -107,7 +107,7 @@ def build(
         cache=None if no_cache else cache,
         solver=solver,
     )
-    told: list[dict[str, Any]] = []
+    told: list[dict[str, object]] = []
     codes: list[int] = []
     for path, tile, text in _programs(paths, target, colour, codes):
         produced = _produced(path, tile, text, Path(output), limits, not no_compile, codes)

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
-from typing import Any
 
 import click
 
@@ -277,7 +276,7 @@ def _invoke(arguments: Sequence[str]) -> int:
         titan.main(args=list(arguments), prog_name="titan")
     try:
         with titan.make_context("titan", list(arguments)) as ctx:
-            result: Any = titan.invoke(ctx)
+            result: object = titan.invoke(ctx)
     except click.exceptions.Exit as leave:
         return leave.exit_code
     return int(result) if isinstance(result, int) else ExitCode.VERIFIED

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from titan.foundation.diagnostics.model import Diagnostic
+
+Command = TypeVar("Command", bound=Callable[..., object])
 
 FORMATS = ("text", "concise", "json")
 CI_FORMATS = ("sarif", "junit", "github", "gitlab")  # titan/report/checks.py has their writers
@@ -56,7 +59,9 @@ def colour_option(command: Command) -> Command:
     )(command)
 
 
-def show(diagnostics: Iterable[Any], format_name: str = "text", colour: str = "auto") -> None:
+def show(
+    diagnostics: Iterable[Diagnostic], format_name: str = "text", colour: str = "auto"
+) -> None:
     """Write diagnostics to stdout; what its encoding lacks is escaped, never a fault."""
     from titan.foundation.diagnostics.render import render
     from titan.foundation.diagnostics.render.colour import wanted

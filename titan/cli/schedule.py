@@ -338,7 +338,7 @@ def check_file(loop: Loop, path: str, colour: str) -> int:
     claimed = f"; the claim of kind {claim['kind']} " if "kind" in claim else ""
     if claimed:
         said = {"bound": "is derived anew and holds", "proof": "is checked and holds"}
-        claimed += said.get(claim["kind"], "is a statement, not checked here")
+        claimed += said.get(claim["kind"] or "", "is a statement, not checked here")
     click.echo(f"{path}: holds: initiation interval {found.ii}{claimed}")
     return ExitCode.VERIFIED
 

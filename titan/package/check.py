@@ -33,7 +33,7 @@ from titan.package.verdicts import RecheckQuestion
 from titan.scheduling.check import check as schedule_faults
 from titan.scheduling.loop.bounds import Unschedulable, bounds
 from titan.scheduling.model import Evidence, Schedule
-from titan.scheduling.store import as_data, certify, digest, read_text
+from titan.scheduling.store import ScheduleClaim, as_data, certify, digest, read_text
 
 if TYPE_CHECKING:
     from titan.codegen.pipeline.model import Shape
@@ -168,14 +168,14 @@ class _Package:
         raw = self.files[contents.SCHEDULE]
         data = contents.from_json(raw, contents.SCHEDULE)
         schedule, evidence = _read_schedule(data, loop)
-        claim: dict[str, Any] = {}
+        claim: ScheduleClaim = {}
         if "refutations" in data["claim"]:
             claim = self._refutations(loop)
         refutations = tuple(claim.get("refutations", ()))
         _same(as_data(loop, schedule, evidence, refutations), data, "schedule.json")
         if contents.to_json(data) != raw:
             raise Broken("schedule.json is not written as titan writes it")
-        claim |= {"kind": evidence.kind, "lower_bound": evidence.lower_bound}
+        claim["kind"], claim["lower_bound"] = evidence.kind, evidence.lower_bound
         faults = schedule_faults(loop, schedule) or certify(loop, schedule, claim)
         if faults:
             raise Broken(f"schedule.json: {contents.printable(faults[0].text)}")
@@ -183,7 +183,7 @@ class _Package:
         _check_claim(loop, schedule, evidence)
         return schedule, evidence
 
-    def _refutations(self, loop: Loop) -> dict[str, Any]:
+    def _refutations(self, loop: Loop) -> ScheduleClaim:
         """The claim as schedule files are read otherwise: refutations have a form of their own."""
         from titan.target.load import TargetRefused
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import z3
 
 Literal = int | bool
 SLICE_SECONDS = 0.5
@@ -141,7 +144,7 @@ class Z3Solver:
         self.z3 = z3
         self.name = f"z3 {z3.get_version_string()}"
         self.solver = z3.SolverFor("QF_FD")
-        self._model: Any = None
+        self._model: z3.ModelRef | None = None
 
     def load(self, cnf: Cnf) -> None:
         """Each batch is a DIMACS text of its own; equal numbers are equal variables."""
@@ -151,7 +154,7 @@ class Z3Solver:
             lines.extend(" ".join(map(str, clause)) + " 0" for clause in new)
             self.solver.from_string("\n".join(lines) + "\n")
 
-    def _literal(self, literal: int) -> Any:
+    def _literal(self, literal: int) -> z3.BoolRef:
         """DIMACS variables carry numbers, not strings, as their symbols."""
         z3 = self.z3
         context = z3.main_ctx()
@@ -173,6 +176,8 @@ class Z3Solver:
 
     def value(self, variable: int) -> bool:
         """What the last solution gives a variable; asked for one by one, since most are not."""
+        if self._model is None:
+            raise ValueError("the solver has no solution")
         value = self._model.eval(self._literal(variable), model_completion=True)
         return bool(self.z3.is_true(value))
 

@@ -6,7 +6,7 @@ The C module is absent where it was not built; `TITAN_PURE=1` switches it off.
 from __future__ import annotations
 
 import os
-from typing import Any
+from types import ModuleType
 
 from titan.scheduling import iterative as plain
 from titan.scheduling.loop.recurrence import Arc, PositiveCycle, unit_cycle
@@ -16,7 +16,7 @@ from titan.scheduling.problem import Problem
 _LIMIT = 1 << 30
 
 
-def core() -> Any:
+def core() -> ModuleType | None:
     """The C module, or None."""
     if os.environ.get("TITAN_PURE") == "1":
         return None
@@ -24,7 +24,8 @@ def core() -> Any:
         from titan.scheduling import _core  # type: ignore[attr-defined]
     except ImportError:
         return None
-    return _core
+    module: ModuleType = _core
+    return module
 
 
 def _fits(*numbers: list[int]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from titan.scheduling.joint import broken_pairs
 from titan.scheduling.loop.model import Loop
@@ -26,6 +26,9 @@ from titan.scheduling.refutation import (
 )
 from titan.scheduling.rup import Late
 from titan.scheduling.storage import Excess, excesses
+
+if TYPE_CHECKING:
+    from pysat.solvers import Solver
 
 ENGINE = "glucose4"
 LEMMAS_MAX = 50_000
@@ -100,7 +103,7 @@ def _ordered(
     return formula
 
 
-def _solve(solver: Any, deadline: float) -> bool | None:
+def _solve(solver: Solver, deadline: float) -> bool | None:
     conflicts = 2_000
     while time.monotonic() < deadline:
         solver.conf_budget(conflicts)

@@ -12,8 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.source.reader import Reader
@@ -29,6 +30,18 @@ from titan.target.load import TargetRefused
 FORMAT = "1"
 REFUTATIONS_MAX = 64
 PARTS_MAX = 10_000
+
+
+class ScheduleClaim(TypedDict, total=False):
+    """What a schedule file says beside cycles and groups; None where an entry is no such value."""
+
+    operation_stages: dict[str, int | None]
+    stages: int | None
+    loop_digest: str | None
+    length: int | None
+    kind: str | None
+    lower_bound: str | int | None
+    refutations: Sequence[Refutation]
 
 
 def digest(loop: Loop) -> str:
@@ -53,9 +66,9 @@ def as_data(
     schedule: Schedule,
     evidence: Evidence | None = None,
     refutations: tuple[Refutation, ...] = (),
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The content of a schedule file, or with evidence of a certificate."""
-    data: dict[str, Any] = {
+    data: dict[str, object] = {
         "titan": FORMAT,
         "schedule": loop.name,
         "loop_digest": digest(loop),
@@ -74,7 +87,7 @@ def as_data(
         },
     }
     if evidence is not None:
-        data["claim"] = {
+        claim: dict[str, object] = {
             "kind": evidence.kind,
             "lower_bound": evidence.lower_bound,
             "detail": evidence.detail,
@@ -83,11 +96,12 @@ def as_data(
             "horizon": _horizon(evidence),
         }
         if refutations:
-            data["claim"]["refutations"] = [refutation_data(loop, r) for r in refutations]
+            claim["refutations"] = [refutation_data(loop, r) for r in refutations]
+        data["claim"] = claim
     return data
 
 
-def refutation_data(loop: Loop, refutation: Refutation) -> dict[str, Any]:
+def refutation_data(loop: Loop, refutation: Refutation) -> dict[str, object]:
     """A refutation with operations by name; lemmas as one text, each ended by 0."""
     names = [operation.name for operation in loop.operations]
     return {
@@ -108,25 +122,25 @@ def _horizon(evidence: Evidence) -> str:
     return f"up to {evidence.lengths_to} cycles" if evidence.lengths_to else "not known"
 
 
-def write(path: str | Path, data: dict[str, Any]) -> None:
+def write(path: str | Path, data: dict[str, object]) -> None:
     """Write data as JSON, indented."""
     Path(path).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
 
-def read(path: str | Path, loop: Loop) -> tuple[Schedule, dict[str, Any]]:
+def read(path: str | Path, loop: Loop) -> tuple[Schedule, ScheduleClaim]:
     """The schedule of a file for `loop`, and its claim. Raises TargetRefused with located
     faults."""
     return _read(*parse_file(path), str(path), loop)
 
 
-def read_text(text: str, path: str, loop: Loop) -> tuple[Schedule, dict[str, Any]]:
+def read_text(text: str, path: str, loop: Loop) -> tuple[Schedule, ScheduleClaim]:
     """`read` for a text that is already there; `path` is its name in faults."""
     return _read(*parse_text(text, path), path, loop)
 
 
 def _read(
     tree: Node | None, errors: list[Diagnostic], path: str, loop: Loop
-) -> tuple[Schedule, dict[str, Any]]:
+) -> tuple[Schedule, ScheduleClaim]:
     reader = Reader(errors)
     found = _decode(reader, tree, loop) if tree is not None else None
     if found is None or not reader.ok:
@@ -140,7 +154,7 @@ def _broken(path: str) -> Diagnostic:
     return diagnostic("TTN002", "the file is no schedule", whole_file(path))
 
 
-def _decode(reader: Reader, tree: Any, loop: Loop) -> tuple[Schedule, dict[str, Any]] | None:
+def _decode(reader: Reader, tree: Node, loop: Loop) -> tuple[Schedule, ScheduleClaim] | None:
     top = reader.mapping(
         tree,
         required=("titan", "schedule", "ii", "operations"),
@@ -182,7 +196,7 @@ def _decode(reader: Reader, tree: Any, loop: Loop) -> tuple[Schedule, dict[str, 
             teams.append(names.index(group))
     if not reader.ok or ii is None:
         return None
-    claim: dict[str, Any] = {"operation_stages": stages}
+    claim: ScheduleClaim = {"operation_stages": stages}
     if top.has("stages"):
         claim["stages"] = reader.integer(top["stages"], minimum=1, what="the stages")
     if top.has("loop_digest"):
@@ -191,9 +205,10 @@ def _decode(reader: Reader, tree: Any, loop: Loop) -> tuple[Schedule, dict[str, 
         claim["length"] = reader.integer(top["length"], minimum=1, what="the length")
     if top.has("claim"):
         inner = reader.mapping(top["claim"], optional=None, what="the claim")
-        for key in ("kind", "lower_bound"):
-            if inner is not None and inner.has(key):
-                claim[key] = getattr(inner[key], "text", None)
+        if inner is not None and inner.has("kind"):
+            claim["kind"] = getattr(inner["kind"], "text", None)
+        if inner is not None and inner.has("lower_bound"):
+            claim["lower_bound"] = getattr(inner["lower_bound"], "text", None)
         if inner is not None and inner.has("refutations"):
             claim["refutations"] = reader.list_of(
                 inner["refutations"],
@@ -266,7 +281,7 @@ def _pair(reader: Reader, node: Node, loop: Loop) -> tuple[int, int] | None:
     return None if v is None or o is None else (v, o)
 
 
-def certify(loop: Loop, schedule: Schedule, claim: dict[str, Any]) -> list[ScheduleViolation]:
+def certify(loop: Loop, schedule: Schedule, claim: ScheduleClaim) -> list[ScheduleViolation]:
     """Faults of a schedule and of what it claims; bounds are derived anew, in plain Python."""
     faults = check(loop, schedule, claim.get("length"))
     stated = claim.get("loop_digest")
@@ -290,7 +305,7 @@ def certify(loop: Loop, schedule: Schedule, claim: dict[str, Any]) -> list[Sched
     return faults
 
 
-def _stages(loop: Loop, schedule: Schedule, claim: dict[str, Any]) -> list[ScheduleViolation]:
+def _stages(loop: Loop, schedule: Schedule, claim: ScheduleClaim) -> list[ScheduleViolation]:
     """Stages are for readers; where a file states them they are what the cycles say."""
     faults = []
     stated = claim.get("stages")
@@ -307,7 +322,7 @@ def _stages(loop: Loop, schedule: Schedule, claim: dict[str, Any]) -> list[Sched
 
 
 def _proof(
-    loop: Loop, schedule: Schedule, claim: dict[str, Any], lower: int
+    loop: Loop, schedule: Schedule, claim: ScheduleClaim, lower: int
 ) -> list[ScheduleViolation]:
     """Faults of the claim that every interval from the bound to `schedule.ii` - 1 is refuted."""
     if str(claim.get("lower_bound")) != str(schedule.ii):

@@ -9,7 +9,6 @@ copies and mbarriers have no counterpart and are refused.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from titan.foundation.resources import template
 from titan.litmus.language import ast
@@ -102,7 +101,7 @@ def render_c11(test: LitmusTest, verdict: ModelVerdict | None = None) -> Renderi
     return Rendering(_fill(context), _manifest(test, outcomes, verdict), ".c")
 
 
-def _fill(context: dict[str, Any]) -> str:
+def _fill(context: dict[str, object]) -> str:
     return str(template(TARGET, TEMPLATE).render(context))
 
 
@@ -237,7 +236,7 @@ def _order(semantics: Semantics) -> str:
     return f"memory_order_{_ORDERS[semantics]}"
 
 
-def _thread(writer: _Writer, outcomes: Outcomes) -> dict[str, Any]:
+def _thread(writer: _Writer, outcomes: Outcomes) -> dict[str, object]:
     thread = writer.seat.thread
     labels = {s.name: i for i, s in enumerate(thread.instructions) if isinstance(s, ast.Label)}
     lines = [
@@ -261,7 +260,9 @@ def _thread(writer: _Writer, outcomes: Outcomes) -> dict[str, Any]:
     }
 
 
-def _manifest(test: LitmusTest, outcomes: Outcomes, verdict: ModelVerdict | None) -> dict[str, Any]:
+def _manifest(
+    test: LitmusTest, outcomes: Outcomes, verdict: ModelVerdict | None
+) -> dict[str, object]:
     return {
         "format": FORMAT,
         "test": test.name,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
+from typing import TypedDict
 
 from titan.foundation.resources import template
 from titan.litmus.language import ast
@@ -50,6 +50,29 @@ LANES_MAX = 32
 WARPS_MAX = 32
 
 
+class StatementContext(TypedDict):
+    """One statement for the template; `poll` names the flag of a wait."""
+
+    text: str
+    poll: str | None
+
+
+class SeatContext(TypedDict):
+    """What one thread of a test does, for the template."""
+
+    cta: int
+    first_warp: int
+    end_warp: int
+    registers: list[dict[str, str | int]]
+    addresses: list[object]
+    segments: list[Segment]
+    stored: list[dict[str, str | int]]
+    drain: list[str]
+    drain_all: list[str]
+    number: int
+    multiplies: bool
+
+
 @dataclass(slots=True)
 class Segment:
     """Statements of one kind: by the lane, by its `warp`, by `all` warps of a thread, a `block`.
@@ -58,7 +81,7 @@ class Segment:
     """
 
     kind: str
-    statements: list[dict[str, Any]] = field(default_factory=list)
+    statements: list[StatementContext] = field(default_factory=list)
 
 
 def render(test: LitmusTest, verdict: ModelVerdict | None = None) -> Rendering:
@@ -122,7 +145,7 @@ def render(test: LitmusTest, verdict: ModelVerdict | None = None) -> Rendering:
     return Rendering(_fill(context), describe(test, layout, outcomes, limits, bindings, verdict))
 
 
-def _fill(context: dict[str, Any]) -> str:
+def _fill(context: dict[str, object]) -> str:
     return str(template(TARGET, TEMPLATE).render(context))
 
 
@@ -131,7 +154,7 @@ def _shared_max(layout: LitmusLayout) -> int:
     return SHARED_BYTES_MAX - (tensors.RESERVED_BYTES if tensor else 0)
 
 
-def _tensor(layout: LitmusLayout, outcomes: Outcomes) -> dict[str, Any] | None:
+def _tensor(layout: LitmusLayout, outcomes: Outcomes) -> dict[str, object] | None:
     """What the template knows of tensor memory; None for a test without tcgen05."""
     if not any(tensors.uses_tensors(seat.thread) for seat in layout.seats):
         return None
@@ -164,7 +187,7 @@ def _known(test: LitmusTest) -> None:
             raise NotRenderable("size", "the matrix unit reads 8 bits of a location", test.span)
 
 
-def _limits(layout: LitmusLayout, seats: list[dict[str, Any]]) -> RenderOptions:
+def _limits(layout: LitmusLayout, seats: list[SeatContext]) -> RenderOptions:
     """How densely instances may be packed so that each still does what the test says."""
     kinds = {segment.kind for seat in seats for segment in seat["segments"]}
     warps = layout.cta_threads // WARP_THREADS
@@ -195,11 +218,11 @@ def _limits(layout: LitmusLayout, seats: list[dict[str, Any]]) -> RenderOptions:
     )
 
 
-def _seat(test: LitmusTest, layout: LitmusLayout, seat: Seat, outcomes: Outcomes) -> dict[str, Any]:
+def _seat(test: LitmusTest, layout: LitmusLayout, seat: Seat, outcomes: Outcomes) -> SeatContext:
     writer = Writer(layout, seat)
     results = tensors.registers(seat.thread)
     segments = _block(writer) if has_jumps(seat.thread) else _segments(test, writer)
-    stored = [
+    stored: list[dict[str, str | int]] = [
         {"slot": slot, "register": writer.register(term.register)}
         for term, slot in outcomes.slots.items()
         if isinstance(term, FinalRegister)
@@ -207,7 +230,7 @@ def _seat(test: LitmusTest, layout: LitmusLayout, seat: Seat, outcomes: Outcomes
         and term.register not in results
     ]
     initial = dict(seat.thread.registers)
-    registers = [
+    registers: list[dict[str, str | int]] = [
         {"name": f"r{number}", "value": initial.get(name, 0)}
         for name, number in writer.registers.items()
     ]
@@ -278,7 +301,7 @@ def _operands(pairs: tuple[Constraint, ...]) -> str:
     return ", ".join(f'"{constraint}"({value})' for constraint, value in pairs)
 
 
-def _statement(assembly: Assembly, mark: str = "") -> dict[str, Any]:
+def _statement(assembly: Assembly, mark: str = "") -> StatementContext:
     text = (
         f'asm volatile("{assembly.text}{mark}\\n" : {_operands(assembly.outputs)} '
         f': {_operands(assembly.inputs)} : "memory");'
@@ -314,7 +337,7 @@ def _drain_all(writer: Writer) -> list[str]:
     return [_statement(writer.write(step))["text"] for step in groups]
 
 
-def _bindings(layout: LitmusLayout, seats: list[dict[str, Any]]) -> set[str]:
+def _bindings(layout: LitmusLayout, seats: list[SeatContext]) -> set[str]:
     """Texture and surface objects that some thread uses."""
     text = " ".join(
         statement["text"]
@@ -326,7 +349,7 @@ def _bindings(layout: LitmusLayout, seats: list[dict[str, Any]]) -> set[str]:
     return {name for name in names if f"({name})" in text}
 
 
-def _cell(cell: Cell) -> dict[str, Any]:
+def _cell(cell: Cell) -> dict[str, object]:
     return {
         "cta": cell.cta,
         "offset": cell.offset,

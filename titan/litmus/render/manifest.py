@@ -7,7 +7,6 @@ says what each entry means and what the host has to set up.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from titan.litmus.language.ast import LitmusTest
 from titan.litmus.language.condition import format_condition
@@ -86,7 +85,7 @@ def describe(
     options: RenderOptions,
     bindings: set[str],
     verdict: ModelVerdict | None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The manifest, less the name of the source."""
     kernels = ["titan_litmus_prepare", "titan_litmus_run", "titan_litmus_collect"]
     return {
@@ -150,7 +149,7 @@ def _instances(layout: LitmusLayout) -> int:
     return min(INSTANCES, _instances_max(layout))
 
 
-def _scopes(test: LitmusTest, layout: LitmusLayout) -> dict[str, Any]:
+def _scopes(test: LitmusTest, layout: LitmusLayout) -> dict[str, object]:
     """The narrowest place that all threads share, and which CTAs of an instance are clusters."""
     ctas = {seat.cta for seat in layout.seats}
     clusters = {layout.cluster(cta) for cta in ctas}
@@ -168,7 +167,7 @@ def _scopes(test: LitmusTest, layout: LitmusLayout) -> dict[str, Any]:
     }
 
 
-def _locations(layout: LitmusLayout) -> list[dict[str, Any]]:
+def _locations(layout: LitmusLayout) -> list[dict[str, object]]:
     return [
         {
             "name": name,
@@ -187,9 +186,9 @@ def _locations(layout: LitmusLayout) -> list[dict[str, Any]]:
     ]
 
 
-def _buffers(layout: LitmusLayout, outcomes: Outcomes) -> list[dict[str, Any]]:
+def _buffers(layout: LitmusLayout, outcomes: Outcomes) -> list[dict[str, object]]:
     """What the host allocates, filled with zeros: `bytes`, and `bytes_per_instance` for each."""
-    found: list[dict[str, Any]] = [
+    found: list[dict[str, object]] = [
         {"parameter": "memory0", "bytes_per_instance": layout.global_bytes, "bytes": 0},
         {"parameter": "outcomes", "bytes_per_instance": 4 * outcomes.words, "bytes": 0},
         {"parameter": "histogram", "bytes_per_instance": 0, "bytes": 8 * (outcomes.buckets + 1)},
@@ -203,9 +202,9 @@ def _buffers(layout: LitmusLayout, outcomes: Outcomes) -> list[dict[str, Any]]:
     return found
 
 
-def _setup(layout: LitmusLayout, bindings: set[str]) -> list[dict[str, Any]]:
+def _setup(layout: LitmusLayout, bindings: set[str]) -> list[dict[str, object]]:
     """What the host does besides allocating, in order."""
-    steps: list[dict[str, Any]] = [
+    steps: list[dict[str, object]] = [
         {"step": "map again", "parameter": f"memory{view}", "alias_of": "memory0"}
         for view in range(1, layout.views[Region.MEMORY])
     ]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 from titan.litmus.language import ast
 from titan.litmus.language.ast import FinalMemory, FinalRegister, LitmusTest
@@ -52,9 +51,9 @@ class Outcomes:
             number = number * (len(domain) + 1) + digit
         return number
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """For the manifest: words, and how a key is made of their digits."""
-        words: list[dict[str, Any]] = [
+        words: list[dict[str, object]] = [
             {"word": 0, "means": "threads at their end", "complete": self.threads}
         ]
         for term, slot in self.slots.items():
@@ -67,10 +66,10 @@ class Outcomes:
             "none; base = their number + 1",
         }
 
-    def condition(self, condition: ast.Condition) -> dict[str, Any]:
+    def condition(self, condition: ast.Condition) -> dict[str, object]:
         """The condition as a tree over outcome words."""
 
-        def term(value: ast.Term) -> Any:
+        def term(value: ast.Term) -> object:
             return value if isinstance(value, int) else {"word": self.slots[value]}
 
         match condition:
@@ -93,7 +92,7 @@ class ModelVerdict:
     states: dict[str, list[list[int]] | None]
     complete: bool
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {
             "readings": [
                 {"reading": name, "asked": self.expected[name], "allowed": self.states[name]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,5 +10,5 @@ class Rendering:
     """`suffix` is that of the source's file."""
 
     source: str
-    manifest: dict[str, Any]
+    manifest: dict[str, object]
     suffix: str = ".cu"

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pysmt.fnode import FNode
+from pysmt.solvers.solver import Model
 
+from titan.litmus.language.ast import ProxyFence
 from titan.litmus.model.execution import CandidateExecution, ExecutionEvent, Key
+from titan.litmus.smt.event import LitmusEvent
 from titan.litmus.smt.model import SYNCHRONISATIONS
 from titan.litmus.smt.question import LitmusQuestion
 
 
-def extract(question: LitmusQuestion, model: Any) -> CandidateExecution:
+def extract(question: LitmusQuestion, model: Model) -> CandidateExecution:
     """The execution of a solver model, its synchronisation and causality evaluated in it."""
     graph, rules = question.graph, question.model
 
-    def true(formula: Any) -> bool:
+    def true(formula: FNode) -> bool:
         return bool(model.get_value(formula, model_completion=True).is_true())
 
-    def number(formula: Any) -> int:
+    def number(formula: FNode) -> int:
         return int(model.get_value(formula, model_completion=True).constant_value())
 
     executed = {e.index for e in graph.events if true(e.guard)}
@@ -43,7 +46,7 @@ def extract(question: LitmusQuestion, model: Any) -> CandidateExecution:
             )
     keys = {e.index: e.key for e in graph.events}
 
-    def pairs(relation: dict[tuple[int, int], Any]) -> tuple[tuple[Key, Key], ...]:
+    def pairs(relation: dict[tuple[int, int], FNode]) -> tuple[tuple[Key, Key], ...]:
         return tuple(
             (keys[a], keys[b])
             for (a, b), formula in relation.items()
@@ -77,7 +80,7 @@ def extract(question: LitmusQuestion, model: Any) -> CandidateExecution:
     )
 
 
-def _names(events: list[Any]) -> dict[int, str]:
+def _names(events: list[LitmusEvent]) -> dict[int, str]:
     """Short names in herd's way: a, b, c, ... in event order, `i<location>` for initial writes."""
     names, count = {}, 0
     for event in events:
@@ -90,11 +93,11 @@ def _names(events: list[Any]) -> dict[int, str]:
     return names
 
 
-def _label(event: Any, value: int | None) -> str:
+def _label(event: LitmusEvent, value: int | None) -> str:
     short = {"read": "R", "write": "W", "fence": "F", "barrier": "Bar"}
     text = short.get(event.kind.value, event.kind.value)
-    if event.kind.value == "proxy fence":
-        form = event.instruction
+    form = event.instruction
+    if event.kind.value == "proxy fence" and isinstance(form, ProxyFence):
         text = f"proxy fence {form.proxy}" + (
             "" if form.direction.value == "both" else f" {form.direction}"
         )
