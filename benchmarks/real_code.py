@@ -18,11 +18,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from titan.foundation.source.loading import load_file
-from titan.foundation.source.span import Source
+from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Verdict
 from titan.frontends.code_mutants import CodeMutant, mutants_of
-from titan.frontends.launch import LaunchDescription, beside, read_launch
+from titan.frontends.launch import LaunchDescription, beside, completed, read_launch
+from titan.frontends.machine import Runner
 from titan.frontends.verify_code import (
+    STEPS_MAX,
     TEXT_BYTES_MAX,
     CodeOptions,
     verify_code,
@@ -78,11 +80,13 @@ def mutant_rows(paths: list[Path]) -> Iterator[Row]:
         if name is None or source is None or module is None:
             continue
         description, _ = read_launch(name)
+        executed = _executed(source, description)
         table: dict[tuple[str, str], Counter[str]] = {}
         lines: dict[tuple[str, str, str], list[int]] = {}
         for function in module.entries():
             for mutant in mutants_of(module, source, function):
-                fate = _fate(mutant, path, description)
+                reached = not executed or mutant.instruction in executed
+                fate = _fate(mutant, path, description) if reached else "not executed"
                 key = (mutant.name, mutant.kind)
                 table.setdefault(key, Counter())[fate] += 1
                 lines.setdefault((*key, fate), []).append(mutant.line)
@@ -93,11 +97,27 @@ def mutant_rows(paths: list[Path]) -> Iterator[Row]:
                 yield (path.stem, instruction, kind, str(count), fate, shown)
 
 
+def _executed(source: Source, description: LaunchDescription | None) -> set[int]:
+    """The instructions of which the first CTA leaves an event."""
+    module, _ = parse_source(source)
+    if module is None or len(module.entries()) != 1:
+        return set()
+    launch, _, _ = completed(description, module.entries()[0], whole_file(source.path))
+    if launch is None:
+        return set()
+    run, _ = Runner(module, source, STEPS_MAX).run(launch, 0)
+    return set() if run is None else {event.instruction for event in run.events}
+
+
 def _fate(mutant: CodeMutant, path: Path, description: LaunchDescription | None) -> str:
+    """What becomes of a mutant: in the launch as given, and if that is clean in longer ones."""
     source = Source(str(path), mutant.text)
-    findings = list(
-        verify_code(source, description, CodeOptions(ctas=(0,)), [], time.process_time())
-    )
+    findings: list[Finding] = []
+    for sweep in (False, True):
+        options = CodeOptions(ctas=(0,), sweep=sweep)
+        findings = list(verify_code(source, description, options, [], time.process_time()))
+        if any(finding.verdict is not Verdict.VERIFIED for finding in findings):
+            break
     verdicts = {finding.verdict for finding in findings}
     for verdict in (Verdict.REFUTED, Verdict.REFUSED, Verdict.UNDECIDED):
         if verdict in verdicts:

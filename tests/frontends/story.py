@@ -116,6 +116,11 @@ class Story:
             )
         )
 
+    def order_registers(self, warp: int) -> None:
+        """wgmma.fence."""
+        kind, weak = ev.FenceKind.WGMMA, ev.Semantics.WEAK
+        self.add(ev.Fence(*self.at(warp, ALL), kind, weak, ev.Scope.NONE))
+
     def run(self, outcome: Outcome = FINISHED) -> Run:
         launch = Launch("k", (self.cluster, 1, 1), (32 * self.warps, 1, 1), (self.cluster, 1, 1))
         return Run(launch, self.events, outcome, Confluence(), self.line)
@@ -139,6 +144,7 @@ def ring(
         story.init(0, FULL + 8 * stage, 1)
         story.init(0, EMPTY + 8 * stage, 1)
     story.sync([0, 1])
+    story.order_registers(1)
     consumed = tiles if consumed is None else consumed
     for t in range(tiles):
         stage, use = t % depth, t // depth

@@ -130,3 +130,24 @@ def test_what_is_assumed_is_listed_and_may_be_refused():
     assert any(text.startswith("elect.sync") for text, _, _ in trial.assumptions)
     refused = judged(story, policies=CodePolicies(elected_lane="refuse"))
     assert refused.verdict is Verdict.UNDECIDED
+
+
+def test_a_multiply_without_a_fence_of_its_registers():
+    story = ring()
+    story.events = [item for item in story.events if not isinstance(item, ev.Fence)]
+    story.events = [replace(item, sequence=n) for n, item in enumerate(story.events)]
+    assert [item.code for item in judged(story).diagnostics] == ["TTN217"]
+
+
+def test_a_peek_that_asks_for_another_phase_than_its_wait_is_undecided():
+    story = ring()
+    wait = next(n for n, item in enumerate(story.events) if isinstance(item, ev.Wait))
+    event = story.events[wait]
+    assert isinstance(event, ev.Wait)
+    for phase, verdict in ((event.phase, Verdict.VERIFIED), (event.phase + 1, Verdict.UNDECIDED)):
+        peek = ev.Poll(0, 0, event.warp, event.lanes, story.line, event.barrier, 0, phase)
+        other = ring()
+        other.line = story.line
+        other.events.insert(wait, peek)
+        other.events = [replace(item, sequence=n) for n, item in enumerate(other.events)]
+        assert judged(other).verdict is verdict

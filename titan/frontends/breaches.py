@@ -39,6 +39,11 @@ _FAULTS = {
 def breaches(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Diagnostic]:
     """The faults of a run, at most `BREACHES_MAX`, in the order of their first occurrence."""
     found: dict[tuple[str, int], Diagnostic] = {}
+    if policies.register_ready != "allow":
+        for event in _unfenced_multiplies(run):
+            headline = "wgmma reads and writes registers that no wgmma.fence has ordered"
+            fault = diagnostic("TTN217", headline, places.span(event.instruction))
+            found[(fault.code, event.instruction)] = with_sources(fault, places)
     starts: dict[int, ev.Asynchronous] = {}
     for event in run.events:
         if isinstance(event, ev.Asynchronous):
@@ -52,6 +57,24 @@ def breaches(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Diagn
                 if len(found) == BREACHES_MAX:
                     break
     return list(found.values())
+
+
+def _unfenced_multiplies(run: Run) -> list[ev.Event]:
+    """The first wgmma of a warp, where no wgmma.fence is before it (PTX, wgmma.fence)."""
+    fenced: set[tuple[int, int]] = set()
+    found: dict[int, ev.Event] = {}
+    for event in run.events:
+        warp = (event.cta, event.warp)
+        if isinstance(event, ev.Fence) and event.kind is ev.FenceKind.WGMMA:
+            fenced.add(warp)
+        elif (
+            isinstance(event, ev.Asynchronous)
+            and event.kind is ev.Operation.WGMMA
+            and warp not in fenced
+        ):
+            found.setdefault(event.instruction, event)
+            fenced.add(warp)
+    return list(found.values())[:1]
 
 
 def _diagnose(

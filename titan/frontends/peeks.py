@@ -4,7 +4,9 @@ Code may look at a barrier early (`try_wait`), do other work, and wait in earnes
 that is recorded such a peek gives false, so that the wait is there: whatever a peek that gives true
 leads to is an interleaving of that, in which the phase was complete early. That holds unless the
 peek sees the parity of an earlier phase: it asks for phase n and must not be able to meet the
-barrier before phase n - 1 is complete. A warp that has waited for phase n - 1 knows that.
+barrier before phase n - 1 is complete. A warp that has waited for phase n - 1 knows that. And the
+wait that follows at the same barrier has to ask for the phase that the peek asked for: otherwise a
+peek that gives true leads past a wait that is for something else.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from titan.isa.simt.outcome import Run
 
 
 def doubtful_peeks(run: Run) -> list[int]:
-    """The instructions of peeks whose parity may be that of an earlier phase."""
+    """The instructions of peeks that do not ask for what the wait after them asks for."""
+    asked: dict[tuple[int, int, ev.Barrier], ev.Poll] = {}
     seen: dict[tuple[int, int, ev.Barrier], int] = {}
     last: dict[tuple[int, int], ev.Poll] = {}
     doubtful: list[int] = []
@@ -29,11 +32,15 @@ def doubtful_peeks(run: Run) -> list[int]:
             known = seen.get((*warp, poll.barrier), -1)
             if poll.phase > 0 and known < poll.phase - 1:
                 doubtful.append(poll.instruction)
+            asked[(*warp, poll.barrier)] = poll
         if isinstance(event, ev.Poll):
             last[warp] = event
         elif isinstance(event, ev.Wait):
             key = (*warp, event.barrier)
             seen[key] = max(seen.get(key, -1), event.phase)
+            before = asked.pop(key, None)
+            if before is not None and before.phase != event.phase:
+                doubtful.append(before.instruction)
         elif isinstance(event, ev.BarrierInit):
             seen = {key: phase for key, phase in seen.items() if key[2] != event.barrier}
     return doubtful

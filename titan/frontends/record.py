@@ -120,7 +120,7 @@ class _Recorder:
         for sequence in found.equal_writes:
             self.remark("equal-writes", run.events[sequence].instruction)
         for instruction in doubtful_peeks(run)[:1]:
-            text = "a test of a barrier may see the parity of an earlier phase"
+            text = "a test of a barrier may see another phase than the wait after it"
             self.problems.append((text, instruction))
         self.raised, unfit = raised_counts(run)
         if unfit is not None:

@@ -3,7 +3,8 @@
 ## What it means
 
 The accumulators of a wgmma are read, or registers that it reads are written, before its group is
-waited for; or registers that a tcgen05.ld loads are used before `tcgen05.wait::ld`.
+waited for; or registers that a tcgen05.ld loads are used before `tcgen05.wait::ld`. The same rule
+asks for a `wgmma.fence` before the first wgmma of a warp.
 
 ## Why it is a fault
 
