@@ -104,7 +104,8 @@ def _diagnose(
             if fault not in _FAULTS:
                 return None
             code, text = _FAULTS[fault]
-            more = f" to {alignment} bytes" if alignment else ""
+            aligned = fault is ev.MemoryFaultKind.MISALIGNED and alignment
+            more = f" to {alignment} bytes" if aligned else ""
             return diagnostic(code, f"{_where(footprint)} {text}{more}", span, who)
         case ev.TensorDeallocate(known=False, column=column, columns=columns):
             headline = f"{columns} columns of tensor memory at {column} were not allocated so"
