@@ -13,7 +13,7 @@ from titan.foundation.verdict import Verdict
 from titan.frontends.code_mutants import mutants_of
 from titan.frontends.launch import read_launch_text
 from titan.frontends.policies import CodePolicies
-from titan.frontends.verify_code import CodeOptions, verify_code, verify_code_file
+from titan.frontends.verify_code import CodeOptions, short_name, verify_code, verify_code_file
 from titan.isa.ptx.parse import parse_source
 from titan.verify.model import Finding
 
@@ -241,3 +241,9 @@ def test_electing_a_lane_is_an_assumption(policy):
     wanted = Verdict.VERIFIED if policy == "lowest" else Verdict.UNDECIDED
     assert finding.verdict is wanted
     assert any("elect.sync takes the lowest lane" in note for note in finding.notes)
+
+
+def test_long_names_of_templates_are_shown_by_their_head():
+    mangled = "_ZN7cutlass13device_kernelINS_4gemm6kernel13GemmUniversalIN4cute5tuple" + "I" * 40
+    assert short_name(mangled) == "cutlass::device_kernel<...>"
+    assert short_name("gemm") == "gemm"

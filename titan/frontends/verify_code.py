@@ -6,6 +6,7 @@ run of one cluster can show (races between clusters through global memory) is no
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ STEPS_MAX = 20_000_000
 SCHEDULES = 4  # further schedules that are tried where one run does not decide
 DIAGNOSTICS_MAX = 8
 ENGINE = "happens-before"
+NAME_LENGTH_MAX = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +242,7 @@ def _combined(
         diagnostics = ()
     return Finding(
         code.source.path,
-        code.function.name,
+        short_name(code.function.name),
         code.module.target[0] if code.module.target else "",
         verdict,
         coverage,
@@ -249,6 +251,18 @@ def _combined(
         tuple(notes),
         seconds,
     )
+
+
+def short_name(name: str) -> str:
+    """A long mangled name of a template by its head: `cutlass::device_kernel<...>`."""
+    if len(name) <= NAME_LENGTH_MAX or not name.startswith("_Z"):
+        return name
+    parts, at = [], 3 if name.startswith("_ZN") else 2
+    while found := re.match(r"\d+", name[at:]):
+        at += found.end()
+        parts.append(name[at : at + int(found[0])])
+        at += int(found[0])
+    return "::".join(parts) + "<...>" if parts else name
 
 
 def _run_text(trial: Trial) -> str:
