@@ -9,7 +9,6 @@ from titan.foundation.source.tree import Node, Scalar, Sequence
 from titan.language.kernel.clause import Clause
 from titan.language.kernel.context import Context
 from titan.language.kernel.scope import NameScope, Ref
-from titan.language.kernel.table import FENCES as WORDS
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO, Constant, Expression, binary
 
@@ -21,8 +20,17 @@ _PROXIES = {
     "cp_async": ir.Proxy.GENERIC,
     "lds_dma": ir.Proxy.GENERIC,
 }
-# The enumeration has the order of the words.
-FENCES = dict(zip(WORDS, ir.FenceKind, strict=True))
+FENCES = {
+    "async": ir.FenceKind.ASYNC,
+    "async_release": ir.FenceKind.ASYNC_RELEASE,
+    "async_acquire": ir.FenceKind.ASYNC_ACQUIRE,
+    "tensormap_release": ir.FenceKind.TENSORMAP_RELEASE,
+    "tensormap_acquire": ir.FenceKind.TENSORMAP_ACQUIRE,
+    "barrier_init": ir.FenceKind.BARRIER_INIT,
+    "constant": ir.FenceKind.CONSTANT,
+    "texture": ir.FenceKind.TEXTURE,
+    "surface": ir.FenceKind.SURFACE,
+}
 _FIXED_SPACES = (ir.FenceKind.ASYNC_RELEASE, ir.FenceKind.ASYNC_ACQUIRE)
 _WRITING = ("bulk_load", "cp_async", "lds_dma", "store")
 
