@@ -319,7 +319,7 @@ def _looks(state: State, agent: int) -> str:
         (agent in held.writers, agent in held.readers, agent in held.authors)
         for _, held in state.cells
     ]
-    waiting = [(agent in n.agents, ~agent in n.agents, agent in n.armed) for _, n in state.named]
+    waiting = [(agent in n.arrived, agent in n.waiting, agent in n.armed) for _, n in state.named]
     tokens = [(agent in b.tokens, agent in b.armed, b.owner == agent) for _, b in state.barriers]
     free = [flight[3:] for flight in state.free_flights if flight.agent == agent]
     return repr((state.positions[agent], queues, seen, waiting, tokens, free))
@@ -350,7 +350,12 @@ def _renamed(state: State, new: list[int]) -> State:
             for key, b in state.barriers
         ),
         named=tuple(
-            (key, n._replace(agents=_members(n.agents, new), armed=names(n.armed)))
+            (
+                key,
+                n._replace(
+                    arrived=names(n.arrived), waiting=names(n.waiting), armed=names(n.armed)
+                ),
+            )
             for key, n in state.named
         ),
         cells=tuple((cell, _cell_of(held, names, marks_of)) for cell, held in state.cells),
@@ -359,10 +364,6 @@ def _renamed(state: State, new: list[int]) -> State:
             sorted(map(flight_of, state.free_flights), key=lambda flight: flight[:2])
         ),
     )
-
-
-def _members(agents: frozenset[int], new: list[int]) -> frozenset[int]:
-    return frozenset(new[a] if a >= 0 else ~new[~a] for a in agents)
 
 
 def _cell_of(held: CellState, names: object, marks_of: object) -> CellState:

@@ -296,7 +296,7 @@ class _Others:
         if key not in self.named:
             raise _Conflict
         held = self.named[key]
-        if ~number not in held.agents and self.phases.get((number, key), 0) == 0:
+        if number not in held.waiting and self.phases.get((number, key), 0) == 0:
             self.named_by[key][number] += 1
             self.phases[(number, key)] = 1
         sums = sum(self.machine.agents[a].role.threads * n for a, n in self.named_by[key].items())

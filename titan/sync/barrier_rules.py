@@ -12,7 +12,7 @@ from titan.sync.control import Agent, Sizes
 from titan.sync.expression import evaluate
 from titan.sync.fault import FaultKind
 from titan.sync.memory_rules import Environment, MemoryRules
-from titan.sync.state import Doing, Draft, Key, MbarrierState, NamedState, key_text
+from titan.sync.state import BarrierStatus, Doing, Draft, Key, MbarrierState, NamedState, key_text
 
 TRANSACTION_MAX = 2**20 - 1  # PTX "mbarrier: Contents": range of the transaction count
 
@@ -49,11 +49,11 @@ class BarrierRules(MemoryRules):
     def usable(self, draft: Draft, doing: Doing, key: Key, engine: bool = False) -> MbarrierState:
         """The barrier, if it is live and its initialisation is published to who uses it."""
         barrier, cta = draft.barriers[key], self._barriers[key[0]].cta
-        if barrier.status == 0:
+        if barrier.status is BarrierStatus.ABSENT:
             message = f"{key_text(key)} is used before it is initialised or after it is invalidated"
             doing.fail(FaultKind.BARRIER_UNINITIALISED, message, key[0])
         remote = cta != self.agents[doing.agent].role.cta
-        if (remote or engine) and barrier.status == 1:
+        if (remote or engine) and barrier.status is BarrierStatus.UNPUBLISHED:
             message = f"the initialisation of {key_text(key)} is not published by a fence"
             doing.fail(FaultKind.UNPUBLISHED_INIT, message, key[0])
         if remote or engine:
@@ -77,9 +77,9 @@ class BarrierRules(MemoryRules):
             )
         draft.barriers[key] = barrier
 
-    def arrive(self, draft: Draft, doing: Doing, environment: Environment) -> None:
-        operation = doing.operation
-        assert isinstance(operation, ir.Arrive)
+    def arrive(
+        self, draft: Draft, doing: Doing, operation: ir.Arrive, environment: Environment
+    ) -> None:
         key = self.declared(draft, doing, operation.barrier, environment)
         barrier = self.usable(draft, doing, key)
         count = evaluate(operation.count, environment)
@@ -115,9 +115,9 @@ class BarrierRules(MemoryRules):
         )
         self.store(draft, doing, key, changed)
 
-    def expect(self, draft: Draft, doing: Doing, environment: Environment) -> None:
-        operation = doing.operation
-        assert isinstance(operation, ir.ExpectTransaction)
+    def expect(
+        self, draft: Draft, doing: Doing, operation: ir.ExpectTransaction, environment: Environment
+    ) -> None:
         key = self.declared(draft, doing, operation.barrier, environment)
         barrier = self.usable(draft, doing, key)
         if barrier.pending == 0:
@@ -129,13 +129,13 @@ class BarrierRules(MemoryRules):
     def wait_passes(self, draft: Draft, operation: ir.Wait, environment: Environment) -> bool:
         """Whether the parity wait is over. A wait on no usable barrier passes, and then fails."""
         barrier = draft.barriers.get(key_of(operation.barrier, environment))
-        if barrier is None or barrier.status == 0:
+        if barrier is None or barrier.status is BarrierStatus.ABSENT:
             return True
         return barrier.phase & 1 != evaluate(operation.parity, environment) & 1
 
-    def wait(self, draft: Draft, doing: Doing, environment: Environment) -> None:
-        operation = doing.operation
-        assert isinstance(operation, ir.Wait)
+    def wait(
+        self, draft: Draft, doing: Doing, operation: ir.Wait, environment: Environment
+    ) -> None:
         key = self.declared(draft, doing, operation.barrier, environment)
         barrier = self.usable(draft, doing, key)
         meant = barrier.phase - 1
@@ -160,39 +160,41 @@ class BarrierRules(MemoryRules):
             key = key_of(operation.barrier, environment)
             barrier = draft.barriers.get(key)
             meant = evaluate(operation.phase, environment)
-            if barrier and barrier.status and barrier.phase > meant + 1:
+            usable = barrier is not None and barrier.status is not BarrierStatus.ABSENT
+            if barrier is not None and usable and barrier.phase > meant + 1:
                 message = (
                     f"{agent.name} still waits for phase {meant} of {key_text(key)} while "
                     f"{barrier.phase} phases are complete"
                 )
                 Doing(agent.number, operation).fail(FaultKind.LAPPED_WAIT, message, key[0])
 
-    def init(self, draft: Draft, doing: Doing, environment: Environment) -> None:
-        operation = doing.operation
-        assert isinstance(operation, ir.Init)
+    def init(
+        self, draft: Draft, doing: Doing, operation: ir.Init, environment: Environment
+    ) -> None:
         key = self.declared(draft, doing, operation.barrier, environment)
-        if draft.barriers[key].status != 0:
+        if draft.barriers[key].status is not BarrierStatus.ABSENT:
             message = f"{key_text(key)} is initialised while it is live"
             doing.fail(FaultKind.BARRIER_LIFECYCLE, message, key[0])
         count = evaluate(operation.count, environment)
-        status = 2 if self.program.policies.barrier_init == "assumed" else 1
+        assumed = self.program.policies.barrier_init == "assumed"
+        status = BarrierStatus.USABLE if assumed else BarrierStatus.UNPUBLISHED
         draft.barriers[key] = MbarrierState(
             status, doing.agent, count, count, 0, 0, frozenset(), True
         )
 
-    def invalidate(self, draft: Draft, doing: Doing, environment: Environment) -> None:
-        operation = doing.operation
-        assert isinstance(operation, ir.Invalidate)
+    def invalidate(
+        self, draft: Draft, doing: Doing, operation: ir.Invalidate, environment: Environment
+    ) -> None:
         key = self.declared(draft, doing, operation.barrier, environment)
         barrier = draft.barriers[key]
-        if barrier.status == 0:
+        if barrier.status is BarrierStatus.ABSENT:
             message = f"{key_text(key)} is invalidated while it is not live"
             doing.fail(FaultKind.BARRIER_UNINITIALISED, message, key[0])
         used = any(key == target for flight in draft.flights() for target, _ in flight.completes)
         if used or barrier.tokens or self._waited_for(draft, key):
             message = f"{key_text(key)} is invalidated while it is in use"
             doing.fail(FaultKind.BARRIER_LIFECYCLE, message, key[0])
-        draft.barriers[key] = barrier._replace(status=0)
+        draft.barriers[key] = barrier._replace(status=BarrierStatus.ABSENT)
 
     def _waited_for(self, draft: Draft, key: Key) -> bool:
         """Whether an agent stands at a wait on the barrier."""
@@ -219,20 +221,24 @@ class BarrierRules(MemoryRules):
 
     def blocked_in_sync(self, draft: Draft, agent: Agent) -> bool:
         """Whether the agent has arrived by `bar.sync` and its generation is not complete."""
-        return any(~agent.number in named.agents for named in draft.named.values())
+        return any(agent.number in named.waiting for named in draft.named.values())
 
-    def named_arrive(self, draft: Draft, agent: Agent, doing: Doing) -> bool:
+    def named_arrive(
+        self,
+        draft: Draft,
+        agent: Agent,
+        doing: Doing,
+        operation: ir.BarrierSync | ir.BarrierArrive,
+    ) -> bool:
         """Arrive with the agent's threads; the last arrival releases all who wait in a `sync`.
 
         Returns whether the agent goes on: a `sync` that is not the last arrival stays.
         """
-        operation = doing.operation
-        assert isinstance(operation, ir.BarrierSync | ir.BarrierArrive)
         environment = self.environment(agent, draft.positions[agent.number].values)
         threads = evaluate(operation.threads, environment)
         key = self.named_key(draft, doing, operation.barrier, environment)
         named = draft.named[key]
-        if agent.number in named.agents or ~agent.number in named.agents:
+        if agent.number in named.arrived | named.waiting:
             message = f"{agent.name} arrives at {key_text(key)} again before it has completed"
             doing.fail(FaultKind.NAMED_BARRIER_MISUSE, message, key[0])
         arrived = named.arrived_threads + agent.role.threads
@@ -247,13 +253,18 @@ class BarrierRules(MemoryRules):
         if not sync and key[0] in self._awaited:
             armed |= {agent.number}
         if arrived < threads:
-            mark = ~agent.number if sync else agent.number
-            draft.named[key] = NamedState(arrived, threads, named.agents | {mark}, armed)
+            own, nobody = frozenset((agent.number,)), frozenset[int]()
+            draft.named[key] = NamedState(
+                arrived,
+                threads,
+                named.arrived | (nobody if sync else own),
+                named.waiting | (own if sync else nobody),
+                armed,
+            )
             return not sync
-        draft.named[key] = NamedState(0, 0, frozenset(), armed)
-        for other in named.agents:
-            if other < 0:
-                self.advance(draft, self.agents[~other])
+        draft.named[key] = NamedState(0, 0, frozenset(), frozenset(), armed)
+        for other in named.waiting:
+            self.advance(draft, self.agents[other])
         return True
 
     def token_wait(self, draft: Draft, doing: Doing, operation: ir.TokenWait) -> None:

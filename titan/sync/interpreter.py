@@ -16,13 +16,14 @@ from __future__ import annotations
 from titan.sync import program as ir
 from titan.sync.barrier_rules import BarrierRules, key_of
 from titan.sync.control import Agent, LocalLoopError, Sizes, agents_of
-from titan.sync.expression import evaluate
+from titan.sync.expression import Expression, evaluate
 from titan.sync.fault import Actor, Fault, FaultKind, Step
 from titan.sync.memory_rules import Environment, cells_of
 from titan.sync.state import (
     ANY_TILE,
     ENGINE,
     UNDEFINED,
+    BarrierStatus,
     Cell,
     CellState,
     Doing,
@@ -73,7 +74,7 @@ class Machine(BarrierRules):
         program, nobody = self.program, frozenset[int]()
         barriers = {
             (barrier.name, stage): MbarrierState(
-                2 if barrier.initialised else 0,
+                BarrierStatus.USABLE if barrier.initialised else BarrierStatus.ABSENT,
                 ENGINE,
                 barrier.count,
                 barrier.count,
@@ -86,7 +87,7 @@ class Machine(BarrierRules):
             for stage in range(barrier.stages)
         }
         named = {
-            (barrier.name, stage): NamedState(0, 0, nobody)
+            (barrier.name, stage): NamedState(0, 0, nobody, nobody)
             for barrier in program.named_barriers
             for stage in range(barrier.stages)
         }
@@ -161,7 +162,7 @@ class Machine(BarrierRules):
                 return outstanding <= evaluate(pending, environment)
             case ir.BarrierWait(barrier=reference):
                 named = draft.named.get(key_of(reference, environment))
-                return named is None or agent.number not in named.agents
+                return named is None or agent.number not in named.arrived
             case ir.BarrierSync():
                 return not self.blocked_in_sync(draft, agent)
             case ir.PoolTake(pool=name, amount=amount):
@@ -212,38 +213,38 @@ class Machine(BarrierRules):
         )
         match operation:
             case ir.Access():
-                self.access(draft, doing, environment)
+                self.access(draft, doing, operation, environment)
             case ir.Asynchronous():
-                self._issue(draft, doing, environment)
+                self._issue(draft, doing, operation, environment)
             case ir.QueueArrive():
-                self._queue_arrive(draft, doing, environment)
+                self._queue_arrive(draft, doing, operation, environment)
             case ir.Commit(queue=name):
                 queue = draft.queues[(agent.number, name)]
                 if queue.open or queue.closed:
                     closed = (*queue.closed, queue.open)
                     draft.queues[(agent.number, name)] = QueueState(closed, ())
             case ir.Init():
-                self.init(draft, doing, environment)
+                self.init(draft, doing, operation, environment)
             case ir.Invalidate():
-                self.invalidate(draft, doing, environment)
+                self.invalidate(draft, doing, operation, environment)
             case ir.Arrive():
-                self.arrive(draft, doing, environment)
+                self.arrive(draft, doing, operation, environment)
             case ir.ExpectTransaction():
-                self.expect(draft, doing, environment)
+                self.expect(draft, doing, operation, environment)
             case ir.Wait():
-                self.wait(draft, doing, environment)
+                self.wait(draft, doing, operation, environment)
             case ir.TokenWait():
                 self.token_wait(draft, doing, operation)
             case ir.BarrierSync() | ir.BarrierArrive():
-                return self.named_arrive(draft, agent, doing)
+                return self.named_arrive(draft, agent, doing, operation)
             case ir.BarrierWait():
                 self.named_wait(draft, doing, operation)
             case ir.Fence():
                 self.fence(draft, agent, operation)
             case ir.PoolTake(pool=name, amount=amount):
-                self._change_pool(draft, doing, name, -evaluate(amount, environment))
+                draft.pools[name] -= self._pool_amount(doing, name, amount, environment)
             case ir.PoolGive(pool=name, amount=amount):
-                self._change_pool(draft, doing, name, evaluate(amount, environment))
+                draft.pools[name] += self._pool_amount(doing, name, amount, environment)
             case ir.QueueWait():
                 pass
             case _:
@@ -251,15 +252,17 @@ class Machine(BarrierRules):
         return True
 
     @staticmethod
-    def _change_pool(draft: Draft, doing: Doing, name: str, change: int) -> None:
-        if (change < 0) is isinstance(doing.operation, ir.PoolGive) and change:
+    def _pool_amount(doing: Doing, name: str, amount: Expression, environment: Environment) -> int:
+        """What is taken from a pool or given back to it; never negative."""
+        units = evaluate(amount, environment)
+        if units < 0:
             doing.fail(FaultKind.POOL_MISUSE, f"a negative amount of {name} is named", name)
-        draft.pools[name] += change
+        return units
 
-    def _issue(self, draft: Draft, doing: Doing, environment: Environment) -> None:
+    def _issue(
+        self, draft: Draft, doing: Doing, operation: ir.Asynchronous, environment: Environment
+    ) -> None:
         """Start an asynchronous operation: its reads and writes are possible from here on."""
-        operation = doing.operation
-        assert isinstance(operation, ir.Asynchronous)
         accesses: list[FlightAccess] = []
         effects: list[ir.Effect] = []
         for effect in operation.effects:
@@ -287,10 +290,10 @@ class Machine(BarrierRules):
         )
         self._enqueue(draft, operation.queue, flight)
 
-    def _queue_arrive(self, draft: Draft, doing: Doing, environment: Environment) -> None:
+    def _queue_arrive(
+        self, draft: Draft, doing: Doing, operation: ir.QueueArrive, environment: Environment
+    ) -> None:
         """A marker behind everything issued so far; it arrives when its turn comes."""
-        operation = doing.operation
-        assert isinstance(operation, ir.QueueArrive)
         key = self.declared(draft, doing, operation.barrier, environment)
         count = evaluate(operation.count, environment)
         ordinal, site = draft.issued[doing.agent], self.site_of(operation)

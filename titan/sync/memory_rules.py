@@ -10,10 +10,12 @@ from titan.sync import program as ir
 from titan.sync.control import Agent, ControlFlow, Sizes
 from titan.sync.expression import evaluate
 from titan.sync.fault import FaultKind
+from titan.sync.parts import effects_of, queue_of
 from titan.sync.proxy_marks import Domain, fenced, is_outside, missing_fence, went_inside
 from titan.sync.state import (
     ANY_TILE,
     ENGINE,
+    BarrierStatus,
     Cell,
     CellState,
     Doing,
@@ -133,14 +135,15 @@ class MemoryRules(ControlFlow):
         """Whether the data path itself orders the flight before a new operation of `queue`."""
         if queue is None or flight.agent != doing.agent or not self._queues[queue].pipelined:
             return False
-        return getattr(self.operations[flight.site], "queue", None) == queue
+        return queue_of(self.operations[flight.site]) == queue
 
-    def access(self, draft: Draft, doing: Doing, environment: Environment) -> None:
+    def access(
+        self, draft: Draft, doing: Doing, operation: ir.Access, environment: Environment
+    ) -> None:
         """Execute a synchronous access."""
-        assert isinstance(doing.operation, ir.Access)
         resolved = [
             (effect, *self.resolve(draft, doing, effect, environment))
-            for effect in doing.operation.effects
+            for effect in operation.effects
         ]
         for effect, cells, tile in resolved:
             for cell in cells:
@@ -234,8 +237,8 @@ class MemoryRules(ControlFlow):
         """Execute a proxy fence on all memory of the spaces it names."""
         if operation.kind is ir.FenceKind.BARRIER_INIT:
             for key, barrier in draft.barriers.items():
-                if barrier.status == 1 and barrier.owner == agent.number:
-                    draft.barriers[key] = barrier._replace(status=2)
+                if barrier.status is BarrierStatus.UNPUBLISHED and barrier.owner == agent.number:
+                    draft.barriers[key] = barrier._replace(status=BarrierStatus.USABLE)
             return
         path_rule = self.program.policies.fence_rule == "path"
         for buffer in self.program.buffers:
@@ -311,7 +314,7 @@ def _domains(
     others: dict[str, set[Domain]] = {}
     for role in program.roles:
         for operation in ir.walk(role.body):
-            for effect in getattr(operation, "effects", ()):
+            for effect in effects_of(operation):
                 buffer = buffers[effect.buffer]
                 storage = buffer.storage or buffer.name
                 if effect.proxy in ir.CACHED:

@@ -26,6 +26,7 @@ from collections import defaultdict
 
 from titan.sync import program as ir
 from titan.sync.expression import Constant, names_of
+from titan.sync.parts import effects_of
 
 # What an agent has published to each barrier since it last had something new to tell; None: it
 # has had nothing to tell so far.
@@ -47,7 +48,7 @@ def _shared_storages(program: ir.SyncProgram) -> set[str]:
     crowds: set[str] = set()
     for role in program.roles:
         for operation in ir.walk(role.body):
-            for effect in getattr(operation, "effects", ()):
+            for effect in effects_of(operation):
                 storage = storages[effect.buffer]
                 users[storage].add(role.name)
                 if role.agents > 1:

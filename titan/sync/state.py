@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import IntEnum
 from typing import NamedTuple, NoReturn
 
 from titan.foundation.errors import TitanError
@@ -49,14 +50,22 @@ class Flight(NamedTuple):
     chunks: int
 
 
+class BarrierStatus(IntEnum):
+    """The life of an mbarrier."""
+
+    ABSENT = 0  # not initialised, or invalidated
+    UNPUBLISHED = 1  # initialised, and no fence has published that
+    USABLE = 2
+
+
 class MbarrierState(NamedTuple):
-    """`status`: 0 dead, 1 initialised but not published, 2 live. `tokens`: agents with a state.
+    """`tokens`: agents that hold a state of the phase that is open.
 
     `observed`: some wait has passed since the last phase was completed. `armed`: agents that have
     ever taken a token of this life of the barrier.
     """
 
-    status: int
+    status: BarrierStatus
     owner: int
     expected: int
     pending: int
@@ -68,14 +77,15 @@ class MbarrierState(NamedTuple):
 
 
 class NamedState(NamedTuple):
-    """`agents` have arrived in this generation; one that waits in a `sync` as its complement.
+    """Who has arrived in this generation: `arrived` and gone on, or `waiting` in a `sync`.
 
     `armed`: agents that have arrived and not yet waited, of barriers that anybody waits at.
     """
 
     arrived_threads: int
     expected_threads: int
-    agents: frozenset[int]
+    arrived: frozenset[int]
+    waiting: frozenset[int]
     armed: frozenset[int] = frozenset()
 
 

@@ -35,6 +35,7 @@ from titan.engines.explore.tables import (
 from titan.sync import program as ir
 from titan.sync.expression import ONE, Binary, Expression, Name, names_of
 from titan.sync.interpreter import UNDEFINED, Sizes, agents_of
+from titan.sync.parts import queue_of
 
 
 def flatten(program: ir.SyncProgram, sizes: Sizes | None = None) -> Flat:
@@ -108,7 +109,7 @@ class _Compiler:
             self.flat.entries.append(self._block(role.body, end))
             self._liveness(end)
             self.flat.outer.append([names.get(p.per or "", -1) for p in self.flat.parameters])
-            used = {getattr(op, "queue", None) for op in ir.walk(role.body)}
+            used = {queue_of(op) for op in ir.walk(role.body)}
             self.flat.role_queue += [int(queue.name in used) for queue in self.program.queues]
             alike = role.agents > 1 and not self._tells_apart(role)
             self.flat.symmetric.append(alike and not self.flat.one_way)

@@ -18,6 +18,7 @@ from titan.engines.happens_before.run_state import RunState
 from titan.engines.happens_before.tables import IssuedOperation, QueueTable, RunLayout
 from titan.engines.happens_before.unfolding import Key
 from titan.sync import program as ir
+from titan.sync.parts import queue_of
 
 Clock = list[int]
 
@@ -92,7 +93,7 @@ class Clocks:
         for agent in layout.agents:
             for instance in agent.instances:
                 operation = instance.operation
-                queue = getattr(operation, "queue", None)
+                queue = queue_of(operation)
                 if queue is not None and (agent.number, queue) not in self._queue_slots:
                     self._queue_slots[(agent.number, queue)] = width
                     width += 2

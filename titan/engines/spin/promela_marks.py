@@ -12,6 +12,7 @@ from __future__ import annotations
 from titan.engines.spin.names import ExportError
 from titan.engines.spin.promela_text import AgentLayout, PromelaLayout, fail
 from titan.sync import program as ir
+from titan.sync.parts import effects_of
 
 DOMAINS_MAX = 30
 _ROWS = (*ir.CACHED, ir.Proxy.ASYNC)
@@ -36,7 +37,7 @@ class Marks:
             for operation in ir.walk(agent.role.body):
                 if isinstance(operation, ir.Fence):
                     self.one_way |= operation.kind is ir.FenceKind.ASYNC_RELEASE
-                for effect in getattr(operation, "effects", ()):
+                for effect in effects_of(operation):
                     buffer = self.layout.buffers[effect.buffer]
                     found = used.setdefault(buffer.storage or buffer.name, set())
                     asynchronous = effect.proxy is ir.Proxy.ASYNC
