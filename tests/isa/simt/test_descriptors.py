@@ -44,14 +44,15 @@ def element(d: MatrixDescriptor, row: int, k: int, size: int, mn_major: bool) ->
 @given(
     st.sampled_from(SWIZZLES), st.sampled_from([8, 16, 64, 128]), st.booleans(),
     st.sampled_from([1, 2, 4]), st.integers(0, 3),
+    st.sampled_from([8192, 8192 + 128, 8192 + 640]),  # a base of 128 bytes only, too
 )  # fmt: skip
-def test_operands_hold_the_bytes_of_their_elements(width, rows, mn_major, size, step):
+def test_operands_hold_the_bytes_of_their_elements(width, rows, mn_major, size, step, base):
     if mn_major and rows * size % width:
         rows = width // size * max(1, rows * size // width)
     stride, leading = 8 * width, 4096
     if width == 16:
         stride, leading = 256, 128
-    d = MatrixDescriptor(8192 + (0 if mn_major else step * 32 % max(width, 32)), leading, stride,
+    d = MatrixDescriptor(base + (0 if mn_major else step * 32 % max(width, 32)), leading, stride,
                          width, 0)  # fmt: skip
     expected = {
         element(d, row, k, size, mn_major) + byte

@@ -463,3 +463,50 @@ def test_a_step_may_have_missing_operands():
         found, findings = run(module_of(text + " ret;"), launch_of())
         assert found is None, text
         assert findings
+
+
+def test_bytes_that_arrive_before_they_are_expected_do_not_complete_a_phase():
+    """The copy is issued, and even finished, before the arrival that expects its bytes."""
+    body = """
+    .shared .align 128 .b8 tile[256]; .shared .align 8 .b64 bar;
+    ld.param.u64 %d0, [out]; mov.u32 %r2, tile; mov.u32 %r3, 0;
+    elect.sync _|%p1, -1;
+    @%p1 mbarrier.init.shared::cta.b64 [bar], 1;
+    @%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%d0], 256, [bar];
+    L: add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 400; @%p2 bra L;
+    @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 256;
+    W: mbarrier.try_wait.parity.shared::cta.b64 %p3, [bar], 0; @!%p3 bra W;
+    ret;
+    """
+    found = ran(module_of(body), launch_of())
+    assert found.outcome.ending is Ending.FINISHED
+    (finish,), (arrive,), (wait,) = (of(found, k) for k in (ev.Finish, ev.Arrive, ev.Wait))
+    assert finish.sequence < arrive.sequence < wait.sequence
+    assert finish.phases == (0,)
+    assert (arrive.phase, arrive.completed, wait.phase) == (0, True, 0)
+    assert not of(found, ev.BarrierMisuse)
+
+
+def test_the_queue_of_a_tensor_core_survives_a_split_of_the_warp():
+    """A lane multiplies in one branch and commits in another: the commit covers its work."""
+    old = """	elect.sync _|%p4, -1;
+	@%p4 tcgen05.mma.cta_group::1.kind::f16 [%r3], %d1, %d2, %r9, %p3;
+	@%p4 tcgen05.commit"""
+    new = """	elect.sync _|%p4, -1;
+	@!%p4 bra FIRST;
+	tcgen05.mma.cta_group::1.kind::f16 [%r3], %d1, %d2, %r9, %p3;
+	tcgen05.mma.cta_group::1.kind::f16 [%r3], %d1, %d2, %r9, %p4;
+FIRST:
+	and.b32 %r20, %r1, 3;
+	setp.eq.u32 %p6, %r20, 1;
+	@%p6 bra SECOND;
+	mov.u32 %r21, 1;
+SECOND:
+	@%p4 tcgen05.commit"""
+    found = run_text("tensor", Launch("tensor", (1, 1, 1), (128, 1, 1)), None, [(old, new)])
+    assert found.outcome.ending is Ending.FINISHED, found.outcome
+    work = [e for e in of(found, ev.Asynchronous) if e.kind is ev.Operation.TENSOR_MULTIPLY]
+    assert [e.effects[0].mode for e in work] == [ev.Mode.WRITE, ev.Mode.ATOMIC]
+    (commit,) = of(found, ev.TensorCommit)
+    assert commit.operations == tuple(e.operation for e in work)
+    assert commit.lanes == work[0].lanes == 1
