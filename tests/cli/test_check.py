@@ -55,3 +55,13 @@ def test_a_kernel_without_a_certificate_is_told(
     assert run([*arguments, "--save-trace", str(tmp_path)]) == 3
     assert "no certificate for grouped_gemm" in capsys.readouterr().err
     assert not path.exists()
+
+
+def test_the_questions_of_typestate_are_archived_and_asked_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("cvc5")
+    arguments = ["verify", str(PROTOCOLS / "hopper_gemm.yaml"), "--save-trace", str(tmp_path)]
+    assert run([*arguments, "--certificate", str(tmp_path / "kernel.cert")]) == 0
+    assert "confirmed by cvc5" in capsys.readouterr().err
+    assert "(set-info :status unsat)" in (tmp_path / "hopper_gemm.smt2").read_text("utf-8")

@@ -19,7 +19,8 @@ def write_certificates(
     """Write a certificate of each verified kernel; returns an exit code of its own.
 
     One kernel: to the file `place`; several: into the folder of that name. 3: a kernel has no
-    certificate; 4: the search for one came to a fault.
+    certificate; 4: the search for one came to a fault, or cvc5 contradicts z3. The questions of
+    typestate go beside the certificates, as SMT-LIB.
     """
     from titan.proof.open_sizes import NotCoveredError
     from titan.proof.write import FaultyError, write
@@ -27,7 +28,8 @@ def write_certificates(
     programs = [program for path in paths for program in programs_of(path, options)]
     if len(programs) != len(findings):
         return _told("no certificate: a kernel cannot be lowered", 3)
-    code, names = 0, _names(place, findings)
+    names = _names(place, findings)
+    code = max((_questions(path, names[0].parent, options) for path in paths), default=0)
     for name, program, finding in zip(names, programs, findings, strict=True):
         if finding.verdict.exit_code:
             continue
@@ -43,6 +45,34 @@ def write_certificates(
         name.write_text(text, encoding="utf-8", newline="\n")
         click.echo(f"certificate: {name}", err=True)
     return code
+
+
+def _questions(path: str, folder: Path, options: VerifyOptions) -> int:
+    """Archive what typestate asked of a file's protocols, and ask cvc5 the same."""
+    from titan.language.protocol.second_solver import SecondSolverMissing, contradicted
+    from titan.language.protocol.solver import archived
+    from titan.language.protocol.typestate import check
+    from titan.verify.pipeline import read_family
+
+    family, _, _ = read_family(path, options)
+    with archived() as questions:
+        for kernel in family.kernels if family is not None else ():
+            if kernel.protocol is not None:
+                check(kernel.protocol)
+    if not questions:
+        return 0
+    folder.mkdir(parents=True, exist_ok=True)
+    archive = folder / f"{Path(path).stem}.smt2"
+    text = "(reset)\n".join(question.text for question in questions)
+    archive.write_text(text, encoding="utf-8", newline="\n")
+    try:
+        wrong, open_ = contradicted(questions)
+    except SecondSolverMissing as missing:
+        return _told(f"typestate: {len(questions)} questions in {archive}; {missing}", 0)
+    if wrong:
+        return _told(f"typestate: cvc5 contradicts z3 on {len(wrong)} questions in {archive}", 4)
+    left = f", {open_} left open by it" if open_ else ""
+    return _told(f"typestate: {len(questions)} questions confirmed by cvc5{left}: {archive}", 0)
 
 
 def programs_of(path: str, options: VerifyOptions) -> list[SyncProgram]:

@@ -6,7 +6,10 @@ remainder of their own. Products of two unknowns and questions beyond RESOURCES_
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -26,6 +29,42 @@ def z3_solver(resources: int) -> Any:
     from pysmt.solvers.z3 import Z3Solver
 
     return Z3Solver(get_env(), QF_UFLIRA, solver_options={"rlimit": resources})
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question as SMT-LIB, with what z3 said: whether there is a counterexample."""
+
+    text: str
+    satisfiable: bool
+
+
+_archive: ContextVar[list[Question] | None] = ContextVar("questions", default=None)
+
+
+@contextmanager
+def archived() -> Iterator[list[Question]]:
+    """Collects the questions that are answered inside."""
+    questions: list[Question] = []
+    token = _archive.set(questions)
+    try:
+        yield questions
+    finally:
+        _archive.reset(token)
+
+
+def _keep(formula: Any, satisfiable: bool) -> None:
+    questions = _archive.get()
+    if questions is None:
+        return
+    from io import StringIO
+
+    from pysmt.smtlib.script import smtlibscript_from_formula
+
+    out = StringIO()
+    smtlibscript_from_formula(formula).serialize(out, daggify=False)
+    status = "sat" if satisfiable else "unsat"
+    questions.append(Question(f"(set-info :status {status})\n{out.getvalue()}", satisfiable))
 
 
 class SolverArithmetic:
@@ -141,8 +180,11 @@ class SolverArithmetic:
         names = list(small)
         try:
             with z3_solver(RESOURCES_MAX) as solver:
-                solver.add_assertion(smt.And([*self.always, formula]))
-                if not solver.solve():
+                whole = smt.And([*self.always, formula])
+                solver.add_assertion(whole)
+                satisfiable = solver.solve()
+                _keep(whole, satisfiable)
+                if not satisfiable:
                     return None
                 for bound in (1, 2, 3, 4, 6, 9, 14):
                     limits = [smt.LE(self.symbol(name), smt.Int(bound)) for name in names]

@@ -1,0 +1,46 @@
+"""The questions of typestate, asked again of cvc5.
+
+Decides nothing by itself: it says which answers of z3 another solver, which shares no code with it,
+contradicts. The text asked is the one that is archived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from titan.language.protocol.solver import Question
+
+RESOURCES_MAX = 5_000_000  # of one question, in the units of cvc5
+
+
+class SecondSolverMissing(ImportError):
+    """cvc5 is not installed (the extra `check`)."""
+
+
+def contradicted(questions: Sequence[Question]) -> tuple[list[int], int]:
+    """The numbers of the questions that cvc5 answers otherwise, and how many it leaves open.
+
+    Raises SecondSolverMissing.
+    """
+    try:
+        import cvc5
+    except ImportError:
+        raise SecondSolverMissing("cvc5 is not installed") from None
+    wrong, unanswered = [], 0
+    for number, question in enumerate(questions):
+        solver = cvc5.Solver()
+        solver.setOption("rlimit", str(RESOURCES_MAX))
+        symbols = cvc5.SymbolManager(solver)
+        parser = cvc5.InputParser(solver, symbols)
+        # The status would be checked by the solver itself; the answer is compared here.
+        text = "\n".join(line for line in question.text.split("\n") if ":status" not in line)
+        parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, text, "question")
+        told = []
+        while not (command := parser.nextCommand()).isNull():
+            told.append(str(command.invoke(solver, symbols)).strip())
+        answer = next((line for line in told if line in ("sat", "unsat", "unknown")), "unknown")
+        if answer == "unknown":
+            unanswered += 1
+        elif (answer == "sat") != question.satisfiable:
+            wrong.append(number)
+    return wrong, unanswered
