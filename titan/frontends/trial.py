@@ -89,6 +89,9 @@ def judge_run(
             pass  # the program only ends where the run hangs
         else:
             refuted = _decide(result, recording, places, judged) or refuted
+        # A run that hangs has happened, whatever other runs may do.
+        deadlock = result.fault is not None and result.fault.kind is FaultKind.DEADLOCK
+        happened = happened or (hung and refuted and deadlock)
         if hung and not refuted:
             judged.reasons.append(f"the run hangs: {run.outcome.reason}")
     if happened or (refuted and not judged.reasons):
