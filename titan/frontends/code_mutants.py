@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from titan.foundation.source.span import Source
 from titan.isa.ptx.module import Function, Immediate, Instruction, Module
 
-_NUMBER = re.compile(r"(-?\d+)\s*;")
+_NUMBER = re.compile(r"(?<![\w%$.])(-?\d+)\s*;")  # not the number of a register
 _LAST_OPERAND = re.compile(r",\s*([^,;]+?)\s*;$", re.DOTALL)
 _TRUE = "setp.eq.b32 {}, 0, 0;"
 
