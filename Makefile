@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/.titan-installed
 DEVELOPMENT := $(VENV)/.titan-development
 CORES := $(VENV)/.titan-cores
-NATIVE := $(shell find titan -name "*.[ch]" -o -name _build_core.py)
+NATIVE := $(shell find titan -name "*.[ch]" -o -name _build_core.py) titan/engines/explore/layout.py
 
 .PHONY: setup verify test quick lint types pytest heavy sanitize gauss bench bench-schedule build-all device-prepare device device-quick mutants proofs corpus clean
 

@@ -34,9 +34,9 @@ def test_an_unknown_kind_is_refused():
 )
 def test_where_a_copy_of_the_package_looks(tmp_path, project, expected):
     package = tmp_path / "titan"
-    package.mkdir()
-    source = Path(resources.__file__).parent
-    for name in ("__init__.py", "resources.py"):
+    source = Path(resources.__file__).parents[1]
+    (package / "foundation").mkdir(parents=True)
+    for name in ("__init__.py", "foundation/__init__.py", "foundation/resources.py"):
         shutil.copy(source / name, package / name)
     (package / "_data").mkdir()
     if project is not None:
