@@ -34,6 +34,15 @@ def test_all_theorems_are_proved() -> None:
     assert "no axioms" in done.stdout
 
 
+@needs_coq
+@pytest.mark.heavy
+@pytest.mark.timeout(1200)
+def test_the_kernel_alone_accepts_all_that_is_used() -> None:
+    command = [sys.executable, str(CHECK), "--kernel", str(ROOT / "build" / "proofs")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_text_is_checked_without_coq(check: ModuleType) -> None:
     page = (ROOT / "docs" / "explanation" / "proofs.md").read_text("utf-8")
     assert check.faults_of_text(check.sources(), page) == []
