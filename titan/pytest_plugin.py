@@ -36,10 +36,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> KernelFile | None:
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> CollectedKernels | None:
     """Kernel files by their suffix."""
     if file_path.name.endswith(SUFFIXES):
-        return KernelFile.from_parent(parent, path=file_path)
+        return CollectedKernels.from_parent(parent, path=file_path)
     return None
 
 
@@ -53,7 +53,7 @@ def pytest_runtest_call(item: pytest.Item) -> None:
                 _demand([finding])
 
 
-class KernelFile(pytest.File):
+class CollectedKernels(pytest.File):
     """A kernel file; its items are its kernels."""
 
     def collect(self) -> Iterator[pytest.Item]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from titan.frontends.policies import CodePolicies
-from titan.frontends.record import Recording, record
+from titan.frontends.record import LaunchRecording, record
 from titan.isa.simt import events as ev
-from titan.isa.simt.footprints import Box, Footprint, Space
+from titan.isa.simt.footprints import Box, Footprint, MemorySpace
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run
 
@@ -18,7 +18,7 @@ FINISHED = Outcome(Ending.FINISHED)
 
 
 def shared(low: int, size: int, cta: int = 0) -> Footprint:
-    return Footprint(Space.SHARED, cta, (Box(low, size),))
+    return Footprint(MemorySpace.SHARED, cta, (Box(low, size),))
 
 
 @dataclass
@@ -40,62 +40,86 @@ class Story:
         return event
 
     def init(self, warp: int, offset: int, count: int) -> None:
-        self.add(ev.BarrierInit(*self.at(warp, 1), ev.Barrier(0, offset), count))
+        self.add(ev.BarrierInit(*self.at(warp, 1), ev.BarrierAddress(0, offset), count))
 
     def sync(self, warps: list[int], number: int = 0, generation: int = 0) -> None:
         for side in (ev.Side.SYNC, ev.Side.PASS):
             for warp in warps:
                 self.add(
-                    ev.Rendezvous(
+                    ev.RendezvousEvent(
                         *self.at(warp, ALL), ev.Meeting.NAMED, side, number, 32 * len(warps),
-                        generation, ev.Semantics.ACQUIRE_RELEASE,
+                        generation, ev.AccessSemantics.ACQUIRE_RELEASE,
                     )
                 )  # fmt: skip
 
     def wait(self, warp: int, offset: int, phase: int, lanes: int = ALL) -> None:
         self.add(
-            ev.Wait(
-                *self.at(warp, lanes), ev.Barrier(0, offset), phase & 1, phase, phase + 1,
-                ev.Semantics.ACQUIRE, ev.Scope.CTA,
+            ev.WaitEvent(
+                *self.at(warp, lanes), ev.BarrierAddress(0, offset), phase & 1, phase, phase + 1,
+                ev.AccessSemantics.ACQUIRE, ev.AccessScope.CTA,
             )
         )  # fmt: skip
 
     def arrive(self, warp: int, offset: int, phase: int, expect: int = 0, lanes: int = 1) -> None:
         self.add(
-            ev.Arrive(
-                *self.at(warp, lanes), ev.Barrier(0, offset), 1, expect, ev.Semantics.RELEASE,
-                ev.Scope.CTA, phase,
+            ev.ArriveEvent(
+                *self.at(warp, lanes),
+                ev.BarrierAddress(0, offset),
+                1,
+                expect,
+                ev.AccessSemantics.RELEASE,
+                ev.AccessScope.CTA,
+                phase,
             )
-        )  # fmt: skip
+        )
 
     def load(self, warp: int, low: int, size: int, barrier: int) -> None:
         self.operations += 1
-        effect = ev.Effect(shared(low, size), ev.Mode.WRITE, ev.Proxy.ASYNC)
-        done = ev.Completion(ev.Barrier(0, barrier), size)
+        effect = ev.RecordedEffect(shared(low, size), ev.Mode.WRITE, ev.AccessProxy.ASYNC)
+        done = ev.RecordedCompletion(ev.BarrierAddress(0, barrier), size)
         self.add(
-            ev.Asynchronous(
-                *self.at(warp, 1), self.operations, ev.Operation.TENSOR_COPY, (effect,), (done,)
+            ev.AsynchronousEvent(
+                *self.at(warp, 1),
+                self.operations,
+                ev.RecordedOperation.TENSOR_COPY,
+                (effect,),
+                (done,),
             )
         )
 
     def asynchronous(
-        self, warp: int, queue: ev.Queue, low: int, size: int, write: bool = False, lanes: int = ALL
+        self,
+        warp: int,
+        queue: ev.RecordedQueue,
+        low: int,
+        size: int,
+        write: bool = False,
+        lanes: int = ALL,
     ) -> None:
         self.operations += 1
         mode = ev.Mode.WRITE if write else ev.Mode.READ
-        effect = ev.Effect(shared(low, size), mode, ev.Proxy.ASYNC)
-        kind = ev.Operation.WGMMA if queue is ev.Queue.WGMMA else ev.Operation.TENSOR_COPY
+        effect = ev.RecordedEffect(shared(low, size), mode, ev.AccessProxy.ASYNC)
+        kind = (
+            ev.RecordedOperation.WGMMA
+            if queue is ev.RecordedQueue.WGMMA
+            else ev.RecordedOperation.TENSOR_COPY
+        )
         self.add(
-            ev.Asynchronous(*self.at(warp, lanes), self.operations, kind, (effect,), (), queue)
+            ev.AsynchronousEvent(*self.at(warp, lanes), self.operations, kind, (effect,), (), queue)
         )
 
-    def commit(self, warp: int, queue: ev.Queue, lanes: int = ALL) -> None:
-        self.add(ev.Commit(*self.at(warp, lanes), queue))
+    def commit(self, warp: int, queue: ev.RecordedQueue, lanes: int = ALL) -> None:
+        self.add(ev.CommitEvent(*self.at(warp, lanes), queue))
 
     def drain(
-        self, warp: int, queue: ev.Queue, pending: int = 0, reads: bool = False, lanes: int = ALL
+        self,
+        warp: int,
+        queue: ev.RecordedQueue,
+        pending: int = 0,
+        reads: bool = False,
+        lanes: int = ALL,
     ) -> None:
-        self.add(ev.QueueWait(*self.at(warp, lanes), queue, pending, reads))
+        self.add(ev.QueueWaitEvent(*self.at(warp, lanes), queue, pending, reads))
 
     def access(
         self,
@@ -103,29 +127,34 @@ class Story:
         low: int,
         size: int,
         mode: ev.Mode = ev.Mode.WRITE,
-        semantics: ev.Semantics = ev.Semantics.WEAK,
+        semantics: ev.AccessSemantics = ev.AccessSemantics.WEAK,
         lanes: int = ALL,
     ) -> None:
         footprint = shared(low, size)
-        self.add(ev.Access(*self.at(warp, lanes), footprint, mode, semantics, ev.Scope.NONE))
+        self.add(
+            ev.AccessEvent(*self.at(warp, lanes), footprint, mode, semantics, ev.AccessScope.NONE)
+        )
 
     def fence(self, warp: int, lanes: int = ALL) -> None:
         self.add(
-            ev.Fence(
-                *self.at(warp, lanes), ev.FenceKind.PROXY_ASYNC, ev.Semantics.WEAK, ev.Scope.NONE
+            ev.FenceEvent(
+                *self.at(warp, lanes),
+                ev.RecordedFence.PROXY_ASYNC,
+                ev.AccessSemantics.WEAK,
+                ev.AccessScope.NONE,
             )
         )
 
     def order_registers(self, warp: int) -> None:
         """wgmma.fence."""
-        kind, weak = ev.FenceKind.WGMMA, ev.Semantics.WEAK
-        self.add(ev.Fence(*self.at(warp, ALL), kind, weak, ev.Scope.NONE))
+        kind, weak = ev.RecordedFence.WGMMA, ev.AccessSemantics.WEAK
+        self.add(ev.FenceEvent(*self.at(warp, ALL), kind, weak, ev.AccessScope.NONE))
 
     def run(self, outcome: Outcome = FINISHED) -> Run:
         launch = Launch("k", (self.cluster, 1, 1), (32 * self.warps, 1, 1), (self.cluster, 1, 1))
         return Run(launch, self.events, outcome, Confluence(), self.line)
 
-    def recording(self, **policies: str) -> Recording:
+    def recording(self, **policies: str) -> LaunchRecording:
         return record(self.run(), "k", "sm_90a", lambda line: line, CodePolicies(**policies))
 
 
@@ -155,13 +184,13 @@ def ring(
         if t >= consumed:
             continue
         story.wait(1, FULL + 8 * stage, use)
-        story.asynchronous(1, ev.Queue.WGMMA, TILE * stage, TILE)
-        story.commit(1, ev.Queue.WGMMA)
+        story.asynchronous(1, ev.RecordedQueue.WGMMA, TILE * stage, TILE)
+        story.commit(1, ev.RecordedQueue.WGMMA)
         if drain:
-            story.drain(1, ev.Queue.WGMMA)
+            story.drain(1, ev.RecordedQueue.WGMMA)
         story.arrive(1, EMPTY + 8 * stage, use)
     if not drain:
-        story.drain(1, ev.Queue.WGMMA)
+        story.drain(1, ev.RecordedQueue.WGMMA)
     return story
 
 
@@ -174,8 +203,8 @@ def epilogue(fence: int = ALL, sync: bool = True, wait: bool = True) -> Story:
             story.fence(warp, fence)
     if sync:
         story.sync([0, 1])
-    story.asynchronous(0, ev.Queue.BULK, 0, 1024, lanes=1)
-    story.commit(0, ev.Queue.BULK, 1)
+    story.asynchronous(0, ev.RecordedQueue.BULK, 0, 1024, lanes=1)
+    story.commit(0, ev.RecordedQueue.BULK, 1)
     if wait:
-        story.drain(0, ev.Queue.BULK, 0, True, lanes=1)
+        story.drain(0, ev.RecordedQueue.BULK, 0, True, lanes=1)
     return story

@@ -10,7 +10,7 @@ from titan.foundation.verdict import Verdict
 from titan.frontends.fold import Recorded, fold, folded_equals
 from titan.frontends.rings import NotFoldedError, cycle_of
 from titan.sync import program as ir
-from titan.verify.engines import Budget, run_explorer
+from titan.verify.engines import VerifyBudget, run_explorer
 
 
 def recorded(trips: int, depth: int, **more) -> Recorded:
@@ -27,7 +27,7 @@ def test_a_ring_folds_and_holds_for_any_number(depth):
     loops = [op for role in folded.roles for op in role.body if isinstance(op, ir.Loop)]
     assert len(loops) == 2
     pytest.importorskip("titan.engines.explore._core")
-    report = run_explorer(folded, Budget(1_000_000))
+    report = run_explorer(folded, VerifyBudget(1_000_000))
     assert report.verdict is Verdict.VERIFIED
     assert report.sizes == (("trips", None),)
 
@@ -36,7 +36,7 @@ def test_a_fault_of_late_rounds_is_found_for_any_number():
     """The last stage is never waited for: seen only by who looks at every number."""
     folded = fold([recorded(t, 2, drain=False) for t in (3, 5, 11)])
     pytest.importorskip("titan.engines.explore._core")
-    assert run_explorer(folded, Budget(1_000_000)).verdict is Verdict.REFUTED
+    assert run_explorer(folded, VerifyBudget(1_000_000)).verdict is Verdict.REFUTED
 
 
 def test_what_does_not_repeat_is_refused():

@@ -70,14 +70,14 @@ def test_an_epilogue_without_fence_barrier_or_wait():
 
 def test_a_wait_of_another_lane_does_not_wait():
     story = epilogue(wait=False)
-    story.drain(0, ev.Queue.BULK, 0, True, lanes=2)
+    story.drain(0, ev.RecordedQueue.BULK, 0, True, lanes=2)
     assert kind_of(story) is FaultKind.LEAK_AT_EXIT
 
 
 def test_atomic_accesses_do_not_race_with_each_other():
     story = Story()
     for warp in (0, 1):
-        story.access(warp, 0, 4, ev.Mode.ATOMIC, ev.Semantics.RELAXED)
+        story.access(warp, 0, 4, ev.Mode.ATOMIC, ev.AccessSemantics.RELAXED)
     assert kind_of(story) is None
     story.access(1, 0, 4, ev.Mode.READ)
     assert kind_of(story) is FaultKind.DATA_RACE
@@ -89,7 +89,7 @@ def test_plain_and_atomic_accesses_are_ordered_by_barriers(synced):
     story.access(0, 0, 64)
     story.sync([0, 1], generation=0)
     for warp in (0, 1):
-        story.access(warp, 8 * warp, 40, ev.Mode.ATOMIC, ev.Semantics.RELAXED)
+        story.access(warp, 8 * warp, 40, ev.Mode.ATOMIC, ev.AccessSemantics.RELAXED)
     if synced:
         story.sync([0, 1], generation=1)
     story.access(1, 0, 64, ev.Mode.READ)

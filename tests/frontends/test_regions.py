@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from titan.frontends.regions import partition
-from titan.isa.simt.footprints import Footprint, Space, of_ranges
+from titan.isa.simt.footprints import Footprint, MemorySpace, of_ranges
 
 RUNS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), min_size=1, max_size=4)
 
 
 def footprint(runs: list[tuple[int, int]], cta: int = 0) -> Footprint:
-    return of_ranges(Space.SHARED, cta, [(low, low + length) for low, length in runs])
+    return of_ranges(MemorySpace.SHARED, cta, [(low, low + length) for low, length in runs])
 
 
 def bytes_of(item: Footprint) -> frozenset[int]:

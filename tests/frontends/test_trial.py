@@ -12,7 +12,7 @@ from titan.foundation.verdict import Verdict
 from titan.frontends.places import CodePlaces
 from titan.frontends.policies import CodePolicies
 from titan.frontends.trial import Trial, judge_run
-from titan.isa.ptx.module import Instruction, Location, Module
+from titan.isa.ptx.module import Instruction, Module, SourceLocation
 from titan.isa.simt import events as ev
 from titan.isa.simt.outcome import Confluence, Ending, Outcome, Steering, Waiter
 
@@ -20,9 +20,11 @@ from titan.isa.simt.outcome import Confluence, Ending, Outcome, Steering, Waiter
 def judged(story: Story, outcome: Outcome = FINISHED, **more) -> Trial:
     count = story.line + 2
     text = "\n".join(f"    op.{n};" for n in range(count))
-    outer = Location("attention.py", 35, 1)
+    outer = SourceLocation("attention.py", 35, 1)
     instructions = tuple(
-        Instruction("op", (str(n),), (), -1, False, n + 1, 5, Location("tile.py", n, 1, "", outer))
+        Instruction(
+            "op", (str(n),), (), -1, False, n + 1, 5, SourceLocation("tile.py", n, 1, "", outer)
+        )
         for n in range(count)
     )
     module = Module("k.ptx", (9, 0), ("sm_90a",), (), (), instructions)
@@ -41,7 +43,7 @@ def test_a_clean_run_is_verified_with_its_size():
 
 def test_a_fault_points_at_the_line_and_its_source():
     story = epilogue(fence=0)
-    issue = next(item for item in story.events if isinstance(item, ev.Asynchronous))
+    issue = next(item for item in story.events if isinstance(item, ev.AsynchronousEvent))
     trial = judged(story)
     assert trial.verdict is Verdict.REFUTED
     (item,) = trial.diagnostics
@@ -71,7 +73,7 @@ def test_a_run_that_hangs_is_a_deadlock():
     story.init(0, FULL, 2)
     story.sync([0, 1])
     story.arrive(0, FULL, 0)
-    waiter = Waiter(0, 1, 1, story.line, "mbarrier", ev.Barrier(0, FULL), phase=0, pending=1)
+    waiter = Waiter(0, 1, 1, story.line, "mbarrier", ev.BarrierAddress(0, FULL), phase=0, pending=1)
     trial = judged(story, Outcome(Ending.HUNG, "nothing moves", waiters=(waiter,)))
     assert trial.verdict is Verdict.REFUTED
     assert trial.diagnostics[0].code == "TTN205"
@@ -100,9 +102,9 @@ def test_conditions_that_fail_leave_it_undecided(outcome, more, reason):
 
 def test_steering_by_bytes_that_others_may_change_is_undecided():
     story = Story()
-    story.access(0, 0, 4, ev.Mode.READ, ev.Semantics.ACQUIRE)
+    story.access(0, 0, 4, ev.Mode.READ, ev.AccessSemantics.ACQUIRE)
     access = story.events[0]
-    assert isinstance(access, ev.Access)
+    assert isinstance(access, ev.AccessEvent)
     steering = Steering(0, access.instruction, access.footprint)
     assert judged(story, steering=(steering,)).verdict is Verdict.UNDECIDED
     plain = Story()
@@ -112,7 +114,7 @@ def test_steering_by_bytes_that_others_may_change_is_undecided():
 
 def test_breaches_refute_and_policies_allow():
     story = ring()
-    start = next(item for item in story.events if isinstance(item, ev.Asynchronous))
+    start = next(item for item in story.events if isinstance(item, ev.AsynchronousEvent))
     story.add(ev.RegisterBreach(*story.at(1, 1), "%f3", start.operation, False))
     trial = judged(story)
     assert trial.verdict is Verdict.REFUTED
@@ -134,16 +136,16 @@ def test_what_is_assumed_is_listed_and_may_be_refused():
 
 def test_a_multiply_without_a_fence_of_its_registers():
     story = ring()
-    story.events = [item for item in story.events if not isinstance(item, ev.Fence)]
+    story.events = [item for item in story.events if not isinstance(item, ev.FenceEvent)]
     story.events = [replace(item, sequence=n) for n, item in enumerate(story.events)]
     assert [item.code for item in judged(story).diagnostics] == ["TTN217"]
 
 
 def test_a_peek_that_asks_for_another_phase_than_its_wait_is_undecided():
     story = ring()
-    wait = next(n for n, item in enumerate(story.events) if isinstance(item, ev.Wait))
+    wait = next(n for n, item in enumerate(story.events) if isinstance(item, ev.WaitEvent))
     event = story.events[wait]
-    assert isinstance(event, ev.Wait)
+    assert isinstance(event, ev.WaitEvent)
     for phase, verdict in ((event.phase, Verdict.VERIFIED), (event.phase + 1, Verdict.UNDECIDED)):
         peek = ev.Poll(0, 0, event.warp, event.lanes, story.line, event.barrier, 0, phase)
         other = ring()

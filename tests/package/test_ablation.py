@@ -112,7 +112,7 @@ def test_variants_compute_what_the_product_computes(small, key):
 
 def statements(*body):
     """A pipeline of one role."""
-    sizes = doc.Sizes(depth=2)
+    sizes = doc.DocumentSizes(depth=2)
     return doc.PipelineDocument("x", "sm_90a", sizes, (), (), (("consumer", body),))
 
 

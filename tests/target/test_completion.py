@@ -21,7 +21,7 @@ from titan.target.completion import (
     CompletionRow,
     CounterRow,
     FaultyCompletion,
-    Reach,
+    OperationReach,
     Waits,
     completion,
     known_completions,
@@ -284,4 +284,4 @@ def test_faults_of_a_table_are_told():
             parse_completion(text)
     table = parse_completion("titan: 1\ncompletion: x\nextends: sm_90\n")
     assert table.counters["bulk"].waits is Waits.COUNT
-    assert table.counters["cp_async"].arrives is Reach.OWN
+    assert table.counters["cp_async"].arrives is OperationReach.OWN

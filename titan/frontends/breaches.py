@@ -44,9 +44,9 @@ def breaches(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Diagn
             headline = "wgmma reads and writes registers that no wgmma.fence has ordered"
             fault = diagnostic("TTN217", headline, places.span(event.instruction))
             found[(fault.code, event.instruction)] = with_sources(fault, places)
-    starts: dict[int, ev.Asynchronous] = {}
+    starts: dict[int, ev.AsynchronousEvent] = {}
     for event in run.events:
-        if isinstance(event, ev.Asynchronous):
+        if isinstance(event, ev.AsynchronousEvent):
             starts[event.operation] = event
             continue
         item = _diagnose(event, starts, places, policies)
@@ -65,11 +65,11 @@ def _unfenced_multiplies(run: Run) -> list[ev.Event]:
     found: dict[int, ev.Event] = {}
     for event in run.events:
         warp = (event.cta, event.warp)
-        if isinstance(event, ev.Fence) and event.kind is ev.FenceKind.WGMMA:
+        if isinstance(event, ev.FenceEvent) and event.kind is ev.RecordedFence.WGMMA:
             fenced.add(warp)
         elif (
-            isinstance(event, ev.Asynchronous)
-            and event.kind is ev.Operation.WGMMA
+            isinstance(event, ev.AsynchronousEvent)
+            and event.kind is ev.RecordedOperation.WGMMA
             and warp not in fenced
         ):
             found.setdefault(event.instruction, event)
@@ -78,14 +78,17 @@ def _unfenced_multiplies(run: Run) -> list[ev.Event]:
 
 
 def _diagnose(
-    event: ev.Event, starts: dict[int, ev.Asynchronous], places: CodePlaces, policies: CodePolicies
+    event: ev.Event,
+    starts: dict[int, ev.AsynchronousEvent],
+    places: CodePlaces,
+    policies: CodePolicies,
 ) -> Diagnostic | None:
     span = places.span(event.instruction)
     who = f"here, by warp {event.warp}"
     match event:
         case ev.RegisterBreach(register=register, operation=operation, write=write):
             start = starts.get(operation)
-            load = start is not None and start.kind is ev.Operation.TENSOR_LOAD
+            load = start is not None and start.kind is ev.RecordedOperation.TENSOR_LOAD
             if (policies.load_ready if load else policies.register_ready) == "allow":
                 return None
             verb = "written" if write else "read"

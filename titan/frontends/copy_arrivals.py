@@ -16,18 +16,18 @@ from titan.isa.simt import events as ev
 from titan.isa.simt.outcome import Run
 
 
-def raised_counts(run: Run) -> tuple[dict[ev.Barrier, int], int | None]:
+def raised_counts(run: Run) -> tuple[dict[ev.BarrierAddress, int], int | None]:
     """By how much the count of each barrier is higher, or the instruction that does not fit."""
-    waiting: dict[tuple[int, int, ev.Barrier], ev.CopyArrive] = {}
-    raised: dict[ev.Barrier, Counter[int]] = {}
-    completed: dict[ev.Barrier, int] = {}
+    waiting: dict[tuple[int, int, ev.BarrierAddress], ev.CopyArrive] = {}
+    raised: dict[ev.BarrierAddress, Counter[int]] = {}
+    completed: dict[ev.BarrierAddress, int] = {}
     for event in run.events:
         if isinstance(event, ev.CopyArrive) and not event.no_increment:
             key = (event.cta, event.warp, event.barrier)
             if key in waiting:
                 return {}, event.instruction
             waiting[key] = event
-        elif isinstance(event, ev.Arrive):
+        elif isinstance(event, ev.ArriveEvent):
             completed[event.barrier] = max(completed.get(event.barrier, 0), event.phase)
             copy = waiting.pop((event.cta, event.warp, event.barrier), None)
             if copy is None:
@@ -36,7 +36,7 @@ def raised_counts(run: Run) -> tuple[dict[ev.Barrier, int], int | None]:
                 return {}, copy.instruction
             phases = raised.setdefault(event.barrier, Counter())
             phases[event.phase] += copy.lanes.bit_count()
-        elif isinstance(event, ev.Wait | ev.ExpectBytes):
+        elif isinstance(event, ev.WaitEvent | ev.ExpectBytes):
             key = (event.cta, event.warp, event.barrier)
             if key in waiting:
                 return {}, waiting[key].instruction
@@ -51,7 +51,7 @@ def raised_counts(run: Run) -> tuple[dict[ev.Barrier, int], int | None]:
     return counts, None
 
 
-def _first(run: Run, barrier: ev.Barrier) -> int:
+def _first(run: Run, barrier: ev.BarrierAddress) -> int:
     return next(
         event.instruction
         for event in run.events

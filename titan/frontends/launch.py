@@ -18,7 +18,7 @@ from titan.foundation.source.tree import Mapping, Node, Scalar, Sequence, as_int
 from titan.foundation.source.yaml import parse_file, parse_text
 from titan.frontends.tensor_maps import encoded, read_map
 from titan.isa.ptx.module import Function, Variable
-from titan.isa.simt.launch import Allocation, Dimensions, Launch, Parameter, TensorMap
+from titan.isa.simt.launch import Allocation, Dimensions, Launch, LaunchParameter, LaunchTensorMap
 
 GRID_MAX = 2**31 - 1
 BLOCK_MAX = 1024
@@ -62,7 +62,7 @@ class LaunchDescription:
     cluster: Dimensions | None = None
     shared_bytes: int | None = None
     parameters: dict[int | str, GivenValue] = field(default_factory=dict)
-    maps: dict[int, TensorMap] = field(default_factory=dict)
+    maps: dict[int, LaunchTensorMap] = field(default_factory=dict)
     allocations: tuple[Allocation, ...] = ()
     origin: str = "written"
 
@@ -107,7 +107,7 @@ def _written(reader: Reader, root: Node) -> LaunchDescription | None:
         else None
     )
     shared = fields.get("dynamic_shared") or fields.get("shared")
-    maps: dict[int, TensorMap] = {}
+    maps: dict[int, LaunchTensorMap] = {}
     for number, node in enumerate(_items(reader, fields.get("tensor_maps"), "the tensor maps")):
         found = read_map(reader, node, number, _address(len(maps), True))
         if found is not None:
@@ -314,7 +314,7 @@ def _triton_map(reader: Reader, node: Node, number: int, described: LaunchDescri
     for extent in sizes[:-1]:
         size *= extent
         strides.append(size)
-    described.maps[number] = TensorMap(
+    described.maps[number] = LaunchTensorMap(
         numbers["elem_type"], _address(number, True), sizes, tuple(strides), tuple(box),
         (1,) * len(box), 0, numbers["swizzle"],
     )  # fmt: skip
@@ -380,7 +380,7 @@ def _times(extents: Dimensions) -> str:
 
 def _bound(
     reader: Reader, described: LaunchDescription, function: Function
-) -> tuple[Parameter, ...]:
+) -> tuple[LaunchParameter, ...]:
     """The bytes of every parameter; what nobody gave is unknown."""
     names = {variable.name: n for n, variable in enumerate(function.parameters)}
     given: dict[int, GivenValue] = {}
@@ -398,7 +398,7 @@ def _bound(
             # Metadata lists maps in their order, and not to which parameter they belong.
             by_order = described.origin == "Triton's metadata" and variable.size_bytes == 128
             if by_order and free_maps:
-                bound.append(Parameter(encoded(free_maps.pop(0))))
+                bound.append(LaunchParameter(encoded(free_maps.pop(0))))
             else:
                 bound.append(_unknown(variable, number))
             continue
@@ -406,12 +406,14 @@ def _bound(
     return tuple(bound)
 
 
-def _unknown(variable: Variable, number: int) -> Parameter:
+def _unknown(variable: Variable, number: int) -> LaunchParameter:
     size = variable.size_bytes
-    return Parameter(bytes(size), bytes(size))
+    return LaunchParameter(bytes(size), bytes(size))
 
 
-def _bytes_of(reader: Reader, given: GivenValue, variable: Variable, number: int) -> Parameter:
+def _bytes_of(
+    reader: Reader, given: GivenValue, variable: Variable, number: int
+) -> LaunchParameter:
     size = variable.size_bytes
     what = f"parameter {number} ({variable.name}) has {size} bytes"
     if given.kind == "unknown":
@@ -419,19 +421,19 @@ def _bytes_of(reader: Reader, given: GivenValue, variable: Variable, number: int
     if given.kind == "map":
         if size < 128:
             reader.error("TTN009", f"{what}, and a tensor map has 128", given.span)
-        return Parameter(encoded(given.map_number).ljust(size, b"\0"))
+        return LaunchParameter(encoded(given.map_number).ljust(size, b"\0"))
     if given.kind == "bytes":
         data = bytearray(given.data)
         if len(data) != size:
             reader.error("TTN009", f"{what}, not {len(data)}", given.span)
         for offset, number_of_map in given.maps:
             data[offset : offset + 128] = encoded(number_of_map)
-        return Parameter(bytes(data))
+        return LaunchParameter(bytes(data))
     if given.kind == "pointer" and size != 8:
         reader.error("TTN009", f"{what}, and a pointer has 8", given.span)
         return _unknown(variable, number)
     try:
-        return Parameter(_number_bytes(given.number, variable.type, size))
+        return LaunchParameter(_number_bytes(given.number, variable.type, size))
     except (OverflowError, struct.error, ValueError):
         reader.error(
             "TTN009", f"{what} of type {variable.type}: the value does not fit", given.span

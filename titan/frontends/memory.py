@@ -19,14 +19,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from titan.frontends.regions import RegionMap, partition
-from titan.isa.simt.footprints import Footprint, Space
+from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.sync import program as ir
 from titan.sync.expression import Constant
 
 SPACES = {
-    Space.SHARED: ir.Space.SHARED,
-    Space.GLOBAL: ir.Space.GLOBAL,
-    Space.TENSOR: ir.Space.TENSOR,
+    MemorySpace.SHARED: ir.Space.SHARED,
+    MemorySpace.GLOBAL: ir.Space.GLOBAL,
+    MemorySpace.TENSOR: ir.Space.TENSOR,
 }
 ZERO = Constant(0)
 
@@ -138,7 +138,7 @@ class RecordedMemory:
     def _name(self, number: int) -> str:
         region = self.regions.regions[number]
         rank = self._ranks.get(region.memory[1], 0)
-        many = len(self._ranks) > 1 and region.memory[0] is not Space.GLOBAL
+        many = len(self._ranks) > 1 and region.memory[0] is not MemorySpace.GLOBAL
         return f"{region.name}@{rank}" if many else region.name
 
     def _effect(self, name: str, number: int, write: bool, proxy: ir.Proxy) -> ir.Effect:

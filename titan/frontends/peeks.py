@@ -17,8 +17,8 @@ from titan.isa.simt.outcome import Run
 
 def doubtful_peeks(run: Run) -> list[int]:
     """The instructions of peeks that do not ask for what the wait after them asks for."""
-    asked: dict[tuple[int, int, ev.Barrier], ev.Poll] = {}
-    seen: dict[tuple[int, int, ev.Barrier], int] = {}
+    asked: dict[tuple[int, int, ev.BarrierAddress], ev.Poll] = {}
+    seen: dict[tuple[int, int, ev.BarrierAddress], int] = {}
     last: dict[tuple[int, int], ev.Poll] = {}
     doubtful: list[int] = []
     for event in run.events:
@@ -35,7 +35,7 @@ def doubtful_peeks(run: Run) -> list[int]:
             asked[(*warp, poll.barrier)] = poll
         if isinstance(event, ev.Poll):
             last[warp] = event
-        elif isinstance(event, ev.Wait):
+        elif isinstance(event, ev.WaitEvent):
             key = (*warp, event.barrier)
             seen[key] = max(seen.get(key, -1), event.phase)
             before = asked.pop(key, None)
@@ -47,7 +47,7 @@ def doubtful_peeks(run: Run) -> list[int]:
 
 
 def _retried(poll: ev.Poll, event: ev.Event) -> bool:
-    return isinstance(event, ev.Wait | ev.Poll) and (event.instruction, event.barrier) == (
+    return isinstance(event, ev.WaitEvent | ev.Poll) and (event.instruction, event.barrier) == (
         poll.instruction,
         poll.barrier,
     )

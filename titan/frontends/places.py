@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from titan.foundation.source.span import Source, Span
-from titan.isa.ptx.module import Location, Module
+from titan.isa.ptx.module import Module, SourceLocation
 
 
 class CodePlaces:
@@ -40,7 +40,7 @@ class CodePlaces:
         return location_text(self.module.instructions[instruction].location)
 
 
-def location_text(location: Location | None) -> str:
+def location_text(location: SourceLocation | None) -> str:
     """The chain of a `.loc`, from the line itself outwards."""
     if location is None:
         return ""

@@ -22,19 +22,19 @@ from titan.frontends.policies import CodePolicies
 from titan.frontends.resources import ResourcePools
 from titan.frontends.uses import uses_of_run
 from titan.isa.simt import events as ev
-from titan.isa.simt.footprints import Box, Footprint, Space
+from titan.isa.simt.footprints import Box, Footprint, MemorySpace
 from titan.isa.simt.outcome import Run, Waiter
 from titan.sync import program as ir
 from titan.sync.expression import Constant
 
 FENCES = {
-    ev.FenceKind.PROXY_ASYNC: ir.FenceKind.ASYNC,
-    ev.FenceKind.TENSORMAP_ACQUIRE: ir.FenceKind.TENSORMAP_ACQUIRE,
-    ev.FenceKind.TENSORMAP_RELEASE: ir.FenceKind.TENSORMAP_RELEASE,
-    ev.FenceKind.BARRIER_INIT: ir.FenceKind.BARRIER_INIT,
-    ev.FenceKind.ASYNC_ACQUIRE: ir.FenceKind.ASYNC_ACQUIRE,
-    ev.FenceKind.ASYNC_RELEASE: ir.FenceKind.ASYNC_RELEASE,
-    ev.FenceKind.PROXY_CONSTANT: ir.FenceKind.CONSTANT,
+    ev.RecordedFence.PROXY_ASYNC: ir.FenceKind.ASYNC,
+    ev.RecordedFence.TENSORMAP_ACQUIRE: ir.FenceKind.TENSORMAP_ACQUIRE,
+    ev.RecordedFence.TENSORMAP_RELEASE: ir.FenceKind.TENSORMAP_RELEASE,
+    ev.RecordedFence.BARRIER_INIT: ir.FenceKind.BARRIER_INIT,
+    ev.RecordedFence.ASYNC_ACQUIRE: ir.FenceKind.ASYNC_ACQUIRE,
+    ev.RecordedFence.ASYNC_RELEASE: ir.FenceKind.ASYNC_RELEASE,
+    ev.RecordedFence.PROXY_CONSTANT: ir.FenceKind.CONSTANT,
 }
 _SPACES = {
     "": (),
@@ -43,21 +43,21 @@ _SPACES = {
     "shared::cluster": (ir.Space.SHARED,),
 }
 _QUEUE_NAMES = {
-    ev.Queue.BULK: "bulk group",
-    ev.Queue.COPY: "cp.async",
-    ev.Queue.WGMMA: "wgmma",
-    ev.Queue.TENSOR_LOAD: "tcgen05.ld",
-    ev.Queue.TENSOR_STORE: "tcgen05.st",
-    ev.Queue.TENSOR_CORE: "tcgen05.mma",
+    ev.RecordedQueue.BULK: "bulk group",
+    ev.RecordedQueue.COPY: "cp.async",
+    ev.RecordedQueue.WGMMA: "wgmma",
+    ev.RecordedQueue.TENSOR_LOAD: "tcgen05.ld",
+    ev.RecordedQueue.TENSOR_STORE: "tcgen05.st",
+    ev.RecordedQueue.TENSOR_CORE: "tcgen05.mma",
 }
-_OF_A_THREAD = (ev.Queue.BULK, ev.Queue.TENSOR_CORE)
-_GROUPED = (ev.Queue.BULK, ev.Queue.COPY, ev.Queue.WGMMA)
-_PIPELINED = (ev.Queue.WGMMA, ev.Queue.TENSOR_CORE)
+_OF_A_THREAD = (ev.RecordedQueue.BULK, ev.RecordedQueue.TENSOR_CORE)
+_GROUPED = (ev.RecordedQueue.BULK, ev.RecordedQueue.COPY, ev.RecordedQueue.WGMMA)
+_PIPELINED = (ev.RecordedQueue.WGMMA, ev.RecordedQueue.TENSOR_CORE)
 BARRIER_BYTES = 8
 
 
 @dataclass(slots=True)
-class Recording:
+class LaunchRecording:
     """The program of one run. `members`: what each operation was made of, by its identity.
 
     `problems` are what the sync program cannot say of this run, with an instruction: no verdict
@@ -78,7 +78,7 @@ def record(
     locate: Locate,
     policies: CodePolicies,
     registers_per_thread: int | None = None,
-) -> Recording:
+) -> LaunchRecording:
     """The sync program of a run of one cluster (or CTA).
 
     `registers_per_thread`: what the kernel is launched with (`.maxnreg`), if known.
@@ -128,7 +128,7 @@ class _Recorder:
                 ("an arrival that raises the pending count is not modelled", unfit)
             )
 
-    def recording(self, name: str, target: str) -> Recording:
+    def recording(self, name: str, target: str) -> LaunchRecording:
         for uses in self.uses.values():
             for use in uses:
                 self.memory.note(use)
@@ -162,7 +162,7 @@ class _Recorder:
             self.resources.pools(),
             self.policies.of_program(),
         )
-        return Recording(program, members, self.memory, self.problems, self.remarks)
+        return LaunchRecording(program, members, self.memory, self.problems, self.remarks)
 
     # ----------------------------------------------------------------------- assumptions
 
@@ -177,7 +177,7 @@ class _Recorder:
         `abreast` are the lanes that took part in the last event, or have met since; `behind` those
         that were left for others before. Where they go on again, the two run side by side.
         """
-        if isinstance(event, ev.Rendezvous) and event.meeting is ev.Meeting.WARP:
+        if isinstance(event, ev.RendezvousEvent) and event.meeting is ev.Meeting.WARP:
             if event.side is not ev.Side.ARRIVE:
                 self.abreast[agent] = self.abreast.get(agent, 0) | event.lanes
             return
@@ -204,7 +204,7 @@ class _Recorder:
         """A synchronous access, or what counts as one."""
         if event.sequence in self.allocations:
             # As by the engine, and over at once: nothing asks for a proxy fence then.
-            name = self.queue(ev.Queue.TENSOR_STORE, event.lanes)
+            name = self.queue(ev.RecordedQueue.TENSOR_STORE, event.lanes)
             agent.issue(event, self.effects(event), name)
             agent.add(ir.QueueWait(name, span=self.locate(event.instruction)), event, ())
             return
@@ -213,7 +213,7 @@ class _Recorder:
             self.unfenced[agent] = self.unfenced.get(agent, 0) | event.lanes
         agent.access(event, self.effects(event))
 
-    def asynchronous(self, agent: RecordedAgent, event: ev.Asynchronous) -> None:
+    def asynchronous(self, agent: RecordedAgent, event: ev.AsynchronousEvent) -> None:
         """An asynchronous operation starts."""
         if event.completes:
             self._completing(agent, event)
@@ -227,7 +227,7 @@ class _Recorder:
                 effects = tuple(replace(item, accumulates=item.write) for item in effects)
             agent.issue(event, effects, self.queue(event.queue, event.lanes))
 
-    def _completing(self, agent: RecordedAgent, event: ev.Asynchronous) -> None:
+    def _completing(self, agent: RecordedAgent, event: ev.AsynchronousEvent) -> None:
         """What a multicast does in each CTA is known there alone: one operation for each."""
         uses = self.uses.get(event.sequence, [])
         span = self.locate(event.instruction)
@@ -244,7 +244,7 @@ class _Recorder:
 
     # --------------------------------------------------------------------------- queues
 
-    def queue(self, queue: ev.Queue, lanes: int) -> str:
+    def queue(self, queue: ev.RecordedQueue, lanes: int) -> str:
         """The queue of a warp, or of the lowest of the lanes where each thread has its own."""
         name = _QUEUE_NAMES[queue]
         if queue in _OF_A_THREAD:
@@ -256,7 +256,9 @@ class _Recorder:
             )
         return name
 
-    def _queues_of(self, agent: RecordedAgent, queue: ev.Queue, event: ev.Event) -> list[str]:
+    def _queues_of(
+        self, agent: RecordedAgent, queue: ev.RecordedQueue, event: ev.Event
+    ) -> list[str]:
         """The queues of the agent that an event of these lanes concerns.
 
         Copies of a warp share a queue: an event of other lanes than those that issued says nothing
@@ -265,7 +267,7 @@ class _Recorder:
         base = _QUEUE_NAMES[queue]
         if queue not in _OF_A_THREAD:
             issued = agent.queues.get(base, 0)
-            if queue is ev.Queue.COPY and issued & ~event.lanes:
+            if queue is ev.RecordedQueue.COPY and issued & ~event.lanes:
                 self.remark("partial-group", event.instruction)
                 return []
             return [base] if issued else []
@@ -275,21 +277,21 @@ class _Recorder:
             if name.startswith(base) and (lanes & -lanes) & event.lanes
         ]
 
-    def commit(self, agent: RecordedAgent, event: ev.Commit) -> None:
+    def commit(self, agent: RecordedAgent, event: ev.CommitEvent) -> None:
         """Close the open group."""
         for name in self._queues_of(agent, event.queue, event):
             agent.add(ir.Commit(name, span=self.locate(event.instruction)), event, ())
 
-    def queue_wait(self, agent: RecordedAgent, event: ev.QueueWait) -> None:
+    def queue_wait(self, agent: RecordedAgent, event: ev.QueueWaitEvent) -> None:
         """Wait for all but the newest groups."""
         until = ir.Until.READ if event.reads_only else ir.Until.DONE
         for name in self._queues_of(agent, event.queue, event):
             span = self.locate(event.instruction)
             agent.add(ir.QueueWait(name, Constant(event.pending), until, span=span), event, ())
 
-    def tensor_commit(self, agent: RecordedAgent, event: ev.TensorCommit) -> None:
+    def tensor_commit(self, agent: RecordedAgent, event: ev.TensorCommitEvent) -> None:
         """tcgen05.commit: a marker behind the thread's work for each barrier."""
-        name = self.queue(ev.Queue.TENSOR_CORE, event.lanes)
+        name = self.queue(ev.RecordedQueue.TENSOR_CORE, event.lanes)
         for barrier in event.barriers:
             reference, span = self.mbarrier(barrier), self.locate(event.instruction)
             agent.add(ir.QueueArrive(name, reference, span=span), event, ())
@@ -297,7 +299,7 @@ class _Recorder:
 
     def copy_arrive(self, agent: RecordedAgent, event: ev.CopyArrive) -> None:
         """cp.async.mbarrier.arrive of each lane."""
-        name = self.queue(ev.Queue.COPY, event.lanes)
+        name = self.queue(ev.RecordedQueue.COPY, event.lanes)
         count = Constant(event.lanes.bit_count())
         reference, span = self.mbarrier(event.barrier), self.locate(event.instruction)
         agent.add(ir.QueueArrive(name, reference, count, span=span), event, ())
@@ -305,7 +307,7 @@ class _Recorder:
 
     # ------------------------------------------------------------------------ mbarriers
 
-    def mbarrier(self, barrier: ev.Barrier) -> ir.Reference:
+    def mbarrier(self, barrier: ev.BarrierAddress) -> ir.Reference:
         """The barrier of the program that an object in shared memory is."""
         rank = self.ranks.get(barrier.cta, 0)
         name = f"mbarrier+{barrier.offset:#x}" + (f"@{rank}" if len(self.ranks) > 1 else "")
@@ -326,7 +328,7 @@ class _Recorder:
         agent.add(ir.Invalidate(reference, span=span), event, ())
         agent.access(event, self.memory.barrier_effects(_object(event.barrier)))
 
-    def arrive(self, agent: RecordedAgent, event: ev.Arrive) -> None:
+    def arrive(self, agent: RecordedAgent, event: ev.ArriveEvent) -> None:
         """Arrivals of each lane, counted together."""
         lanes = event.lanes.bit_count()
         operation = ir.Arrive(
@@ -346,7 +348,7 @@ class _Recorder:
         reference, span = self.mbarrier(event.barrier), self.locate(event.instruction)
         agent.add(ir.ExpectTransaction(reference, amount, span=span), event, ())
 
-    def wait(self, agent: RecordedAgent, event: ev.Wait) -> None:
+    def wait(self, agent: RecordedAgent, event: ev.WaitEvent) -> None:
         """A wait that passed; the phase that it observed is the one that is meant."""
         operation = ir.Wait(
             self.mbarrier(event.barrier),
@@ -360,7 +362,7 @@ class _Recorder:
 
     # ------------------------------------------------------------------- hardware barriers
 
-    def rendezvous(self, agent: RecordedAgent, event: ev.Rendezvous) -> None:
+    def rendezvous(self, agent: RecordedAgent, event: ev.RendezvousEvent) -> None:
         """A step at a named barrier or the cluster barrier."""
         if event.meeting is ev.Meeting.CLUSTER:
             self._cluster(agent, event)
@@ -389,7 +391,7 @@ class _Recorder:
         self.named.setdefault(name, ir.NamedBarrier(name, scope=ir.Scope.CLUSTER))
         return ir.Reference(name), Constant(len(self.agents) * 32)
 
-    def _cluster(self, agent: RecordedAgent, event: ev.Rendezvous) -> None:
+    def _cluster(self, agent: RecordedAgent, event: ev.RendezvousEvent) -> None:
         reference, threads = self.cluster_barrier()
         order, span = _order(event.semantics), self.locate(event.instruction)
         key = (agent.number, -1, event.generation, int(event.side))
@@ -408,7 +410,7 @@ class _Recorder:
 
     # --------------------------------------------------------------------------- fences
 
-    def fence(self, agent: RecordedAgent, event: ev.Fence) -> None:
+    def fence(self, agent: RecordedAgent, event: ev.FenceEvent) -> None:
         """Proxy fences; memory fences order nothing here that synchronisation does not.
 
         A fence of some lanes fences their accesses only. Where other lanes of the warp have
@@ -471,35 +473,35 @@ class _Recorder:
             agent.add(operation, event, ())
 
 
-def _object(barrier: ev.Barrier) -> Footprint:
+def _object(barrier: ev.BarrierAddress) -> Footprint:
     """The eight bytes of an mbarrier."""
-    return Footprint(Space.SHARED, barrier.cta, (Box(barrier.offset, BARRIER_BYTES),))
+    return Footprint(MemorySpace.SHARED, barrier.cta, (Box(barrier.offset, BARRIER_BYTES),))
 
 
-def _order(semantics: ev.Semantics) -> ir.Order:
-    relaxed = (ev.Semantics.RELAXED, ev.Semantics.VOLATILE)
+def _order(semantics: ev.AccessSemantics) -> ir.Order:
+    relaxed = (ev.AccessSemantics.RELAXED, ev.AccessSemantics.VOLATILE)
     return ir.Order.RELAXED if semantics in relaxed else ir.Order.SYNCHRONISING
 
 
-def _scope(scope: ev.Scope) -> ir.Scope:
-    return ir.Scope.CTA if scope <= ev.Scope.CTA else ir.Scope.CLUSTER
+def _scope(scope: ev.AccessScope) -> ir.Scope:
+    return ir.Scope.CTA if scope <= ev.AccessScope.CTA else ir.Scope.CLUSTER
 
 
 _HANDLERS: dict[type, Callable[..., None]] = {
-    ev.Access: _Recorder.access,
+    ev.AccessEvent: _Recorder.access,
     ev.Skipped: _Recorder.access,
-    ev.Asynchronous: _Recorder.asynchronous,
-    ev.Commit: _Recorder.commit,
-    ev.QueueWait: _Recorder.queue_wait,
-    ev.TensorCommit: _Recorder.tensor_commit,
+    ev.AsynchronousEvent: _Recorder.asynchronous,
+    ev.CommitEvent: _Recorder.commit,
+    ev.QueueWaitEvent: _Recorder.queue_wait,
+    ev.TensorCommitEvent: _Recorder.tensor_commit,
     ev.CopyArrive: _Recorder.copy_arrive,
     ev.BarrierInit: _Recorder.init,
     ev.BarrierInvalidate: _Recorder.invalidate,
-    ev.Arrive: _Recorder.arrive,
+    ev.ArriveEvent: _Recorder.arrive,
     ev.ExpectBytes: _Recorder.expect,
-    ev.Wait: _Recorder.wait,
-    ev.Rendezvous: _Recorder.rendezvous,
-    ev.Fence: _Recorder.fence,
+    ev.WaitEvent: _Recorder.wait,
+    ev.RendezvousEvent: _Recorder.rendezvous,
+    ev.FenceEvent: _Recorder.fence,
     ev.TensorAllocate: _Recorder.allocate,
     ev.TensorDeallocate: _Recorder.deallocate,
     ev.RegisterCount: _Recorder.registers,

@@ -16,10 +16,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
-from titan.isa.simt.footprints import Footprint, Space
+from titan.isa.simt.footprints import Footprint, MemorySpace
 
 MARK_BITS = 128
-MemoryOf = tuple[Space, int]  # the space and the CTA that owns it
+MemoryOf = tuple[MemorySpace, int]  # the space and the CTA that owns it
 
 
 @dataclass(frozen=True, slots=True)

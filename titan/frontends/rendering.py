@@ -23,7 +23,7 @@ from titan.foundation.verdict import Verdict
 from titan.frontends.agents import Member
 from titan.frontends.memory import united
 from titan.frontends.places import CodePlaces
-from titan.frontends.record import Recording
+from titan.frontends.record import LaunchRecording
 from titan.report.fault import diagnose
 from titan.sync import program as ir
 from titan.sync.fault import Fault
@@ -36,7 +36,7 @@ class ReplayFailedError(InternalError):
     """The interleaving of the engine does not lead to its fault on the reference interpreter."""
 
 
-def render_fault(recording: Recording, result: OrderResult, places: CodePlaces) -> Diagnostic:
+def render_fault(recording: LaunchRecording, result: OrderResult, places: CodePlaces) -> Diagnostic:
     """The diagnostic of a refutation. Raises ReplayFailedError."""
     assert result.fault is not None
     program = _reduced(recording, _concerned(result.fault), places)
@@ -65,7 +65,9 @@ def _concerned(fault: Fault) -> set[str]:
     return names
 
 
-def _reduced(recording: Recording, buffers: set[str] | None, places: CodePlaces) -> ir.SyncProgram:
+def _reduced(
+    recording: LaunchRecording, buffers: set[str] | None, places: CodePlaces
+) -> ir.SyncProgram:
     """The program with these buffers only (None: all), each operation at its own instruction."""
     program = recording.program
     roles = []

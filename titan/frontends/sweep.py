@@ -15,7 +15,7 @@ from dataclasses import replace
 from titan.frontends.machine import Runner
 from titan.isa.ptx.module import Function, Variable
 from titan.isa.simt import events as ev
-from titan.isa.simt.launch import Launch, Parameter, TensorMap
+from titan.isa.simt.launch import Launch, LaunchParameter, LaunchTensorMap
 from titan.isa.simt.outcome import Ending, Run
 
 VALUE_MAX = 1 << 20
@@ -68,12 +68,12 @@ def changed(launch: Launch, number: int, value: int) -> Launch:
     parameters = list(launch.parameters)
     size = len(parameters[number].data)
     old = int.from_bytes(parameters[number].data, "little")
-    parameters[number] = Parameter(value.to_bytes(size, "little"))
+    parameters[number] = LaunchParameter(value.to_bytes(size, "little"))
     maps = {key: _resized(item, old, value) for key, item in launch.tensor_maps.items()}
     return replace(launch, parameters=tuple(parameters), tensor_maps=maps)
 
 
-def _resized(item: TensorMap, old: int, value: int) -> TensorMap:
+def _resized(item: LaunchTensorMap, old: int, value: int) -> LaunchTensorMap:
     extents = tuple(max(1, value) if extent == old else extent for extent in item.dimensions)
     return replace(item, dimensions=extents)
 
@@ -114,10 +114,11 @@ def _depth(run: Run) -> int:
     completed = {
         completion.barrier
         for event in run.events
-        if isinstance(event, ev.Asynchronous)
+        if isinstance(event, ev.AsynchronousEvent)
         for completion in event.completes
     }
     pending = max(
-        (event.pending + 1 for event in run.events if isinstance(event, ev.QueueWait)), default=1
+        (event.pending + 1 for event in run.events if isinstance(event, ev.QueueWaitEvent)),
+        default=1,
     )
     return max(1, min(DEPTH_MAX, max(len(completed), pending)))

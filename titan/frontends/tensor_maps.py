@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from titan.foundation.source.reader import Reader
 from titan.foundation.source.tree import Node, as_integer
-from titan.isa.simt.launch import MAP_BYTES, TensorMap
+from titan.isa.simt.launch import MAP_BYTES, LaunchTensorMap
 
 MAGIC = b"EMUTMAP1"
 RANK_MAX = 5
@@ -44,7 +44,9 @@ def serial_of(data: bytes) -> int | None:
     return int.from_bytes(data[8:16], "little")
 
 
-def read_map(reader: Reader, node: Node, serial: int, base: int) -> tuple[int, TensorMap] | None:
+def read_map(
+    reader: Reader, node: Node, serial: int, base: int
+) -> tuple[int, LaunchTensorMap] | None:
     """A map as it is written by hand or recorded, with its number; faults go to the reader.
 
     `serial` and `base` stand in where the file names none. Strides and element strides may be
@@ -87,7 +89,9 @@ def read_map(reader: Reader, node: Node, serial: int, base: int) -> tuple[int, T
         base = reader.integer(fields["base"], minimum=0, maximum=2**64 - 1, what="the base") or 0
     if len(reader.errors) > before:
         return None
-    return serial, TensorMap(data_type, base, dimensions, strides, box, steps, interleave, swizzle)
+    return serial, LaunchTensorMap(
+        data_type, base, dimensions, strides, box, steps, interleave, swizzle
+    )
 
 
 _TYPE_NUMBERS = {name: number for name, (number, _) in ELEMENT_BYTES.items()}

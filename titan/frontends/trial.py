@@ -16,7 +16,7 @@ from titan.foundation.verdict import Verdict
 from titan.frontends.breaches import breaches
 from titan.frontends.places import CodePlaces, location_text
 from titan.frontends.policies import CodePolicies
-from titan.frontends.record import Recording, record
+from titan.frontends.record import LaunchRecording, record
 from titan.frontends.rendering import ReplayFailedError, render_fault
 from titan.isa.simt import events as ev
 from titan.isa.simt.outcome import Ending, Policy, Run
@@ -109,7 +109,9 @@ def judge_run(
     )
 
 
-def _decide(result: OrderResult, recording: Recording, places: CodePlaces, judged: _Judged) -> bool:
+def _decide(
+    result: OrderResult, recording: LaunchRecording, places: CodePlaces, judged: _Judged
+) -> bool:
     """Whether the engine refutes the program; adds the diagnostic or the reason."""
     if result.verdict is Verdict.VERIFIED:
         return False
@@ -128,7 +130,7 @@ def _decide(result: OrderResult, recording: Recording, places: CodePlaces, judge
 
 def _conditions(
     run: Run,
-    recording: Recording,
+    recording: LaunchRecording,
     places: CodePlaces,
     policies: CodePolicies,
     judged: _Judged,
@@ -153,7 +155,7 @@ def _conditions(
         reasons.append(f"the old value of an atomic steers control ({at(instruction)})")
     for steering in run.confluence.steering:
         access = run.events[steering.sequence]
-        if isinstance(access, ev.Access) and access.semantics is not ev.Semantics.WEAK:
+        if isinstance(access, ev.AccessEvent) and access.semantics is not ev.AccessSemantics.WEAK:
             place = at(steering.instruction)
             reasons.append(f"bytes that others may change at any time steer control ({place})")
             break

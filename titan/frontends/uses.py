@@ -14,18 +14,22 @@ from dataclasses import dataclass, field, replace
 from titan.frontends.memory import MemoryUse
 from titan.frontends.policies import CodePolicies
 from titan.isa.simt import events as ev
-from titan.isa.simt.footprints import Footprint, Space, tensor_box
+from titan.isa.simt.footprints import Footprint, MemorySpace, tensor_box
 from titan.isa.simt.outcome import Run
 from titan.sync import program as ir
 
 PROXIES = {
-    ev.Proxy.GENERIC: ir.Proxy.GENERIC,
-    ev.Proxy.ASYNC: ir.Proxy.ASYNC,
-    ev.Proxy.TENSORMAP: ir.Proxy.TENSORMAP,
-    ev.Proxy.CONSTANT: ir.Proxy.GENERIC,
-    ev.Proxy.TENSOR: ir.Proxy.GENERIC,
+    ev.AccessProxy.GENERIC: ir.Proxy.GENERIC,
+    ev.AccessProxy.ASYNC: ir.Proxy.ASYNC,
+    ev.AccessProxy.TENSORMAP: ir.Proxy.TENSORMAP,
+    ev.AccessProxy.CONSTANT: ir.Proxy.GENERIC,
+    ev.AccessProxy.TENSOR: ir.Proxy.GENERIC,
 }
-_REDUCING = (ev.Operation.BULK_REDUCE, ev.Operation.TENSOR_REDUCE, ev.Operation.REDUCE)
+_REDUCING = (
+    ev.RecordedOperation.BULK_REDUCE,
+    ev.RecordedOperation.TENSOR_REDUCE,
+    ev.RecordedOperation.REDUCE,
+)
 TENSOR_LANES = 128
 STRONG = "atomic"
 EQUAL = "equal"
@@ -64,7 +68,7 @@ def _mark_equal_writes(found: RunUses) -> None:
     writers: dict[Footprint, set[int]] = {}
     for uses in found.of.values():
         for use in uses:
-            if use.write and not use.strong and use.footprint.space is Space.GLOBAL:
+            if use.write and not use.strong and use.footprint.space is MemorySpace.GLOBAL:
                 writers.setdefault(use.footprint, set()).add(use.agent)
     equal = {footprint for footprint, agents in writers.items() if len(agents) > 1}
     if not equal:
@@ -80,12 +84,12 @@ def _mark_equal_writes(found: RunUses) -> None:
 
 def _uses_of(event: ev.Event, agent: int, allocations: set[int]) -> list[MemoryUse]:
     match event:
-        case ev.Access(footprint=footprint, mode=mode):
+        case ev.AccessEvent(footprint=footprint, mode=mode):
             write = mode is not ev.Mode.READ
             if event.sequence in allocations:
                 return [MemoryUse(footprint, agent, write, ir.Proxy.ASYNC, True)]
             return [MemoryUse(footprint, agent, write, strong=_strength(event))]
-        case ev.Asynchronous(effects=effects, kind=kind):
+        case ev.AsynchronousEvent(effects=effects, kind=kind):
             return [
                 MemoryUse(
                     effect.footprint,
@@ -106,7 +110,7 @@ def _uses_of(event: ev.Event, agent: int, allocations: set[int]) -> list[MemoryU
 
 
 def _is_copy(event: ev.Event) -> bool:
-    return isinstance(event, ev.Asynchronous) and event.kind is ev.Operation.COPY
+    return isinstance(event, ev.AsynchronousEvent) and event.kind is ev.RecordedOperation.COPY
 
 
 def _allocations(run: Run) -> set[int]:
@@ -118,15 +122,15 @@ def _allocations(run: Run) -> set[int]:
             found |= {
                 other.sequence
                 for other in near
-                if isinstance(other, ev.Access)
+                if isinstance(other, ev.AccessEvent)
                 and (other.cta, other.warp, other.instruction)
                 == (event.cta, event.warp, event.instruction)
             }
     return found
 
 
-def _strength(event: ev.Access) -> str | bytes:
+def _strength(event: ev.AccessEvent) -> str | bytes:
     """What makes accesses not race with each other; see `MemoryUse`."""
-    if event.mode is ev.Mode.ATOMIC or event.semantics is not ev.Semantics.WEAK:
+    if event.mode is ev.Mode.ATOMIC or event.semantics is not ev.AccessSemantics.WEAK:
         return STRONG
     return event.value or ""

@@ -156,7 +156,7 @@ def _decide(kernel: Kernel, question: RecheckQuestion, seconds: float) -> Decisi
 
     program = sync_program(kernel).program
     options = VerifyOptions(seconds_max=seconds, save_traces=None)
-    budget = engines.Budget(options.states_max, options.steps_max, seconds)
+    budget = engines.VerifyBudget(options.states_max, options.steps_max, seconds)
     if question.engine == engines.ORDER:
         report = engines.run_order(program, budget)
     elif question.engine == engines.EXPLORER and question.every_value:

@@ -17,7 +17,7 @@ from titan.proof.codec import digest_of, program_of
 from titan.proof.configuration import Configuration, System
 from titan.proof.open_sizes import NotCoveredError, UndecidedError
 from titan.proof.others import first_alone
-from titan.proof.shifts import ShiftClass
+from titan.proof.shifts import CertifiedShiftClass
 from titan.sync.fault import Actor, Step
 from titan.sync.program import SyncProgram
 
@@ -52,15 +52,15 @@ def step_text(step: Step) -> str:
     return f"a{step.agent}" if letter == "a" else f"{letter}{step.agent}.{step.ordinal}"
 
 
-def class_text(claim: ShiftClass) -> str:
+def class_text(claim: CertifiedShiftClass) -> str:
     members = sorted(map(list, claim.members))
     values = [claim.period, claim.threshold, members, sorted(claim.sizes)]
     return json.dumps([*values, *(sorted(map(list, t)) for t in (claim.tiles, claim.phases))])
 
 
-def class_of(text: str) -> ShiftClass:
+def class_of(text: str) -> CertifiedShiftClass:
     period, threshold, members, sizes, tiles, phases = json.loads(text)
-    claim = ShiftClass(
+    claim = CertifiedShiftClass(
         int(period),
         int(threshold),
         frozenset((str(role), str(name)) for role, name in members),

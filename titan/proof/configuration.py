@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from titan.proof.open_sizes import AtLeast, NotCoveredError, UndecidedError
-from titan.proof.shifts import CheckedClass, ShiftClass, ends, expressions_of
+from titan.proof.shifts import CertifiedShiftClass, CheckedClass, ends, expressions_of
 from titan.sync import program as ir
 from titan.sync.expression import names_of
 from titan.sync.fault import Fault, Step
@@ -42,7 +42,7 @@ class System:
     """
 
     def __init__(
-        self, program: ir.SyncProgram, given: dict[str, int], classes: Sequence[ShiftClass]
+        self, program: ir.SyncProgram, given: dict[str, int], classes: Sequence[CertifiedShiftClass]
     ) -> None:
         known = {p.name: p.value for p in program.parameters if p.value is not None} | given
         self.program, self.given = program, known

@@ -28,7 +28,7 @@ COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")
 
 
 @dataclass(frozen=True, slots=True)
-class ShiftClass:
+class CertifiedShiftClass:
     """Lowered by `period` while all stay at or above `threshold`.
 
     `members`: (role, variable). `tiles` and `phases`: by how much the tiles of a storage and the
@@ -75,7 +75,9 @@ class CheckedClass:
     Raises NotCoveredError where an expression falls by what its use does not allow.
     """
 
-    def __init__(self, program: ir.SyncProgram, claim: ShiftClass, given: dict[str, int]) -> None:
+    def __init__(
+        self, program: ir.SyncProgram, claim: CertifiedShiftClass, given: dict[str, int]
+    ) -> None:
         if claim.period < 1 or claim.threshold < 0:
             raise NotCoveredError("a class has no period or no threshold")
         self.program, self.claim, self.given = program, claim, given

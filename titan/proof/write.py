@@ -15,7 +15,7 @@ from titan.proof.codec import digest_of, text_of
 from titan.proof.configuration import Configuration, System
 from titan.proof.open_sizes import NotCoveredError, UndecidedError
 from titan.proof.others import first_alone
-from titan.proof.shifts import ShiftClass
+from titan.proof.shifts import CertifiedShiftClass
 from titan.sync.fault import Fault, Step
 from titan.sync.program import SyncProgram
 
@@ -49,7 +49,7 @@ def write(
     return f"{body}end {digest_of(body)}\n"
 
 
-def claims_of(program: SyncProgram, given: dict[str, int]) -> list[ShiftClass]:
+def claims_of(program: SyncProgram, given: dict[str, int]) -> list[CertifiedShiftClass]:
     """What the explorer's analysis finds. Raises NotCoveredError."""
     flat = flatten(program, dict(given))
     if all(parameter.name in flat.sizes for parameter in program.parameters):
@@ -71,7 +71,7 @@ def claims_of(program: SyncProgram, given: dict[str, int]) -> list[ShiftClass]:
             for name, degree in analysis.phase_degree.items()
         }
         claims.append(
-            ShiftClass(
+            CertifiedShiftClass(
                 entry.period,
                 entry.threshold,
                 frozenset((program.roles[r].name, name) for r, name in entry.members if r >= 0),

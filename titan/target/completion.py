@@ -29,7 +29,7 @@ MBARRIER = "mbarrier"  # completes by transaction bytes on an mbarrier
 ANY_VERB = "async"  # the verb that names no operation
 
 
-class Reach(StrEnum):
+class OperationReach(StrEnum):
     """Whose shared or tensor memory, or whose mbarrier, an operation can name."""
 
     NOWHERE = "nowhere"
@@ -81,8 +81,8 @@ class CompletionRow:
     writes: tuple[str, ...]
     proxy: str
     by: tuple[str, ...]
-    reads_in: Reach
-    writes_in: Reach
+    reads_in: OperationReach
+    writes_in: OperationReach
     source: str
     assembles: tuple[str, ...] = ()
     rejected: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ class CounterRow:
 
     kind: str
     waits: Waits
-    arrives: Reach
+    arrives: OperationReach
     reads: bool
     commits: bool
     source: str
@@ -113,7 +113,7 @@ class CounterRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class CompletionTable:
     """The table of one target."""
 
     target: str
@@ -134,7 +134,7 @@ class Completion:
 
 
 @lru_cache(maxsize=64)
-def completion(target: str) -> Completion | None:
+def completion(target: str) -> CompletionTable | None:
     """The table of a target; None where it has no file. Raises FaultyCompletion."""
     path = root("backends") / target / "completion.yaml"
     return load_completion(path) if path.is_file() else None
@@ -146,23 +146,23 @@ def known_completions() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
-def all_completions() -> tuple[Completion, ...]:
+def all_completions() -> tuple[CompletionTable, ...]:
     """The tables of all targets. Raises FaultyCompletion."""
     found = (completion(target) for target in known_completions())
     return tuple(item for item in found if item is not None)
 
 
-def load_completion(path: Path) -> Completion:
+def load_completion(path: Path) -> CompletionTable:
     """The table of a file. Raises FaultyCompletion."""
     return _finish(*parse_file(path))
 
 
-def parse_completion(text: str, path: str = "<completion>") -> Completion:
+def parse_completion(text: str, path: str = "<completion>") -> CompletionTable:
     """The table of a text. Raises FaultyCompletion."""
     return _finish(*parse(Source(path, text)))
 
 
-def _finish(tree: Node | None, errors: list[Diagnostic]) -> Completion:
+def _finish(tree: Node | None, errors: list[Diagnostic]) -> CompletionTable:
     reader = Reader(errors)
     found = _completion(reader, tree) if tree is not None else None
     if found is None or not reader.ok:
@@ -170,7 +170,7 @@ def _finish(tree: Node | None, errors: list[Diagnostic]) -> Completion:
     return found
 
 
-def _completion(reader: Reader, tree: Node) -> Completion | None:
+def _completion(reader: Reader, tree: Node) -> CompletionTable | None:
     optional = ("extends", "without", "vendor", "operations", "counters")
     top = reader.mapping(
         tree, required=("titan", "completion"), optional=optional, what="a table of completion"
@@ -203,7 +203,7 @@ def _completion(reader: Reader, tree: Node) -> Completion | None:
     entries = reader.names(top["counters"], "`counters`") if top.has("counters") else None
     if entries is not None:
         counters |= _counters(reader, entries)
-    return Completion(name, vendor, tuple(rows.values()), counters)
+    return CompletionTable(name, vendor, tuple(rows.values()), counters)
 
 
 def _words(reader: Reader, fields: Fields, key: str, known: Iterable[str] = ()) -> tuple[str, ...]:
@@ -243,10 +243,10 @@ def _row(reader: Reader, node: Node) -> CompletionRow | None:
     )
 
 
-def _reach(reader: Reader, fields: Fields, key: str) -> Reach:
+def _reach(reader: Reader, fields: Fields, key: str) -> OperationReach:
     node = fields.get(key)
-    word = reader.choice(node, tuple(Reach), f"`{key}`") if node is not None else None
-    return Reach(word) if word is not None else Reach.NOWHERE
+    word = reader.choice(node, tuple(OperationReach), f"`{key}`") if node is not None else None
+    return OperationReach(word) if word is not None else OperationReach.NOWHERE
 
 
 def _counters(reader: Reader, entries: Fields) -> dict[str, CounterRow]:

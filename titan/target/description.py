@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from titan.target.completion import MBARRIER, Completion, Vendor, Waits, completion
+from titan.target.completion import MBARRIER, CompletionTable, Vendor, Waits, completion
 from titan.target.limits import TargetLimits, limits
 
 
@@ -22,7 +22,7 @@ class Target:
 
     name: str
     limits: TargetLimits
-    completion: Completion | None
+    completion: CompletionTable | None
 
     @property
     def nvidia(self) -> bool:

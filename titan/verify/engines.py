@@ -26,7 +26,7 @@ Sizes = tuple[tuple[str, tuple[int, ...] | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class VerifyBudget:
     """What an engine may spend: states of searches, operations of runs, processor time."""
 
     states: int = STATES_MAX
@@ -43,7 +43,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class EngineAttempt:
     """The result of one engine for one choice of sizes."""
 
     verdict: Verdict
@@ -72,7 +72,10 @@ class BoundedRun:
     """
 
     def __init__(
-        self, engine: str, program: SyncProgram, ask: Callable[[Values, Budget], Attempt]
+        self,
+        engine: str,
+        program: SyncProgram,
+        ask: Callable[[Values, VerifyBudget], EngineAttempt],
     ) -> None:
         self._engine = engine
         self._names = free_parameters(program)
@@ -82,9 +85,9 @@ class BoundedRun:
         self._states = self._steps = 0
         self._seconds = 0.0
 
-    def advance(self, budget: Budget) -> EngineReport:
+    def advance(self, budget: VerifyBudget) -> EngineReport:
         """The report after all that `budget` allows, what was spent before included."""
-        result = Attempt(Verdict.VERIFIED)
+        result = EngineAttempt(Verdict.VERIFIED)
         while self._pending and result.verdict is Verdict.VERIFIED:
             result = self._next(budget)
         return EngineReport(
@@ -100,15 +103,15 @@ class BoundedRun:
             obstacle=result.obstacle,
         )
 
-    def _next(self, budget: Budget) -> Attempt:
-        left = Budget(
+    def _next(self, budget: VerifyBudget) -> EngineAttempt:
+        left = VerifyBudget(
             budget.states - self._states,
             budget.steps - self._steps,
             budget.seconds - self._seconds,
         )
         spent = left.spent()
         if spent is not None:
-            return Attempt(Verdict.UNDECIDED, remark=f"its {spent} ran out", reason=spent)
+            return EngineAttempt(Verdict.UNDECIDED, remark=f"its {spent} ran out", reason=spent)
         started = thread_time()
         result = self._ask(self._pending[0], left)
         self._seconds += thread_time() - started
@@ -119,10 +122,10 @@ class BoundedRun:
         return result
 
 
-def run_reference(program: SyncProgram, budget: Budget) -> EngineReport:
+def run_reference(program: SyncProgram, budget: VerifyBudget) -> EngineReport:
     """The reference search for all sizes up to the bound."""
 
-    def ask(values: Values, left: Budget) -> Attempt:
+    def ask(values: Values, left: VerifyBudget) -> EngineAttempt:
         return _attempt(explore_reference(program, values, EngineBudget(left.states)))
 
     states = min(budget.states, REFERENCE_STATES_MAX)
@@ -135,7 +138,7 @@ def order_run(program: SyncProgram) -> BoundedRun:
 
     longest = EngineBudget().operations_max
 
-    def ask(values: Values, left: Budget) -> Attempt:
+    def ask(values: Values, left: VerifyBudget) -> EngineAttempt:
         limits = EngineBudget(operations_max=min(left.steps, longest))
         result = analyse(program, values, limits)
         if result.reason is Reason.STEPS:  # it is made again where the budget becomes larger
@@ -150,12 +153,12 @@ def order_run(program: SyncProgram) -> BoundedRun:
     return BoundedRun(ORDER, program, ask)
 
 
-def run_order(program: SyncProgram, budget: Budget) -> EngineReport:
+def run_order(program: SyncProgram, budget: VerifyBudget) -> EngineReport:
     """The happens-before engine for all sizes up to the bound."""
     return order_run(program).advance(budget)
 
 
-def run_explorer(program: SyncProgram, budget: Budget) -> EngineReport:
+def run_explorer(program: SyncProgram, budget: VerifyBudget) -> EngineReport:
     """The explorer, for every value of the parameters. Raises CoreMissingError."""
     started = thread_time()
     result = _explored(program, {}, budget)
@@ -175,16 +178,16 @@ def run_explorer(program: SyncProgram, budget: Budget) -> EngineReport:
     )
 
 
-def run_explorer_bounded(program: SyncProgram, budget: Budget) -> EngineReport:
+def run_explorer_bounded(program: SyncProgram, budget: VerifyBudget) -> EngineReport:
     """The explorer for all sizes up to the bound. Raises CoreMissingError."""
 
-    def ask(values: Values, left: Budget) -> Attempt:
+    def ask(values: Values, left: VerifyBudget) -> EngineAttempt:
         return _explored(program, values, left)
 
     return BoundedRun(EXPLORER, program, ask).advance(budget)
 
 
-def _explored(program: SyncProgram, values: Values, left: Budget) -> Attempt:
+def _explored(program: SyncProgram, values: Values, left: VerifyBudget) -> EngineAttempt:
     """One search. Whatever keeps the explorer from deciding is a reason, never a verdict."""
     from titan.engines.explore import search
     from titan.engines.explore.flatten import TooLargeError
@@ -195,20 +198,20 @@ def _explored(program: SyncProgram, values: Values, left: Budget) -> Attempt:
         return _attempt(search.explore(program, values, EngineBudget(left.states, left.seconds)))
     except NotApplicableError as error:
         remark = f"no finite quotient: {error}"
-        return Attempt(
+        return EngineAttempt(
             Verdict.UNDECIDED, remark=remark, reason=error.reason, obstacle=error.expression
         )
     except NativeReplayError as error:
         remark = f"its trace does not replay: {error}"
-        return Attempt(Verdict.DISAGREEMENT, remark=remark, reason=Reason.REPLAY)
+        return EngineAttempt(Verdict.DISAGREEMENT, remark=remark, reason=Reason.REPLAY)
     except (search.ExplorationError, TooLargeError) as error:
         if error.reason is Reason.DIVISION:
             raise ZeroDivisionError(str(error)) from None
-        return Attempt(Verdict.UNDECIDED, remark=str(error), reason=error.reason)
+        return EngineAttempt(Verdict.UNDECIDED, remark=str(error), reason=error.reason)
 
 
-def _attempt(result: EngineResult) -> Attempt:
-    return Attempt(
+def _attempt(result: EngineResult) -> EngineAttempt:
+    return EngineAttempt(
         result.verdict,
         result.states,
         trace=result.trace,

@@ -18,7 +18,7 @@ from titan.sync.fault import FaultKind
 from titan.sync.program import SyncProgram
 from titan.sync.relays import relays
 from titan.verify import engines
-from titan.verify.engines import Budget
+from titan.verify.engines import VerifyBudget
 from titan.verify.model import Decision, EngineReport, VerifyOptions
 from titan.verify.narrowing import narrowing_of
 from titan.verify.pools import MEMORY_FAULTS, pool_diagnostic, pools_order, without_pools
@@ -35,7 +35,7 @@ def judge(kernel: Kernel, program: SyncProgram, options: VerifyOptions) -> Decis
 
     Raises ZeroDivisionError, LocalLoopError.
     """
-    budget = Budget(options.states_max, options.steps_max, options.seconds_max)
+    budget = VerifyBudget(options.states_max, options.steps_max, options.seconds_max)
     if options.engine == "reference":
         reports = [engines.run_reference(program, budget)]
     elif options.engine == "order":
@@ -51,7 +51,7 @@ def judge(kernel: Kernel, program: SyncProgram, options: VerifyOptions) -> Decis
 
 
 def _without_order_of_pools(
-    decision: Decision, kernel: Kernel, budget: Budget, options: VerifyOptions
+    decision: Decision, kernel: Kernel, budget: VerifyBudget, options: VerifyOptions
 ) -> Decision:
     """The decision, if no access rests on the order that a pool makes.
 
@@ -73,7 +73,7 @@ def _without_order_of_pools(
     return replace(decision, verdict=Verdict.REFUTED, diagnostics=found)
 
 
-def _explorer(program: SyncProgram, budget: Budget, require: str) -> list[EngineReport]:
+def _explorer(program: SyncProgram, budget: VerifyBudget, require: str) -> list[EngineReport]:
     """The explorer for every value, and where that does not work for those up to the bound.
 
     Where a bounded verdict is enough, the attempt at every value gets a part of the states only.
@@ -100,7 +100,7 @@ def _explorer(program: SyncProgram, budget: Budget, require: str) -> list[Engine
         return [missing, engines.run_reference(program, budget)]
 
 
-def _all(program: SyncProgram, budget: Budget, require: str) -> list[EngineReport]:
+def _all(program: SyncProgram, budget: VerifyBudget, require: str) -> list[EngineReport]:
     """Both engines; happens-before first, since it finds most faults at once.
 
     It is a second opinion with a small budget, and has the whole one where the verdict rests on it.

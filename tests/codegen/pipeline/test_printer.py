@@ -60,22 +60,24 @@ def test_every_statement_has_a_spelling():
     classes = {
         item
         for item in vars(doc).values()
-        if isinstance(item, type) and issubclass(item, doc.Statement) and item is not doc.Statement
+        if isinstance(item, type)
+        and issubclass(item, doc.DocumentStatement)
+        and item is not doc.DocumentStatement
     }
-    assert classes == set(spelled.registry) - {doc.Statement, object}
+    assert classes == set(spelled.registry) - {doc.DocumentStatement, object}
     assert classes == {type(statement) for statement, _ in SPELLED}
 
 
 def test_a_statement_of_no_class_is_an_internal_error():
     with pytest.raises(InternalError, match="Statement"):
-        spelled(doc.Statement())
+        spelled(doc.DocumentStatement())
 
 
 def test_declarations_have_the_keys_that_are_given_in_their_order():
     buffer = doc.BufferDeclaration("a", 64, 32, "bf16", stages="depth", parts=2, swizzle="64B")
     role = doc.RoleDeclaration("wave", warps=4, registers=40, counters=("n",))
     document = doc.PipelineDocument(
-        "k", "sm_90a", doc.Sizes(2, over_work=True), (buffer,), (role,),
+        "k", "sm_90a", doc.DocumentSizes(2, over_work=True), (buffer,), (role,),
         (("wave", (doc.FinalizeStatement(),)),), ctas=2,
         named_barriers=(doc.NamedBarrierDeclaration("all", 128, scope="cluster"),),
     )  # fmt: skip

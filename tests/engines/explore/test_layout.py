@@ -9,7 +9,7 @@ NOT_SEARCHED = {FaultKind.WEAK_SYNCHRONISATION}  # what only the happens-before 
 
 
 def test_the_core_knows_every_fault_by_the_number_of_its_rule() -> None:
-    names = {item.name: f"TTN{item.value}" for item in layout.Fault if item}
+    names = {item.name: f"TTN{item.value}" for item in layout.NativeFault if item}
     assert names == {kind.name: kind.value for kind in FaultKind if kind not in NOT_SEARCHED}
 
 
@@ -19,7 +19,7 @@ def test_every_proxy_and_fence_has_a_number() -> None:
 
 
 def test_a_node_has_a_word_for_each_field() -> None:
-    node = FlatNode(layout.NodeKind.WAIT, next=7, a=11, rewinds=5)
+    node = FlatNode(layout.NativeNodeKind.WAIT, next=7, a=11, rewinds=5)
     words = dict(zip(layout.RECORDS["node_t"], node.words(), strict=True))
     assert (words["kind"], words["next"], words["a"], words["rewinds"]) == (12, 7, 11, 5)
 

@@ -62,8 +62,8 @@ def test_registers_of_inner_scopes_are_their_own(forms):
     inner = next(
         i for i in forms.instructions if i.opcode == "mov" and i.operands[1] == m.Immediate(-5)
     ).operands[0]
-    assert isinstance(outer, m.Register)
-    assert isinstance(inner, m.Register)
+    assert isinstance(outer, m.PtxRegister)
+    assert isinstance(inner, m.PtxRegister)
     assert outer != inner
     assert entry.registers[outer.number] == entry.registers[inner.number]
 
@@ -71,9 +71,9 @@ def test_registers_of_inner_scopes_are_their_own(forms):
 def test_labels_of_inner_scopes_are_their_own(forms):
     spins = [i for i in forms.instructions if i.opcode == "bra"][1:]
     targets = [i.operands[0] for i in spins]
-    assert all(isinstance(t, m.Target) for t in targets)
+    assert all(isinstance(t, m.PtxTarget) for t in targets)
     indices = [forms.instructions.index(i) for i in spins]
-    assert [t.instruction for t in targets if isinstance(t, m.Target)] == [
+    assert [t.instruction for t in targets if isinstance(t, m.PtxTarget)] == [
         indices[0] - 1,
         indices[1],
     ]
@@ -92,7 +92,7 @@ def test_operands(forms):
 
     def numbers(*names: str) -> tuple[m.Operand, ...]:
         by_name = {r.name: number for number, r in reversed(list(enumerate(registers)))}
-        return tuple(m.Register(by_name[name]) for name in names)
+        return tuple(m.PtxRegister(by_name[name]) for name in names)
 
     assert named(forms, "mov.b64").operands[1] == m.Vector(numbers("%r0", "%r1"))
     assert named(forms, "mov.f64").operands[1] == m.Immediate(0x3FF8 << 48, "f64")

@@ -6,9 +6,9 @@ from titan.isa.ptx.module import Module
 from titan.isa.ptx.parse import parse
 from titan.isa.simt import events as ev
 from titan.isa.simt.decode import decode
-from titan.isa.simt.launch import Allocation, Launch, Options, Parameter, TensorMap
+from titan.isa.simt.launch import Allocation, Launch, LaunchParameter, LaunchTensorMap, Options
 from titan.isa.simt.layout import lay_out
-from titan.isa.simt.machine import Machine
+from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.native import Native, core
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.run import run
@@ -48,8 +48,8 @@ def launch_of(
     block: int = 32,
     cluster: int = 1,
     shared: int = 0,
-    parameters: tuple[Parameter, ...] = (Parameter(OUT.to_bytes(8, "little")),),
-    maps: dict[bytes, TensorMap] | None = None,
+    parameters: tuple[LaunchParameter, ...] = (LaunchParameter(OUT.to_bytes(8, "little")),),
+    maps: dict[bytes, LaunchTensorMap] | None = None,
     allocations: tuple[Allocation, ...] = (),
     memory: dict[int, bytes] | None = None,
 ) -> Launch:
@@ -89,7 +89,7 @@ def results(
     code, findings = decode(module, entry, layout)
     assert code is not None, [(str(f.span), f.headline) for f in findings]
     options = options or Options()
-    machine = Machine(code, layout, launch, options)
+    machine = SimtMachine(code, layout, launch, options)
     places = [(p.offset, p.size_bytes) for p in entry.parameters]
     machine.load_parameters(places)
     found = machine.run()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.isa.simt.running import MAP, OUT, STORE, launch_of, module_of, ran, results
 from titan.isa.simt._build_core import PARTS, SOURCES
-from titan.isa.simt.launch import Options, Parameter, TensorMap
+from titan.isa.simt.launch import LaunchParameter, LaunchTensorMap, Options
 from titan.isa.simt.native import SPECIALS, core
 from titan.isa.simt.operations import Op
 
@@ -208,8 +208,8 @@ bar.sync 0;
 @given(exchange(), st.sampled_from([0, 3]), st.booleans(), st.booleans())
 def test_random_synchronisation_agrees(text, seed, uninitialised, peeks):
     module = module_of(SETUP + text + "\nret;", parameters=".param .u64 out, .param .b8 map[128]")
-    map_ = TensorMap(6, 0x2000, (100, 30), (208,), (32, 8), (1, 1), swizzle=2)
-    parameters = (Parameter(OUT.to_bytes(8, "little")), Parameter(MAP))
+    map_ = LaunchTensorMap(6, 0x2000, (100, 30), (208,), (32, 8), (1, 1), swizzle=2)
+    parameters = (LaunchParameter(OUT.to_bytes(8, "little")), LaunchParameter(MAP))
     launch = launch_of(block=64, parameters=parameters, maps={MAP: map_})
     ran(
         module,

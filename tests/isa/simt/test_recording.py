@@ -10,13 +10,13 @@ from tests.isa.simt.running import MAP, OUT, launch_of, module_of, of, ran
 from tests.isa.texts import text_of
 from titan.isa.ptx.parse import parse
 from titan.isa.simt import events as ev
-from titan.isa.simt.footprints import Box, Space
-from titan.isa.simt.launch import Allocation, Launch, Options, Parameter, TensorMap
+from titan.isa.simt.footprints import Box, MemorySpace
+from titan.isa.simt.launch import Allocation, Launch, LaunchParameter, LaunchTensorMap, Options
 from titan.isa.simt.outcome import Ending, Policy, Run
 from titan.isa.simt.run import run
 
-TENSOR = TensorMap(6, 0x100000, (256, 64), (512,), (64, 64), (1, 1), swizzle=3)
-SMALL = TensorMap(6, 0x100000, (64, 32), (128,), (64, 32), (1, 1), swizzle=3)
+TENSOR = LaunchTensorMap(6, 0x100000, (256, 64), (512,), (64, 64), (1, 1), swizzle=3)
+SMALL = LaunchTensorMap(6, 0x100000, (64, 32), (128,), (64, 32), (1, 1), swizzle=3)
 
 
 def run_text(name: str, launch: Launch, options: Options | None = None, edit=None) -> Run:
@@ -31,7 +31,7 @@ def run_text(name: str, launch: Launch, options: Options | None = None, edit=Non
 
 def ring(count: int, edit=None, **options: int) -> Run:
     launch = Launch("ring", (1, 1, 1), (160, 1, 1), dynamic_shared_bytes=16384,
-                    parameters=(Parameter(MAP), Parameter(count.to_bytes(4, "little"))),
+                    parameters=(LaunchParameter(MAP), LaunchParameter(count.to_bytes(4, "little"))),
                     tensor_maps={MAP: TENSOR})  # fmt: skip
     return run_text("ring", launch, Options(**options), edit)
 
@@ -41,10 +41,15 @@ def ring(count: int, edit=None, **options: int) -> Run:
 def test_the_ring_finishes_and_counts(count, seed):
     found = ring(count, seed=seed)
     assert found.outcome.ending is Ending.FINISHED, found.outcome
-    copies = [e for e in of(found, ev.Asynchronous) if e.kind is ev.Operation.TENSOR_COPY]
+    copies = [
+        e for e in of(found, ev.AsynchronousEvent) if e.kind is ev.RecordedOperation.TENSOR_COPY
+    ]
     assert len(copies) == count
-    assert len([e for e in of(found, ev.Asynchronous) if e.kind is ev.Operation.WGMMA]) == 4 * count
-    phases = [(e.barrier.offset, e.phase) for e in of(found, ev.Wait) if e.warp == 0]
+    assert (
+        len([e for e in of(found, ev.AsynchronousEvent) if e.kind is ev.RecordedOperation.WGMMA])
+        == 4 * count
+    )
+    phases = [(e.barrier.offset, e.phase) for e in of(found, ev.WaitEvent) if e.warp == 0]
     assert len(phases) == count
     assert not of(found, ev.BarrierMisuse)
     assert not of(found, ev.MemoryFault)
@@ -54,26 +59,32 @@ def test_the_ring_finishes_and_counts(count, seed):
 
 
 def test_a_copy_names_its_bytes_and_its_barrier():
-    copy = next(e for e in of(ring(2), ev.Asynchronous) if e.kind is ev.Operation.TENSOR_COPY)
+    copy = next(
+        e for e in of(ring(2), ev.AsynchronousEvent) if e.kind is ev.RecordedOperation.TENSOR_COPY
+    )
     (read, write) = copy.effects
     assert read.footprint.boxes == (Box(0x100000, 128, ((64, 512),)),)
-    assert (read.mode, read.proxy) == (ev.Mode.READ, ev.Proxy.ASYNC)
+    assert (read.mode, read.proxy) == (ev.Mode.READ, ev.AccessProxy.ASYNC)
     assert write.footprint.ranges() == ((2048, 2048 + 8192),)
     assert write.footprint.cta == 0
-    assert copy.completes == (ev.Completion(ev.Barrier(0, 1024), 8192),)
+    assert copy.completes == (ev.RecordedCompletion(ev.BarrierAddress(0, 1024), 8192),)
     assert not copy.clipped
     assert copy.lanes == 1
 
 
 def test_boxes_at_the_edge_are_clipped_and_count_whole():
-    copies = [e for e in of(ring(5), ev.Asynchronous) if e.kind is ev.Operation.TENSOR_COPY]
+    copies = [
+        e for e in of(ring(5), ev.AsynchronousEvent) if e.kind is ev.RecordedOperation.TENSOR_COPY
+    ]
     assert [e.clipped for e in copies] == [False] * 4 + [True]
     assert len(copies[4].effects) == 1  # nothing of the tensor is read
     assert copies[4].completes[0].bytes == 8192
 
 
 def test_wgmma_reads_the_rows_of_its_descriptor():
-    event = next(e for e in of(ring(1), ev.Asynchronous) if e.kind is ev.Operation.WGMMA)
+    event = next(
+        e for e in of(ring(1), ev.AsynchronousEvent) if e.kind is ev.RecordedOperation.WGMMA
+    )
     a, b = event.effects
     # 64 rows of 128 bytes, 32 bytes of each, exchanged by the 128-byte swizzle: row r at r/2 xor 0
     expected = sorted(2048 + row * 128 + (row % 8 // 2) * 32 for row in range(64))
@@ -82,17 +93,17 @@ def test_wgmma_reads_the_rows_of_its_descriptor():
     assert sum(high - low for low, high in b.footprint.ranges()) == 8 * 32
     assert len(event.registers) == 4
     assert event.accumulates
-    assert event.queue is ev.Queue.WGMMA
+    assert event.queue is ev.RecordedQueue.WGMMA
 
 
 def test_the_waits_of_a_ring_see_each_phase_once():
     found = ring(7)
     seen: dict[tuple[int, int], list[int]] = {}
-    for event in of(found, ev.Wait):
+    for event in of(found, ev.WaitEvent):
         seen.setdefault((event.warp, event.barrier.offset), []).append(event.phase)
     assert seen[(0, 1024)] == [0, 1, 2, 3]
     assert seen[(4, 1040)] == [-1, 0, 1, 2]
-    assert all(e.phase == e.current - 1 for e in of(found, ev.Wait))
+    assert all(e.phase == e.current - 1 for e in of(found, ev.WaitEvent))
 
 
 def test_a_missing_arrival_hangs_with_its_waiters():
@@ -101,9 +112,9 @@ def test_a_missing_arrival_hangs_with_its_waiters():
     by_warp = {w.warp: w for w in found.outcome.waiters}
     assert by_warp[4].what == "mbarrier"
     assert (by_warp[4].barrier, by_warp[4].phase, by_warp[4].pending) == (
-        ev.Barrier(0, 1040), 0, 128,
+        ev.BarrierAddress(0, 1040), 0, 128,
     )  # fmt: skip
-    assert by_warp[0].barrier == ev.Barrier(0, 1024)
+    assert by_warp[0].barrier == ev.BarrierAddress(0, 1024)
 
 
 def test_missing_bytes_hang_and_the_count_says_so():
@@ -137,36 +148,40 @@ def test_a_poll_may_only_steer_waiting():
 
 
 def test_multicast_and_remote_arrivals():
-    launch = Launch("pair", (2, 1, 1), (32, 1, 1), (2, 1, 1), parameters=(Parameter(MAP),),
+    launch = Launch("pair", (2, 1, 1), (32, 1, 1), (2, 1, 1), parameters=(LaunchParameter(MAP),),
                     tensor_maps={MAP: SMALL})  # fmt: skip
     found = run_text("pair", launch)
     assert found.outcome.ending is Ending.FINISHED, found.outcome
-    (copy,) = of(found, ev.Asynchronous)
+    (copy,) = of(found, ev.AsynchronousEvent)
     assert [e.footprint.cta for e in copy.effects] == [-1, 0, 1]
     assert [c.barrier.cta for c in copy.completes] == [0, 1]
-    remote = [e for e in of(found, ev.Arrive) if e.remote]
+    remote = [e for e in of(found, ev.ArriveEvent) if e.remote]
     assert sorted((e.cta, e.barrier.cta) for e in remote) == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    assert {(e.semantics, e.scope) for e in remote} == {(ev.Semantics.RELEASE, ev.Scope.CLUSTER)}
-    meetings = of(found, ev.Rendezvous)
+    assert {(e.semantics, e.scope) for e in remote} == {
+        (ev.AccessSemantics.RELEASE, ev.AccessScope.CLUSTER)
+    }
+    meetings = of(found, ev.RendezvousEvent)
     assert {e.side for e in meetings} == {ev.Side.ARRIVE, ev.Side.PASS}
-    assert [e.semantics for e in meetings if e.side is ev.Side.ARRIVE] == [ev.Semantics.RELAXED] * 2
+    assert [e.semantics for e in meetings if e.side is ev.Side.ARRIVE] == [
+        ev.AccessSemantics.RELAXED
+    ] * 2
 
 
 def test_tensor_memory_from_allocation_to_its_end():
     found = run_text("tensor", Launch("tensor", (1, 1, 1), (128, 1, 1)))
     assert found.outcome.ending is Ending.FINISHED, found.outcome
-    work = of(found, ev.Asynchronous)
-    (multiply,) = [e for e in work if e.kind is ev.Operation.TENSOR_MULTIPLY]
+    work = of(found, ev.AsynchronousEvent)
+    (multiply,) = [e for e in work if e.kind is ev.RecordedOperation.TENSOR_MULTIPLY]
     d, a, b = multiply.effects
-    assert (d.footprint.space, d.mode) == (Space.TENSOR, ev.Mode.WRITE)
+    assert (d.footprint.space, d.mode) == (MemorySpace.TENSOR, ev.Mode.WRITE)
     assert d.footprint.boxes == (Box(0, 64 * 4, ((128, 2048),)),)
     assert sum(box.size_bytes for box in a.footprint.boxes) == 128 * 32
     assert sum(box.size_bytes for box in b.footprint.boxes) == 64 * 32
-    loads = [e for e in work if e.kind is ev.Operation.TENSOR_LOAD]
+    loads = [e for e in work if e.kind is ev.RecordedOperation.TENSOR_LOAD]
     assert [e.effects[0].footprint.boxes[0].start for e in loads] == [
         32 * w * 2048 + 16 for w in range(4)
     ]
-    (commit,) = of(found, ev.TensorCommit)
+    (commit,) = of(found, ev.TensorCommitEvent)
     assert commit.operations == (multiply.operation,)
     assert [e.column for e in of(found, ev.TensorAllocate)] == [0]
     assert [e.known for e in of(found, ev.TensorDeallocate)] == [True]
@@ -214,12 +229,12 @@ def test_cp_async_groups_and_arrivals():
     """
     found = ran(module_of(body), launch_of())
     assert found.outcome.ending is Ending.FINISHED, found.outcome
-    first, second = of(found, ev.Asynchronous)
+    first, second = of(found, ev.AsynchronousEvent)
     assert [r for e in first.effects for r in e.footprint.ranges()] == [
         (OUT, OUT + 512), (1024, 1536),
     ]  # fmt: skip
     assert second.effects[1].footprint.boxes == (Box(1536, 4, ((32, 16),)),)
-    (wait,) = of(found, ev.QueueWait)
+    (wait,) = of(found, ev.QueueWaitEvent)
     assert wait.operations == (first.operation,)
     (arrive,) = of(found, ev.CopyArrive)
     assert arrive.operations == (second.operation,)  # the first was waited for
@@ -251,7 +266,7 @@ def test_identical_bulk_copies_of_a_warp_are_one():
     ret;
     """
     found = ran(module_of(body), launch_of())
-    assert len(of(found, ev.Asynchronous)) == 1
+    assert len(of(found, ev.AsynchronousEvent)) == 1
     assert Policy.WHOLE_WARP_BULK in {e.policy for e in of(found, ev.Assumption)}
 
 
@@ -307,7 +322,7 @@ def test_tokens_of_arrivals():
     text = body.replace("mbarrier.init", "elect.sync _|%p1, -1; @%p1 mbarrier.init", 1)
     found = ran(module_of(text), launch_of())
     assert found.outcome.ending is Ending.FINISHED
-    (wait,) = of(found, ev.Wait)
+    (wait,) = of(found, ev.WaitEvent)
     assert (wait.parity, wait.phase, wait.current) == (None, 0, 1)
 
 
@@ -319,7 +334,7 @@ def test_named_barriers_by_their_thread_counts():
     """
     found = ran(module_of(body), launch_of(block=64))
     assert found.outcome.ending is Ending.FINISHED
-    sides = [(e.warp, e.number, e.side.name) for e in of(found, ev.Rendezvous)]
+    sides = [(e.warp, e.number, e.side.name) for e in of(found, ev.RendezvousEvent)]
     assert sides.count((1, 3, "ARRIVE")) == 1
     assert sides.count((0, 3, "PASS")) == 1
     assert (1, 3, "PASS") not in sides
@@ -356,7 +371,7 @@ def test_a_branch_on_unknown_data_is_passed_over_with_its_accesses():
     found = ran(module_of(body), launch_of())
     assert found.outcome.ending is Ending.REFUSED  # %r6 is 5 or 6
     assert [e.until for e in of(found, ev.Skipped)]
-    reads = [e.footprint.ranges() for e in of(found, ev.Access) if e.mode is ev.Mode.READ]
+    reads = [e.footprint.ranges() for e in of(found, ev.AccessEvent) if e.mode is ev.Mode.READ]
     assert ((OUT + 64, OUT + 68),) in reads
     plain = ran(module_of(body.replace("bar.sync %r6;", "")), launch_of())
     assert plain.outcome.ending is Ending.FINISHED
@@ -480,7 +495,9 @@ def test_bytes_that_arrive_before_they_are_expected_do_not_complete_a_phase():
     """
     found = ran(module_of(body), launch_of())
     assert found.outcome.ending is Ending.FINISHED
-    (finish,), (arrive,), (wait,) = (of(found, k) for k in (ev.Finish, ev.Arrive, ev.Wait))
+    (finish,), (arrive,), (wait,) = (
+        of(found, k) for k in (ev.Finish, ev.ArriveEvent, ev.WaitEvent)
+    )
     assert finish.sequence < arrive.sequence < wait.sequence
     assert finish.phases == (0,)
     assert (arrive.phase, arrive.completed, wait.phase) == (0, True, 0)
@@ -505,8 +522,10 @@ SECOND:
 	@%p4 tcgen05.commit"""
     found = run_text("tensor", Launch("tensor", (1, 1, 1), (128, 1, 1)), None, [(old, new)])
     assert found.outcome.ending is Ending.FINISHED, found.outcome
-    work = [e for e in of(found, ev.Asynchronous) if e.kind is ev.Operation.TENSOR_MULTIPLY]
+    work = [
+        e for e in of(found, ev.AsynchronousEvent) if e.kind is ev.RecordedOperation.TENSOR_MULTIPLY
+    ]
     assert [e.effects[0].mode for e in work] == [ev.Mode.WRITE, ev.Mode.ATOMIC]
-    (commit,) = of(found, ev.TensorCommit)
+    (commit,) = of(found, ev.TensorCommitEvent)
     assert commit.operations == tuple(e.operation for e in work)
     assert commit.lanes == work[0].lanes == 1

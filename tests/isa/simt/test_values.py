@@ -13,7 +13,7 @@ from tests.isa.simt.running import OUT, lanes, launch_of, module_of, ran, result
 from titan.isa.simt import floats
 from titan.isa.simt.arithmetic import function_of
 from titan.isa.simt.decode import decode
-from titan.isa.simt.launch import Parameter
+from titan.isa.simt.launch import LaunchParameter
 from titan.isa.simt.layout import lay_out
 from titan.isa.simt.operations import Op
 from titan.isa.simt.outcome import Ending
@@ -372,7 +372,7 @@ def test_a_missing_parameter_is_unknown():
     body = "ld.param.u32 %r1, [n]; bar.sync %r1; ret;"
     module = module_of(body, parameters=".param .u64 out, .param .u32 n")
     assert ran(module, launch_of()).outcome.ending is Ending.REFUSED
-    given = (Parameter(OUT.to_bytes(8, "little")), Parameter((3).to_bytes(4, "little")))
+    given = (LaunchParameter(OUT.to_bytes(8, "little")), LaunchParameter((3).to_bytes(4, "little")))
     assert ran(module, launch_of(parameters=given)).outcome.ending is Ending.FINISHED
 
 

@@ -102,7 +102,7 @@ class Blackwell(Hopper):
         place = self.position or "t"
         operands = tuple(slot(name, place) for name in self.mma.operands[:2])
         stage = slot(self.ring.name, place)
-        body: list[doc.Statement] = [
+        body: list[doc.DocumentStatement] = [
             doc.WaitStatement(stage),
             doc.IssueStatement(operands, self.mma.name, accumulates=self._result()),
             doc.ReleaseStatement(stage, after=self.mma.name),
@@ -122,7 +122,7 @@ class Blackwell(Hopper):
 
     def _consumer(self) -> doc.Block:
         index = "w" if self.position else "0"
-        work: list[doc.Statement] = [
+        work: list[doc.DocumentStatement] = [
             doc.WaitStatement(self._result()),
             doc.ReadStatement(self._result()),
             doc.ComputeStatement(self.carried.value.name),

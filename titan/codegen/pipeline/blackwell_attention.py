@@ -149,7 +149,7 @@ class BlackwellAttention:
         return doc.PipelineDocument(
             tile.name,
             tile.target,
-            doc.Sizes(self.shape.depth),
+            doc.DocumentSizes(self.shape.depth),
             buffers=tuple(self._buffers()),
             barriers=tuple(self._barriers()),
             named_barriers=(together,) if self.stores else (),
@@ -224,19 +224,19 @@ class BlackwellAttention:
         """How often the stage of iteration `place` has been filled before."""
         return place if ring.once or place == "0" else f"{inner(place)} // depth"
 
-    def _filled(self, ring: PipelineRing, place: str) -> doc.Statement:
+    def _filled(self, ring: PipelineRing, place: str) -> doc.DocumentStatement:
         """The wait for a stage of a ring."""
         full = slot(self.full[ring.loads[0].name], self._stage(ring, place))
         return doc.WaitStatement(full, self._round(ring, place))
 
-    def _freed(self, ring: PipelineRing, place: str) -> doc.Statement:
+    def _freed(self, ring: PipelineRing, place: str) -> doc.DocumentStatement:
         """A stage given back once all products issued so far are done."""
         return self._commit(slot(self.empty[ring.loads[0].name], self._stage(ring, place)))
 
-    def _commit(self, barrier: doc.Slot) -> doc.Statement:
+    def _commit(self, barrier: doc.Slot) -> doc.DocumentStatement:
         return doc.CommitStatement(self.queue, barrier)
 
-    def _each(self, *statements: doc.Statement) -> doc.Block:
+    def _each(self, *statements: doc.DocumentStatement) -> doc.Block:
         """For every sub-tile."""
         return (doc.ForStatement(self.g, "0", str(self.groups), statements),)
 
@@ -252,7 +252,7 @@ class BlackwellAttention:
         """All loads of a stage, once nobody reads it any more."""
         name, stage = ring.loads[0].name, self._stage(ring, place)
         full = slot(self.full[name], stage)
-        made: list[doc.Statement] = []
+        made: list[doc.DocumentStatement] = []
         if not ring.once:
             phase = f"{self._round(ring, place)} - 1"
             made.append(doc.WaitStatement(slot(self.empty[name], stage), phase))
@@ -282,7 +282,7 @@ class BlackwellAttention:
             *self._each(*self._second("tiles - 1"), all_done),
         )
 
-    def _first(self, place: str) -> doc.Statement:
+    def _first(self, place: str) -> doc.DocumentStatement:
         operands = tuple(self._operand(name, place) for name in self.parts.first.operands)
         into = slot(self.scores.name, self.g, content=place)
         return doc.MultiplyStatement(operands, self.queue, into)
@@ -324,7 +324,9 @@ class BlackwellAttention:
             *computed[parts.until_left :],
             *(doc.ComputeStatement(item.value.name, "t + 1") for item in parts.rows),
         )
-        work: list[doc.Statement] = [doc.ComputeStatement(item.value.name) for item in parts.rows]
+        work: list[doc.DocumentStatement] = [
+            doc.ComputeStatement(item.value.name) for item in parts.rows
+        ]
         work.append(doc.ForStatement("t", "0", "tiles", body))
         for value in parts.handed:
             work.append(doc.StoreStatement(slot(value.name, me, content="0")))
@@ -361,7 +363,7 @@ class BlackwellAttention:
     def _finish(self) -> doc.Block:
         """What follows the loop, for one sub-tile."""
         g, accumulator = self.g, self.parts.accumulator.name
-        made: list[doc.Statement] = []
+        made: list[doc.DocumentStatement] = []
         for value in self.parts.handed:
             made.append(doc.WaitStatement(slot(self.full[value.name], g), "0"))
             made.append(doc.LoadStatement(slot(value.name, g, content="0")))

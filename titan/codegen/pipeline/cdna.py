@@ -145,7 +145,7 @@ class _Cdna:
         return doc.PipelineDocument(
             tile.name,
             tile.target,
-            doc.Sizes(self.shape.depth),
+            doc.DocumentSizes(self.shape.depth),
             buffers=tuple(self._buffers()),
             named_barriers=(doc.NamedBarrierDeclaration(WORKGROUP.name, LANES * tile.groups),),
             queues=(doc.QueueDeclaration(LOADS, "vmcnt"), doc.QueueDeclaration(READS, "lgkmcnt")),
@@ -202,7 +202,7 @@ class _Cdna:
     def _reads_before(self) -> list[str]:
         return self._shared_operands(self.tile.before)
 
-    def _read(self, names: list[str]) -> doc.Statement:
+    def _read(self, names: list[str]) -> doc.DocumentStatement:
         inside = {item.name for item in self.tile.body}
         slots = tuple(
             slot(name, "t % depth", content="t") if name in inside else slot(name, "0", content="0")
@@ -210,7 +210,7 @@ class _Cdna:
         )
         return doc.AsynchronousStatement(READS, reads=slots)
 
-    def _leaving(self, steady: int, last: str) -> doc.Statement:
+    def _leaving(self, steady: int, last: str) -> doc.DocumentStatement:
         """A drain of the copies; `last`: how many are younger in the tail."""
         if not self.shape.overlapped or steady <= 0:
             return doc.DrainStatement(LOADS)
@@ -220,12 +220,12 @@ class _Cdna:
 
     def _copies(
         self, loads: list[TileOperation], index: str, stage: str, when: str = ""
-    ) -> doc.Statement:
+    ) -> doc.DocumentStatement:
         slots = tuple(slot(load.name, stage, "self", content=index) for load in loads)
         return doc.CopyToLdsStatement(slots, LOADS, when=when)
 
     def _prologue(self) -> doc.Block:
-        made: list[doc.Statement] = []
+        made: list[doc.DocumentStatement] = []
         if self.first:
             made.append(self._copies(self.first, "0", "0"))
         fill = self._copies(self.ahead, "s", "s", when="s < tiles")
@@ -241,7 +241,7 @@ class _Cdna:
             ]
         return tuple(made)
 
-    def _refill(self) -> doc.Statement:
+    def _refill(self) -> doc.DocumentStatement:
         """The copies of the tile that is depth - 1 ahead, into the stage that was freed last."""
         ahead = "t + depth - 1"
         return self._copies(self.ahead, ahead, f"({ahead}) % depth", when=f"{ahead} < tiles")
@@ -280,7 +280,7 @@ class _Cdna:
 
     def _through_registers(self) -> doc.Block:
         """Global loads of tile t + 1 into registers are in flight while tile t is computed."""
-        made: list[doc.Statement] = []
+        made: list[doc.DocumentStatement] = []
         names = self._reads_before()
         if self.first:
             made += [
@@ -308,11 +308,13 @@ class _Cdna:
         )
         return (*made, self._fetch(self.ahead, "0"), doc.ForStatement("t", "0", "tiles", body))
 
-    def _fetch(self, loads: list[TileOperation], index: str, when: str = "") -> doc.Statement:
+    def _fetch(
+        self, loads: list[TileOperation], index: str, when: str = ""
+    ) -> doc.DocumentStatement:
         """Global loads of a tile into registers."""
         return doc.AsynchronousStatement(LOADS, writes=_registers(loads, index), when=when)
 
-    def _put(self, loads: list[TileOperation], index: str, stage: str) -> doc.Statement:
+    def _put(self, loads: list[TileOperation], index: str, stage: str) -> doc.DocumentStatement:
         """The tile in registers written to shared memory."""
         writes = tuple(slot(load.name, stage, "self", content=index) for load in loads)
         return doc.AsynchronousStatement(READS, _registers(loads, index), writes)

@@ -95,7 +95,7 @@ class Clustered(Hopper):
         stage = f"{place} % depth"
         full, empty = slot(f"{ring.name}_full", stage), slot(f"{ring.name}_empty", stage)
         total = sum(tile_bytes(value) for value in ring.values)
-        made: list[doc.Statement] = [
+        made: list[doc.DocumentStatement] = [
             doc.WaitStatement(empty, f"{place} // depth - 1", SCOPE),
             doc.ArriveStatement(full, total),
         ]

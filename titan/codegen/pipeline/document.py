@@ -36,17 +36,17 @@ def slot(name: str, *indices: str, content: str = "", cta: str = "") -> Slot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class DocumentStatement:
     """What all statements have: the condition under which they run; empty for always."""
 
     when: str = ""
 
 
-Block = tuple[Statement, ...]
+Block = tuple[DocumentStatement, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ForStatement(Statement):
+class ForStatement(DocumentStatement):
     """`body` for each value of `variable` in `first..last`, the last one left out."""
 
     variable: str
@@ -56,7 +56,7 @@ class ForStatement(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class IfStatement(Statement):
+class IfStatement(DocumentStatement):
     """`then` where the condition holds."""
 
     condition: str
@@ -64,12 +64,12 @@ class IfStatement(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class FinalizeStatement(Statement):
+class FinalizeStatement(DocumentStatement):
     """The end of a role: nothing that it started is in flight any more."""
 
 
 @dataclass(frozen=True, slots=True)
-class ComputeStatement(Statement):
+class ComputeStatement(DocumentStatement):
     """An operation of the tile program, of iteration `tile`."""
 
     operation: str
@@ -77,21 +77,21 @@ class ComputeStatement(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class CountStatement(Statement):
+class CountStatement(DocumentStatement):
     """A counter of the role goes up by one."""
 
     counter: str
 
 
 @dataclass(frozen=True, slots=True)
-class AcquireStatement(Statement):
+class AcquireStatement(DocumentStatement):
     """Waits until a stage of a ring may be filled."""
 
     slot: Slot
 
 
 @dataclass(frozen=True, slots=True)
-class ProduceStatement(Statement):
+class ProduceStatement(DocumentStatement):
     """Fills a stage of a ring, or the given buffers of it, and hands it over.
 
     `last`: whether the stage is handed over with it. `stored`: threads fill it, where the ring is
@@ -105,7 +105,7 @@ class ProduceStatement(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class WaitStatement(Statement):
+class WaitStatement(DocumentStatement):
     """Waits for a stage of a ring, or for a phase of a barrier."""
 
     slot: Slot
@@ -114,7 +114,7 @@ class WaitStatement(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseStatement(Statement):
+class ReleaseStatement(DocumentStatement):
     """Gives a stage of a ring back; `after` the issued operation of this name where it is given."""
 
     slot: Slot
@@ -122,7 +122,7 @@ class ReleaseStatement(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadStatement(Statement):
+class ReadStatement(DocumentStatement):
     """Threads read a stage of a ring, or the given buffers of it."""
 
     slot: Slot
@@ -130,7 +130,7 @@ class ReadStatement(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class IssueStatement(Statement):
+class IssueStatement(DocumentStatement):
     """A matrix multiplication under a name; `accumulates` is the stage that it adds to."""
 
     operands: tuple[Slot, ...]
@@ -139,7 +139,7 @@ class IssueStatement(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class DrainStatement(Statement):
+class DrainStatement(DocumentStatement):
     """Waits until at most `leaving` of a queue are in flight, or have reads that are."""
 
     queue: str
@@ -148,12 +148,12 @@ class DrainStatement(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class FenceStatement(Statement):
+class FenceStatement(DocumentStatement):
     """Orders accesses of threads before those of the asynchronous proxy."""
 
 
 @dataclass(frozen=True, slots=True)
-class ArriveStatement(Statement):
+class ArriveStatement(DocumentStatement):
     """Arrives at a barrier; `bytes_expected` are those that copies will complete."""
 
     slot: Slot
@@ -162,28 +162,28 @@ class ArriveStatement(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class SyncStatement(Statement):
+class SyncStatement(DocumentStatement):
     """Arrives at a named barrier and waits for it."""
 
     slot: Slot
 
 
 @dataclass(frozen=True, slots=True)
-class LoadStatement(Statement):
+class LoadStatement(DocumentStatement):
     """Threads read a buffer."""
 
     slot: Slot
 
 
 @dataclass(frozen=True, slots=True)
-class StoreStatement(Statement):
+class StoreStatement(DocumentStatement):
     """Threads write a buffer."""
 
     slot: Slot
 
 
 @dataclass(frozen=True, slots=True)
-class BulkLoadStatement(Statement):
+class BulkLoadStatement(DocumentStatement):
     """The copy engine fills a buffer and completes bytes at a barrier.
 
     `bytes_copied` where they are not those of the whole buffer; `multicast` to all CTAs of the
@@ -197,7 +197,7 @@ class BulkLoadStatement(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class BulkStoreStatement(Statement):
+class BulkStoreStatement(DocumentStatement):
     """The copy engine writes a buffer to global memory, counted by a queue."""
 
     slot: Slot
@@ -205,7 +205,7 @@ class BulkStoreStatement(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class MultiplyStatement(Statement):
+class MultiplyStatement(DocumentStatement):
     """A matrix multiplication of buffers on a queue; `into` is the accumulator in memory."""
 
     operands: tuple[Slot, ...]
@@ -214,7 +214,7 @@ class MultiplyStatement(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class CommitStatement(Statement):
+class CommitStatement(DocumentStatement):
     """Closes a group of a queue; where `arrives` is given, its end arrives at that barrier."""
 
     queue: str
@@ -222,7 +222,7 @@ class CommitStatement(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class CopyToLdsStatement(Statement):
+class CopyToLdsStatement(DocumentStatement):
     """Direct copies from global memory to LDS, one operation of a queue."""
 
     slots: tuple[Slot, ...]
@@ -230,7 +230,7 @@ class CopyToLdsStatement(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class AsynchronousStatement(Statement):
+class AsynchronousStatement(DocumentStatement):
     """Accesses of threads that a queue counts; through the generic proxy."""
 
     queue: str
@@ -330,7 +330,7 @@ class KeyOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class DocumentSizes:
     """The sizes of a pipeline: stages, and any number of tiles from 1 on.
 
     `over_work`: any number of work items as well, each with a number of tiles of its own.
@@ -346,7 +346,7 @@ class PipelineDocument:
 
     kernel: str
     target: str
-    sizes: Sizes
+    sizes: DocumentSizes
     buffers: tuple[BufferDeclaration, ...]
     roles: tuple[RoleDeclaration, ...]
     program: tuple[tuple[str, Block], ...]

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from titan.codegen.pipeline.document import (
     Block,
+    DocumentStatement,
     FenceStatement,
     ForStatement,
     IfStatement,
@@ -17,7 +18,6 @@ from titan.codegen.pipeline.document import (
     PipelineDocument,
     ReadStatement,
     ReleaseStatement,
-    Statement,
     StoreStatement,
     WaitStatement,
 )
@@ -37,7 +37,7 @@ def conservative(document: PipelineDocument) -> PipelineDocument:
 
 def _fenced(block: Block) -> Block:
     """The statements of one block with a fence, under the same condition, before or after them."""
-    made: list[Statement] = []
+    made: list[DocumentStatement] = []
     for number, statement in enumerate(block):
         fence = FenceStatement(when=statement.when)
         begins = isinstance(statement, ReleaseStatement | IssueStatement)
@@ -85,7 +85,7 @@ def without_fence(document: PipelineDocument, number: int) -> PipelineDocument:
     seen = iter(range(count_fences(document)))
 
     def drop(block: Block) -> Block:
-        made: list[Statement] = []
+        made: list[DocumentStatement] = []
         for statement in block:
             if not isinstance(statement, FenceStatement) or next(seen) != number:
                 made.append(_inside(statement, drop))
@@ -107,7 +107,7 @@ def _with_bodies(document: PipelineDocument, edit: BlockEdit) -> PipelineDocumen
     return replace(document, program=tuple((role, edit(body)) for role, body in document.program))
 
 
-def _inside(statement: Statement, edit: BlockEdit) -> Statement:
+def _inside(statement: DocumentStatement, edit: BlockEdit) -> DocumentStatement:
     """The statement with the block that it holds, if it holds one, edited."""
     if isinstance(statement, ForStatement):
         return replace(statement, body=edit(statement.body))

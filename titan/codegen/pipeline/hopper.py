@@ -111,7 +111,7 @@ class Hopper:
         return doc.PipelineDocument(
             self.tile.name,
             self.tile.target,
-            doc.Sizes(self.shape.depth, over_work=bool(self.position)),
+            doc.DocumentSizes(self.shape.depth, over_work=bool(self.position)),
             buffers=tuple(self._buffers()),
             rings=tuple(self._rings()),
             barriers=tuple(self._barriers()),
@@ -192,9 +192,9 @@ class Hopper:
     def _producer(self) -> doc.Block:
         tail = self.filling.tail
         again: doc.Block = (doc.CountStatement("n"),) if self.position else ()
-        once: list[doc.Statement] = []
-        fill: list[doc.Statement] = []
-        last: list[doc.Statement] = []
+        once: list[doc.DocumentStatement] = []
+        fill: list[doc.DocumentStatement] = []
+        last: list[doc.DocumentStatement] = []
         for ring in self.rings:
             if ring.once:
                 once += self._fill(ring, "w" if self.position else "0")
@@ -226,15 +226,15 @@ class Hopper:
         if self.peeled or any(item.lag for item in self.items):
             raise FormRefused("without a loading role one iteration is done at a time")
         ahead = self.shape.depth - 1
-        fill: list[doc.Statement] = []
-        once: list[doc.Statement] = []
+        fill: list[doc.DocumentStatement] = []
+        once: list[doc.DocumentStatement] = []
         for ring in self.rings:
             (once if ring.once else fill).extend(self._fill(ring, "0" if ring.once else "t"))
-        made: list[doc.Statement] = []
+        made: list[doc.DocumentStatement] = []
         if once:
             made.append(doc.IfStatement("self == 0", tuple(once)))
         made += self._before("0")
-        consumed: list[doc.Statement] = []
+        consumed: list[doc.DocumentStatement] = []
         for item in self.items:
             consumed += self._item(item, "t", leaving=0, ahead=-ahead)
         body = (
@@ -253,7 +253,7 @@ class Hopper:
 
     def _consumer(self) -> doc.Block:
         index = "w" if self.position else "0"
-        made: list[doc.Statement] = []
+        made: list[doc.DocumentStatement] = []
         if self.takes_turns:
             made.append(doc.ArriveStatement(slot("turn", "0"), when="self == 1"))
         work = (*self._before(index), *self._loop(), *self._ends(index))
@@ -261,7 +261,7 @@ class Hopper:
 
     def _before(self, index: str) -> doc.Block:
         """What a work item begins with: loads that it keeps, and the first values."""
-        made: list[doc.Statement] = [
+        made: list[doc.DocumentStatement] = [
             doc.WaitStatement(slot(ring.name, index)) for ring in self.rings if ring.once
         ]
         for operation in self.tile.before:
@@ -274,7 +274,7 @@ class Hopper:
 
     def _ends(self, index: str) -> doc.Block:
         """What a work item ends with."""
-        made: list[doc.Statement] = []
+        made: list[doc.DocumentStatement] = []
         for ring in self.rings:
             if ring.once:
                 made += self._release(ring.name, index)
@@ -297,10 +297,10 @@ class Hopper:
     def _body(self, t: str, guarded: bool) -> doc.Block:
         """The body at `t`; without `guarded` it is the first one, which has none before it."""
         items = [item for item in self.items if guarded or item.lag == 0]
-        made: list[doc.Statement] = []
+        made: list[doc.DocumentStatement] = []
         heavy = 1 if self.peeled else 0
         for part in self._taking_turns(items):
-            if isinstance(part, doc.Statement):
+            if isinstance(part, doc.DocumentStatement):
                 made.append(part)
                 continue
             statements = self._item(part, t, leaving=1 if part.leaves_newest else 0)
@@ -314,11 +314,11 @@ class Hopper:
 
     def _last_items(self) -> doc.Block:
         """What follows the last iteration's body, which only ends older iterations."""
-        made: list[doc.Statement] = []
+        made: list[doc.DocumentStatement] = []
         for late in range(max((item.lag for item in self.items), default=0)):
             items = [item for item in self.items if item.lag > late]
             for part in self._taking_turns(items):
-                if isinstance(part, doc.Statement):
+                if isinstance(part, doc.DocumentStatement):
                     made.append(part)
                     continue
                 statements = self._item(part, "tiles", leaving=0, ahead=late)
@@ -327,9 +327,9 @@ class Hopper:
                 made += statements
         return tuple(made)
 
-    def _taking_turns(self, items: list[BodyItem]) -> list[BodyItem | doc.Statement]:
+    def _taking_turns(self, items: list[BodyItem]) -> list[BodyItem | doc.DocumentStatement]:
         """The items with the barriers between which a group has the tensor cores."""
-        made: list[BodyItem | doc.Statement] = list(items)
+        made: list[BodyItem | doc.DocumentStatement] = list(items)
         issues = [i for i, item in enumerate(items) if item.kind is ItemKind.ISSUE]
         if self.takes_turns and issues:
             made.insert(issues[-1] + 1, doc.ArriveStatement(slot("turn", "1 - self")))

@@ -78,7 +78,7 @@ def _joined(items: Iterable[str]) -> str:
     return ", ".join(items)
 
 
-def _sizes(sizes: doc.Sizes) -> str:
+def _sizes(sizes: doc.DocumentSizes) -> str:
     tiles = {"any": "true", "minimum": 1, "per": "w" if sizes.over_work else ""}
     return _mapping({
         "work": "any" if sizes.over_work else "", "tiles": _mapping(tiles), "depth": sizes.depth,
@@ -145,7 +145,7 @@ def _given(**options: object) -> dict[str, object]:
 
 
 @singledispatch
-def spelled(statement: doc.Statement) -> Spelling:
+def spelled(statement: doc.DocumentStatement) -> Spelling:
     """The spelling of a statement, its condition and inner blocks left out."""
     raise InternalError(f"the printer knows no {type(statement).__name__}")
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from titan.engines.explore.expressions import RoleScope, compile_expression
 from titan.engines.explore.known import number_events
-from titan.engines.explore.layout import BarrierWord, NamedWord, NodeFlag, NodeKind
+from titan.engines.explore.layout import BarrierWord, NamedWord, NativeNodeKind, NodeFlag
 from titan.engines.explore.loops import separate_loops
 from titan.engines.explore.marks import lay_out_marks, number_domains, reaches
 from titan.engines.explore.tables import (
@@ -105,7 +105,7 @@ class _Compiler:
                 raise TooLargeError(f"role {role.name} has more than {VARIABLES_MAX} variables")
             self.flat.variables.append(names)
             self.scope = self._scope(role, names)
-            end = self._node(FlatNode(NodeKind.END))
+            end = self._node(FlatNode(NativeNodeKind.END))
             self.flat.entries.append(self._block(role.body, end))
             self._liveness(end)
             self.flat.outer.append([names.get(p.per or "", -1) for p in self.flat.parameters])
@@ -333,7 +333,7 @@ class _Compiler:
         match operation:
             case ir.Loop(variable=variable, start=start, stop=stop, body=body):
                 name = Name(variable)
-                test = self._node(FlatNode(NodeKind.TEST, alt=following))
+                test = self._node(FlatNode(NativeNodeKind.TEST, alt=following))
                 node = self.flat.nodes[test]
                 condition = Binary("<", name, stop)
                 node.a, node.uses = self._code(condition), names_of(condition)
@@ -341,7 +341,9 @@ class _Compiler:
                 node.next = self._block(body, step)
                 return self._assign(variables[variable], start, test)
             case ir.Branch(condition=condition, then=then, otherwise=otherwise):
-                node = FlatNode(NodeKind.TEST, a=self._code(condition), uses=names_of(condition))
+                node = FlatNode(
+                    NativeNodeKind.TEST, a=self._code(condition), uses=names_of(condition)
+                )
                 node.next, node.alt = (self._block(arm, following) for arm in (then, otherwise))
                 return self._node(node)
             case ir.Assign(variable=variable, value=value):
@@ -353,7 +355,7 @@ class _Compiler:
         return self._node(node)
 
     def _assign(self, variable: int, value: Expression, following: int) -> int:
-        node = FlatNode(NodeKind.ASSIGN, following, a=self._code(value), x=variable)
+        node = FlatNode(NativeNodeKind.ASSIGN, following, a=self._code(value), x=variable)
         node.uses, node.value = names_of(value), value
         return self._node(node)
 
@@ -370,50 +372,56 @@ class _Compiler:
         code = self._code
         match operation:
             case ir.Access(effects=effects):
-                return self._effects(FlatNode(NodeKind.ACCESS, x=len(self.program.queues)), effects)
+                return self._effects(
+                    FlatNode(NativeNodeKind.ACCESS, x=len(self.program.queues)), effects
+                )
             case ir.Asynchronous():
                 return self._issue(operation)
             case ir.Commit(queue=queue):
-                return FlatNode(NodeKind.COMMIT, x=self.queue_number[queue])
+                return FlatNode(NativeNodeKind.COMMIT, x=self.queue_number[queue])
             case ir.QueueWait(queue=queue, pending=pending, until=until):
                 flags = NodeFlag.READ if until is ir.Until.READ else 0
                 number = self.queue_number[queue]
-                return FlatNode(NodeKind.QUEUE_WAIT, a=code(pending), x=number, flags=flags)
+                return FlatNode(NativeNodeKind.QUEUE_WAIT, a=code(pending), x=number, flags=flags)
             case ir.QueueArrive(queue=queue, barrier=reference, count=count):
-                node = self._array(FlatNode(NodeKind.QUEUE_ARRIVE, b=code(count)), reference)
+                node = self._array(FlatNode(NativeNodeKind.QUEUE_ARRIVE, b=code(count)), reference)
                 # The queue stands where issues have it; the first barrier in `chunks`.
                 node.chunks, node.x = node.x, self.queue_number[queue]
                 node.completions = 1
                 return node
             case ir.Init(barrier=reference, count=count):
-                return self._array(FlatNode(NodeKind.INIT, b=code(count)), reference)
+                return self._array(FlatNode(NativeNodeKind.INIT, b=code(count)), reference)
             case ir.Invalidate(barrier=reference):
-                return self._array(FlatNode(NodeKind.INVALIDATE), reference)
+                return self._array(FlatNode(NativeNodeKind.INVALIDATE), reference)
             case ir.Arrive(barrier=reference, count=count, transaction=size):
                 flags = NodeFlag.DROP * operation.drop | NodeFlag.TOKEN * operation.token
-                node = FlatNode(NodeKind.ARRIVE, b=code(count), c=code(size), flags=flags)
+                node = FlatNode(NativeNodeKind.ARRIVE, b=code(count), c=code(size), flags=flags)
                 return self._array(node, reference)
             case ir.ExpectTransaction(barrier=reference, bytes=size):
-                return self._array(FlatNode(NodeKind.EXPECT, b=code(size)), reference)
+                return self._array(FlatNode(NativeNodeKind.EXPECT, b=code(size)), reference)
             case ir.Wait(barrier=reference, parity=parity, phase=phase):
                 meant = -1 if phase is None else code(phase)
-                return self._array(FlatNode(NodeKind.WAIT, b=code(parity), c=meant), reference)
+                return self._array(
+                    FlatNode(NativeNodeKind.WAIT, b=code(parity), c=meant), reference
+                )
             case ir.TokenWait(barrier=reference):
-                return self._array(FlatNode(NodeKind.TOKEN_WAIT), reference)
+                return self._array(FlatNode(NativeNodeKind.TOKEN_WAIT), reference)
             case ir.BarrierSync(barrier=reference, threads=threads):
-                return self._array(FlatNode(NodeKind.NAMED_SYNC, b=code(threads)), reference, True)
+                return self._array(
+                    FlatNode(NativeNodeKind.NAMED_SYNC, b=code(threads)), reference, True
+                )
             case ir.BarrierArrive(barrier=reference, threads=threads):
                 flags = NodeFlag.TOKEN * (reference.name in self.awaited)
-                node = FlatNode(NodeKind.NAMED_ARRIVE, b=code(threads), flags=flags)
+                node = FlatNode(NativeNodeKind.NAMED_ARRIVE, b=code(threads), flags=flags)
                 return self._array(node, reference, True)
             case ir.BarrierWait(barrier=reference):
-                return self._array(FlatNode(NodeKind.NAMED_WAIT), reference, True)
+                return self._array(FlatNode(NativeNodeKind.NAMED_WAIT), reference, True)
             case ir.Fence():
                 return self._fence(operation)
             case ir.PoolTake(pool=pool, amount=amount):
-                return FlatNode(NodeKind.TAKE, a=code(amount), x=self.pool_number[pool])
+                return FlatNode(NativeNodeKind.TAKE, a=code(amount), x=self.pool_number[pool])
             case ir.PoolGive(pool=pool, amount=amount):
-                return FlatNode(NodeKind.GIVE, a=code(amount), x=self.pool_number[pool])
+                return FlatNode(NativeNodeKind.GIVE, a=code(amount), x=self.pool_number[pool])
         raise TypeError(f"no meaning for {type(operation).__name__}")
 
     def _effects(self, node: FlatNode, effects: Iterable[ir.Effect]) -> FlatNode:
@@ -434,7 +442,7 @@ class _Compiler:
     def _issue(self, operation: ir.Asynchronous) -> FlatNode:
         free = len(self.program.queues)
         queue = free if operation.queue is None else self.queue_number[operation.queue]
-        node = FlatNode(NodeKind.ISSUE, x=queue, chunks=operation.chunks)
+        node = FlatNode(NativeNodeKind.ISSUE, x=queue, chunks=operation.chunks)
         self._effects(node, operation.effects)
         node.completion = len(self.flat.completions)
         for completion in operation.completes:
@@ -445,7 +453,9 @@ class _Compiler:
         return node
 
     def _fence(self, operation: ir.Fence) -> FlatNode:
-        node = FlatNode(NodeKind.FENCE, x=FENCES[operation.kind], effect=len(self.flat.covers))
+        node = FlatNode(
+            NativeNodeKind.FENCE, x=FENCES[operation.kind], effect=len(self.flat.covers)
+        )
         if operation.kind is ir.FenceKind.BARRIER_INIT:
             return node
         role = self.program.roles[self.role]
@@ -488,7 +498,7 @@ class _Compiler:
                 for other in after:
                     live |= other.live
                     reads |= other.reads
-                if node.kind == NodeKind.ASSIGN:
+                if node.kind == NativeNodeKind.ASSIGN:
                     live &= ~(1 << node.x)
                 for name in node.uses:
                     if name in windows:

@@ -18,7 +18,7 @@ LIMITS = {
 }
 
 
-class NodeKind(IntEnum):
+class NativeNodeKind(IntEnum):
     """What one node of the control flow does."""
 
     END = 0
@@ -113,7 +113,7 @@ class StepActor(IntEnum):
     DECIDE = 3
 
 
-class BarrierStatus(IntEnum):
+class NativeBarrierStatus(IntEnum):
     """The life of an mbarrier: its initialisation is published by a fence."""
 
     ABSENT = 0
@@ -160,7 +160,7 @@ class SearchNumber(IntEnum):
     COUNT = 8
 
 
-class Fault(IntEnum):
+class NativeFault(IntEnum):
     """The rules that a search can find broken: numbers of their codes."""
 
     NONE = 0
@@ -242,9 +242,9 @@ class MarkWord(IntEnum):
 
 
 PREFIXES: dict[type[IntEnum], str] = {
-    NodeKind: "N_", Opcode: "OP_", ProxyNumber: "PROXY_", FenceNumber: "FENCE_",
-    NodeFlag: "FLAG_", StepActor: "STEP_", BarrierStatus: "BARRIER_", RunStatus: "RUN_",
-    SearchError: "ERROR_", SearchNumber: "NUMBER_", Fault: "FAULT_", BarrierWord: "B_",
+    NativeNodeKind: "N_", Opcode: "OP_", ProxyNumber: "PROXY_", FenceNumber: "FENCE_",
+    NodeFlag: "FLAG_", StepActor: "STEP_", NativeBarrierStatus: "BARRIER_", RunStatus: "RUN_",
+    SearchError: "ERROR_", SearchNumber: "NUMBER_", NativeFault: "FAULT_", BarrierWord: "B_",
     NamedWord: "D_", CellWord: "C_", MarkWord: "M_",
 }  # fmt: skip
 

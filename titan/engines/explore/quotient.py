@@ -51,7 +51,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from titan.engines.explore.layout import NodeKind
+from titan.engines.explore.layout import NativeNodeKind
 from titan.engines.explore.shifts import Analysis, NotApplicableError, ShiftClass
 from titan.engines.explore.tables import Flat, FlatNode
 from titan.sync import program as ir
@@ -254,7 +254,7 @@ class _Tables:
                     changed = True
 
     def _restart_bit(self, node: FlatNode) -> int:
-        if node.kind != NodeKind.ASSIGN:
+        if node.kind != NativeNodeKind.ASSIGN:
             fixed = self.analysis.fixed_ghosts.get(id(node.operation), set())
             roots = {self.analysis.find(member): n for member, n in self.number.items()}
             return sum(1 << roots[root] for root in fixed)
@@ -268,7 +268,7 @@ class _Tables:
     def _sets(self, node: FlatNode, outer: str | None) -> bool:
         """Whether the node sets the outer variable other than by a step."""
         names = self.flat.variables[node.role]
-        if node.kind != NodeKind.ASSIGN or outer not in names or names[outer] != node.x:
+        if node.kind != NativeNodeKind.ASSIGN or outer not in names or names[outer] != node.x:
             return False
         return outer not in node.uses
 
@@ -295,7 +295,7 @@ class _Tables:
         """Classes of windows whose outer variable the node steps."""
         names, bits = self.flat.variables[node.role], 0
         for number, parameter in windows:
-            if node.kind != NodeKind.ASSIGN or parameter.per not in names:
+            if node.kind != NativeNodeKind.ASSIGN or parameter.per not in names:
                 continue
             if names[parameter.per or ""] == node.x and not self._sets(node, parameter.per):
                 bits |= 1 << self.flat.parameter_class[number]

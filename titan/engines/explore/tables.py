@@ -12,7 +12,7 @@ from titan.engines.explore.layout import (
     CellWord,
     FenceNumber,
     MarkWord,
-    NodeKind,
+    NativeNodeKind,
     ProxyNumber,
 )
 from titan.foundation.errors import Refusal
@@ -170,6 +170,6 @@ class Flat:
 
     @property
     def flight_words(self) -> int:
-        flying = (NodeKind.ISSUE, NodeKind.QUEUE_ARRIVE)
+        flying = (NativeNodeKind.ISSUE, NativeNodeKind.QUEUE_ARRIVE)
         values = [2 * (n.effects + n.completions) for n in self.nodes if n.kind in flying]
         return 6 + max(values, default=0)

@@ -15,16 +15,16 @@ from titan.isa.ptx.module import (
     Negated,
     Operand,
     Pair,
+    PtxTarget,
     RegisterDeclaration,
     Symbol,
-    Target,
     Targets,
     Variable,
     Vector,
 )
 from titan.isa.ptx.opcodes import OPCODES, TYPE_BYTES
 from titan.isa.ptx.operands import OperandReader
-from titan.isa.ptx.places import Places
+from titan.isa.ptx.places import PtxPlaces
 from titan.isa.ptx.scanner import INVALID, TWICE, UNDECLARED, UNKNOWN, Scanner, split_at_commas
 from titan.isa.ptx.scopes import Scopes
 
@@ -42,7 +42,7 @@ class BodyReader:
     def __init__(
         self,
         scanner: Scanner,
-        places: Places,
+        places: PtxPlaces,
         instructions: list[Instruction],
         names: set[str],
         parameters: tuple[Variable, ...],
@@ -141,11 +141,11 @@ class BodyReader:
                 self.instructions[index] = replace(instruction, operands=operands)
 
     def _filled(self, operand: Operand) -> Operand:
-        if isinstance(operand, Target):
+        if isinstance(operand, PtxTarget):
             hole = -operand.instruction
             if hole in self.tables:
                 return Targets(self.tables[hole])
-            return Target(self.targets.get(hole, self.first))
+            return PtxTarget(self.targets.get(hole, self.first))
         if isinstance(operand, Group):
             return Group(tuple(self._filled(item) for item in operand.items))
         return operand
@@ -286,7 +286,7 @@ def _line_end(text: str, start: int) -> int:
 def _has_target(operand: Operand) -> bool:
     if isinstance(operand, Group):
         return any(_has_target(item) for item in operand.items)
-    return isinstance(operand, Target)
+    return isinstance(operand, PtxTarget)
 
 
 def symbols(operand: Operand) -> list[Symbol]:

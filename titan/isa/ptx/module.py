@@ -13,19 +13,19 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class SourceLocation:
     """A `.loc`: a line of a source file, and the call through which it was inlined, if it was."""
 
     file: str
     line: int
     column: int
     function: str = ""
-    inlined_at: Location | None = None
+    inlined_at: SourceLocation | None = None
 
-    def chain(self) -> tuple[Location, ...]:
+    def chain(self) -> tuple[SourceLocation, ...]:
         """From the innermost place outwards."""
-        places: list[Location] = []
-        place: Location | None = self
+        places: list[SourceLocation] = []
+        place: SourceLocation | None = self
         while place is not None:
             places.append(place)
             place = place.inlined_at
@@ -39,7 +39,7 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True)
-class Register:
+class PtxRegister:
     """`number` indexes `Function.registers`."""
 
     number: int
@@ -75,7 +75,7 @@ class Symbol:
 class Address:
     """`[base + offset]`; base None for an absolute address. `coordinates` of a tensor copy."""
 
-    base: Register | Symbol | None
+    base: PtxRegister | Symbol | None
     offset: int = 0
     coordinates: tuple[Operand, ...] | None = None
 
@@ -94,7 +94,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class PtxTarget:
     """A label; `instruction` indexes `Module.instructions`; may be the function's end."""
 
     instruction: int
@@ -127,14 +127,14 @@ class Group:
 
 
 Operand: TypeAlias = (
-    Register
+    PtxRegister
     | Immediate
     | Special
     | Symbol
     | Address
     | Vector
     | Pair
-    | Target
+    | PtxTarget
     | Targets
     | Negated
     | Sink
@@ -159,7 +159,7 @@ class Instruction:
     negated: bool
     line: int
     column: int
-    location: Location | None = field(default=None, compare=False)
+    location: SourceLocation | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:

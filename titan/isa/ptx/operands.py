@@ -13,11 +13,11 @@ from titan.isa.ptx.module import (
     Negated,
     Operand,
     Pair,
-    Register,
+    PtxRegister,
+    PtxTarget,
     Sink,
     Special,
     Symbol,
-    Target,
     Vector,
 )
 from titan.isa.ptx.scanner import INVALID, UNDECLARED, Scanner, split_at_commas
@@ -124,7 +124,7 @@ class OperandReader:
                 return Special(text)
         number = self.scopes.register(text)
         if number is not None:
-            return Register(number)
+            return PtxRegister(number)
         if text == "WARP_SZ":
             return Immediate(32)
         if self.scopes.variable(text) or text in self.names:
@@ -138,7 +138,7 @@ class OperandReader:
             return Sink()
         self.holes += 1
         self.scopes.top.uses.append((text, start, self.holes))
-        return Target(-self.holes)
+        return PtxTarget(-self.holes)
 
     def _address(self, text: str, start: int, depth: int) -> Operand:
         pieces = split_at_commas(text[1:-1])
@@ -163,9 +163,9 @@ class OperandReader:
         if len(pieces) != 1 or not _NAME.fullmatch(name):
             return self._unknown(text, start)
         base_ = self._name(name, start + 1)
-        if isinstance(base_, Register | Symbol):
+        if isinstance(base_, PtxRegister | Symbol):
             return Address(base_, offset)
-        if isinstance(base_, Target):
+        if isinstance(base_, PtxTarget):
             use, _, _ = self.scopes.top.uses.pop()
             self.scanner.fault(
                 UNDECLARED, f"{quoted(use)} is not declared", start + 1, start + 1 + len(use)

@@ -15,7 +15,7 @@ from titan.foundation.source.span import Source
 from titan.isa.ptx import declarations
 from titan.isa.ptx.body import BodyReader, symbols
 from titan.isa.ptx.module import Function, Instruction, Module, Symbol, Variable
-from titan.isa.ptx.places import Places
+from titan.isa.ptx.places import PtxPlaces
 from titan.isa.ptx.scanner import INVALID, TWICE, UNDECLARED, Scanner, Stop
 
 _WORD = re.compile(r"\.?[A-Za-z_]\w*")
@@ -62,7 +62,7 @@ def _place(item: Diagnostic) -> tuple[int, int]:
 class _ModuleReader:
     def __init__(self, scanner: Scanner) -> None:
         self.scanner = scanner
-        self.places = Places(scanner)
+        self.places = PtxPlaces(scanner)
         self.version = (0, 0)
         self.target: tuple[str, ...] = ()
         self.functions: list[Function] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from titan.isa.ptx.module import Location
+from titan.isa.ptx.module import SourceLocation
 from titan.isa.ptx.scanner import INVALID, Scanner
 
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"\n]*)"')
@@ -15,7 +15,7 @@ _LOC = re.compile(
 )
 
 
-class Places:
+class PtxPlaces:
     """`.file` directives may stand behind their uses; `finish` puts the names in.
 
     The call that an `inlined_at` names is itself found by its place: the last `.loc` of that place
@@ -25,9 +25,9 @@ class Places:
     def __init__(self, scanner: Scanner) -> None:
         self.scanner = scanner
         self.files: dict[int, str] = {}
-        self.current: Location | None = None
-        self._made: dict[tuple[int, int, int, Location | None], Location] = {}
-        self._last: dict[tuple[int, int, int], Location] = {}
+        self.current: SourceLocation | None = None
+        self._made: dict[tuple[int, int, int, SourceLocation | None], SourceLocation] = {}
+        self._last: dict[tuple[int, int, int], SourceLocation] = {}
         self.read_files()
 
     def read_files(self) -> None:
@@ -48,7 +48,7 @@ class Places:
             self.scanner.fault(INVALID, "a location is not understood", start, start + 4)
             return
         file, line, column = (int(text[:9]) for text in found.group(1, 2, 3))
-        outer: Location | None = None
+        outer: SourceLocation | None = None
         if found.group(6) is not None:
             place = (int(found[6][:9]), int(found[7][:9]), int(found[8][:9]))
             outer = self._last.get(place) or self._location(*place, None)
@@ -57,12 +57,14 @@ class Places:
         if line == 0:
             self.current = outer
 
-    def _location(self, file: int, line: int, column: int, outer: Location | None) -> Location:
+    def _location(
+        self, file: int, line: int, column: int, outer: SourceLocation | None
+    ) -> SourceLocation:
         key = (file, line, column, outer)
         known = self._made.get(key)
         if known is None:
             name = self.files.get(file, f"file {file}")
             depth = 0 if outer is None else len(outer.chain())
-            known = Location(name, line, column, "", outer if depth < 64 else None)
+            known = SourceLocation(name, line, column, "", outer if depth < 64 else None)
             self._made[key] = known
         return known

@@ -15,7 +15,7 @@ _NUMBERED = re.compile(r"(.*?[^\d])(0|[1-9]\d*)$", re.S)
 
 
 @dataclass(slots=True)
-class Scope:
+class PtxScope:
     """`families` are declarations such as `%r<208>`: prefix -> (type, count)."""
 
     registers: dict[str, int] = field(default_factory=dict)
@@ -31,11 +31,11 @@ class Scopes:
     """The scopes that are open in a function, the outermost first."""
 
     def __init__(self) -> None:
-        self.stack: list[Scope] = [Scope()]
+        self.stack: list[PtxScope] = [PtxScope()]
         self.registers: list[RegisterDeclaration] = []
 
     @property
-    def top(self) -> Scope:
+    def top(self) -> PtxScope:
         return self.stack[-1]
 
     def declare(self, name: str, type_: str) -> bool:

@@ -6,21 +6,21 @@ from dataclasses import replace
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.arithmetic import signed
-from titan.isa.simt.footprints import NO_CTA, Space, merged
+from titan.isa.simt.footprints import NO_CTA, MemorySpace, merged
 from titan.isa.simt.layout import OFFSET_MASK, RANK_SHIFT, resolve
-from titan.isa.simt.machine import Machine
+from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.memory import BARRIER, KNOWN, OPAQUE, UNWRITTEN, Bytes
-from titan.isa.simt.operations import ATOMICS, Kind, Step
+from titan.isa.simt.operations import ATOMICS, DecodedStep, Kind
 from titan.isa.simt.outcome import Policy, Steering
 from titan.isa.simt.state import ATOMIC, Cta, Fragment, Warp
 from titan.isa.simt.tensor_maps import whole
 from titan.isa.simt.values import Opaque, Scalar, Value, lane, lanes_of, opaque_at, uniform
 
 ADDRESS_MAX = 1 << 60  # no driver gives higher ones
-RECORDED = (Space.SHARED, Space.GLOBAL)
+RECORDED = (MemorySpace.SHARED, MemorySpace.GLOBAL)
 
 
-def local_memory(machine: Machine, warp: Warp, index: int) -> Bytes:
+def local_memory(machine: SimtMachine, warp: Warp, index: int) -> Bytes:
     """The local memory of one lane."""
     memory = warp.local.get(index)
     if memory is None:
@@ -28,7 +28,7 @@ def local_memory(machine: Machine, warp: Warp, index: int) -> Bytes:
     return memory
 
 
-def shared_of(machine: Machine, warp: Warp, address: int) -> tuple[Cta | None, int]:
+def shared_of(machine: SimtMachine, warp: Warp, address: int) -> tuple[Cta | None, int]:
     """The CTA and offset of an address in the shared window of a cluster."""
     ctas = warp.cta.cluster.ctas
     if len(ctas) == 1:
@@ -37,34 +37,36 @@ def shared_of(machine: Machine, warp: Warp, address: int) -> tuple[Cta | None, i
     return (ctas[rank] if rank < len(ctas) else None), offset
 
 
-def place(machine: Machine, warp: Warp, space: int, address: int) -> tuple[int, Cta | None, int]:
+def place(
+    machine: SimtMachine, warp: Warp, space: int, address: int
+) -> tuple[int, Cta | None, int]:
     """Memory, CTA (shared memory only) and offset of an address as an instruction means it."""
-    if space == Space.GENERIC:
+    if space == MemorySpace.GENERIC:
         space, address = resolve(address)
-    if space == Space.SHARED:
+    if space == MemorySpace.SHARED:
         cta, offset = shared_of(machine, warp, address & 0xFFFFFFFF)
         return space, cta, offset
     return space, None, signed(address, 64)
 
 
-def outside(machine: Machine, cta: Cta | None, space: int, at: int, count: int) -> bool:
+def outside(machine: SimtMachine, cta: Cta | None, space: int, at: int, count: int) -> bool:
     """Whether bytes are in no allocation."""
-    if space == Space.SHARED:
+    if space == MemorySpace.SHARED:
         return cta is None or not 0 <= at <= cta.shared.size - count
-    if space == Space.GLOBAL:
+    if space == MemorySpace.GLOBAL:
         bounds = global_bounds(machine)
         if not 0 <= at <= ADDRESS_MAX:
             return True
         return bool(bounds) and not any(low <= at and at + count <= high for low, high in bounds)
     size = {
-        Space.LOCAL: machine.code.local_bytes,
-        Space.PARAMETER: machine.parameters.size,
-        Space.CONSTANT: machine.constants.size,
-    }.get(Space(space), 0)
+        MemorySpace.LOCAL: machine.code.local_bytes,
+        MemorySpace.PARAMETER: machine.parameters.size,
+        MemorySpace.CONSTANT: machine.constants.size,
+    }.get(MemorySpace(space), 0)
     return not 0 <= at <= size - count
 
 
-def global_bounds(machine: Machine) -> tuple[tuple[int, int], ...]:
+def global_bounds(machine: SimtMachine) -> tuple[tuple[int, int], ...]:
     """The ranges of global memory that may be touched; empty: no bounds are known."""
     if machine.bounds is None:
         found = [(a.start, a.start + a.size_bytes) for a in machine.launch.allocations]
@@ -76,55 +78,55 @@ def global_bounds(machine: Machine) -> tuple[tuple[int, int], ...]:
 
 
 def fault(
-    machine: Machine, fragment: Fragment, mask: int, kind: ev.MemoryFaultKind,
+    machine: SimtMachine, fragment: Fragment, mask: int, kind: ev.MemoryFaultKind,
     place_: tuple[int, Cta | None, int], count: int,
 ) -> None:  # fmt: skip
     space, cta, at = place_
     number = NO_CTA if cta is None else cta.number
-    footprint = machine.footprint(Space(space), number, ((at, at + count),))
+    footprint = machine.footprint(MemorySpace(space), number, ((at, at + count),))
     machine.record(ev.MemoryFault, fragment, mask, kind, footprint, count)
 
 
 def read_value(
-    machine: Machine, warp: Warp, index: int, where: tuple[int, Cta | None, int], count: int,
+    machine: SimtMachine, warp: Warp, index: int, where: tuple[int, Cta | None, int], count: int,
     site: int,
 ) -> Scalar:  # fmt: skip
     """The number in memory."""
     space, cta, at = where
-    if space == Space.SHARED and cta is not None:
+    if space == MemorySpace.SHARED and cta is not None:
         return cta.shared.read(at, count, site)
-    if space == Space.GLOBAL:
+    if space == MemorySpace.GLOBAL:
         return machine.memory.read(at, count, site)
-    if space == Space.LOCAL:
+    if space == MemorySpace.LOCAL:
         return local_memory(machine, warp, index).read(at, count, site)
-    if space == Space.PARAMETER:
+    if space == MemorySpace.PARAMETER:
         return machine.parameters.read(at, count, site)
     return machine.constants.read(at, count, site)
 
 
 def write_value(
-    machine: Machine, fragment: Fragment, index: int, where: tuple[int, Cta | None, int],
+    machine: SimtMachine, fragment: Fragment, index: int, where: tuple[int, Cta | None, int],
     count: int, value: Scalar,
 ) -> None:  # fmt: skip
     space, cta, at = where
     if machine.maybe:
         value = opaque_at(fragment.pc)
-    if space == Space.SHARED and cta is not None:
+    if space == MemorySpace.SHARED and cta is not None:
         if cta.barriers and cta.shared.has(at, count, BARRIER):
             overwrite(machine, fragment, cta, at, count)
         cta.shared.write(at, count, value)
-    elif space == Space.GLOBAL:
+    elif space == MemorySpace.GLOBAL:
         machine.memory.write(at, count, value)
-    elif space == Space.LOCAL:
+    elif space == MemorySpace.LOCAL:
         local_memory(machine, fragment.warp, index).write(at, count, value)
 
 
-def overwrite(machine: Machine, fragment: Fragment, cta: Cta, at: int, count: int) -> None:
+def overwrite(machine: SimtMachine, fragment: Fragment, cta: Cta, at: int, count: int) -> None:
     """An ordinary write into live mbarriers: they are gone."""
     for offset in [o for o in cta.barriers if o < at + count and at < o + 8]:
         del cta.barriers[offset]
         cta.shared.fill(offset, 8, OPAQUE)
-        barrier = ev.Barrier(cta.number, offset)
+        barrier = ev.BarrierAddress(cta.number, offset)
         machine.record(ev.BarrierMisuse, fragment, fragment.mask, barrier, ev.Misuse.OVERWRITTEN)
 
 
@@ -135,7 +137,7 @@ Located = list[tuple[int, tuple[int, Cta | None, int]]]
 
 
 def locate(
-    machine: Machine, fragment: Fragment, register: int, space: int, offset: int, count: int,
+    machine: SimtMachine, fragment: Fragment, register: int, space: int, offset: int, count: int,
     mask: int,
 ) -> Located | None:  # fmt: skip
     """(lanes, place) for each different address, in the order of the first lanes; bad addresses
@@ -145,7 +147,7 @@ def locate(
     value = warp.registers[register]
     if warp.marks or warp.sticky:
         marks = machine.mark_of(warp, register)
-        if marks and space not in (Space.LOCAL, Space.PARAMETER):
+        if marks and space not in (MemorySpace.LOCAL, MemorySpace.PARAMETER):
             machine.steered(fragment, marks, "address", mask)
     addresses: dict[int, int] = {}
     if isinstance(value, list):
@@ -171,39 +173,51 @@ def locate(
 
 
 def anywhere(
-    machine: Machine, fragment: Fragment, space: int, mask: int, mode: ev.Mode,
+    machine: SimtMachine, fragment: Fragment, space: int, mask: int, mode: ev.Mode,
     semantics: int, scope: int, *, returns: bool = False,
 ) -> None:  # fmt: skip
     """An access at an address that is not known: any byte of the memory it may reach."""
     machine.assume(fragment, mask, Policy.OPAQUE_ADDRESS)
     warp = fragment.warp
-    if space in (Space.LOCAL, Space.PARAMETER, Space.CONSTANT):
+    if space in (MemorySpace.LOCAL, MemorySpace.PARAMETER, MemorySpace.CONSTANT):
         if mode is not ev.Mode.READ:
             for index in lanes_of(mask):
                 memory = local_memory(machine, warp, index)
                 memory.fill(0, memory.size, OPAQUE)
         return
     footprints = []
-    if space in (Space.GLOBAL, Space.GENERIC):
+    if space in (MemorySpace.GLOBAL, MemorySpace.GENERIC):
         bounds = global_bounds(machine) or ((0, 1 << 56),)
-        footprints.append(machine.footprint(Space.GLOBAL, NO_CTA, bounds))
-    if space in (Space.SHARED, Space.GENERIC):
+        footprints.append(machine.footprint(MemorySpace.GLOBAL, NO_CTA, bounds))
+    if space in (MemorySpace.SHARED, MemorySpace.GENERIC):
         cta = warp.cta
-        footprints.append(machine.footprint(Space.SHARED, cta.number, ((0, cta.shared.size),)))
+        footprints.append(
+            machine.footprint(MemorySpace.SHARED, cta.number, ((0, cta.shared.size),))
+        )
     for footprint in footprints:
-        machine.record(ev.Access, fragment, mask, footprint, mode, ev.Semantics(semantics),
-                       ev.Scope(scope), False, False, returns)  # fmt: skip
+        machine.record(
+            ev.AccessEvent,
+            fragment,
+            mask,
+            footprint,
+            mode,
+            ev.AccessSemantics(semantics),
+            ev.AccessScope(scope),
+            False,
+            False,
+            returns,
+        )
     if mode is ev.Mode.READ:
         return
-    if space in (Space.GLOBAL, Space.GENERIC):
+    if space in (MemorySpace.GLOBAL, MemorySpace.GENERIC):
         machine.memory.make_opaque()
-    if space in (Space.SHARED, Space.GENERIC):
+    if space in (MemorySpace.SHARED, MemorySpace.GENERIC):
         table = bytes((UNWRITTEN, OPAQUE, OPAQUE, BARRIER)) + bytes(252)
         warp.cta.shared.state = warp.cta.shared.state.translate(table)
 
 
 def record(
-    machine: Machine, fragment: Fragment, located: Located, count: int, mode: ev.Mode,
+    machine: SimtMachine, fragment: Fragment, located: Located, count: int, mode: ev.Mode,
     semantics: int, scope: int, *, known: bool = False, returns: bool = False,
 ) -> None:  # fmt: skip
     """Access events: one for each memory (and each CTA's shared memory)."""
@@ -231,19 +245,19 @@ def record(
 
 
 def _event(
-    machine: Machine, fragment: Fragment, lanes: int, memory: tuple[int, Cta | None],
+    machine: SimtMachine, fragment: Fragment, lanes: int, memory: tuple[int, Cta | None],
     ranges: tuple[tuple[int, int], ...], mode: ev.Mode, semantics: int, scope: int, known: bool,
     collides: bool, returns: bool,
 ) -> None:  # fmt: skip
     space, cta = memory
-    footprint = machine.footprint(Space(space), NO_CTA if cta is None else cta.number, ranges)
+    footprint = machine.footprint(MemorySpace(space), NO_CTA if cta is None else cta.number, ranges)
     if known:
         machine.steering.append(Steering(len(machine.events), fragment.pc, footprint))
-    machine.record(ev.Access, fragment, lanes, footprint, mode, ev.Semantics(semantics),
-                   ev.Scope(scope), known, collides, returns)  # fmt: skip
+    machine.record(ev.AccessEvent, fragment, lanes, footprint, mode, ev.AccessSemantics(semantics),
+                   ev.AccessScope(scope), known, collides, returns)  # fmt: skip
 
 
-def uninitialised(machine: Machine, fragment: Fragment, located: Located, count: int) -> None:
+def uninitialised(machine: SimtMachine, fragment: Fragment, located: Located, count: int) -> None:
     """Reads of shared bytes that nobody wrote, if they are asked for."""
     for lanes, where in located:
         cta = where[1]
@@ -254,7 +268,7 @@ def uninitialised(machine: Machine, fragment: Fragment, located: Located, count:
 # --------------------------------------------------------------------------------- handlers
 
 
-def load(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def load(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     space, offset, semantics, scope, bits, kind, width = step.flags
     size = bits // 8
     count = size * len(step.out)
@@ -269,7 +283,7 @@ def load(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
     results: list[Value] = [opaque_at(pc)] * len(step.out)
     single = len(located) == 1 and located[0][0] == mask
     for lanes, where in located:
-        private = where[0] == Space.LOCAL
+        private = where[0] == MemorySpace.LOCAL
         known = known or (where[0] in RECORDED and _any_known(machine, where, count))
         for place_ in range(len(step.out)):
             part = (where[0], where[1], where[2] + place_ * size)
@@ -301,9 +315,9 @@ def load(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
     return False
 
 
-def _any_known(machine: Machine, where: tuple[int, Cta | None, int], count: int) -> bool:
+def _any_known(machine: SimtMachine, where: tuple[int, Cta | None, int], count: int) -> bool:
     space, cta, at = where
-    if space == Space.SHARED and cta is not None:
+    if space == MemorySpace.SHARED and cta is not None:
         return cta.shared.has(at, count, KNOWN)
     return not isinstance(machine.memory.read(at, count, -1), Opaque)
 
@@ -315,7 +329,7 @@ def _extended(value: Scalar, kind: int, bits: int, width: int) -> Scalar:
     return signed(value, bits) & ((1 << width) - 1)
 
 
-def store(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def store(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     space, offset, semantics, scope, bits, _ = step.flags
     size, values = bits // 8, step.args[1:]
     count = size * len(values)
@@ -335,7 +349,7 @@ def store(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
         _note_value(machine, [uniform(warp.registers[r], located[0][0]) for r in values], size)
     for lanes, where in located:
         writers = lanes_of(lanes)
-        private = where[0] == Space.LOCAL
+        private = where[0] == MemorySpace.LOCAL
         for place_, register in enumerate(values):
             part = (where[0], where[1], where[2] + place_ * size)
             value = warp.registers[register]
@@ -349,7 +363,7 @@ def store(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
     return False
 
 
-def _note_value(machine: Machine, values: list[Scalar | None], size: int) -> None:
+def _note_value(machine: SimtMachine, values: list[Scalar | None], size: int) -> None:
     """The bytes of the write that has just been recorded, where all are known."""
     if machine.maybe or not all(isinstance(value, int) for value in values):
         return
@@ -359,11 +373,11 @@ def _note_value(machine: Machine, values: list[Scalar | None], size: int) -> Non
         if isinstance(value, int)
     )
     last = machine.events[-1]
-    if isinstance(last, ev.Access):
+    if isinstance(last, ev.AccessEvent):
         machine.events[-1] = replace(last, value=written)
 
 
-def atomic(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def atomic(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """atom and red: lane after lane. The old value is marked, for it depends on the schedule."""
     space, offset, semantics, scope, bits, _, operation, count = step.flags
     size = bits // 8
@@ -393,7 +407,9 @@ def atomic(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
     return False
 
 
-def _combined(step: Step, operation: int, old: Scalar, operands: list[Scalar], pc: int) -> Scalar:
+def _combined(
+    step: DecodedStep, operation: int, old: Scalar, operands: list[Scalar], pc: int
+) -> Scalar:
     """The new value of memory."""
     word, bits = ATOMICS[operation], step.bits
     first = operands[0] if operands else opaque_at(pc)
@@ -421,7 +437,7 @@ def _combined(step: Step, operation: int, old: Scalar, operands: list[Scalar], p
     ] & mask
 
 
-def load_matrix(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def load_matrix(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """ldmatrix: rows at the addresses of the first lanes; the values are not computed."""
     _matrix(machine, fragment, step, mask, ev.Mode.READ)
     for register in step.out:
@@ -429,17 +445,19 @@ def load_matrix(machine: Machine, fragment: Fragment, step: Step, mask: int) -> 
     return False
 
 
-def store_matrix(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def store_matrix(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     _matrix(machine, fragment, step, mask, ev.Mode.WRITE)
     return False
 
 
-def _matrix(machine: Machine, fragment: Fragment, step: Step, mask: int, mode: ev.Mode) -> None:
+def _matrix(
+    machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int, mode: ev.Mode
+) -> None:
     space, offset, size, rows = step.flags
     lanes = mask & ((1 << rows) - 1)
     located = locate(machine, fragment, step.args[0], space, offset, size, lanes)
     if located is None:
-        anywhere(machine, fragment, Space.SHARED, mask, mode, 0, 0)
+        anywhere(machine, fragment, MemorySpace.SHARED, mask, mode, 0, 0)
         return
     located = [(mask if len(located) == 1 else group, where) for group, where in located]
     record(machine, fragment, located, size, mode, 0, 0)
@@ -448,21 +466,25 @@ def _matrix(machine: Machine, fragment: Fragment, step: Step, mask: int, mode: e
             write_value(machine, fragment, 0, where, size, opaque_at(fragment.pc))
 
 
-def prefetch(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def prefetch(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     space, offset = step.flags[:2]
     value = fragment.warp.registers[step.args[0]]
     footprint = None
     common = uniform(value, mask)
     if isinstance(common, int):
         where = place(machine, fragment.warp, space, common + offset)
-        if where[0] == Space.GLOBAL:
+        if where[0] == MemorySpace.GLOBAL:
             size = 128 if step.flags[-1] else 1
-            footprint = machine.footprint(Space.GLOBAL, NO_CTA, ((where[2], where[2] + size),))
+            footprint = machine.footprint(
+                MemorySpace.GLOBAL, NO_CTA, ((where[2], where[2] + size),)
+            )
     machine.record(ev.Prefetch, fragment, mask, footprint)
     return False
 
 
-def tensormap_replace(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def tensormap_replace(
+    machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
+) -> bool:
     """tensormap.replace writes a map; tensormap.cp_fenceproxy copies one and releases it."""
     space, offset, source_space, source_offset, semantics, scope = step.flags
     if source_space >= 0:
@@ -478,6 +500,6 @@ def tensormap_replace(machine: Machine, fragment: Fragment, step: Step, mask: in
             part = (where[0], where[1], where[2] + place_)
             write_value(machine, fragment, 0, part, 8, opaque_at(fragment.pc))
     if source_space >= 0:
-        machine.record(ev.Fence, fragment, mask, ev.FenceKind.TENSORMAP_RELEASE,
-                       ev.Semantics(semantics), ev.Scope(scope))  # fmt: skip
+        machine.record(ev.FenceEvent, fragment, mask, ev.RecordedFence.TENSORMAP_RELEASE,
+                       ev.AccessSemantics(semantics), ev.AccessScope(scope))  # fmt: skip
     return False

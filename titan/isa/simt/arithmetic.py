@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from titan.isa.simt import floats
-from titan.isa.simt.operations import COMPARISONS, Kind, Op, Step
+from titan.isa.simt.operations import COMPARISONS, DecodedStep, Kind, Op
 
 Function = Callable[..., int]
 
@@ -24,7 +24,7 @@ def _mask(bits: int) -> int:
     return (1 << bits) - 1
 
 
-def function_of(step: Step) -> Function:
+def function_of(step: DecodedStep) -> Function:
     """The function of a step of integers (or of f32 and f64) to the bits of its result.
 
     SETP gives p in bit 0 and q in bit 1. Raises KeyError for what is not arithmetic.
@@ -39,15 +39,15 @@ def function_of(step: Step) -> Function:
 # ------------------------------------------------------------------------- sums, products
 
 
-def _wrapped(make: Callable[[int, int], int]) -> Callable[[Step], Function]:
-    def maker(step: Step) -> Function:
+def _wrapped(make: Callable[[int, int], int]) -> Callable[[DecodedStep], Function]:
+    def maker(step: DecodedStep) -> Function:
         mask = _mask(step.bits)
         return lambda a, b: make(a, b) & mask
 
     return maker
 
 
-def _multiply(step: Step) -> Function:
+def _multiply(step: DecodedStep) -> Function:
     bits, mask = step.bits, _mask(step.bits)
     narrow = bits
     both = step.op in (Op.MAD_LOW, Op.MAD_HIGH, Op.MAD_WIDE)
@@ -66,7 +66,7 @@ def _multiply(step: Step) -> Function:
     return lambda a, b: product(a, b) & mask
 
 
-def _divide(step: Step) -> Function:
+def _divide(step: DecodedStep) -> Function:
     bits, mask = step.bits, _mask(step.bits)
     remainder = step.op is Op.REM
 
@@ -84,7 +84,7 @@ def _divide(step: Step) -> Function:
     return function
 
 
-def _ordered(step: Step) -> Function:
+def _ordered(step: DecodedStep) -> Function:
     bits = step.bits
     key: Callable[[int], int] = (
         (lambda a: signed(a, bits)) if step.kind is Kind.SIGNED else (lambda a: a)
@@ -96,12 +96,12 @@ def _ordered(step: Step) -> Function:
     )
 
 
-def _absolute(step: Step) -> Function:
+def _absolute(step: DecodedStep) -> Function:
     bits, mask = step.bits, _mask(step.bits)
     return lambda a: abs(signed(a, bits)) & mask
 
 
-def _distance(step: Step) -> Function:
+def _distance(step: DecodedStep) -> Function:
     bits, mask = step.bits, _mask(step.bits)
     if step.kind is Kind.SIGNED:
         return lambda a, b, c: (abs(signed(a, bits) - signed(b, bits)) + c) & mask
@@ -111,7 +111,7 @@ def _distance(step: Step) -> Function:
 # --------------------------------------------------------------------------- bits and shifts
 
 
-def _shift(step: Step) -> Function:
+def _shift(step: DecodedStep) -> Function:
     bits, mask = step.bits, _mask(step.bits)
     if step.op is Op.SHL:
         return lambda a, b: (a << b) & mask if b < bits else 0
@@ -120,7 +120,7 @@ def _shift(step: Step) -> Function:
     return lambda a, b: a >> b if b < bits else 0
 
 
-def _funnel(step: Step) -> Function:
+def _funnel(step: DecodedStep) -> Function:
     right, clamp = step.flags
 
     def function(a: int, b: int, c: int) -> int:
@@ -131,7 +131,7 @@ def _funnel(step: Step) -> Function:
     return function
 
 
-def _extract(step: Step) -> Function:
+def _extract(step: DecodedStep) -> Function:
     bits, mask = step.bits, _mask(step.bits)
     is_signed = step.kind is Kind.SIGNED
 
@@ -148,7 +148,7 @@ def _extract(step: Step) -> Function:
     return function
 
 
-def _insert(step: Step) -> Function:
+def _insert(step: DecodedStep) -> Function:
     mask = _mask(step.bits)
 
     def function(a: int, b: int, c: int, d: int) -> int:
@@ -159,12 +159,12 @@ def _insert(step: Step) -> Function:
     return function
 
 
-def _reverse(step: Step) -> Function:
+def _reverse(step: DecodedStep) -> Function:
     bits = step.bits
     return lambda a: int(format(a, f"0{bits}b")[::-1], 2)
 
 
-def _find(step: Step) -> Function:
+def _find(step: DecodedStep) -> Function:
     bits, (amount,) = step.bits, step.flags
 
     def function(a: int) -> int:
@@ -197,7 +197,7 @@ def _select_bytes(mode: int, c: int) -> tuple[int, ...]:
     return (low, low + 1, low, low + 1)
 
 
-def _permute(step: Step) -> Function:
+def _permute(step: DecodedStep) -> Function:
     (mode,) = step.flags
 
     def function(a: int, b: int, c: int) -> int:
@@ -212,7 +212,7 @@ def _permute(step: Step) -> Function:
     return function
 
 
-def _lookup(step: Step) -> Function:
+def _lookup(step: DecodedStep) -> Function:
     (table,) = step.flags
     mask = _mask(step.bits)
 
@@ -229,7 +229,7 @@ def _lookup(step: Step) -> Function:
     return function
 
 
-def _bit_mask(step: Step) -> Function:
+def _bit_mask(step: DecodedStep) -> Function:
     (wrap,) = step.flags
 
     def function(a: int, b: int) -> int:
@@ -242,7 +242,7 @@ def _bit_mask(step: Step) -> Function:
     return function
 
 
-def _extend(step: Step) -> Function:
+def _extend(step: DecodedStep) -> Function:
     (wrap,) = step.flags
 
     def function(a: int, b: int) -> int:
@@ -255,7 +255,7 @@ def _extend(step: Step) -> Function:
     return function
 
 
-def _nth_set(step: Step) -> Function:
+def _nth_set(step: DecodedStep) -> Function:
     """fns: the n-th set bit of a mask from a base."""
 
     def function(a: int, base: int, offset: int) -> int:
@@ -294,7 +294,7 @@ def compare(word: str, a: int, b: int) -> bool:
     return a >= b
 
 
-def _comparison(step: Step) -> Function:
+def _comparison(step: DecodedStep) -> Function:
     comparison, combination, negated, float_result, flush = step.flags
     word, bits = COMPARISONS[comparison], step.bits
     is_signed = step.kind is Kind.SIGNED and word not in ("lo", "ls", "hi", "hs")
@@ -324,7 +324,7 @@ def _comparison(step: Step) -> Function:
     return function
 
 
-def _convert(step: Step) -> Function:
+def _convert(step: DecodedStep) -> Function:
     from_kind, from_bits, saturate, register = step.flags
     bits = step.bits
     source, mask, wide = _mask(from_bits), _mask(bits), _mask(max(bits, register))
@@ -345,7 +345,7 @@ def _convert(step: Step) -> Function:
     return function
 
 
-def _pack(step: Step) -> Function:
+def _pack(step: DecodedStep) -> Function:
     (part,) = step.flags
     mask = _mask(part)
 
@@ -358,12 +358,12 @@ def _pack(step: Step) -> Function:
     return function
 
 
-def _masked(step: Step, make: Callable[..., int]) -> Function:
+def _masked(step: DecodedStep, make: Callable[..., int]) -> Function:
     mask = _mask(step.bits)
     return lambda *values: make(*values) & mask
 
 
-_MAKERS: dict[Op, Callable[[Step], Function]] = {
+_MAKERS: dict[Op, Callable[[DecodedStep], Function]] = {
     Op.MOV: lambda step: lambda a: a,
     Op.ADD: _wrapped(lambda a, b: a + b),
     Op.SUB: _wrapped(lambda a, b: a - b),

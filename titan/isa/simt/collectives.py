@@ -6,28 +6,28 @@ from collections.abc import Callable
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.arithmetic import signed
-from titan.isa.simt.footprints import Space
+from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.layout import OFFSET_MASK, RANK_SHIFT, resolve, to_generic
-from titan.isa.simt.machine import Machine
-from titan.isa.simt.operations import ATOMICS, SHUFFLES, VOTES, Kind, Step
+from titan.isa.simt.machine import SimtMachine
+from titan.isa.simt.operations import ATOMICS, SHUFFLES, VOTES, DecodedStep, Kind
 from titan.isa.simt.outcome import Policy
 from titan.isa.simt.state import Fragment
 from titan.isa.simt.values import Opaque, Scalar, Value, lane, lanes_of, opaque_at, uniform
 
 
-def put(machine: Machine, fragment: Fragment, register: int, value: Value, mask: int,
+def put(machine: SimtMachine, fragment: Fragment, register: int, value: Value, mask: int,
         marks: int = 0) -> None:  # fmt: skip
     """Write a result, as one value if all lanes have the same."""
     found = uniform(value, mask)
     machine.write(fragment.warp, register, value if found is None else found, mask, marks)
 
 
-def marks(machine: Machine, fragment: Fragment, step: Step) -> int:
+def marks(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> int:
     warp = fragment.warp
     return machine.marks_of(warp, step) if warp.marks or warp.sticky else 0
 
 
-def shuffle(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def shuffle(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """shfl.sync (PTX, "shfl.sync": the pseudo-code of the source lane)."""
     registers, pc = fragment.warp.registers, fragment.pc
     mode = SHUFFLES[step.flags[0]]
@@ -61,7 +61,7 @@ def _source(mode: str, index: int, distance: int, clamp: int, segment: int) -> t
     return source, source <= last
 
 
-def vote(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def vote(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """vote.sync; known lanes may decide alone."""
     mode, negated = step.flags
     value = fragment.warp.registers[step.args[0]]
@@ -85,7 +85,7 @@ def vote(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
     return False
 
 
-def match(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def match(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     value = fragment.warp.registers[step.args[0]]
     lanes = lanes_of(mask)
     items = [lane(value, index) for index in lanes]
@@ -106,7 +106,7 @@ def match(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
     return False
 
 
-def reduce(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def reduce(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     value = fragment.warp.registers[step.args[0]]
     items = [lane(value, index) for index in lanes_of(mask)]
     known = [item for item in items if isinstance(item, int)]
@@ -117,7 +117,7 @@ def reduce(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
     return False
 
 
-def _reduction(word: str, items: list[int], step: Step) -> int:
+def _reduction(word: str, items: list[int], step: DecodedStep) -> int:
     if word == "add":
         return sum(items) & 0xFFFFFFFF
     if word in ("min", "max"):
@@ -131,7 +131,7 @@ def _reduction(word: str, items: list[int], step: Step) -> int:
     return result
 
 
-def elect(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def elect(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """elect.sync: the lowest lane of the mask."""
     members = lane(fragment.warp.registers[step.args[0]], lanes_of(mask)[0])
     assert isinstance(members, int)
@@ -144,12 +144,12 @@ def elect(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
     return False
 
 
-def active_mask(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def active_mask(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     machine.write(fragment.warp, step.out[0], fragment.mask, mask)
     return False
 
 
-def warp_sync(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def warp_sync(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """bar.warp.sync orders the memory accesses of its lanes."""
     members = lane(fragment.warp.registers[step.args[0]], lanes_of(mask)[0])
     assert isinstance(members, int)
@@ -157,13 +157,21 @@ def warp_sync(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bo
     generation = meetings.get(members, 0)
     meetings[members] = generation + 1
     machine.record(
-        ev.Rendezvous, fragment, mask, ev.Meeting.WARP, ev.Side.PASS, members,
-        (members & fragment.warp.live).bit_count(), generation, ev.Semantics.ACQUIRE_RELEASE, True,
-    )  # fmt: skip
+        ev.RendezvousEvent,
+        fragment,
+        mask,
+        ev.Meeting.WARP,
+        ev.Side.PASS,
+        members,
+        (members & fragment.warp.live).bit_count(),
+        generation,
+        ev.AccessSemantics.ACQUIRE_RELEASE,
+        True,
+    )
     return False
 
 
-def collective(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def collective(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """mma.sync, movmatrix: results that are not computed."""
     for register in step.out:
         machine.write(fragment.warp, register, opaque_at(fragment.pc), mask)
@@ -174,7 +182,7 @@ def collective(machine: Machine, fragment: Fragment, step: Step, mask: int) -> b
 
 
 def mapped(
-    machine: Machine, fragment: Fragment, step: Step, mask: int, make: Callable[..., int]
+    machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int, make: Callable[..., int]
 ) -> bool:
     """A result of each lane from its operands."""
     values = [fragment.warp.registers[number] for number in step.args]
@@ -187,32 +195,34 @@ def mapped(
     return False
 
 
-def to_generic_address(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
-    space = Space(step.flags[0])
+def to_generic_address(
+    machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
+) -> bool:
+    space = MemorySpace(step.flags[0])
     return mapped(machine, fragment, step, mask, lambda a: to_generic(space, a) & (1 << 64) - 1)
 
 
-def from_generic(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def from_generic(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     return mapped(machine, fragment, step, mask, lambda a: resolve(a)[1])
 
 
-def is_space(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def is_space(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     return mapped(machine, fragment, step, mask, lambda a: int(resolve(a)[0] == step.flags[0]))
 
 
-def map_address(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def map_address(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """mapa: the same offset in the window of another rank."""
 
     def make(address: int, rank: int) -> int:
         generic = step.flags[0]
         offset = (resolve(address)[1] if generic else address) & OFFSET_MASK
         found = (rank << RANK_SHIFT) | offset
-        return to_generic(Space.SHARED, found) if generic else found
+        return to_generic(MemorySpace.SHARED, found) if generic else found
 
     return mapped(machine, fragment, step, mask, make)
 
 
-def get_rank(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def get_rank(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     def make(address: int) -> int:
         return (resolve(address)[1] if step.flags[0] else address) >> RANK_SHIFT
 
@@ -222,12 +232,12 @@ def get_rank(machine: Machine, fragment: Fragment, step: Step, mask: int) -> boo
 # -------------------------------------------------------------------------------- resources
 
 
-def register_count(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def register_count(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """setmaxnreg; that it may block is left to who judges the run."""
     machine.record(ev.RegisterCount, fragment, mask, step.flags[1], bool(step.flags[0]))
     return False
 
 
-def grid_control(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def grid_control(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     machine.record(ev.GridControl, fragment, mask, bool(step.flags[0]))
     return False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.control_flow import NO_JOIN
-from titan.isa.simt.machine import Machine
-from titan.isa.simt.operations import ALIGNED, Op, Step
+from titan.isa.simt.machine import SimtMachine
+from titan.isa.simt.operations import ALIGNED, DecodedStep, Op
 from titan.isa.simt.outcome import Waiter
 from titan.isa.simt.state import Blocked, Fragment, Join, Warp
 from titan.isa.simt.values import Opaque, lane, lanes_of, opaque_at
@@ -16,7 +16,7 @@ ARM_STEPS_MAX = 100_000
 # ------------------------------------------------------------------------------------ joins
 
 
-def arrive_at_join(machine: Machine, fragment: Fragment) -> None:
+def arrive_at_join(machine: SimtMachine, fragment: Fragment) -> None:
     """The fragment is where its lanes meet the others: it goes on when all are there."""
     while (join := fragment.join) is not None:
         if fragment.pc != join.pc or len(fragment.stack) != join.depth:
@@ -68,7 +68,7 @@ def split(fragment: Fragment, parts: list[tuple[int, int]], meet_at: int) -> Non
 # --------------------------------------------------------------------------------- branches
 
 
-def branch(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def branch(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     target = step.flags[0]
     if mask == fragment.mask:
         fragment.pc = target
@@ -78,7 +78,7 @@ def branch(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
     return True
 
 
-def branch_indexed(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def branch_indexed(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     value = fragment.warp.registers[step.args[0]]
     places: dict[int, int] = {}
     marks = machine.mark_of(fragment.warp, step.args[0])
@@ -103,7 +103,7 @@ def branch_indexed(machine: Machine, fragment: Fragment, step: Step, mask: int) 
     return True
 
 
-def skip_branch(machine: Machine, fragment: Fragment, step: Step) -> None:
+def skip_branch(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> None:
     """A branch on opaque data: pass over its region, whatever it does is opaque afterwards."""
     pc = fragment.pc
     join, region = machine.code.joins[pc], machine.code.regions[pc]
@@ -126,7 +126,9 @@ def skip_branch(machine: Machine, fragment: Fragment, step: Step) -> None:
     fragment.pc = join
 
 
-def _both_arms(machine: Machine, fragment: Fragment, step: Step, join: int, budget: int) -> int:
+def _both_arms(
+    machine: SimtMachine, fragment: Fragment, step: DecodedStep, join: int, budget: int
+) -> int:
     """Execute every arm of a branch for its accesses; what is stored is opaque. The registers are
     put back for each arm. Gives what is left of the budget.
     """
@@ -145,7 +147,7 @@ def _both_arms(machine: Machine, fragment: Fragment, step: Step, join: int, budg
     return budget
 
 
-def _arm(machine: Machine, fragment: Fragment, stop: int, budget: int) -> int:
+def _arm(machine: SimtMachine, fragment: Fragment, stop: int, budget: int) -> int:
     """Run from the fragment's instruction to `stop`; nested branches run all their arms."""
     while fragment.pc != stop:
         budget -= 1
@@ -177,7 +179,7 @@ def _arm(machine: Machine, fragment: Fragment, stop: int, budget: int) -> int:
 # ----------------------------------------------------------------------- calls and exits
 
 
-def call(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def call(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     if mask != fragment.mask:
         rest = fragment.mask & ~mask
         split(fragment, [(mask, fragment.pc), (rest, fragment.pc + 1)], fragment.pc + 1)
@@ -195,7 +197,7 @@ def call(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
     return True
 
 
-def copy_local(machine: Machine, fragment: Fragment, copies: tuple[int, ...]) -> None:
+def copy_local(machine: SimtMachine, fragment: Fragment, copies: tuple[int, ...]) -> None:
     """Copy variables in the local memory of the lanes: triples (from, to, bytes)."""
     from titan.isa.simt.accesses import local_memory
 
@@ -207,7 +209,7 @@ def copy_local(machine: Machine, fragment: Fragment, copies: tuple[int, ...]) ->
             memory.state[target : target + size] = memory.state[source : source + size]
 
 
-def return_(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def return_(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     if not fragment.stack:
         return exit_(machine, fragment, step, mask)
     if mask != fragment.mask:
@@ -223,7 +225,7 @@ def return_(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool
     return True
 
 
-def exit_(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def exit_(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """The lanes end; barriers and joins do not wait for them any more."""
     warp = fragment.warp
     rest = fragment.mask & ~mask
@@ -258,14 +260,14 @@ def in_flight(warp: Warp, mask: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def trap(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def trap(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     machine.fault(fragment, "the program executes `trap`")
 
 
 # ----------------------------------------------------------------------------- collectives
 
 
-def meet(machine: Machine, fragment: Fragment, step: Step) -> bool:
+def meet(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> bool:
     """Whether all lanes that take part in a collective instruction are here.
 
     If others wait at this instruction, they join this fragment. If some are missing, the fragment

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from titan.isa.simt.operations import Op, Step
+from titan.isa.simt.operations import DecodedStep, Op
 
 NO_JOIN = -1
 
 
-def successors(steps: Sequence[Step], index: int, end: int) -> tuple[int, ...]:
+def successors(steps: Sequence[DecodedStep], index: int, end: int) -> tuple[int, ...]:
     """The instructions that may follow; `end` stands for the end of the function."""
     step = steps[index]
     behind = min(index + 1, end)
@@ -33,7 +33,7 @@ def successors(steps: Sequence[Step], index: int, end: int) -> tuple[int, ...]:
 class FlowGraph:
     """The basic blocks of instructions `start` to `end`; block number len(blocks) is the end."""
 
-    def __init__(self, steps: Sequence[Step], start: int, end: int) -> None:
+    def __init__(self, steps: Sequence[DecodedStep], start: int, end: int) -> None:
         self.steps = steps
         self.start = start
         self.end = end

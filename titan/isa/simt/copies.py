@@ -6,12 +6,12 @@ from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import Located, fault, locate, outside, shared_of
 from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.decode_async import GATHER, IM2COL, IM2COL_W, LOAD, PREFETCH, REDUCE, SCATTER
-from titan.isa.simt.footprints import NO_CTA, Footprint, Space, merged
-from titan.isa.simt.launch import MAP_BYTES, TensorMap
+from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, merged
+from titan.isa.simt.launch import MAP_BYTES, LaunchTensorMap
 from titan.isa.simt.layout import resolve, to_generic
-from titan.isa.simt.machine import Machine
+from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.memory import BARRIER
-from titan.isa.simt.operations import Step
+from titan.isa.simt.operations import DecodedStep
 from titan.isa.simt.outcome import Policy
 from titan.isa.simt.queues import enqueue
 from titan.isa.simt.rendezvous import barrier_place
@@ -25,14 +25,22 @@ READ, WRITE, BOTH = ev.Mode.READ, ev.Mode.WRITE, ev.Mode.ATOMIC
 
 
 def start(
-    machine: Machine, fragment: Fragment, lanes: int, kind: ev.Operation,
-    effects: tuple[ev.Effect, ...], *, completes: tuple[ev.Completion, ...] = (),
-    queue: ev.Queue | None = None, tensor_map: int = -1, group: int = 0, clipped: bool = False,
-) -> InFlight:  # fmt: skip
+    machine: SimtMachine,
+    fragment: Fragment,
+    lanes: int,
+    kind: ev.RecordedOperation,
+    effects: tuple[ev.RecordedEffect, ...],
+    *,
+    completes: tuple[ev.RecordedCompletion, ...] = (),
+    queue: ev.RecordedQueue | None = None,
+    tensor_map: int = -1,
+    group: int = 0,
+    clipped: bool = False,
+) -> InFlight:
     """Record an asynchronous operation and put it in flight."""
     number = machine.next_number()
     machine.record(
-        ev.Asynchronous, fragment, lanes, number, kind, effects, completes, queue, (), (),
+        ev.AsynchronousEvent, fragment, lanes, number, kind, effects, completes, queue, (), (),
         tensor_map, group, clipped, False,
     )  # fmt: skip
     writes = tuple(e.footprint for e in effects if e.mode is not READ)
@@ -45,64 +53,66 @@ def start(
     return operation
 
 
-def _check_barriers(machine: Machine, fragment: Fragment, lanes: int, footprint: Footprint) -> None:
+def _check_barriers(
+    machine: SimtMachine, fragment: Fragment, lanes: int, footprint: Footprint
+) -> None:
     """A copy onto a live mbarrier."""
-    cta = machine.ctas.get(footprint.cta) if footprint.space is Space.SHARED else None
+    cta = machine.ctas.get(footprint.cta) if footprint.space is MemorySpace.SHARED else None
     if cta is None or not cta.barriers:
         return
     for low, high in footprint.ranges():
         if cta.shared.has(low, high - low, BARRIER):
             for offset in sorted(cta.barriers):
                 if low <= offset < high:
-                    barrier = ev.Barrier(cta.number, offset)
+                    barrier = ev.BarrierAddress(cta.number, offset)
                     machine.record(ev.BarrierMisuse, fragment, lanes, barrier,
                                    ev.Misuse.OVERWRITTEN)  # fmt: skip
 
 
 def shared_range(
-    machine: Machine, fragment: Fragment, lanes: int, address: int, count: int, alignment: int
+    machine: SimtMachine, fragment: Fragment, lanes: int, address: int, count: int, alignment: int
 ) -> tuple[Cta, int] | None:
     """CTA and offset of bytes of shared memory; faults are recorded. None if they are outside."""
     cta, offset = shared_of(machine, fragment.warp, address & 0xFFFFFFFF)
-    where = (Space.SHARED, cta, offset)
+    where = (MemorySpace.SHARED, cta, offset)
     if offset % alignment:
         fault(machine, fragment, lanes, ev.MemoryFaultKind.MISALIGNED, where, alignment)
-    if cta is None or outside(machine, cta, Space.SHARED, offset, count):
+    if cta is None or outside(machine, cta, MemorySpace.SHARED, offset, count):
         fault(machine, fragment, lanes, ev.MemoryFaultKind.OUTSIDE, where, count)
         return None
     return cta, offset
 
 
-def bytes_of(machine: Machine, cta: Cta, offset: int, count: int) -> Footprint:
-    return machine.footprint(Space.SHARED, cta.number, ((offset, offset + count),))
+def bytes_of(machine: SimtMachine, cta: Cta, offset: int, count: int) -> Footprint:
+    return machine.footprint(MemorySpace.SHARED, cta.number, ((offset, offset + count),))
 
 
-def whole_warp(machine: Machine, fragment: Fragment, lanes: int) -> None:
+def whole_warp(machine: SimtMachine, fragment: Fragment, lanes: int) -> None:
     """Identical bulk operations of several lanes count as one."""
     if lanes & (lanes - 1):
         machine.assume(fragment, lanes, Policy.WHOLE_WARP_BULK)
 
 
 def global_range(
-    machine: Machine, fragment: Fragment, lanes: int, address: int, count: int, alignment: int
+    machine: SimtMachine, fragment: Fragment, lanes: int, address: int, count: int, alignment: int
 ) -> Footprint:
     address = signed(address, 64)
-    where = (Space.GLOBAL, None, address)
+    where = (MemorySpace.GLOBAL, None, address)
     if address % alignment:
         fault(machine, fragment, lanes, ev.MemoryFaultKind.MISALIGNED, where, alignment)
-    if outside(machine, None, Space.GLOBAL, address, count):
+    if outside(machine, None, MemorySpace.GLOBAL, address, count):
         fault(machine, fragment, lanes, ev.MemoryFaultKind.OUTSIDE, where, count)
-    return machine.footprint(Space.GLOBAL, NO_CTA, ((address, address + count),))
+    return machine.footprint(MemorySpace.GLOBAL, NO_CTA, ((address, address + count),))
 
 
 # ---------------------------------------------------------------------------------- cp.async
 
 
-def copy(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """cp.async: each lane copies 4, 8 or 16 bytes; one operation for the warp."""
     to_offset, at_offset, count, _ = step.flags
     warp = fragment.warp
-    to = locate(machine, fragment, step.args[0], Space.SHARED, to_offset, count, mask)
+    to = locate(machine, fragment, step.args[0], MemorySpace.SHARED, to_offset, count, mask)
     if to is None:
         machine.refuse(fragment, "the destination of a copy is not known")
     reading = mask
@@ -115,28 +125,35 @@ def copy(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
             reading |= 0 if none else 1 << index
     at: Located | None = []
     if reading:
-        at = locate(machine, fragment, step.args[1], Space.GLOBAL, at_offset, count, reading)
-    effects: list[ev.Effect] = []
+        at = locate(machine, fragment, step.args[1], MemorySpace.GLOBAL, at_offset, count, reading)
+    effects: list[ev.RecordedEffect] = []
     if at is None:
         machine.assume(fragment, mask, Policy.OPAQUE_ADDRESS)
-        whole = machine.footprint(Space.GLOBAL, NO_CTA, ((0, 1 << 56),))
-        effects.append(ev.Effect(whole, READ, ev.Proxy.GENERIC))
+        whole = machine.footprint(MemorySpace.GLOBAL, NO_CTA, ((0, 1 << 56),))
+        effects.append(ev.RecordedEffect(whole, READ, ev.AccessProxy.GENERIC))
     elif at:
         runs = merged((where[2], where[2] + count) for _, where in at)
-        footprint = machine.footprint(Space.GLOBAL, NO_CTA, runs)
-        effects.append(ev.Effect(footprint, READ, ev.Proxy.GENERIC))
+        footprint = machine.footprint(MemorySpace.GLOBAL, NO_CTA, runs)
+        effects.append(ev.RecordedEffect(footprint, READ, ev.AccessProxy.GENERIC))
     if to:
         runs = merged((where[2], where[2] + count) for _, where in to)
-        footprint = machine.footprint(Space.SHARED, warp.cta.number, runs)
-        effects.append(ev.Effect(footprint, WRITE, ev.Proxy.GENERIC))
-    start(machine, fragment, mask, ev.Operation.COPY, tuple(effects), queue=ev.Queue.COPY)
+        footprint = machine.footprint(MemorySpace.SHARED, warp.cta.number, runs)
+        effects.append(ev.RecordedEffect(footprint, WRITE, ev.AccessProxy.GENERIC))
+    start(
+        machine,
+        fragment,
+        mask,
+        ev.RecordedOperation.COPY,
+        tuple(effects),
+        queue=ev.RecordedQueue.COPY,
+    )
     return False
 
 
 # --------------------------------------------------------------------------------- bulk copies
 
 
-def bulk_copy(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def bulk_copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """cp.async.bulk and cp.reduce.async.bulk of plain bytes."""
     kind, to_space, at_space, to_offset, at_offset, barrier_offset, completes, _ = step.flags
     registers = tuple(register for register in step.args if register >= 0)
@@ -145,44 +162,46 @@ def bulk_copy(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bo
         given = dict(zip((n for n, r in enumerate(step.args) if r >= 0), values, strict=True))
         count = given[2]
         if count % BULK_ALIGNMENT:
-            where = (Space.SHARED, fragment.warp.cta, count)
+            where = (MemorySpace.SHARED, fragment.warp.cta, count)
             fault(machine, fragment, lanes, ev.MemoryFaultKind.MISALIGNED, where, BULK_ALIGNMENT)
-        effects: list[ev.Effect] = []
+        effects: list[ev.RecordedEffect] = []
         source = _bulk_side(machine, fragment, lanes, at_space, given[1] + at_offset, count)
         if source is not None:
-            effects.append(ev.Effect(source, READ, ev.Proxy.ASYNC))
+            effects.append(ev.RecordedEffect(source, READ, ev.AccessProxy.ASYNC))
         mode = BOTH if kind == REDUCE else WRITE
-        completions: list[ev.Completion] = []
+        completions: list[ev.RecordedCompletion] = []
         place_ = None
         if completes:
-            place_ = barrier_place(machine, fragment, Space.SHARED, given[3] + barrier_offset)
+            place_ = barrier_place(machine, fragment, MemorySpace.SHARED, given[3] + barrier_offset)
         if 4 in given:
             offset = (given[0] + to_offset) & 0xFFFFFF
             for _, cta in _targets(fragment, given[4]):
-                if not outside(machine, cta, Space.SHARED, offset, count):
-                    effects.append(ev.Effect(bytes_of(machine, cta, offset, count), mode,
-                                             ev.Proxy.ASYNC))  # fmt: skip
+                if not outside(machine, cta, MemorySpace.SHARED, offset, count):
+                    effects.append(ev.RecordedEffect(bytes_of(machine, cta, offset, count), mode,
+                                             ev.AccessProxy.ASYNC))  # fmt: skip
                 if place_ is not None:
-                    barrier = ev.Barrier(cta.number, place_.offset)
-                    completions.append(ev.Completion(barrier, count))
+                    barrier = ev.BarrierAddress(cta.number, place_.offset)
+                    completions.append(ev.RecordedCompletion(barrier, count))
         else:
             target = _bulk_side(machine, fragment, lanes, to_space, given[0] + to_offset, count)
             if target is not None:
-                effects.append(ev.Effect(target, mode, ev.Proxy.ASYNC))
+                effects.append(ev.RecordedEffect(target, mode, ev.AccessProxy.ASYNC))
             if place_ is not None:
-                completions.append(ev.Completion(place_, count))
-        operation = ev.Operation.BULK_REDUCE if kind == REDUCE else ev.Operation.BULK_COPY
+                completions.append(ev.RecordedCompletion(place_, count))
+        operation = (
+            ev.RecordedOperation.BULK_REDUCE if kind == REDUCE else ev.RecordedOperation.BULK_COPY
+        )
         start(machine, fragment, lanes, operation, tuple(effects), completes=tuple(completions),
-              queue=None if completes else ev.Queue.BULK)  # fmt: skip
+              queue=None if completes else ev.RecordedQueue.BULK)  # fmt: skip
     return False
 
 
 def _bulk_side(
-    machine: Machine, fragment: Fragment, lanes: int, space: int, address: int, count: int
+    machine: SimtMachine, fragment: Fragment, lanes: int, space: int, address: int, count: int
 ) -> Footprint | None:
-    if space == Space.GLOBAL:
+    if space == MemorySpace.GLOBAL:
         space, address = resolve(address & (1 << 64) - 1)
-    if space != Space.SHARED:
+    if space != MemorySpace.SHARED:
         return global_range(machine, fragment, lanes, address, count, BULK_ALIGNMENT)
     found = shared_range(machine, fragment, lanes, address, count, BULK_ALIGNMENT)
     return None if found is None else bytes_of(machine, *found, count)
@@ -197,27 +216,27 @@ def _targets(fragment: Fragment, mask: int) -> list[tuple[int, Cta]]:
 # ------------------------------------------------------------------------------- tensor copies
 
 
-def tensor_map_at(machine: Machine, fragment: Fragment, address: int) -> TensorMap:
+def tensor_map_at(machine: SimtMachine, fragment: Fragment, address: int) -> LaunchTensorMap:
     """The map whose 128 bytes stand at a generic address. Ends the run if it is not known."""
     space, at = resolve(address)
     data: bytes | None = None
-    if space is Space.GLOBAL:
+    if space is MemorySpace.GLOBAL:
         data = machine.memory.bytes_at(at, MAP_BYTES)
-    elif space in (Space.PARAMETER, Space.CONSTANT):
-        memory = machine.parameters if space is Space.PARAMETER else machine.constants
+    elif space in (MemorySpace.PARAMETER, MemorySpace.CONSTANT):
+        memory = machine.parameters if space is MemorySpace.PARAMETER else machine.constants
         if at + MAP_BYTES <= memory.size:
             value = memory.read(at, MAP_BYTES, -1)
             data = None if isinstance(value, Opaque) else value.to_bytes(MAP_BYTES, "little")
     found = None if data is None else machine.launch.tensor_maps.get(data)
     if found is None:
-        if space is Space.PARAMETER:
+        if space is MemorySpace.PARAMETER:
             machine.map_offset = at
-        where = f"{space.name.lower()} offset {at}" if space is not Space.GLOBAL else hex(at)
+        where = f"{space.name.lower()} offset {at}" if space is not MemorySpace.GLOBAL else hex(at)
         machine.refuse(fragment, f"the tensor map at {where} is not known")
     return found
 
 
-def tensor_copy(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def tensor_copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """Loads, stores, reductions and prefetches of boxes of tensors."""
     registers = tuple(register for register in step.args if register >= 0)
     names = tuple(n for n, register in enumerate(step.args) if register >= 0)
@@ -229,12 +248,12 @@ def tensor_copy(machine: Machine, fragment: Fragment, step: Step, mask: int) -> 
 
 
 def _tensor_copy(
-    machine: Machine, fragment: Fragment, step: Step, lanes: int, given: dict[int, int]
+    machine: SimtMachine, fragment: Fragment, step: DecodedStep, lanes: int, given: dict[int, int]
 ) -> None:
     kind, _, mode, group, shared_offset, map_offset, barrier_offset, count, space = step.flags
     address = given[1] + map_offset
-    if space in (Space.PARAMETER, Space.CONSTANT):
-        address = to_generic(Space(space), address)
+    if space in (MemorySpace.PARAMETER, MemorySpace.CONSTANT):
+        address = to_generic(MemorySpace(space), address)
     map_ = tensor_map_at(machine, fragment, address)
     coordinates = tuple(_signed(given[4 + n]) for n in range(count))
     offsets = tuple(given[4 + count + n] for n in range(len(step.args) - 4 - count))
@@ -244,47 +263,56 @@ def _tensor_copy(
         return
     shared = given[0] + shared_offset
     found = shared_range(machine, fragment, lanes, shared, access.bytes, TENSOR_ALIGNMENT)
-    effects: list[ev.Effect] = []
+    effects: list[ev.RecordedEffect] = []
     if kind != LOAD:
         if found is not None:
-            effects.append(ev.Effect(bytes_of(machine, *found, access.bytes), READ,
-                                     ev.Proxy.ASYNC))  # fmt: skip
+            effects.append(ev.RecordedEffect(bytes_of(machine, *found, access.bytes), READ,
+                                     ev.AccessProxy.ASYNC))  # fmt: skip
         to = BOTH if kind == REDUCE else WRITE
         if access.footprint.boxes:
-            effects.append(ev.Effect(access.footprint, to, ev.Proxy.ASYNC))
-        operation = ev.Operation.TENSOR_REDUCE if kind == REDUCE else ev.Operation.TENSOR_COPY
-        start(machine, fragment, lanes, operation, tuple(effects), queue=ev.Queue.BULK,
+            effects.append(ev.RecordedEffect(access.footprint, to, ev.AccessProxy.ASYNC))
+        operation = (
+            ev.RecordedOperation.TENSOR_REDUCE
+            if kind == REDUCE
+            else ev.RecordedOperation.TENSOR_COPY
+        )
+        start(machine, fragment, lanes, operation, tuple(effects), queue=ev.RecordedQueue.BULK,
               tensor_map=address, group=group, clipped=access.clipped)  # fmt: skip
         return
     if access.footprint.boxes:
-        effects.append(ev.Effect(access.footprint, READ, ev.Proxy.ASYNC))
-    place_ = barrier_place(machine, fragment, Space.SHARED, given[2] + barrier_offset)
-    completions: list[ev.Completion] = []
+        effects.append(ev.RecordedEffect(access.footprint, READ, ev.AccessProxy.ASYNC))
+    place_ = barrier_place(machine, fragment, MemorySpace.SHARED, given[2] + barrier_offset)
+    completions: list[ev.RecordedCompletion] = []
     if 3 in given:
         for rank, cta in _targets(fragment, given[3]):
             offset = shared & 0xFFFFFF
-            if not outside(machine, cta, Space.SHARED, offset, access.bytes):
-                effects.append(ev.Effect(bytes_of(machine, cta, offset, access.bytes), WRITE,
-                                         ev.Proxy.ASYNC))  # fmt: skip
+            if not outside(machine, cta, MemorySpace.SHARED, offset, access.bytes):
+                effects.append(
+                    ev.RecordedEffect(
+                        bytes_of(machine, cta, offset, access.bytes), WRITE, ev.AccessProxy.ASYNC
+                    )
+                )
             owner = cta
             if group == 2:  # the barrier may be in the other CTA of the pair
                 odd = machine.ctas[place_.cta].rank & 1
                 members = fragment.warp.cta.cluster.ctas
                 if (rank & ~1) | odd < len(members):
                     owner = members[(rank & ~1) | odd]
-            completions.append(ev.Completion(ev.Barrier(owner.number, place_.offset), access.bytes))
+            completions.append(
+                ev.RecordedCompletion(ev.BarrierAddress(owner.number, place_.offset), access.bytes)
+            )
     else:
         if found is not None:
-            effects.append(ev.Effect(bytes_of(machine, *found, access.bytes), WRITE,
-                                     ev.Proxy.ASYNC))  # fmt: skip
-        completions.append(ev.Completion(place_, access.bytes))
-    start(machine, fragment, lanes, ev.Operation.TENSOR_COPY, tuple(effects),
+            effects.append(ev.RecordedEffect(bytes_of(machine, *found, access.bytes), WRITE,
+                                     ev.AccessProxy.ASYNC))  # fmt: skip
+        completions.append(ev.RecordedCompletion(place_, access.bytes))
+    start(machine, fragment, lanes, ev.RecordedOperation.TENSOR_COPY, tuple(effects),
           completes=tuple(completions), tensor_map=address, group=group,
           clipped=access.clipped)  # fmt: skip
 
 
 def _access(
-    machine: Machine, fragment: Fragment, map_: TensorMap, mode: int,
+    machine: SimtMachine, fragment: Fragment, map_: LaunchTensorMap, mode: int,
     coordinates: tuple[int, ...], offsets: tuple[int, ...],
 ) -> TensorAccess:  # fmt: skip
     key = ("tensor", id(map_), mode, coordinates, offsets)
@@ -313,11 +341,11 @@ def _signed(value: int) -> int:
 # ----------------------------------------------------------------- st.async, launch control
 
 
-def store_async(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def store_async(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """st.async and red.async to shared memory of the cluster."""
     space, offset, barrier_offset, count, reduces, _ = step.flags
     for lanes, (address,) in machine.grouped(fragment, (step.args[1],), mask, "an mbarrier"):
-        place_ = barrier_place(machine, fragment, Space.SHARED, address + barrier_offset)
+        place_ = barrier_place(machine, fragment, MemorySpace.SHARED, address + barrier_offset)
         located = locate(machine, fragment, step.args[0], space, offset, count, lanes)
         if located is None:
             machine.refuse(fragment, "the destination of an asynchronous store is not known")
@@ -327,41 +355,43 @@ def store_async(machine: Machine, fragment: Fragment, step: Step, mask: int) -> 
                 by_cta.setdefault(cta.number, []).append((at, at + count))
         mode = BOTH if reduces else WRITE
         effects = tuple(
-            ev.Effect(machine.footprint(Space.SHARED, number, merged(runs)), mode,
-                      ev.Proxy.GENERIC)
+            ev.RecordedEffect(machine.footprint(MemorySpace.SHARED, number, merged(runs)), mode,
+                      ev.AccessProxy.GENERIC)
             for number, runs in by_cta.items()
         )  # fmt: skip
-        operation = ev.Operation.REDUCE if reduces else ev.Operation.STORE
-        completion = ev.Completion(place_, count * lanes.bit_count())
+        operation = ev.RecordedOperation.REDUCE if reduces else ev.RecordedOperation.STORE
+        completion = ev.RecordedCompletion(place_, count * lanes.bit_count())
         start(machine, fragment, lanes, operation, effects, completes=(completion,))
     return False
 
 
-def try_cancel(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def try_cancel(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """clusterlaunchcontrol.try_cancel: an answer of 16 bytes; nothing was cancelled."""
     offset, barrier_offset, many = step.flags
     for lanes, (address, barrier) in machine.grouped(fragment, step.args, mask, "an address"):
         machine.assume(fragment, lanes, Policy.NO_CANCEL)
         found = shared_range(machine, fragment, lanes, address + offset, 16, 16)
-        place_ = barrier_place(machine, fragment, Space.SHARED, barrier + barrier_offset)
+        place_ = barrier_place(machine, fragment, MemorySpace.SHARED, barrier + barrier_offset)
         if found is None:
             continue
         targets = fragment.warp.cta.cluster.ctas if many else [found[0]]
         effects = tuple(
-            ev.Effect(bytes_of(machine, cta, found[1], 16), WRITE, ev.Proxy.ASYNC)
+            ev.RecordedEffect(bytes_of(machine, cta, found[1], 16), WRITE, ev.AccessProxy.ASYNC)
             for cta in targets
         )
         completes = tuple(
-            ev.Completion(ev.Barrier(cta.number if many else place_.cta, place_.offset), 16)
+            ev.RecordedCompletion(
+                ev.BarrierAddress(cta.number if many else place_.cta, place_.offset), 16
+            )
             for cta in targets
         )
-        operation = start(machine, fragment, lanes, ev.Operation.TRY_CANCEL, effects,
+        operation = start(machine, fragment, lanes, ev.RecordedOperation.TRY_CANCEL, effects,
                           completes=completes)  # fmt: skip
         operation.zeros = True
     return False
 
 
-def query_cancel(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def query_cancel(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """Whether a CTA was cancelled: bit 0 of the answer, as this machine writes it."""
     value = fragment.warp.registers[step.args[0]]
     common = lane(value, lanes_of(mask)[0])

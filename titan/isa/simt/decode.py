@@ -13,46 +13,51 @@ from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.source.span import Source, Span
 from titan.isa.ptx import module as ptx
 from titan.isa.simt.control_flow import NO_JOIN, FlowGraph
-from titan.isa.simt.events import Scope, Semantics
-from titan.isa.simt.footprints import Space
-from titan.isa.simt.layout import Layout
+from titan.isa.simt.events import AccessScope, AccessSemantics
+from titan.isa.simt.footprints import MemorySpace
+from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.operations import (
     ARITY,
     SINK,
     SKIPPABLE,
     WAITING,
-    Code,
+    DecodedCode,
+    DecodedStep,
     Kind,
     Op,
     Preset,
     PresetKind,
-    Region,
-    Step,
+    SkippedRegion,
 )
 
 UNSUPPORTED = "TTN010"
 VECTOR_MAX = 8
 
 _SEMANTICS = {
-    "relaxed": Semantics.RELAXED,
-    "acquire": Semantics.ACQUIRE,
-    "release": Semantics.RELEASE,
-    "acq_rel": Semantics.ACQUIRE_RELEASE,
-    "sc": Semantics.SEQUENTIAL,
-    "volatile": Semantics.VOLATILE,
-    "mmio": Semantics.VOLATILE,
+    "relaxed": AccessSemantics.RELAXED,
+    "acquire": AccessSemantics.ACQUIRE,
+    "release": AccessSemantics.RELEASE,
+    "acq_rel": AccessSemantics.ACQUIRE_RELEASE,
+    "sc": AccessSemantics.SEQUENTIAL,
+    "volatile": AccessSemantics.VOLATILE,
+    "mmio": AccessSemantics.VOLATILE,
 }
-_SCOPES = {"cta": Scope.CTA, "cluster": Scope.CLUSTER, "gpu": Scope.GPU, "sys": Scope.SYSTEM}
+_SCOPES = {
+    "cta": AccessScope.CTA,
+    "cluster": AccessScope.CLUSTER,
+    "gpu": AccessScope.GPU,
+    "sys": AccessScope.SYSTEM,
+}
 _SPACES = {
-    "shared": Space.SHARED,
-    "shared::cta": Space.SHARED,
-    "shared::cluster": Space.SHARED,
-    "global": Space.GLOBAL,
-    "local": Space.LOCAL,
-    "param": Space.PARAMETER,
-    "param::entry": Space.PARAMETER,
-    "param::func": Space.PARAMETER,
-    "const": Space.CONSTANT,
+    "shared": MemorySpace.SHARED,
+    "shared::cta": MemorySpace.SHARED,
+    "shared::cluster": MemorySpace.SHARED,
+    "global": MemorySpace.GLOBAL,
+    "local": MemorySpace.LOCAL,
+    "param": MemorySpace.PARAMETER,
+    "param::entry": MemorySpace.PARAMETER,
+    "param::func": MemorySpace.PARAMETER,
+    "const": MemorySpace.CONSTANT,
 }
 _KINDS = {"b": Kind.BITS, "u": Kind.UNSIGNED, "s": Kind.SIGNED, "f": Kind.FLOAT}
 OPAQUE_SPECIAL = ("clock", "globaltimer", "smid", "nsmid", "gridid", "pm", "envreg", "current_")
@@ -73,10 +78,10 @@ def type_of(word: str) -> tuple[Kind, int] | None:
     return None
 
 
-class Context:
+class DecodeContext:
     """What the decoders of the families ask: registers, constants, addresses, modifiers."""
 
-    def __init__(self, module: ptx.Module, layout: Layout) -> None:
+    def __init__(self, module: ptx.Module, layout: MemoryLayout) -> None:
         self.module = module
         self.layout = layout
         self.names: list[str] = []
@@ -114,22 +119,22 @@ class Context:
             return self._preset(PresetKind.OPAQUE, 0, stem, "b64")
         return self._preset(PresetKind.SPECIAL, 0, stem, "b64")
 
-    def symbol(self, symbol: ptx.Symbol) -> tuple[Space, int]:
+    def symbol(self, symbol: ptx.Symbol) -> tuple[MemorySpace, int]:
         """The window of a symbol, and a register that holds its address in it."""
         place = self.layout.find(self.function.name, symbol.name)
         if place is None:
             if symbol.name in self.starts:
-                return Space.CONSTANT, self.constant(self.starts[symbol.name])
+                return MemorySpace.CONSTANT, self.constant(self.starts[symbol.name])
             raise Unsupported(f"the address of {quoted(symbol.name)}")
         space, start = place
-        if space is Space.SHARED:  # depends on the rank of the CTA
+        if space is MemorySpace.SHARED:  # depends on the rank of the CTA
             address = start + symbol.offset
             return space, self._preset(PresetKind.SPECIAL, address, "shared", "b32")
         return space, self.constant(start + symbol.offset)
 
     def source(self, operand: ptx.Operand, bits: int = 64, kind: Kind = Kind.BITS) -> int:
         """The register that holds an operand of `bits` bits."""
-        if isinstance(operand, ptx.Register):
+        if isinstance(operand, ptx.PtxRegister):
             return self.bases[self.function.name] + operand.number
         if isinstance(operand, ptx.Immediate):
             return self.constant(_constant(operand, bits, kind))
@@ -140,7 +145,7 @@ class Context:
         raise Unsupported("an operand")
 
     def result(self, operand: ptx.Operand) -> int:
-        if isinstance(operand, ptx.Register):
+        if isinstance(operand, ptx.PtxRegister):
             return self.bases[self.function.name] + operand.number
         if isinstance(operand, ptx.Sink):
             return SINK
@@ -172,13 +177,13 @@ class Context:
         return 64 if type_ is None else type_[1]
 
     def is_predicate(self, operand: ptx.Operand) -> bool:
-        if not isinstance(operand, ptx.Register):
+        if not isinstance(operand, ptx.PtxRegister):
             return False
         return self.types[self.bases[self.function.name] + operand.number] == "pred"
 
-    def address(self, operand: ptx.Operand, space: Space) -> tuple[int, int, Space]:
+    def address(self, operand: ptx.Operand, space: MemorySpace) -> tuple[int, int, MemorySpace]:
         """Register, offset and window of `[...]`. A symbol brings its own window."""
-        if isinstance(operand, ptx.Register):
+        if isinstance(operand, ptx.PtxRegister):
             return self.source(operand), 0, space
         if not isinstance(operand, ptx.Address):
             raise Unsupported("an address")
@@ -206,30 +211,32 @@ def _constant(operand: ptx.Immediate, bits: int, kind: Kind) -> int:
     return operand.value & ((1 << bits) - 1)
 
 
-def semantics_of(modifiers: tuple[str, ...], default: Semantics = Semantics.WEAK) -> Semantics:
+def semantics_of(
+    modifiers: tuple[str, ...], default: AccessSemantics = AccessSemantics.WEAK
+) -> AccessSemantics:
     return next((_SEMANTICS[word] for word in modifiers if word in _SEMANTICS), default)
 
 
-def scope_of(modifiers: tuple[str, ...], default: Scope = Scope.NONE) -> Scope:
+def scope_of(modifiers: tuple[str, ...], default: AccessScope = AccessScope.NONE) -> AccessScope:
     scope = next((_SCOPES[word] for word in modifiers if word in _SCOPES), default)
-    return Scope.SYSTEM if "volatile" in modifiers or "mmio" in modifiers else scope
+    return AccessScope.SYSTEM if "volatile" in modifiers or "mmio" in modifiers else scope
 
 
-def space_of(modifiers: tuple[str, ...]) -> Space:
-    return next((_SPACES[word] for word in modifiers if word in _SPACES), Space.GENERIC)
+def space_of(modifiers: tuple[str, ...]) -> MemorySpace:
+    return next((_SPACES[word] for word in modifiers if word in _SPACES), MemorySpace.GENERIC)
 
 
-Handler = Callable[[Context, ptx.Instruction], Step]
+Handler = Callable[[DecodeContext, ptx.Instruction], DecodedStep]
 
 
 def decode(
-    module: ptx.Module, entry: ptx.Function, layout: Layout, source: Source | None = None
-) -> tuple[Code | None, list[Diagnostic]]:
+    module: ptx.Module, entry: ptx.Function, layout: MemoryLayout, source: Source | None = None
+) -> tuple[DecodedCode | None, list[Diagnostic]]:
     """The flat program, or every instruction that the machine does not know."""
     from titan.isa.simt.decode_table import HANDLERS
 
-    context = Context(module, layout)
-    steps: list[Step] = []
+    context = DecodeContext(module, layout)
+    steps: list[DecodedStep] = []
     findings: list[Diagnostic] = []
     for function in module.functions:
         if function.declared:
@@ -238,7 +245,7 @@ def decode(
         for index in range(function.start, function.end):
             instruction = module.instructions[index]
             if function.entry and function is not entry:
-                steps.append(Step(Op.TRAP))
+                steps.append(DecodedStep(Op.TRAP))
                 continue
             try:
                 handler = HANDLERS.get(instruction.opcode)
@@ -249,13 +256,13 @@ def decode(
                 if not fewest <= len(step.args) <= most:
                     raise Unsupported(f"{len(step.args)} operands")
             except (Unsupported, IndexError, ValueError) as reason:
-                step = Step(Op.TRAP)
+                step = DecodedStep(Op.TRAP)
                 findings.append(_finding(module, instruction, reason, source))
             steps.append(_guarded(context, instruction, step))
     if findings:
         return None, findings
     joins = [NO_JOIN] * len(steps)
-    regions: dict[int, Region] = {}
+    regions: dict[int, SkippedRegion] = {}
     for function in module.functions:
         if function.declared or (function.entry and function is not entry):
             continue
@@ -266,14 +273,14 @@ def decode(
                 joins[index] = graph.join_of(index)
                 if step.guard >= 0 or step.op is Op.BRANCH_INDEXED:
                     regions[index] = _region(steps, graph, index, joins[index])
-    code = Code(
+    code = DecodedCode(
         tuple(steps), tuple(joins), regions, entry.start, len(context.names), tuple(context.names),
         tuple(context.presets), layout.local_bytes,
     )  # fmt: skip
     return code, []
 
 
-def _region(steps: list[Step], graph: FlowGraph, branch: int, join: int) -> Region:
+def _region(steps: list[DecodedStep], graph: FlowGraph, branch: int, join: int) -> SkippedRegion:
     blocks, cyclic = graph.region(branch, join)
     refused, accesses, only, holds = NO_JOIN, False, True, False
     written: set[int] = set()
@@ -283,19 +290,21 @@ def _region(steps: list[Step], graph: FlowGraph, branch: int, join: int) -> Regi
             if step.op not in SKIPPABLE and refused < 0:
                 refused = index
             if step.op in (Op.LOAD, Op.STORE):
-                private = (Space.LOCAL, Space.PARAMETER, Space.CONSTANT)
+                private = (MemorySpace.LOCAL, MemorySpace.PARAMETER, MemorySpace.CONSTANT)
                 accesses = accesses or step.flags[0] not in private
             only = only and step.op in WAITING
             holds = holds or step.op is Op.BARRIER_WAIT
             written.update(register for register in step.out if register >= 0)
-    return Region(cyclic, refused, accesses, only and holds, tuple(sorted(written)))
+    return SkippedRegion(cyclic, refused, accesses, only and holds, tuple(sorted(written)))
 
 
-def _guarded(context: Context, instruction: ptx.Instruction, step: Step) -> Step:
+def _guarded(
+    context: DecodeContext, instruction: ptx.Instruction, step: DecodedStep
+) -> DecodedStep:
     if instruction.guard < 0:
         return step
     guard = context.bases[context.function.name] + instruction.guard
-    return Step(
+    return DecodedStep(
         step.op, guard, instruction.negated, step.kind, step.bits, step.flags, step.out, step.args
     )
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from titan.isa.ptx import module as ptx
-from titan.isa.simt.decode import Context, Unsupported, space_of, type_of
-from titan.isa.simt.footprints import Space
-from titan.isa.simt.operations import COMBINATIONS, COMPARISONS, SINK, Kind, Op, Step
+from titan.isa.simt.decode import DecodeContext, Unsupported, space_of, type_of
+from titan.isa.simt.footprints import MemorySpace
+from titan.isa.simt.operations import COMBINATIONS, COMPARISONS, SINK, DecodedStep, Kind, Op
 
 _FLOATS = (Kind.FLOAT, Kind.BFLOAT)
 _PLAIN = {
@@ -25,26 +25,26 @@ _HIGH = {Op.MUL_LOW: Op.MUL_HIGH, Op.MAD_LOW: Op.MAD_HIGH}
 _WORDS = {Op.SHL: (1,), Op.SHR: (1,), Op.BFE: (1, 2), Op.BFI: (2, 3)}
 
 
-def outputs(context: Context, operand: ptx.Operand) -> tuple[int, ...]:
+def outputs(context: DecodeContext, operand: ptx.Operand) -> tuple[int, ...]:
     """The registers of a result, of `d|p` or of a vector."""
     if isinstance(operand, ptx.Pair):
         return (context.result(operand.first), context.result(operand.second))
     return context.results(operand)
 
 
-def opaque(context: Context, instruction: ptx.Instruction) -> Step:
+def opaque(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """A result that is not computed. The sources are kept: they are read."""
     out = outputs(context, instruction.operands[0])
     args: list[int] = []
     for operand in instruction.operands[1:]:
         if isinstance(operand, ptx.Vector):
             args.extend(context.sources(operand))
-        elif isinstance(operand, ptx.Register):
+        elif isinstance(operand, ptx.PtxRegister):
             args.append(context.source(operand))
-    return Step(Op.OPAQUE, out=out, args=tuple(args))
+    return DecodedStep(Op.OPAQUE, out=out, args=tuple(args))
 
 
-def plain(context: Context, instruction: ptx.Instruction) -> Step:
+def plain(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """Two- and three-operand arithmetic and logic."""
     op = _PLAIN[instruction.opcode]
     modifiers, operands = instruction.modifiers, instruction.operands
@@ -87,11 +87,11 @@ def plain(context: Context, instruction: ptx.Instruction) -> Step:
             args.append(context.source(operand, 1, Kind.PREDICATE))
         else:
             args.append(context.source(operand, width, kind))
-    return Step(op, kind=kind, bits=bits, flags=flags, out=outputs(context, operands[0]),
+    return DecodedStep(op, kind=kind, bits=bits, flags=flags, out=outputs(context, operands[0]),
                 args=tuple(args))  # fmt: skip
 
 
-def move(context: Context, instruction: ptx.Instruction) -> Step:
+def move(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """mov, which also packs and unpacks vectors."""
     type_ = type_of(instruction.modifiers[-1])
     target, value = instruction.operands
@@ -101,17 +101,17 @@ def move(context: Context, instruction: ptx.Instruction) -> Step:
     target, value = context.vector(target), context.vector(value)
     if isinstance(target, ptx.Vector):
         part = bits // len(target.items)
-        return Step(Op.UNPACK, kind=kind, bits=bits, flags=(part,),
+        return DecodedStep(Op.UNPACK, kind=kind, bits=bits, flags=(part,),
                     out=context.results(target), args=(context.source(value, bits),))  # fmt: skip
     if isinstance(value, ptx.Vector):
         part = bits // len(value.items)
-        return Step(Op.PACK, kind=kind, bits=bits, flags=(part,),
+        return DecodedStep(Op.PACK, kind=kind, bits=bits, flags=(part,),
                     out=context.results(target), args=context.sources(value, part))  # fmt: skip
-    return Step(Op.MOV, kind=kind, bits=bits, out=context.results(target),
+    return DecodedStep(Op.MOV, kind=kind, bits=bits, out=context.results(target),
                 args=(context.source(value, bits, kind),))  # fmt: skip
 
 
-def compare(context: Context, instruction: ptx.Instruction) -> Step:
+def compare(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """setp and set."""
     modifiers, operands = instruction.modifiers, instruction.operands
     type_ = type_of(modifiers[-1])
@@ -132,11 +132,11 @@ def compare(context: Context, instruction: ptx.Instruction) -> Step:
     float_result = int(instruction.opcode == "set" and modifiers[-2].startswith("f"))
     flags = (COMPARISONS.index(word), COMBINATIONS.index(combination), negated, float_result)
     op = Op.SET if instruction.opcode == "set" else Op.SETP
-    return Step(op, kind=kind, bits=bits, flags=(*flags, int("ftz" in modifiers)),
+    return DecodedStep(op, kind=kind, bits=bits, flags=(*flags, int("ftz" in modifiers)),
                 out=outputs(context, operands[0]), args=tuple(args))  # fmt: skip
 
 
-def convert(context: Context, instruction: ptx.Instruction) -> Step:
+def convert(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """cvt between integers; conversions of floating-point numbers are not computed."""
     modifiers = instruction.modifiers
     if len(modifiers) < 2 or "pack" in modifiers:
@@ -144,7 +144,7 @@ def convert(context: Context, instruction: ptx.Instruction) -> Step:
     to, from_ = type_of(modifiers[-2]), type_of(modifiers[-1])
     if to is None or from_ is None or to[0] in _FLOATS or from_[0] in _FLOATS:
         return opaque(context, instruction)
-    return Step(
+    return DecodedStep(
         Op.CVT, kind=to[0], bits=to[1], flags=(from_[0], from_[1], int("sat" in modifiers),
                context.width(instruction.operands[0])),
         out=context.results(instruction.operands[0]),
@@ -152,30 +152,37 @@ def convert(context: Context, instruction: ptx.Instruction) -> Step:
     )  # fmt: skip
 
 
-def funnel(context: Context, instruction: ptx.Instruction) -> Step:
+def funnel(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     flags = (int("r" in instruction.modifiers), int("clamp" in instruction.modifiers))
     args = tuple(context.source(operand, 32) for operand in instruction.operands[1:])
-    return Step(Op.FUNNEL, flags=flags, out=context.results(instruction.operands[0]), args=args)
+    return DecodedStep(
+        Op.FUNNEL, flags=flags, out=context.results(instruction.operands[0]), args=args
+    )
 
 
-def find_bit(context: Context, instruction: ptx.Instruction) -> Step:
+def find_bit(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     kind, bits = type_of(instruction.modifiers[-1]) or (Kind.UNSIGNED, 32)
-    return Step(Op.BFIND, kind=kind, bits=bits, flags=(int("shiftamt" in instruction.modifiers),),
-                out=context.results(instruction.operands[0]),
-                args=(context.source(instruction.operands[1], bits),))  # fmt: skip
+    return DecodedStep(
+        Op.BFIND,
+        kind=kind,
+        bits=bits,
+        flags=(int("shiftamt" in instruction.modifiers),),
+        out=context.results(instruction.operands[0]),
+        args=(context.source(instruction.operands[1], bits),),
+    )
 
 
-def permute(context: Context, instruction: ptx.Instruction) -> Step:
+def permute(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     modes = ("b32", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16")
     word = instruction.modifiers[-1]
     if word not in modes:
         raise Unsupported("the mode")
     args = tuple(context.source(operand, 32) for operand in instruction.operands[1:])
-    return Step(Op.PRMT, flags=(modes.index(word),),
+    return DecodedStep(Op.PRMT, flags=(modes.index(word),),
                 out=context.results(instruction.operands[0]), args=args)  # fmt: skip
 
 
-def convert_address(context: Context, instruction: ptx.Instruction) -> Step:
+def convert_address(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """cvta, in both directions."""
     modifiers, (target, value) = instruction.modifiers, instruction.operands
     space = space_of(modifiers)
@@ -184,20 +191,22 @@ def convert_address(context: Context, instruction: ptx.Instruction) -> Step:
     offset = 0
     if isinstance(value, ptx.Symbol):
         own, register = context.symbol(value)
-        if own is Space.LOCAL:
+        if own is MemorySpace.LOCAL:
             space = own
     else:
         register = context.source(value)
-    return Step(op, bits=bits, flags=(space, offset), out=context.results(target), args=(register,))
+    return DecodedStep(
+        op, bits=bits, flags=(space, offset), out=context.results(target), args=(register,)
+    )
 
 
-def is_space(context: Context, instruction: ptx.Instruction) -> Step:
-    return Step(Op.IS_SPACE, flags=(space_of(instruction.modifiers),),
+def is_space(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    return DecodedStep(Op.IS_SPACE, flags=(space_of(instruction.modifiers),),
                 out=context.results(instruction.operands[0]),
                 args=(context.source(instruction.operands[1]),))  # fmt: skip
 
 
-def map_address(context: Context, instruction: ptx.Instruction) -> Step:
+def map_address(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """mapa: the address in the shared memory of another CTA of the cluster."""
     target, value, rank = instruction.operands
     generic = not any(word.startswith("shared") for word in instruction.modifiers)
@@ -206,13 +215,13 @@ def map_address(context: Context, instruction: ptx.Instruction) -> Step:
     else:
         register = context.source(value)
     bits = 64 if instruction.modifiers[-1].endswith("64") else 32
-    return Step(Op.MAPA, bits=bits, flags=(int(generic),), out=context.results(target),
+    return DecodedStep(Op.MAPA, bits=bits, flags=(int(generic),), out=context.results(target),
                 args=(register, context.source(rank, 32)))  # fmt: skip
 
 
-def get_rank(context: Context, instruction: ptx.Instruction) -> Step:
+def get_rank(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     generic = not any(word.startswith("shared") for word in instruction.modifiers)
-    return Step(Op.GET_RANK, flags=(int(generic),),
+    return DecodedStep(Op.GET_RANK, flags=(int(generic),),
                 out=context.results(instruction.operands[0]),
                 args=(context.source(instruction.operands[1]),))  # fmt: skip
 
@@ -220,21 +229,23 @@ def get_rank(context: Context, instruction: ptx.Instruction) -> Step:
 # --------------------------------------------------------------------------------- control
 
 
-def branch(context: Context, instruction: ptx.Instruction) -> Step:
+def branch(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     target = instruction.operands[0]
-    if not isinstance(target, ptx.Target):
+    if not isinstance(target, ptx.PtxTarget):
         raise Unsupported("the target")
-    return Step(Op.BRANCH, flags=(target.instruction, int("uni" in instruction.modifiers)))
+    return DecodedStep(Op.BRANCH, flags=(target.instruction, int("uni" in instruction.modifiers)))
 
 
-def branch_indexed(context: Context, instruction: ptx.Instruction) -> Step:
+def branch_indexed(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     index, table = instruction.operands
     if not isinstance(table, ptx.Targets) or not table.instructions or min(table.instructions) < 0:
         raise Unsupported("the table")
-    return Step(Op.BRANCH_INDEXED, flags=table.instructions, args=(context.source(index, 32),))
+    return DecodedStep(
+        Op.BRANCH_INDEXED, flags=table.instructions, args=(context.source(index, 32),)
+    )
 
 
-def call(context: Context, instruction: ptx.Instruction) -> Step:
+def call(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """A direct call of a function with a body; arguments are memory of the thread.
 
     The parameters of the function and the arguments of the caller are different variables, so the
@@ -263,11 +274,11 @@ def call(context: Context, instruction: ptx.Instruction) -> Step:
         else:
             raise Unsupported(f"the body of {function.name} is not in the module")
     flags = (function.start, len(copies_in), *sum(copies_in, ()), *sum(copies_out, ()))
-    return Step(Op.CALL, flags=flags)
+    return DecodedStep(Op.CALL, flags=flags)
 
 
 def _copies(
-    context: Context,
+    context: DecodeContext,
     operands: tuple[ptx.Operand, ...],
     function: ptx.Function,
     variables: tuple[ptx.Variable, ...],
@@ -291,17 +302,17 @@ def _copies(
     return found
 
 
-def simple(op: Op) -> Step:
-    return Step(op)
+def simple(op: Op) -> DecodedStep:
+    return DecodedStep(op)
 
 
-def nothing(context: Context, instruction: ptx.Instruction) -> Step:
+def nothing(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """Hints: they change no register and no memory."""
     if instruction.opcode == "createpolicy":
-        return Step(Op.OPAQUE, out=context.results(instruction.operands[0]))
-    return Step(Op.NOP)
+        return DecodedStep(Op.OPAQUE, out=context.results(instruction.operands[0]))
+    return DecodedStep(Op.NOP)
 
 
-def sink_only(context: Context, instruction: ptx.Instruction) -> Step:
+def sink_only(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """Instructions whose result is of the moment (clock and the like)."""
-    return Step(Op.OPAQUE, out=(SINK,))
+    return DecodedStep(Op.OPAQUE, out=(SINK,))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from titan.isa.ptx import module as ptx
-from titan.isa.simt.decode import Context, Unsupported, space_of
+from titan.isa.simt.decode import DecodeContext, Unsupported, space_of
 from titan.isa.simt.decode_arithmetic import outputs
-from titan.isa.simt.events import FenceKind, Queue, Scope, Semantics
-from titan.isa.simt.footprints import Space
-from titan.isa.simt.operations import Kind, Op, Step
+from titan.isa.simt.events import AccessScope, AccessSemantics, RecordedFence, RecordedQueue
+from titan.isa.simt.footprints import MemorySpace
+from titan.isa.simt.operations import DecodedStep, Kind, Op
 
 LOAD, STORE, REDUCE, PREFETCH = range(4)
 TILE, IM2COL, GATHER, SCATTER, IM2COL_W = range(5)
@@ -33,29 +33,29 @@ def number(operand: ptx.Operand) -> int:
     return operand.value
 
 
-def copy(context: Context, instruction: ptx.Instruction) -> Step:
+def copy(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """cp.async, cp.async.bulk, cp.reduce.async.bulk and their groups."""
     modifiers, operands = instruction.modifiers, instruction.operands
     if "bulk" in modifiers:
         if "commit_group" in modifiers:
-            return Step(Op.BULK_COMMIT)
+            return DecodedStep(Op.BULK_COMMIT)
         if "wait_group" in modifiers:
-            return Step(Op.BULK_WAIT, flags=(number(operands[0]), int("read" in modifiers)))
+            return DecodedStep(Op.BULK_WAIT, flags=(number(operands[0]), int("read" in modifiers)))
         if "tensor" in modifiers:
             return _tensor_copy(context, instruction)
         return _bulk_copy(context, instruction)
     if "commit_group" in modifiers:
-        return Step(Op.COPY_COMMIT)
+        return DecodedStep(Op.COPY_COMMIT)
     if "wait_group" in modifiers:
-        return Step(Op.COPY_WAIT, flags=(number(operands[0]),))
+        return DecodedStep(Op.COPY_WAIT, flags=(number(operands[0]),))
     if "wait_all" in modifiers:
-        return Step(Op.COPY_WAIT_ALL)
+        return DecodedStep(Op.COPY_WAIT_ALL)
     if "mbarrier" in modifiers:
         register, offset, space = context.address(operands[0], space_of(modifiers))
-        return Step(Op.COPY_ARRIVE, flags=(space, offset, int("noinc" in modifiers)),
+        return DecodedStep(Op.COPY_ARRIVE, flags=(space, offset, int("noinc" in modifiers)),
                     args=(register,))  # fmt: skip
-    to, to_offset, _ = context.address(operands[0], Space.SHARED)
-    at, at_offset, _ = context.address(operands[1], Space.GLOBAL)
+    to, to_offset, _ = context.address(operands[0], MemorySpace.SHARED)
+    at, at_offset, _ = context.address(operands[1], MemorySpace.GLOBAL)
     bytes_ = number(operands[2])
     args = [to, at]
     ignore = 0
@@ -66,7 +66,7 @@ def copy(context: Context, instruction: ptx.Instruction) -> Step:
         elif not _policy(operands, 3, modifiers):
             args.append(context.source(operands[3], 32))
     flags = (to_offset, at_offset, bytes_, ignore)
-    return Step(Op.COPY, flags=flags, args=tuple(args))
+    return DecodedStep(Op.COPY, flags=flags, args=tuple(args))
 
 
 def _policy(operands: tuple[ptx.Operand, ...], place: int, modifiers: tuple[str, ...]) -> bool:
@@ -81,36 +81,36 @@ def _without_policy(instruction: ptx.Instruction) -> list[ptx.Operand]:
     return operands
 
 
-def _bulk_copy(context: Context, instruction: ptx.Instruction) -> Step:
+def _bulk_copy(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """flags (kind, destination space, source space, destination offset, source offset, barrier
     offset, completes mbarrier, destination in the cluster); args dst, src, bytes, barrier, mask.
     """
     modifiers = instruction.modifiers
     operands = _without_policy(instruction)
     if "prefetch" in modifiers:
-        at, offset, _ = context.address(operands[0], Space.GLOBAL)
-        return Step(Op.PREFETCH, flags=(Space.GLOBAL, offset, 0), args=(at,))
+        at, offset, _ = context.address(operands[0], MemorySpace.GLOBAL)
+        return DecodedStep(Op.PREFETCH, flags=(MemorySpace.GLOBAL, offset, 0), args=(at,))
     kind = REDUCE if "reduce" in modifiers else LOAD
     spaces = [m for m in modifiers if m.startswith("shared") or m == "global"]
     if len(spaces) < 2:
         raise Unsupported("the spaces")
-    to_space = Space.GLOBAL if spaces[0] == "global" else Space.SHARED
-    at_space = Space.GLOBAL if spaces[1] == "global" else Space.SHARED
+    to_space = MemorySpace.GLOBAL if spaces[0] == "global" else MemorySpace.SHARED
+    at_space = MemorySpace.GLOBAL if spaces[1] == "global" else MemorySpace.SHARED
     to, to_offset, _ = context.address(operands[0], to_space)
     at, at_offset, _ = context.address(operands[1], at_space)
     bytes_ = context.source(operands[2], 32)
     completes = int(any("mbarrier" in m for m in modifiers))
     barrier = barrier_offset = mask = -1
     if completes:
-        barrier, barrier_offset, _ = context.address(operands[3], Space.SHARED)
+        barrier, barrier_offset, _ = context.address(operands[3], MemorySpace.SHARED)
         if any("multicast" in m for m in modifiers):
             mask = context.source(operands[4], 16)
     flags = (kind, to_space, at_space, to_offset, at_offset, barrier_offset, completes,
              int(spaces[0] == "shared::cluster"))  # fmt: skip
-    return Step(Op.BULK_COPY, flags=flags, args=(to, at, bytes_, barrier, mask))
+    return DecodedStep(Op.BULK_COPY, flags=flags, args=(to, at, bytes_, barrier, mask))
 
 
-def _tensor_copy(context: Context, instruction: ptx.Instruction) -> Step:
+def _tensor_copy(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """flags (kind, dimensions, mode, cta group, shared offset, map offset, barrier offset, number
     of coordinates); args shared, map, barrier|-1, mask|-1, coordinates, im2col offsets.
     """
@@ -135,18 +135,20 @@ def _tensor_copy(context: Context, instruction: ptx.Instruction) -> Step:
     elif modifiers[0] == "reduce" or "reduce" in modifiers or "bulk_group" in modifiers:
         kind = REDUCE if "reduce" in modifiers else STORE
         place = operands.pop(0)
-        shared, shared_offset, _ = context.address(operands.pop(0), Space.SHARED)
+        shared, shared_offset, _ = context.address(operands.pop(0), MemorySpace.SHARED)
     else:
         kind = LOAD
-        shared, shared_offset, _ = context.address(operands.pop(0), Space.SHARED)
+        shared, shared_offset, _ = context.address(operands.pop(0), MemorySpace.SHARED)
         place = operands.pop(0)
     if not isinstance(place, ptx.Address) or place.coordinates is None:
         raise Unsupported("the coordinates")
-    map_, map_offset, space = context.address(ptx.Address(place.base, place.offset), Space.GENERIC)
+    map_, map_offset, space = context.address(
+        ptx.Address(place.base, place.offset), MemorySpace.GENERIC
+    )
     barrier = mask = -1
     barrier_offset = 0
     if kind == LOAD:
-        barrier, barrier_offset, _ = context.address(operands.pop(0), Space.SHARED)
+        barrier, barrier_offset, _ = context.address(operands.pop(0), MemorySpace.SHARED)
     offsets: tuple[int, ...] = ()
     if operands and isinstance(operands[0], ptx.Vector):
         offsets = context.sources(operands.pop(0), 16)
@@ -157,25 +159,25 @@ def _tensor_copy(context: Context, instruction: ptx.Instruction) -> Step:
         raise Unsupported("the coordinates")
     flags = (kind, dimensions, mode, group, shared_offset, map_offset, barrier_offset,
              len(coordinates), space)  # fmt: skip
-    return Step(Op.TENSOR_COPY, flags=flags,
+    return DecodedStep(Op.TENSOR_COPY, flags=flags,
                 args=(shared, map_, barrier, mask, *coordinates, *offsets))  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------ wgmma
 
 
-def wgmma(context: Context, instruction: ptx.Instruction) -> Step:
+def wgmma(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """flags (N, bytes of K, transposed A, transposed B, A registers, elements' bits); args
     scale-d, B, then A (a descriptor or registers).
     """
     modifiers, operands = instruction.modifiers, instruction.operands
     verb = modifiers[0]
     if verb == "fence":
-        return Step(Op.WGMMA_FENCE)
+        return DecodedStep(Op.WGMMA_FENCE)
     if verb == "commit_group":
-        return Step(Op.WGMMA_COMMIT)
+        return DecodedStep(Op.WGMMA_COMMIT)
     if verb == "wait_group":
-        return Step(Op.WGMMA_WAIT, flags=(number(operands[0]),))
+        return DecodedStep(Op.WGMMA_WAIT, flags=(number(operands[0]),))
     shape = re.search(r"\bm64n(\d+)k(\d+)\b", ".".join(modifiers))
     types = [ELEMENT_BITS[m] for m in modifiers if m in ELEMENT_BITS]
     if shape is None or len(types) < 2 or not isinstance(operands[0], ptx.Vector):
@@ -194,38 +196,38 @@ def wgmma(context: Context, instruction: ptx.Instruction) -> Step:
     scale = context.source(rest[0], 1, Kind.PREDICATE) if rest else context.constant(1)
     a = context.sources(operands[1]) if a_registers else (context.source(operands[1], 64),)
     flags = (columns, depth * bits // 8, transposed_a, transposed_b, int(a_registers), bits, sparse)
-    return Step(Op.WGMMA, flags=flags, out=context.results(operands[0]),
+    return DecodedStep(Op.WGMMA, flags=flags, out=context.results(operands[0]),
                 args=(scale, context.source(operands[2], 64), *a))  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------- tcgen05
 
 
-def tcgen05(context: Context, instruction: ptx.Instruction) -> Step:
+def tcgen05(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     modifiers, operands = instruction.modifiers, instruction.operands
     verb = modifiers[0]
     group = 2 if "cta_group::2" in modifiers else 1
     if verb.startswith("fence"):
         before = verb.endswith("before_thread_sync")
-        kind = FenceKind.TENSOR_BEFORE if before else FenceKind.TENSOR_AFTER
-        return Step(Op.FENCE, flags=(kind, Semantics.WEAK, Scope.NONE, 0, 0, 0))
+        kind = RecordedFence.TENSOR_BEFORE if before else RecordedFence.TENSOR_AFTER
+        return DecodedStep(Op.FENCE, flags=(kind, AccessSemantics.WEAK, AccessScope.NONE, 0, 0, 0))
     if verb.startswith("wait"):
-        queue = Queue.TENSOR_STORE if verb.endswith("st") else Queue.TENSOR_LOAD
-        return Step(Op.TENSOR_WAIT, flags=(queue,))
+        queue = RecordedQueue.TENSOR_STORE if verb.endswith("st") else RecordedQueue.TENSOR_LOAD
+        return DecodedStep(Op.TENSOR_WAIT, flags=(queue,))
     if verb == "alloc":
         register, offset, space = context.address(operands[0], space_of(modifiers))
-        return Step(Op.TENSOR_ALLOCATE, flags=(group, space, offset),
+        return DecodedStep(Op.TENSOR_ALLOCATE, flags=(group, space, offset),
                     args=(register, context.source(operands[1], 32)))  # fmt: skip
     if verb == "dealloc":
         args = (context.source(operands[0], 32), context.source(operands[1], 32))
-        return Step(Op.TENSOR_DEALLOCATE, flags=(group,), args=args)
+        return DecodedStep(Op.TENSOR_DEALLOCATE, flags=(group,), args=args)
     if verb == "relinquish_alloc_permit":
-        return Step(Op.TENSOR_RELINQUISH, flags=(group,))
+        return DecodedStep(Op.TENSOR_RELINQUISH, flags=(group,))
     if verb == "commit":
         register, offset, space = context.address(operands[0], space_of(modifiers))
         many = any("multicast" in m for m in modifiers)
         mask = context.source(operands[1], 16) if many else -1
-        return Step(Op.TENSOR_COMMIT, flags=(group, space, offset), args=(register, mask))
+        return DecodedStep(Op.TENSOR_COMMIT, flags=(group, space, offset), args=(register, mask))
     if verb in ("ld", "st"):
         return _tensor_access(context, instruction)
     if verb == "mma":
@@ -234,17 +236,17 @@ def tcgen05(context: Context, instruction: ptx.Instruction) -> Step:
         shape = next((m for m in modifiers if m in COPY_SHAPES), None)
         if shape is None:
             raise Unsupported("the shape")
-        register, offset, _ = context.address(operands[0], Space.TENSOR)
+        register, offset, _ = context.address(operands[0], MemorySpace.TENSOR)
         flags = (group, offset, *COPY_SHAPES[shape])
-        return Step(Op.TENSOR_MEMORY_COPY, flags=flags,
+        return DecodedStep(Op.TENSOR_MEMORY_COPY, flags=flags,
                     args=(register, context.source(operands[1], 64)))  # fmt: skip
     if verb == "shift":
-        register, offset, _ = context.address(operands[0], Space.TENSOR)
-        return Step(Op.TENSOR_SHIFT, flags=(group, offset), args=(register,))
+        register, offset, _ = context.address(operands[0], MemorySpace.TENSOR)
+        return DecodedStep(Op.TENSOR_SHIFT, flags=(group, offset), args=(register,))
     raise Unsupported(f"tcgen05.{verb}")
 
 
-def _tensor_access(context: Context, instruction: ptx.Instruction) -> Step:
+def _tensor_access(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """flags (lanes, columns, distance of the second half or -1, address offset); args address,
     values of a store.
     """
@@ -263,12 +265,16 @@ def _tensor_access(context: Context, instruction: ptx.Instruction) -> Step:
         out = ()
         values = context.sources(operands.pop())
     half = number(operands[0]) if shape == "16x32bx2" else -1
-    register, offset, _ = context.address(place, Space.TENSOR)
+    register, offset, _ = context.address(place, MemorySpace.TENSOR)
     op = Op.TENSOR_LOAD if modifiers[0] == "ld" else Op.TENSOR_STORE
-    return Step(op, flags=(lanes, columns * times, half, offset), out=out, args=(register, *values))
+    return DecodedStep(
+        op, flags=(lanes, columns * times, half, offset), out=out, args=(register, *values)
+    )
 
 
-def _tensor_multiply(context: Context, instruction: ptx.Instruction, group: int) -> Step:
+def _tensor_multiply(
+    context: DecodeContext, instruction: ptx.Instruction, group: int
+) -> DecodedStep:
     """flags (cta group, kind, A in tensor memory, weight stationary, block scaled, sparse, offset
     of D, offset of A, offsets of the scales, scale bits); args D, A, B, instruction descriptor,
     accumulate, then the two scales.
@@ -277,10 +283,10 @@ def _tensor_multiply(context: Context, instruction: ptx.Instruction, group: int)
     kind = next((m.removeprefix("kind::") for m in modifiers if m.startswith("kind::")), "")
     if kind not in KINDS:
         raise Unsupported("the kind")
-    d, d_offset, _ = context.address(operands.pop(0), Space.TENSOR)
+    d, d_offset, _ = context.address(operands.pop(0), MemorySpace.TENSOR)
     a_operand = operands.pop(0)
     in_tensor = isinstance(a_operand, ptx.Address)
-    a, a_offset, _ = context.address(a_operand, Space.TENSOR)
+    a, a_offset, _ = context.address(a_operand, MemorySpace.TENSOR)
     b = context.source(operands.pop(0), 64)
     sparse = int("sp" in modifiers)
     if sparse:
@@ -291,7 +297,7 @@ def _tensor_multiply(context: Context, instruction: ptx.Instruction, group: int)
     offsets = [0, 0]
     if scaled:
         for place in range(2):
-            register, offsets[place], _ = context.address(operands.pop(0), Space.TENSOR)
+            register, offsets[place], _ = context.address(operands.pop(0), MemorySpace.TENSOR)
             scales.append(register)
     accumulate = context.constant(1)
     for operand in operands:
@@ -305,29 +311,33 @@ def _tensor_multiply(context: Context, instruction: ptx.Instruction, group: int)
     times = {"scale_vec::2X": 2, "scale_vec::4X": 4, "block16": 4, "block32": 2}.get(vector, 1)
     flags = (group, KINDS.index(kind), int(in_tensor), int("ws" in modifiers), scaled, sparse,
              d_offset, a_offset, offsets[0], offsets[1], times)  # fmt: skip
-    return Step(Op.TENSOR_MULTIPLY, flags=flags, args=(d, a, b, descriptor, accumulate, *scales))
+    return DecodedStep(
+        Op.TENSOR_MULTIPLY, flags=flags, args=(d, a, b, descriptor, accumulate, *scales)
+    )
 
 
 # -------------------------------------------------------------------------------- resources
 
 
-def register_count(context: Context, instruction: ptx.Instruction) -> Step:
+def register_count(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     flags = (int("inc" in instruction.modifiers), number(instruction.operands[0]))
-    return Step(Op.REGISTER_COUNT, flags=flags)
+    return DecodedStep(Op.REGISTER_COUNT, flags=flags)
 
 
-def grid_control(context: Context, instruction: ptx.Instruction) -> Step:
-    return Step(Op.GRID_CONTROL, flags=(int("wait" in instruction.modifiers),))
+def grid_control(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    return DecodedStep(Op.GRID_CONTROL, flags=(int("wait" in instruction.modifiers),))
 
 
-def launch_control(context: Context, instruction: ptx.Instruction) -> Step:
+def launch_control(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """clusterlaunchcontrol: try_cancel is asynchronous, query_cancel reads its response."""
     modifiers, operands = instruction.modifiers, instruction.operands
     if "try_cancel" in modifiers:
-        register, offset, _ = context.address(operands[0], Space.SHARED)
-        barrier, barrier_offset, _ = context.address(operands[1], Space.SHARED)
+        register, offset, _ = context.address(operands[0], MemorySpace.SHARED)
+        barrier, barrier_offset, _ = context.address(operands[1], MemorySpace.SHARED)
         many = int(any("multicast" in m for m in modifiers))
-        return Step(Op.TRY_CANCEL, flags=(offset, barrier_offset, many), args=(register, barrier))
+        return DecodedStep(
+            Op.TRY_CANCEL, flags=(offset, barrier_offset, many), args=(register, barrier)
+        )
     which = int("is_canceled" in modifiers)
-    return Step(Op.QUERY_CANCEL, flags=(which,), out=outputs(context, operands[0]),
+    return DecodedStep(Op.QUERY_CANCEL, flags=(which,), out=outputs(context, operands[0]),
                 args=(context.source(operands[1]),))  # fmt: skip

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from titan.isa.ptx import module as ptx
-from titan.isa.simt.decode import Context, Unsupported, scope_of, semantics_of, space_of, type_of
+from titan.isa.simt.decode import (
+    DecodeContext,
+    Unsupported,
+    scope_of,
+    semantics_of,
+    space_of,
+    type_of,
+)
 from titan.isa.simt.decode_arithmetic import outputs
-from titan.isa.simt.events import FenceKind, Scope, Semantics, Side
-from titan.isa.simt.footprints import Space
-from titan.isa.simt.operations import ATOMICS, SHUFFLES, SINK, VOTES, Kind, Op, Step
+from titan.isa.simt.events import AccessScope, AccessSemantics, RecordedFence, Side
+from titan.isa.simt.footprints import MemorySpace
+from titan.isa.simt.operations import ATOMICS, SHUFFLES, SINK, VOTES, DecodedStep, Kind, Op
 
 _PACKED = {"f16x2": 32, "bf16x2": 32, "f32x2": 64, "e4m3x2": 16, "e5m2x2": 16, "b128": 128}
 FENCE_SPACES = ("", "shared::cta", "shared::cluster", "global")
@@ -24,7 +31,7 @@ def element(instruction: ptx.Instruction) -> tuple[Kind, int]:
     return type_
 
 
-def load(context: Context, instruction: ptx.Instruction) -> Step:
+def load(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """ld, ldu and their vectors."""
     kind, bits = element(instruction)
     target, place = context.vector(instruction.operands[0]), instruction.operands[1]
@@ -32,11 +39,11 @@ def load(context: Context, instruction: ptx.Instruction) -> Step:
     semantics = semantics_of(instruction.modifiers)
     scope = scope_of(instruction.modifiers)
     flags = (space, offset, semantics, scope, bits, kind, context.width(target))
-    return Step(Op.LOAD, kind=kind, bits=bits, flags=flags, out=context.results(target),
+    return DecodedStep(Op.LOAD, kind=kind, bits=bits, flags=flags, out=context.results(target),
                 args=(register,))  # fmt: skip
 
 
-def store(context: Context, instruction: ptx.Instruction) -> Step:
+def store(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     if "async" in instruction.modifiers:
         return store_async(context, instruction)
     kind, bits = element(instruction)
@@ -46,10 +53,10 @@ def store(context: Context, instruction: ptx.Instruction) -> Step:
     flags = (space, offset, semantics, scope_of(instruction.modifiers), bits, kind)
     items = value.items if isinstance(value, ptx.Vector) else (value,)
     values = tuple(context.source(item, bits, kind) for item in items)
-    return Step(Op.STORE, kind=kind, bits=bits, flags=flags, args=(register, *values))
+    return DecodedStep(Op.STORE, kind=kind, bits=bits, flags=flags, args=(register, *values))
 
 
-def atomic(context: Context, instruction: ptx.Instruction) -> Step:
+def atomic(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """atom and red, of registers and vectors; multimem forms are atomics without a result."""
     modifiers = instruction.modifiers
     if "async" in modifiers:
@@ -73,13 +80,15 @@ def atomic(context: Context, instruction: ptx.Instruction) -> Step:
     values = values[: 2 if operation == "cas" else count]  # a cache policy may follow
     if len(values) != (2 if operation == "cas" else count) or len(out) not in (0, count):
         raise Unsupported("the number of values")
-    semantics = semantics_of(modifiers, Semantics.RELAXED)
-    scope = scope_of(modifiers, Scope.GPU)
+    semantics = semantics_of(modifiers, AccessSemantics.RELAXED)
+    scope = scope_of(modifiers, AccessScope.GPU)
     flags = (space, offset, semantics, scope, bits, kind, ATOMICS.index(operation), count)
-    return Step(Op.ATOMIC, kind=kind, bits=bits, flags=flags, out=out, args=(register, *values))
+    return DecodedStep(
+        Op.ATOMIC, kind=kind, bits=bits, flags=flags, out=out, args=(register, *values)
+    )
 
 
-def multimem(context: Context, instruction: ptx.Instruction) -> Step:
+def multimem(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """multimem.ld_reduce, .st and .red: accesses whose values are not computed."""
     modifiers = instruction.modifiers
     kind, bits = element(instruction)
@@ -87,31 +96,35 @@ def multimem(context: Context, instruction: ptx.Instruction) -> Step:
     if "ld_reduce" in modifiers:
         register, offset, space = context.address(operands[1], space_of(modifiers))
         loaded = (space, offset, semantics_of(modifiers), scope_of(modifiers), bits, kind, bits)
-        return Step(Op.LOAD, kind=kind, bits=bits, flags=loaded,
+        return DecodedStep(Op.LOAD, kind=kind, bits=bits, flags=loaded,
                     out=context.results(context.vector(operands[0])),
                     args=(register,))  # fmt: skip
     register, offset, space = context.address(operands[0], space_of(modifiers))
     values = context.sources(context.vector(operands[1]), bits)
     flags = (space, offset, semantics_of(modifiers), scope_of(modifiers), bits, kind)
     if "red" in modifiers:
-        return Step(Op.ATOMIC, kind=kind, bits=bits, flags=(*flags, 0, len(values)),
+        return DecodedStep(Op.ATOMIC, kind=kind, bits=bits, flags=(*flags, 0, len(values)),
                     args=(register, *values))  # fmt: skip
-    return Step(Op.STORE, kind=kind, bits=bits, flags=flags, args=(register, *values))
+    return DecodedStep(Op.STORE, kind=kind, bits=bits, flags=flags, args=(register, *values))
 
 
-def load_matrix(context: Context, instruction: ptx.Instruction) -> Step:
+def load_matrix(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     target, place = instruction.operands[:2]
-    register, offset, space = context.address(place, Space.SHARED)
+    register, offset, space = context.address(place, MemorySpace.SHARED)
     bytes_, rows = _matrices(instruction)
-    return Step(Op.LOAD_MATRIX, flags=(space, offset, bytes_, rows), out=context.results(target),
-                args=(register,))  # fmt: skip
+    return DecodedStep(
+        Op.LOAD_MATRIX,
+        flags=(space, offset, bytes_, rows),
+        out=context.results(target),
+        args=(register,),
+    )
 
 
-def store_matrix(context: Context, instruction: ptx.Instruction) -> Step:
+def store_matrix(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     place, value = instruction.operands[:2]
-    register, offset, space = context.address(place, Space.SHARED)
+    register, offset, space = context.address(place, MemorySpace.SHARED)
     bytes_, rows = _matrices(instruction)
-    return Step(Op.STORE_MATRIX, flags=(space, offset, bytes_, rows),
+    return DecodedStep(Op.STORE_MATRIX, flags=(space, offset, bytes_, rows),
                 args=(register, *context.sources(value)))  # fmt: skip
 
 
@@ -130,43 +143,48 @@ def _matrices(instruction: ptx.Instruction) -> tuple[int, int]:
     raise Unsupported("the shape")
 
 
-def prefetch(context: Context, instruction: ptx.Instruction) -> Step:
+def prefetch(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     space = space_of(instruction.modifiers)
     register, offset, space = context.address(instruction.operands[0], space)
-    return Step(Op.PREFETCH, flags=(space, offset, int("tensormap" in instruction.modifiers)),
-                args=(register,))  # fmt: skip
+    return DecodedStep(
+        Op.PREFETCH,
+        flags=(space, offset, int("tensormap" in instruction.modifiers)),
+        args=(register,),
+    )
 
 
-def tensormap(context: Context, instruction: ptx.Instruction) -> Step:
+def tensormap(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """tensormap.replace writes a map; tensormap.cp_fenceproxy copies and fences."""
     modifiers = instruction.modifiers
     if "replace" in modifiers:
         register, offset, space = context.address(
             instruction.operands[0], space_of(modifiers[2:]) or space_of(modifiers)
         )
-        return Step(Op.TENSORMAP_REPLACE, flags=(space, offset, -1, 0, 0, 0), args=(register,))
+        return DecodedStep(
+            Op.TENSORMAP_REPLACE, flags=(space, offset, -1, 0, 0, 0), args=(register,)
+        )
     target, source = instruction.operands[:2]
-    to, to_offset, _ = context.address(target, Space.GLOBAL)
-    at, at_offset, _ = context.address(source, Space.SHARED)
-    semantics = semantics_of(modifiers, Semantics.RELEASE)
-    scope = scope_of(modifiers, Scope.GPU)
-    flags = (Space.GLOBAL, to_offset, Space.SHARED, at_offset, semantics, scope)
-    return Step(Op.TENSORMAP_REPLACE, flags=flags, args=(to, at))
+    to, to_offset, _ = context.address(target, MemorySpace.GLOBAL)
+    at, at_offset, _ = context.address(source, MemorySpace.SHARED)
+    semantics = semantics_of(modifiers, AccessSemantics.RELEASE)
+    scope = scope_of(modifiers, AccessScope.GPU)
+    flags = (MemorySpace.GLOBAL, to_offset, MemorySpace.SHARED, at_offset, semantics, scope)
+    return DecodedStep(Op.TENSORMAP_REPLACE, flags=flags, args=(to, at))
 
 
 # ------------------------------------------------------------------------------ collectives
 
 
-def shuffle(context: Context, instruction: ptx.Instruction) -> Step:
+def shuffle(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     if "sync" not in instruction.modifiers:
         raise Unsupported("shfl without .sync")
     mode = next(word for word in instruction.modifiers if word in SHUFFLES)
     args = tuple(context.source(operand, 32) for operand in instruction.operands[1:])
     out = outputs(context, instruction.operands[0])
-    return Step(Op.SHUFFLE, flags=(SHUFFLES.index(mode),), out=(*out, SINK)[:2], args=args)
+    return DecodedStep(Op.SHUFFLE, flags=(SHUFFLES.index(mode),), out=(*out, SINK)[:2], args=args)
 
 
-def vote(context: Context, instruction: ptx.Instruction) -> Step:
+def vote(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     if "sync" not in instruction.modifiers:
         raise Unsupported("vote without .sync")
     mode = next(word for word in instruction.modifiers if word in VOTES)
@@ -174,52 +192,54 @@ def vote(context: Context, instruction: ptx.Instruction) -> Step:
     if isinstance(value, ptx.Negated):
         value, negated = value.operand, 1
     args = (context.source(value, 1, Kind.PREDICATE), context.source(instruction.operands[2], 32))
-    return Step(Op.VOTE, flags=(VOTES.index(mode), negated),
+    return DecodedStep(Op.VOTE, flags=(VOTES.index(mode), negated),
                 out=context.results(instruction.operands[0]), args=args)  # fmt: skip
 
 
-def match(context: Context, instruction: ptx.Instruction) -> Step:
+def match(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     _, bits = element(instruction) if "sync" not in instruction.modifiers[-1:] else (Kind.BITS, 32)
     out = outputs(context, instruction.operands[0])
     args = (context.source(instruction.operands[1], bits),
             context.source(instruction.operands[2], 32))  # fmt: skip
-    return Step(Op.MATCH, bits=bits, flags=(int("all" in instruction.modifiers),),
+    return DecodedStep(Op.MATCH, bits=bits, flags=(int("all" in instruction.modifiers),),
                 out=(*out, SINK)[:2], args=args)  # fmt: skip
 
 
-def reduce(context: Context, instruction: ptx.Instruction) -> Step:
+def reduce(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     kind, bits = element(instruction)
     word = next((w for w in instruction.modifiers if w in ATOMICS), "")
     if not word:
         raise Unsupported("the operation")
     args = tuple(context.source(operand, 32) for operand in instruction.operands[1:3])
-    return Step(Op.REDUX, kind=kind, bits=bits, flags=(ATOMICS.index(word),),
+    return DecodedStep(Op.REDUX, kind=kind, bits=bits, flags=(ATOMICS.index(word),),
                 out=context.results(instruction.operands[0]), args=args)  # fmt: skip
 
 
-def elect(context: Context, instruction: ptx.Instruction) -> Step:
+def elect(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     out = outputs(context, instruction.operands[0])
-    return Step(Op.ELECT, out=(*out, SINK)[:2], args=(context.source(instruction.operands[1], 32),))
+    return DecodedStep(
+        Op.ELECT, out=(*out, SINK)[:2], args=(context.source(instruction.operands[1], 32),)
+    )
 
 
-def active_mask(context: Context, instruction: ptx.Instruction) -> Step:
-    return Step(Op.ACTIVE_MASK, out=context.results(instruction.operands[0]))
+def active_mask(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    return DecodedStep(Op.ACTIVE_MASK, out=context.results(instruction.operands[0]))
 
 
-def collective(context: Context, instruction: ptx.Instruction) -> Step:
+def collective(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """mma.sync, movmatrix, wmma arithmetic: a whole warp, results not computed."""
     out = context.results(instruction.operands[0])
     args: list[int] = []
     for operand in instruction.operands[1:]:
-        if isinstance(operand, ptx.Vector | ptx.Register):
+        if isinstance(operand, ptx.Vector | ptx.PtxRegister):
             args.extend(context.sources(operand))
-    return Step(Op.COLLECTIVE, out=out, args=tuple(args))
+    return DecodedStep(Op.COLLECTIVE, out=out, args=tuple(args))
 
 
 # -------------------------------------------------------------------------------- mbarriers
 
 
-def mbarrier(context: Context, instruction: ptx.Instruction) -> Step:
+def mbarrier(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     modifiers, operands = instruction.modifiers, instruction.operands
     verb = modifiers[0]
     space = space_of(modifiers)
@@ -227,34 +247,36 @@ def mbarrier(context: Context, instruction: ptx.Instruction) -> Step:
     if verb in ("init", "inval"):
         register, offset, space = context.address(operands[0], space)
         if verb == "inval":
-            return Step(Op.BARRIER_INVALIDATE, flags=(space, offset), args=(register,))
+            return DecodedStep(Op.BARRIER_INVALIDATE, flags=(space, offset), args=(register,))
         count = context.source(operands[1], 32)
-        return Step(Op.BARRIER_INIT, flags=(space, offset), args=(register, count))
+        return DecodedStep(Op.BARRIER_INIT, flags=(space, offset), args=(register, count))
     if verb in ("arrive", "arrive_drop"):
         return _arrive(context, instruction, space, cluster)
     if verb in ("expect_tx", "complete_tx"):
         register, offset, space = context.address(operands[0], space)
         sign = 1 if verb == "expect_tx" else -1
-        counted = (space, offset, scope_of(modifiers, Scope.CTA), cluster, sign)
-        return Step(Op.BARRIER_EXPECT, flags=counted,
+        counted = (space, offset, scope_of(modifiers, AccessScope.CTA), cluster, sign)
+        return DecodedStep(Op.BARRIER_EXPECT, flags=counted,
                     args=(register, context.source(operands[1], 32)))  # fmt: skip
     if verb in ("test_wait", "try_wait"):
         register, offset, space = context.address(operands[1], space)
         parity = int("parity" in modifiers)
         flags = (
-            space, offset, semantics_of(modifiers, Semantics.ACQUIRE),
-            scope_of(modifiers, Scope.CTA), parity, int(verb == "try_wait"),
+            space, offset, semantics_of(modifiers, AccessSemantics.ACQUIRE),
+            scope_of(modifiers, AccessScope.CTA), parity, int(verb == "try_wait"),
         )  # fmt: skip
         value = context.source(operands[2], 32 if parity else 64)
-        return Step(Op.BARRIER_WAIT, flags=flags, out=outputs(context, operands[0])[:1],
+        return DecodedStep(Op.BARRIER_WAIT, flags=flags, out=outputs(context, operands[0])[:1],
                     args=(register, value))  # fmt: skip
     if verb == "pending_count":
-        return Step(Op.BARRIER_PENDING, out=context.results(operands[0]),
+        return DecodedStep(Op.BARRIER_PENDING, out=context.results(operands[0]),
                     args=(context.source(operands[1], 64),))  # fmt: skip
     raise Unsupported(f"mbarrier.{verb}")
 
 
-def _arrive(context: Context, instruction: ptx.Instruction, space: Space, cluster: int) -> Step:
+def _arrive(
+    context: DecodeContext, instruction: ptx.Instruction, space: MemorySpace, cluster: int
+) -> DecodedStep:
     modifiers, operands = instruction.modifiers, list(instruction.operands)
     state = SINK
     if not isinstance(operands[0], ptx.Address):
@@ -262,30 +284,36 @@ def _arrive(context: Context, instruction: ptx.Instruction, space: Space, cluste
     register, offset, space = context.address(operands[0], space)
     expects = int("expect_tx" in modifiers)
     flags = (
-        space, offset, semantics_of(modifiers, Semantics.RELEASE), scope_of(modifiers, Scope.CTA),
-        expects, int("arrive_drop" in modifiers), int("noComplete" in modifiers), cluster,
-    )  # fmt: skip
+        space,
+        offset,
+        semantics_of(modifiers, AccessSemantics.RELEASE),
+        scope_of(modifiers, AccessScope.CTA),
+        expects,
+        int("arrive_drop" in modifiers),
+        int("noComplete" in modifiers),
+        cluster,
+    )
     count = context.source(operands[1], 32) if len(operands) > 1 else context.constant(1)
-    return Step(Op.BARRIER_ARRIVE, flags=flags, out=(state,), args=(register, count))
+    return DecodedStep(Op.BARRIER_ARRIVE, flags=flags, out=(state,), args=(register, count))
 
 
-def store_async(context: Context, instruction: ptx.Instruction) -> Step:
+def store_async(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """st.async and red.async: a store that completes bytes of an mbarrier.
 
     The forms without an mbarrier (st.async.release to global memory) are ordinary strong stores.
     """
     modifiers, operands = instruction.modifiers, instruction.operands
     kind, bits = element(instruction)
-    register, offset, _ = context.address(operands[0], Space.SHARED)
+    register, offset, _ = context.address(operands[0], MemorySpace.SHARED)
     items = operands[1].items if isinstance(operands[1], ptx.Vector) else (operands[1],)
     values = tuple(context.source(item, bits, kind) for item in items)
     reduces = int(instruction.opcode == "red")
     if len(operands) < 3 or not isinstance(operands[2], ptx.Address):
         raise Unsupported("a form without an mbarrier")
-    barrier, barrier_offset, _ = context.address(operands[2], Space.SHARED)
-    space = space_of(modifiers) or Space.SHARED
+    barrier, barrier_offset, _ = context.address(operands[2], MemorySpace.SHARED)
+    space = space_of(modifiers) or MemorySpace.SHARED
     flags = (space, offset, barrier_offset, len(items) * bits // 8, reduces, bits)
-    return Step(
+    return DecodedStep(
         Op.STORE_ASYNC, kind=kind, bits=bits, flags=flags, args=(register, barrier, *values)
     )
 
@@ -293,17 +321,17 @@ def store_async(context: Context, instruction: ptx.Instruction) -> Step:
 # ------------------------------------------------------------------- barriers and fences
 
 
-def barrier(context: Context, instruction: ptx.Instruction) -> Step:
+def barrier(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """bar, barrier, and barrier.cluster."""
     modifiers, operands = instruction.modifiers, instruction.operands
     if "cluster" in modifiers:
         aligned = int("aligned" in modifiers)
         if "arrive" in modifiers:
-            semantics = semantics_of(modifiers, Semantics.RELEASE)
-            return Step(Op.CLUSTER_ARRIVE, flags=(semantics, aligned))
-        return Step(Op.CLUSTER_WAIT, flags=(Semantics.ACQUIRE, aligned))
+            semantics = semantics_of(modifiers, AccessSemantics.RELEASE)
+            return DecodedStep(Op.CLUSTER_ARRIVE, flags=(semantics, aligned))
+        return DecodedStep(Op.CLUSTER_WAIT, flags=(AccessSemantics.ACQUIRE, aligned))
     if "warp" in modifiers:
-        return Step(Op.WARP_SYNC, args=(context.source(operands[0], 32),))
+        return DecodedStep(Op.WARP_SYNC, args=(context.source(operands[0], 32),))
     aligned = int(instruction.opcode == "bar" or "aligned" in modifiers)
     side = Side.ARRIVE if "arrive" in modifiers else Side.SYNC
     reduction = 0
@@ -324,42 +352,44 @@ def barrier(context: Context, instruction: ptx.Instruction) -> Step:
     else:
         args.append(context.source(rest[0], 32) if rest else -1)
     flags = (side, aligned, reduction, negated)
-    return Step(Op.BARRIER_NAMED, flags=flags, out=out, args=tuple(args))
+    return DecodedStep(Op.BARRIER_NAMED, flags=flags, out=out, args=tuple(args))
 
 
-def fence(context: Context, instruction: ptx.Instruction) -> Step:
+def fence(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """fence and membar, of all kinds."""
     modifiers, operands = instruction.modifiers, instruction.operands
     joined = ".".join(modifiers)
     scope = scope_of(modifiers)
-    semantics = semantics_of(modifiers, Semantics.ACQUIRE_RELEASE)
+    semantics = semantics_of(modifiers, AccessSemantics.ACQUIRE_RELEASE)
     space = next((n for n, word in enumerate(FENCE_SPACES) if n and word in modifiers), 0)
     args: tuple[int, ...] = ()
     if instruction.opcode == "membar" and "proxy" not in modifiers:
-        levels = {"cta": Scope.CTA, "gl": Scope.GPU, "sys": Scope.SYSTEM}
-        scope, semantics = levels.get(modifiers[-1], Scope.SYSTEM), Semantics.SEQUENTIAL
-        kind = FenceKind.MEMORY
+        levels = {"cta": AccessScope.CTA, "gl": AccessScope.GPU, "sys": AccessScope.SYSTEM}
+        scope, semantics = levels.get(modifiers[-1], AccessScope.SYSTEM), AccessSemantics.SEQUENTIAL
+        kind = RecordedFence.MEMORY
     elif "mbarrier_init" in modifiers:
-        kind = FenceKind.BARRIER_INIT
+        kind = RecordedFence.BARRIER_INIT
     elif "tensormap::generic" in joined:
-        kind = FenceKind.TENSORMAP_RELEASE
+        kind = RecordedFence.TENSORMAP_RELEASE
         if "acquire" in modifiers:
-            kind = FenceKind.TENSORMAP_ACQUIRE
-            register, offset, own = context.address(operands[0], Space.GENERIC)
-            return Step(Op.FENCE, flags=(kind, semantics, scope, space, own, offset),
+            kind = RecordedFence.TENSORMAP_ACQUIRE
+            register, offset, own = context.address(operands[0], MemorySpace.GENERIC)
+            return DecodedStep(Op.FENCE, flags=(kind, semantics, scope, space, own, offset),
                         args=(register,))  # fmt: skip
     elif "async::generic" in joined:
-        kind = FenceKind.ASYNC_ACQUIRE if "acquire" in modifiers else FenceKind.ASYNC_RELEASE
+        kind = (
+            RecordedFence.ASYNC_ACQUIRE if "acquire" in modifiers else RecordedFence.ASYNC_RELEASE
+        )
     elif "proxy" in modifiers and any(word.startswith("async") for word in modifiers):
-        kind = FenceKind.PROXY_ASYNC
+        kind = RecordedFence.PROXY_ASYNC
         space = _fence_space(modifiers)
     elif "alias" in modifiers:
-        kind = FenceKind.PROXY_ALIAS
+        kind = RecordedFence.PROXY_ALIAS
     elif "proxy" in modifiers:
         raise Unsupported("the proxy")
     else:
-        kind = FenceKind.MEMORY
-    return Step(Op.FENCE, flags=(kind, semantics, scope, space, 0, 0), args=args)
+        kind = RecordedFence.MEMORY
+    return DecodedStep(Op.FENCE, flags=(kind, semantics, scope, space, 0, 0), args=args)
 
 
 def _fence_space(modifiers: tuple[str, ...]) -> int:

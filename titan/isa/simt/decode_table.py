@@ -6,13 +6,13 @@ from titan.isa.ptx import module as ptx
 from titan.isa.simt import decode_arithmetic as arithmetic
 from titan.isa.simt import decode_async as asynchronous
 from titan.isa.simt import decode_memory as memory
-from titan.isa.simt.decode import Context, Handler
-from titan.isa.simt.operations import Op, Step
+from titan.isa.simt.decode import DecodeContext, Handler
+from titan.isa.simt.operations import DecodedStep, Op
 
 
 def _constant(op: Op) -> Handler:
-    def handler(context: Context, instruction: ptx.Instruction) -> Step:
-        return Step(op)
+    def handler(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+        return DecodedStep(op)
 
     return handler
 

@@ -3,8 +3,8 @@ memory that others can see.
 
 **Order.** Events stand in the order in which the machine performed them; `sequence` is the index in
 the recording. The events of one lane are in its program order. Two lanes of a warp that are not in
-the same event are ordered by nothing but `Rendezvous` events of kind WARP (and what else orders two
-threads): the machine does not claim that a warp runs in lock step.
+the same event are ordered by nothing but `RendezvousEvent` events of kind WARP (and what else
+orders two threads): the machine does not claim that a warp runs in lock step.
 
 **Who and where.** `cta` is the linear index in the grid (x fastest), `warp` the index in the CTA,
 `lanes` the mask of the lanes that took part (bit 0 is lane 0). `instruction` indexes
@@ -12,9 +12,9 @@ threads): the machine does not claim that a warp runs in lock step.
 An event of several lanes means that each of them did it; where counts matter the field says
 whether it is a lane's or the sum.
 
-**Asynchronous operations** have a number `operation`, unique in the run. `Asynchronous` is recorded
-when the operation starts, `Finish` when the machine let it complete. `Finish` is of this schedule
-only; what holds in every schedule follows from `completes`, `queue` and the waits.
+**Asynchronous operations** have a number `operation`, unique in the run. `AsynchronousEvent` is
+recorded when the operation starts, `Finish` when the machine let it complete. `Finish` is of this
+schedule only; what holds in every schedule follows from `completes`, `queue` and the waits.
 
 **Registers** are numbered as in the decoded program; a breach names them as the PTX text does.
 
@@ -37,7 +37,7 @@ class Mode(IntEnum):
     ATOMIC = 2
 
 
-class Proxy(IntEnum):
+class AccessProxy(IntEnum):
     """The path to memory (PTX memory model, "Proxies")."""
 
     GENERIC = 0
@@ -47,7 +47,7 @@ class Proxy(IntEnum):
     TENSOR = 4  # tensor memory has one path; ordered by the tcgen05 rules
 
 
-class Semantics(IntEnum):
+class AccessSemantics(IntEnum):
     """`.sem` of an access, an arrival or a fence. VOLATILE is relaxed with system scope."""
 
     WEAK = 0
@@ -59,7 +59,7 @@ class Semantics(IntEnum):
     VOLATILE = 6
 
 
-class Scope(IntEnum):
+class AccessScope(IntEnum):
     """`.scope`; NONE for weak accesses."""
 
     NONE = 0
@@ -69,12 +69,13 @@ class Scope(IntEnum):
     SYSTEM = 4
 
 
-class Queue(IntEnum):
+class RecordedQueue(IntEnum):
     """Asynchronous operations that are waited for by count or as a whole.
 
-    BULK and COPY (cp.async) are queues of each thread, WGMMA of each warp, all grouped by `Commit`.
-    TENSOR_LOAD and TENSOR_STORE (tcgen05.ld, .st) are of each warp and waited for as a whole.
-    TENSOR_CORE (tcgen05.mma, .cp, .shift) is of the issuing thread and observed by `TensorCommit`.
+    BULK and COPY (cp.async) are queues of each thread, WGMMA of each warp, all grouped by
+    `CommitEvent`. TENSOR_LOAD and TENSOR_STORE (tcgen05.ld, .st) are of each warp and waited for as
+    a whole. TENSOR_CORE (tcgen05.mma, .cp, .shift) is of the issuing thread and observed by
+    `TensorCommitEvent`.
     """
 
     BULK = 0
@@ -85,7 +86,7 @@ class Queue(IntEnum):
     TENSOR_CORE = 5
 
 
-class Operation(IntEnum):
+class RecordedOperation(IntEnum):
     """What an asynchronous operation is."""
 
     BULK_COPY = 0
@@ -105,7 +106,7 @@ class Operation(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Barrier:
+class BarrierAddress:
     """An mbarrier object: the CTA that owns it and its offset in that CTA's shared window."""
 
     cta: int
@@ -113,19 +114,19 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class RecordedEffect:
     """One access of an asynchronous operation."""
 
     footprint: Footprint
     mode: Mode
-    proxy: Proxy
+    proxy: AccessProxy
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class RecordedCompletion:
     """The operation takes `bytes` off the transaction count of the barrier when it is finished."""
 
-    barrier: Barrier
+    barrier: BarrierAddress
     bytes: int
 
 
@@ -144,7 +145,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Access(Event):
+class AccessEvent(Event):
     """A synchronous access through the generic proxy: ld, st, atom, red, ldmatrix, stmatrix ...
 
     `footprint` is the union over the lanes, of shared or global memory; an access of several CTAs'
@@ -157,8 +158,8 @@ class Access(Event):
 
     footprint: Footprint
     mode: Mode
-    semantics: Semantics
-    scope: Scope
+    semantics: AccessSemantics
+    scope: AccessScope
     known: bool = False
     collides: bool = False
     returns: bool = False
@@ -166,7 +167,7 @@ class Access(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Asynchronous(Event):
+class AsynchronousEvent(Event):
     """An asynchronous operation starts.
 
     `effects`: what it accesses; a multicast has one write for each CTA. `completes`: mbarriers that
@@ -179,10 +180,10 @@ class Asynchronous(Event):
     """
 
     operation: int
-    kind: Operation
-    effects: tuple[Effect, ...]
-    completes: tuple[Completion, ...] = ()
-    queue: Queue | None = None
+    kind: RecordedOperation
+    effects: tuple[RecordedEffect, ...]
+    completes: tuple[RecordedCompletion, ...] = ()
+    queue: RecordedQueue | None = None
     registers: tuple[int, ...] = ()
     sources: tuple[int, ...] = ()
     tensor_map: int = -1
@@ -217,18 +218,18 @@ class Prefetch(Event):
 class BarrierInit(Event):
     """`mbarrier.init`; `live`: an object was there already (undefined behaviour)."""
 
-    barrier: Barrier
+    barrier: BarrierAddress
     count: int
     live: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BarrierInvalidate(Event):
-    barrier: Barrier
+    barrier: BarrierAddress
 
 
 @dataclass(frozen=True, slots=True)
-class Arrive(Event):
+class ArriveEvent(Event):
     """An arrival of each lane. `count` and `expect_bytes` are each lane's.
 
     `drop`: arrive_drop. `no_complete`: `.noComplete`. `phase`: the number of the phase that the
@@ -236,11 +237,11 @@ class Arrive(Event):
     `remote`: `.shared::cluster` form. A fault of counting is a `BarrierMisuse` beside it.
     """
 
-    barrier: Barrier
+    barrier: BarrierAddress
     count: int
     expect_bytes: int
-    semantics: Semantics
-    scope: Scope
+    semantics: AccessSemantics
+    scope: AccessScope
     phase: int
     completed: bool = False
     drop: bool = False
@@ -252,9 +253,9 @@ class Arrive(Event):
 class ExpectBytes(Event):
     """`mbarrier.expect_tx` (bytes > 0) or `mbarrier.complete_tx` (bytes < 0) by each lane."""
 
-    barrier: Barrier
+    barrier: BarrierAddress
     bytes: int
-    scope: Scope
+    scope: AccessScope
     phase: int
     completed: bool = False
 
@@ -268,14 +269,14 @@ class CopyArrive(Event):
     asynchronous arrival; a Finish says when it took place.
     """
 
-    barrier: Barrier
+    barrier: BarrierAddress
     no_increment: bool
     operations: tuple[int, ...]
     operation: int
 
 
 @dataclass(frozen=True, slots=True)
-class Wait(Event):
+class WaitEvent(Event):
     """A test_wait or try_wait gave true: the lanes observed the completion of phase `phase`.
 
     `phase` is -1 for a fresh barrier whose wait of parity 1 passes at once. `parity` is as written
@@ -285,12 +286,12 @@ class Wait(Event):
     since the lanes' last event.
     """
 
-    barrier: Barrier
+    barrier: BarrierAddress
     parity: int | None
     phase: int
     current: int
-    semantics: Semantics
-    scope: Scope
+    semantics: AccessSemantics
+    scope: AccessScope
     polls: int = 0
 
 
@@ -302,7 +303,7 @@ class Poll(Event):
     may be complete all the same.
     """
 
-    barrier: Barrier
+    barrier: BarrierAddress
     parity: int | None
     phase: int
 
@@ -333,7 +334,7 @@ class Misuse(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BarrierMisuse(Event):
-    barrier: Barrier
+    barrier: BarrierAddress
     misuse: Misuse
 
 
@@ -341,32 +342,32 @@ class BarrierMisuse(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Commit(Event):
+class CommitEvent(Event):
     """Closes the open group of the queue (of each lane; of the warp for WGMMA)."""
 
-    queue: Queue
+    queue: RecordedQueue
     operations: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class QueueWait(Event):
+class QueueWaitEvent(Event):
     """At most `pending` of the newest groups are left. `reads_only`: `.read`. `operations`: those
     that this wait was the first to cover. tcgen05.wait::ld and ::st have pending 0.
     """
 
-    queue: Queue
+    queue: RecordedQueue
     pending: int
     reads_only: bool = False
     operations: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class TensorCommit(Event):
+class TensorCommitEvent(Event):
     """tcgen05.commit: arrives once at each of `barriers` when the thread's earlier tcgen05 work
     (mma, cp, shift) is complete. `operations`: the work since its last commit.
     """
 
-    barriers: tuple[Barrier, ...]
+    barriers: tuple[BarrierAddress, ...]
     cta_group: int
     operations: tuple[int, ...]
     operation: int  # its number; a Finish says when it arrived, and for which phases
@@ -391,7 +392,7 @@ class Side(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rendezvous(Event):
+class RendezvousEvent(Event):
     """A step at a hardware barrier. A `bar.sync` gives SYNC, then PASS of the same `generation`.
 
     `threads`: the number of threads that the barrier expects (NAMED), or of the cluster; 0 if all
@@ -404,14 +405,14 @@ class Rendezvous(Event):
     number: int
     threads: int
     generation: int
-    semantics: Semantics
+    semantics: AccessSemantics
     aligned: bool = True
 
 
 # ---------------------------------------------------------------------------------- fences
 
 
-class FenceKind(IntEnum):
+class RecordedFence(IntEnum):
     MEMORY = 0  # fence.{sc,acq_rel,acquire,release}, membar
     PROXY_ASYNC = 1  # fence.proxy.async of `space` (all if None)
     PROXY_ALIAS = 2
@@ -427,14 +428,14 @@ class FenceKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fence(Event):
+class FenceEvent(Event):
     """`space` is "", "shared::cta", "shared::cluster" or "global" for PROXY_ASYNC, and
     `footprint` the 128 bytes of a TENSORMAP_ACQUIRE.
     """
 
-    kind: FenceKind
-    semantics: Semantics
-    scope: Scope
+    kind: RecordedFence
+    semantics: AccessSemantics
+    scope: AccessScope
     space: str = ""
     footprint: Footprint | None = None
 
@@ -445,7 +446,7 @@ class Fence(Event):
 @dataclass(frozen=True, slots=True)
 class TensorAllocate(Event):
     """tcgen05.alloc gave `columns` columns at `column`, and wrote the address to shared memory (an
-    `Access` beside it).
+    `AccessEvent` beside it).
     """
 
     column: int

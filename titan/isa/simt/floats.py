@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from fractions import Fraction
 
-from titan.isa.simt.operations import Op, Step
+from titan.isa.simt.operations import DecodedStep, Op
 
 _NAN = {32: 0x7FFFFFFF, 64: 0x7FF8000000000000}
 _FORMAT = {32: ("<f", "<I"), 64: ("<d", "<Q")}
@@ -106,7 +106,7 @@ FUNCTIONS: dict[Op, Callable[..., float]] = {
 }
 
 
-def function_of(step: Step) -> Callable[..., int]:
+def function_of(step: DecodedStep) -> Callable[..., int]:
     """The function on bits of a step of kind FLOAT with 32 or 64 bits."""
     bits, flush = step.bits, bool(step.flags and step.flags[0])
     if step.op is Op.NEG:

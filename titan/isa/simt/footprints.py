@@ -20,7 +20,7 @@ TENSOR_LANE_BYTES = 2048  # 512 columns of 32 bits
 NO_CTA = -1
 
 
-class Space(IntEnum):
+class MemorySpace(IntEnum):
     """A memory; the numbers are those of the native core."""
 
     GENERIC = 0
@@ -59,7 +59,7 @@ class Box:
 class Footprint:
     """The bytes of one memory; `cta` is the owner (linear index in the grid) or NO_CTA."""
 
-    space: Space
+    space: MemorySpace
     cta: int
     boxes: tuple[Box, ...]
 
@@ -94,7 +94,7 @@ def merged(runs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(joined)
 
 
-def of_ranges(space: Space, cta: int, runs: Iterable[tuple[int, int]]) -> Footprint:
+def of_ranges(space: MemorySpace, cta: int, runs: Iterable[tuple[int, int]]) -> Footprint:
     """The footprint of plain byte ranges; equal runs at equal distances become one box."""
     ranges = merged(runs)
     boxes: list[Box] = []
@@ -118,4 +118,6 @@ def of_ranges(space: Space, cta: int, runs: Iterable[tuple[int, int]]) -> Footpr
 def tensor_box(cta: int, lane: int, lanes: int, column: int, columns: int) -> Footprint:
     """A rectangle of tensor memory of CTA `cta`; columns are of 32 bits."""
     start = lane * TENSOR_LANE_BYTES + column * 4
-    return Footprint(Space.TENSOR, cta, (Box(start, columns * 4, ((lanes, TENSOR_LANE_BYTES),)),))
+    return Footprint(
+        MemorySpace.TENSOR, cta, (Box(start, columns * 4, ((lanes, TENSOR_LANE_BYTES),)),)
+    )

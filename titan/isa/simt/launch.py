@@ -15,7 +15,7 @@ MAP_BYTES = 128
 
 
 @dataclass(frozen=True, slots=True)
-class TensorMap:
+class LaunchTensorMap:
     """A tensor map as cuTensorMapEncodeTiled or ...Im2col takes it; innermost dimension first.
 
     `data_type`, `interleave`, `swizzle` and `fill` are the numbers of the driver's enumerations.
@@ -43,7 +43,7 @@ class TensorMap:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class LaunchParameter:
     """The bytes of one parameter of the entry; `known` None means all of them, else a mask of one
     byte (0 or 1) a byte.
     """
@@ -75,8 +75,8 @@ class Launch:
     block: Dimensions
     cluster: Dimensions = (1, 1, 1)
     dynamic_shared_bytes: int = 0
-    parameters: tuple[Parameter, ...] = ()
-    tensor_maps: Mapping[bytes, TensorMap] = field(default_factory=dict)
+    parameters: tuple[LaunchParameter, ...] = ()
+    tensor_maps: Mapping[bytes, LaunchTensorMap] = field(default_factory=dict)
     memory: Mapping[int, bytes] = field(default_factory=dict)
     allocations: tuple[Allocation, ...] = ()
 
@@ -96,7 +96,7 @@ class Launch:
     def cluster_size(self) -> int:
         return self.cluster[0] * self.cluster[1] * self.cluster[2]
 
-    def maps(self) -> tuple[TensorMap, ...]:
+    def maps(self) -> tuple[LaunchTensorMap, ...]:
         return tuple(self.tensor_maps.values())
 
     def coordinates(self, cta: int) -> Dimensions:

@@ -13,48 +13,48 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from titan.isa.ptx.module import Function, Module, StateSpace, Variable
-from titan.isa.simt.footprints import Space
+from titan.isa.simt.footprints import MemorySpace
 
 RANK_SHIFT = 24
 OFFSET_MASK = (1 << RANK_SHIFT) - 1
 RESERVED_BYTES = 1024
 WINDOW_BITS = 48
 GENERIC_WINDOWS = {
-    Space.SHARED: 0xFE,
-    Space.LOCAL: 0xFC,
-    Space.PARAMETER: 0xFA,
-    Space.CONSTANT: 0xF8,
+    MemorySpace.SHARED: 0xFE,
+    MemorySpace.LOCAL: 0xFC,
+    MemorySpace.PARAMETER: 0xFA,
+    MemorySpace.CONSTANT: 0xF8,
 }
 MODULE_BASE = 0xE0 << WINDOW_BITS  # global variables of the module
 SPACES = {
-    StateSpace.GLOBAL: Space.GLOBAL,
-    StateSpace.SHARED: Space.SHARED,
-    StateSpace.CONSTANT: Space.CONSTANT,
-    StateSpace.LOCAL: Space.LOCAL,
-    StateSpace.PARAMETER: Space.PARAMETER,
+    StateSpace.GLOBAL: MemorySpace.GLOBAL,
+    StateSpace.SHARED: MemorySpace.SHARED,
+    StateSpace.CONSTANT: MemorySpace.CONSTANT,
+    StateSpace.LOCAL: MemorySpace.LOCAL,
+    StateSpace.PARAMETER: MemorySpace.PARAMETER,
 }
 
 
-def to_generic(space: Space, address: int) -> int:
+def to_generic(space: MemorySpace, address: int) -> int:
     """The generic address of an address of a window."""
     window = GENERIC_WINDOWS.get(space)
     return address if window is None else (window << WINDOW_BITS) + address
 
 
-def resolve(address: int) -> tuple[Space, int]:
+def resolve(address: int) -> tuple[MemorySpace, int]:
     """The window of a generic address, and the address in it."""
     window = address >> WINDOW_BITS
     for space, number in GENERIC_WINDOWS.items():
         if window == number:
             return space, address & ((1 << WINDOW_BITS) - 1)
-    return Space.GLOBAL, address
+    return MemorySpace.GLOBAL, address
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class MemoryLayout:
     """Addresses of symbols, by (function or "", name); sizes of the memories."""
 
-    places: dict[tuple[str, str], tuple[Space, int]]
+    places: dict[tuple[str, str], tuple[MemorySpace, int]]
     shared_bytes: int  # the end of the window, reserved and dynamic part included
     static_shared_bytes: int
     dynamic_start: int
@@ -64,7 +64,7 @@ class Layout:
     local_bytes: int
     parameter_bytes: int
 
-    def find(self, function: str, name: str) -> tuple[Space, int] | None:
+    def find(self, function: str, name: str) -> tuple[MemorySpace, int] | None:
         return self.places.get((function, name)) or self.places.get(("", name))
 
 
@@ -74,24 +74,24 @@ def _align(value: int, alignment: int) -> int:
 
 class _Builder:
     def __init__(self) -> None:
-        self.places: dict[tuple[str, str], tuple[Space, int]] = {}
+        self.places: dict[tuple[str, str], tuple[MemorySpace, int]] = {}
         self.next = {
-            Space.SHARED: RESERVED_BYTES,
-            Space.CONSTANT: 0,
-            Space.GLOBAL: MODULE_BASE,
-            Space.LOCAL: 0,
+            MemorySpace.SHARED: RESERVED_BYTES,
+            MemorySpace.CONSTANT: 0,
+            MemorySpace.GLOBAL: MODULE_BASE,
+            MemorySpace.LOCAL: 0,
         }
         self.dynamic: list[tuple[str, Variable]] = []
-        self.initial: list[tuple[Space, int, int, Variable]] = []
+        self.initial: list[tuple[MemorySpace, int, int, Variable]] = []
 
-    def place(self, owner: str, variable: Variable, space: Space) -> None:
-        if space is Space.SHARED and variable.external and variable.size_bytes == 0:
+    def place(self, owner: str, variable: Variable, space: MemorySpace) -> None:
+        if space is MemorySpace.SHARED and variable.external and variable.size_bytes == 0:
             self.dynamic.append((owner, variable))
             return
         start = _align(self.next[space], variable.alignment)
         self.next[space] = start + variable.size_bytes
         self.places[(owner, variable.name)] = (space, start)
-        if space in (Space.CONSTANT, Space.GLOBAL):
+        if space in (MemorySpace.CONSTANT, MemorySpace.GLOBAL):
             self.initial.append((space, start, variable.size_bytes, variable))
 
     def bytes_of(self, variable: Variable) -> bytes:
@@ -106,7 +106,7 @@ class _Builder:
         return bytes(data)
 
 
-def lay_out(module: Module, entry: Function, dynamic_bytes: int) -> Layout:
+def lay_out(module: Module, entry: Function, dynamic_bytes: int) -> MemoryLayout:
     """Places everything that the entry and the functions that it may call can name."""
     build = _Builder()
     for variable in module.variables:
@@ -120,31 +120,31 @@ def lay_out(module: Module, entry: Function, dynamic_bytes: int) -> Layout:
         for parameter in function.parameters + function.results:
             if function.entry:
                 build.places[(function.name, parameter.name)] = (
-                    Space.PARAMETER,
+                    MemorySpace.PARAMETER,
                     parameter.offset,
                 )
             else:
-                build.place(function.name, parameter, Space.LOCAL)
-    static_end = build.next[Space.SHARED]
+                build.place(function.name, parameter, MemorySpace.LOCAL)
+    static_end = build.next[MemorySpace.SHARED]
     alignment = max((v.alignment for _, v in build.dynamic), default=16)
     dynamic_start = _align(static_end, max(16, alignment))
     for owner, variable in build.dynamic:
-        build.places[(owner, variable.name)] = (Space.SHARED, dynamic_start)
+        build.places[(owner, variable.name)] = (MemorySpace.SHARED, dynamic_start)
     initial = [(s, at, size, build.bytes_of(v)) for s, at, size, v in build.initial]
     last = entry.parameters[-1] if entry.parameters else None
-    return Layout(
+    return MemoryLayout(
         places=build.places,
         shared_bytes=dynamic_start + dynamic_bytes,
         static_shared_bytes=static_end - RESERVED_BYTES,
         dynamic_start=dynamic_start,
-        constants={at: data for s, at, _, data in initial if s is Space.CONSTANT},
-        constant_bytes=build.next[Space.CONSTANT],
-        module_globals=tuple((at, n, d) for s, at, n, d in initial if s is Space.GLOBAL),
-        local_bytes=build.next[Space.LOCAL],
+        constants={at: data for s, at, _, data in initial if s is MemorySpace.CONSTANT},
+        constant_bytes=build.next[MemorySpace.CONSTANT],
+        module_globals=tuple((at, n, d) for s, at, n, d in initial if s is MemorySpace.GLOBAL),
+        local_bytes=build.next[MemorySpace.LOCAL],
         parameter_bytes=0 if last is None else last.offset + last.size_bytes,
     )
 
 
-def _own(space: Space) -> Space:
+def _own(space: MemorySpace) -> MemorySpace:
     """`.param` variables in a body (arguments of calls) are memory of the thread."""
-    return Space.LOCAL if space is Space.PARAMETER else space
+    return MemorySpace.LOCAL if space is MemorySpace.PARAMETER else space

@@ -21,14 +21,14 @@ from collections.abc import Callable
 from titan.isa.simt import events as ev
 from titan.isa.simt.arithmetic import Function, function_of
 from titan.isa.simt.launch import Launch, Options
-from titan.isa.simt.layout import Layout
+from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.operations import (
     ALIGNED,
     MEMBERS,
     PURE,
-    Code,
+    DecodedCode,
+    DecodedStep,
     Op,
-    Step,
 )
 from titan.isa.simt.outcome import (
     Confluence,
@@ -38,7 +38,7 @@ from titan.isa.simt.outcome import (
     Run,
     Waiter,
 )
-from titan.isa.simt.recorder import Ended, Recorder
+from titan.isa.simt.recorder import EndedRun, Recorder
 from titan.isa.simt.state import (
     POLL,
     Fragment,
@@ -61,13 +61,15 @@ QUANTUM = 64
 DELAY = 2  # rounds from the issue of an asynchronous operation to its completion
 STALL = 100_000  # steps without progress after which the next cluster starts
 
-Handler = Callable[["Machine", Fragment, Step, int], bool]
+Handler = Callable[["SimtMachine", Fragment, DecodedStep, int], bool]
 
 
-class Machine(Recorder):
+class SimtMachine(Recorder):
     """One run. Make it, call `run`."""
 
-    def __init__(self, code: Code, layout: Layout, launch: Launch, options: Options) -> None:
+    def __init__(
+        self, code: DecodedCode, layout: MemoryLayout, launch: Launch, options: Options
+    ) -> None:
         from titan.isa.simt.handlers import HANDLERS
 
         super().__init__(code, layout, launch, options)
@@ -85,7 +87,7 @@ class Machine(Recorder):
             while self._round():
                 pass
             outcome = self._ending()
-        except Ended as ended:
+        except EndedRun as ended:
             outcome = ended.outcome
         confluence = Confluence(
             tuple(self.steering), tuple(self.polls), tuple(sorted(self.atomics))
@@ -185,7 +187,7 @@ class Machine(Recorder):
             if fragment.dead or fragment.blocked is not None:
                 return
             if self.count >= self.options.steps_max:
-                raise Ended(
+                raise EndedRun(
                     Outcome(
                         Ending.BUDGET,
                         f"the budget of {self.options.steps_max} steps is used",
@@ -230,7 +232,7 @@ class Machine(Recorder):
         fragment.pc = pc + 1
         return False
 
-    def guarded(self, warp: Warp, step: Step, mask: int) -> tuple[int, int]:
+    def guarded(self, warp: Warp, step: DecodedStep, mask: int) -> tuple[int, int]:
         """Lanes whose guard holds, and lanes whose guard is opaque."""
         value = warp.registers[step.guard]
         if isinstance(value, int):
@@ -246,7 +248,7 @@ class Machine(Recorder):
                 holds |= 1 << index
         return holds, maybe
 
-    def _uncertain(self, fragment: Fragment, step: Step, mask: int, maybe: int) -> bool:
+    def _uncertain(self, fragment: Fragment, step: DecodedStep, mask: int, maybe: int) -> bool:
         """An instruction that some lanes may execute or not."""
         from titan.isa.simt.control import skip_branch
 
@@ -272,7 +274,7 @@ class Machine(Recorder):
             self.describe(fragment.warp.registers[step.guard], maybe),
         )  # fmt: skip
 
-    def compute(self, fragment: Fragment, step: Step, mask: int) -> None:
+    def compute(self, fragment: Fragment, step: DecodedStep, mask: int) -> None:
         """Arithmetic: results from registers."""
         warp, registers = fragment.warp, fragment.warp.registers
         function = self.functions[fragment.pc]
@@ -297,7 +299,9 @@ class Machine(Recorder):
             for register in step.out:
                 self.write(warp, register, result, mask, marks)
 
-    def _write_parts(self, warp: Warp, step: Step, result: Value, mask: int, marks: int) -> None:
+    def _write_parts(
+        self, warp: Warp, step: DecodedStep, result: Value, mask: int, marks: int
+    ) -> None:
         """Several results in the bits of one value: p and q, the parts of a vector."""
         width = 1 if step.op is Op.SETP else step.flags[0]
         part = (1 << width) - 1
@@ -333,7 +337,7 @@ class Machine(Recorder):
 
     # --------------------------------------------------------------- marks and readiness
 
-    def marks_of(self, warp: Warp, step: Step) -> int:
+    def marks_of(self, warp: Warp, step: DecodedStep) -> int:
         """The marks of what a step reads, its guard included."""
         found = 0
         for register in step.args:
@@ -353,7 +357,7 @@ class Machine(Recorder):
         if marks & ~POLL:
             self.atomics.add(fragment.pc)
 
-    def check_guard(self, fragment: Fragment, step: Step) -> None:
+    def check_guard(self, fragment: Fragment, step: DecodedStep) -> None:
         """A marked guard may decide a branch that waits, a wait, or arithmetic (marked in turn)."""
         marks = self.mark_of(fragment.warp, step.guard)
         if not marks or step.op in PURE:
@@ -369,7 +373,7 @@ class Machine(Recorder):
         elif step.op is not Op.BARRIER_WAIT or marks & ~POLL:
             self.steered(fragment, marks, "guard")
 
-    def check_owned(self, fragment: Fragment, step: Step) -> None:
+    def check_owned(self, fragment: Fragment, step: DecodedStep) -> None:
         """Registers that an asynchronous operation still writes or reads."""
         warp = fragment.warp
         owned = warp.owned
@@ -405,7 +409,7 @@ class Machine(Recorder):
         self.record(ev.RegisterBreach, fragment, fragment.mask, name, operation.number, write)
 
 
-def _function(step: Step) -> Function | None:
+def _function(step: DecodedStep) -> Function | None:
     if step.op not in PURE or step.op in (Op.NOP, Op.OPAQUE):
         return None
     if step.op is Op.UNPACK:
@@ -416,7 +420,7 @@ def _function(step: Step) -> Function | None:
         return None
 
 
-def _touched(step: Step) -> frozenset[int]:
+def _touched(step: DecodedStep) -> frozenset[int]:
     registers = {r for r in (*step.args, *step.out) if r >= 0}
     if step.guard >= 0:
         registers.add(step.guard)

@@ -9,14 +9,14 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from titan.isa.simt.events import Barrier
-from titan.isa.simt.footprints import Box, Footprint, Space
-from titan.isa.simt.launch import Launch, Options, TensorMap
-from titan.isa.simt.layout import Layout
-from titan.isa.simt.machine import Machine
+from titan.isa.simt.events import BarrierAddress
+from titan.isa.simt.footprints import Box, Footprint, MemorySpace
+from titan.isa.simt.launch import Launch, LaunchTensorMap, Options
+from titan.isa.simt.layout import MemoryLayout
+from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.memory import KNOWN
-from titan.isa.simt.native_events import Reader
-from titan.isa.simt.operations import Code, PresetKind
+from titan.isa.simt.native_events import NativeReader
+from titan.isa.simt.operations import DecodedCode, PresetKind
 from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run, Steering, Waiter
 
 # The order is that of the enumeration in native/run.c.
@@ -45,7 +45,9 @@ def core() -> Any:
 class Native:
     """One run; the tables live as long as this object."""
 
-    def __init__(self, code: Code, layout: Layout, launch: Launch, options: Options) -> None:
+    def __init__(
+        self, code: DecodedCode, layout: MemoryLayout, launch: Launch, options: Options
+    ) -> None:
         module = core()
         assert module is not None, "the native core is built"
         self.ffi, self.lib = module.ffi, module.lib
@@ -53,7 +55,7 @@ class Native:
         self.launch = launch
         self.kept: list[Any] = []
         # The memories at the start are prepared by the Python machine.
-        self.machine = Machine(code, layout, launch, options)
+        self.machine = SimtMachine(code, layout, launch, options)
         self.layout = layout
         self.options = options
 
@@ -107,7 +109,7 @@ class Native:
         code.local_bytes = self.code.local_bytes
         return code
 
-    def _map(self, data: bytes, map_: TensorMap) -> tuple[Any, ...]:
+    def _map(self, data: bytes, map_: LaunchTensorMap) -> tuple[Any, ...]:
         def five(values: tuple[int, ...]) -> list[int]:
             return [*values, 0, 0, 0, 0, 0][:5]
 
@@ -185,7 +187,7 @@ class Native:
             return list(ffi.unpack(lib.titan_simt_words(machine, which), size))
 
         made = self._footprints(machine)
-        events = Reader(made, self.code.names).read(stream(0, words))
+        events = NativeReader(made, self.code.names).read(stream(0, words))
         steering_words = stream(1, counts[0])
         steering = tuple(
             Steering(steering_words[n], steering_words[n + 1], made[steering_words[n + 2]])
@@ -210,7 +212,7 @@ class Native:
         self.lib.titan_simt_footprints(machine, out)
         words = self.ffi.unpack(out, size)
         found: list[Footprint] = []
-        spaces = tuple(Space)
+        spaces = tuple(MemorySpace)
         at = 0
         while at < size:
             space, cta, count = words[at : at + 3]
@@ -231,7 +233,7 @@ class Native:
 
 def _waiter(row: list[int]) -> Waiter:
     cta, warp, lanes, instruction, why, barrier_cta, offset, number, phase, pending, bytes_ = row
-    barrier = Barrier(barrier_cta, offset) if barrier_cta >= 0 else None
+    barrier = BarrierAddress(barrier_cta, offset) if barrier_cta >= 0 else None
     return Waiter(
         cta, warp, lanes, instruction, WAITS[why], barrier, number, phase, pending, bytes_
     )

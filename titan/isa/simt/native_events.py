@@ -21,19 +21,19 @@ POLICIES = (
     Policy.OPAQUE_ADDRESS, Policy.NO_CANCEL,
 )  # fmt: skip
 MODES = tuple(ev.Mode)
-PROXIES = tuple(ev.Proxy)
-SEMANTICS = tuple(ev.Semantics)
-SCOPES = tuple(ev.Scope)
-QUEUES = tuple(ev.Queue)
-OPERATIONS = tuple(ev.Operation)
+PROXIES = tuple(ev.AccessProxy)
+SEMANTICS = tuple(ev.AccessSemantics)
+SCOPES = tuple(ev.AccessScope)
+QUEUES = tuple(ev.RecordedQueue)
+OPERATIONS = tuple(ev.RecordedOperation)
 MISUSES = tuple(ev.Misuse)
 MEETINGS = tuple(ev.Meeting)
 SIDES = tuple(ev.Side)
-FENCES = tuple(ev.FenceKind)
+FENCES = tuple(ev.RecordedFence)
 FAULTS = tuple(ev.MemoryFaultKind)
 
 
-class Reader:
+class NativeReader:
     """Makes events from words; `footprints` and register `names` by their numbers."""
 
     def __init__(self, footprints: Sequence[Footprint], names: Sequence[str]) -> None:
@@ -62,7 +62,7 @@ class Reader:
         return found
 
     def access(self, head: Head, w: Words) -> ev.Event:
-        return ev.Access(
+        return ev.AccessEvent(
             *head, self.footprints[w[0]], MODES[w[1]], SEMANTICS[w[2]], SCOPES[w[3]], w[4] != 0,
             w[5] != 0, w[6] != 0, _packed(w[8:], w[7]) if w[7] else None,
         )  # fmt: skip
@@ -71,13 +71,13 @@ class Reader:
         number, kind, queue, map_, group, clipped, accumulates, count = w[:8]
         at = 8
         effects = tuple(
-            ev.Effect(self.footprints[w[n]], MODES[w[n + 1]], PROXIES[w[n + 2]])
+            ev.RecordedEffect(self.footprints[w[n]], MODES[w[n + 1]], PROXIES[w[n + 2]])
             for n in range(at, at + 3 * count, 3)
         )
         at += 3 * count + 1
         count = w[at - 1]
         completes = tuple(
-            ev.Completion(ev.Barrier(w[n], w[n + 1]), w[n + 2])
+            ev.RecordedCompletion(ev.BarrierAddress(w[n], w[n + 1]), w[n + 2])
             for n in range(at, at + 3 * count, 3)
         )
         at += 3 * count + 1
@@ -85,7 +85,7 @@ class Reader:
         registers = tuple(w[at : at + count])
         at += count + 1
         sources = tuple(w[at : at + w[at - 1]])
-        return ev.Asynchronous(
+        return ev.AsynchronousEvent(
             *head, number, OPERATIONS[kind], effects, completes,
             None if queue < 0 else QUEUES[queue], registers, sources, map_, group, clipped != 0,
             accumulates != 0,
@@ -98,59 +98,67 @@ class Reader:
         return ev.Prefetch(*head, None if w[0] < 0 else self.footprints[w[0]])
 
     def barrier_init(self, head: Head, w: Words) -> ev.Event:
-        return ev.BarrierInit(*head, ev.Barrier(w[0], w[1]), w[2], w[3] != 0)
+        return ev.BarrierInit(*head, ev.BarrierAddress(w[0], w[1]), w[2], w[3] != 0)
 
     def barrier_invalidate(self, head: Head, w: Words) -> ev.Event:
-        return ev.BarrierInvalidate(*head, ev.Barrier(w[0], w[1]))
+        return ev.BarrierInvalidate(*head, ev.BarrierAddress(w[0], w[1]))
 
     def arrive(self, head: Head, w: Words) -> ev.Event:
-        return ev.Arrive(
-            *head, ev.Barrier(w[0], w[1]), w[2], w[3], SEMANTICS[w[4]], SCOPES[w[5]], w[6],
+        return ev.ArriveEvent(
+            *head, ev.BarrierAddress(w[0], w[1]), w[2], w[3], SEMANTICS[w[4]], SCOPES[w[5]], w[6],
             w[7] != 0, w[8] != 0, w[9] != 0, w[10] != 0,
         )  # fmt: skip
 
     def expect_bytes(self, head: Head, w: Words) -> ev.Event:
-        return ev.ExpectBytes(*head, ev.Barrier(w[0], w[1]), w[2], SCOPES[w[3]], w[4], w[5] != 0)
+        return ev.ExpectBytes(
+            *head, ev.BarrierAddress(w[0], w[1]), w[2], SCOPES[w[3]], w[4], w[5] != 0
+        )
 
     def copy_arrive(self, head: Head, w: Words) -> ev.Event:
         operations = tuple(w[4 : 4 + w[3]])
-        return ev.CopyArrive(*head, ev.Barrier(w[0], w[1]), w[2] != 0, operations, w[-1])
+        return ev.CopyArrive(*head, ev.BarrierAddress(w[0], w[1]), w[2] != 0, operations, w[-1])
 
     def wait(self, head: Head, w: Words) -> ev.Event:
-        return ev.Wait(
-            *head, ev.Barrier(w[0], w[1]), w[3] if w[2] else None, w[4], w[5], SEMANTICS[w[6]],
-            SCOPES[w[7]], w[8],
-        )  # fmt: skip
+        return ev.WaitEvent(
+            *head,
+            ev.BarrierAddress(w[0], w[1]),
+            w[3] if w[2] else None,
+            w[4],
+            w[5],
+            SEMANTICS[w[6]],
+            SCOPES[w[7]],
+            w[8],
+        )
 
     def poll(self, head: Head, w: Words) -> ev.Event:
-        return ev.Poll(*head, ev.Barrier(w[0], w[1]), w[3] if w[2] else None, w[4])
+        return ev.Poll(*head, ev.BarrierAddress(w[0], w[1]), w[3] if w[2] else None, w[4])
 
     def poll_steered(self, head: Head, w: Words) -> ev.Event:
         return ev.PollSteered(*head, USES[w[0]])
 
     def barrier_misuse(self, head: Head, w: Words) -> ev.Event:
-        return ev.BarrierMisuse(*head, ev.Barrier(w[0], w[1]), MISUSES[w[2]])
+        return ev.BarrierMisuse(*head, ev.BarrierAddress(w[0], w[1]), MISUSES[w[2]])
 
     def commit(self, head: Head, w: Words) -> ev.Event:
-        return ev.Commit(*head, QUEUES[w[0]], tuple(w[2 : 2 + w[1]]))
+        return ev.CommitEvent(*head, QUEUES[w[0]], tuple(w[2 : 2 + w[1]]))
 
     def queue_wait(self, head: Head, w: Words) -> ev.Event:
-        return ev.QueueWait(*head, QUEUES[w[0]], w[1], w[2] != 0, tuple(w[4 : 4 + w[3]]))
+        return ev.QueueWaitEvent(*head, QUEUES[w[0]], w[1], w[2] != 0, tuple(w[4 : 4 + w[3]]))
 
     def tensor_commit(self, head: Head, w: Words) -> ev.Event:
         at = 1 + 2 * w[0]
-        barriers = tuple(ev.Barrier(w[n], w[n + 1]) for n in range(1, at, 2))
+        barriers = tuple(ev.BarrierAddress(w[n], w[n + 1]) for n in range(1, at, 2))
         operations = tuple(w[at + 2 : at + 2 + w[at + 1]])
-        return ev.TensorCommit(*head, barriers, w[at], operations, w[-1])
+        return ev.TensorCommitEvent(*head, barriers, w[at], operations, w[-1])
 
     def rendezvous(self, head: Head, w: Words) -> ev.Event:
-        return ev.Rendezvous(
+        return ev.RendezvousEvent(
             *head, MEETINGS[w[0]], SIDES[w[1]], w[2], w[3], w[4], SEMANTICS[w[5]], w[6] != 0
         )
 
     def fence(self, head: Head, w: Words) -> ev.Event:
         footprint = None if w[4] < 0 else self.footprints[w[4]]
-        return ev.Fence(
+        return ev.FenceEvent(
             *head, FENCES[w[0]], SEMANTICS[w[1]], SCOPES[w[2]], FENCE_SPACES[w[3]], footprint
         )
 

@@ -1,4 +1,4 @@
-"""The flat program that the machine executes: one `Step` for each instruction of the module.
+"""The flat program that the machine executes: one `DecodedStep` for each instruction of the module.
 
 Everything that the text leaves to modifiers is settled here once, so that the Python machine and
 the native core read the same numbers. Operands are register numbers only: constants and special
@@ -219,7 +219,7 @@ ARITY: dict[Op, tuple[int, int]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DecodedStep:
     """One decoded instruction; `guard` is a register or -1."""
 
     op: Op
@@ -249,7 +249,7 @@ class Preset:
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class SkippedRegion:
     """What lies between a branch and the place where its arms meet.
 
     `refused`: a step in it that cannot be passed over without a decision, or -1. `accesses`: it
@@ -265,7 +265,7 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class DecodedCode:
     """The decoded module for one entry. `steps[i]` is instruction i of the module.
 
     `joins[i]`, for branches: the instruction at which the arms meet, or -1 if they do not.
@@ -273,9 +273,9 @@ class Code:
     `local_bytes`: each thread's local memory (variables of functions, and their parameters).
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[DecodedStep, ...]
     joins: tuple[int, ...]
-    regions: dict[int, Region]
+    regions: dict[int, SkippedRegion]
     start: int
     registers: int
     names: tuple[str, ...]

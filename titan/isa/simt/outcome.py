@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
-from titan.isa.simt.events import Barrier, Event
+from titan.isa.simt.events import BarrierAddress, Event
 from titan.isa.simt.footprints import Footprint
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Waiter:
     lanes: int
     instruction: int
     what: str
-    barrier: Barrier | None = None
+    barrier: BarrierAddress | None = None
     number: int = -1
     phase: int = -1
     pending: int = 0

@@ -5,34 +5,38 @@ from __future__ import annotations
 import itertools
 
 from titan.isa.simt import events as ev
-from titan.isa.simt.machine import Machine
-from titan.isa.simt.operations import Op, Step
+from titan.isa.simt.machine import SimtMachine
+from titan.isa.simt.operations import DecodedStep, Op
 from titan.isa.simt.rendezvous import find, places, told
 from titan.isa.simt.state import Fragment, InFlight, Warp
 from titan.isa.simt.values import lanes_of
 
 WARP_LANE = -1  # the queue of a whole warp
 _COMMITTED = {
-    Op.BULK_COMMIT: ev.Queue.BULK,
-    Op.COPY_COMMIT: ev.Queue.COPY,
-    Op.WGMMA_COMMIT: ev.Queue.WGMMA,
+    Op.BULK_COMMIT: ev.RecordedQueue.BULK,
+    Op.COPY_COMMIT: ev.RecordedQueue.COPY,
+    Op.WGMMA_COMMIT: ev.RecordedQueue.WGMMA,
 }
-_WAITED = {Op.BULK_WAIT: ev.Queue.BULK, Op.COPY_WAIT: ev.Queue.COPY, Op.WGMMA_WAIT: ev.Queue.WGMMA}
+_WAITED = {
+    Op.BULK_WAIT: ev.RecordedQueue.BULK,
+    Op.COPY_WAIT: ev.RecordedQueue.COPY,
+    Op.WGMMA_WAIT: ev.RecordedQueue.WGMMA,
+}
 
 
-def owners(queue: ev.Queue, mask: int) -> list[int]:
+def owners(queue: ev.RecordedQueue, mask: int) -> list[int]:
     """The queues that lanes use: their own, or the warp's."""
-    if queue in (ev.Queue.BULK, ev.Queue.COPY, ev.Queue.TENSOR_CORE):
+    if queue in (ev.RecordedQueue.BULK, ev.RecordedQueue.COPY, ev.RecordedQueue.TENSOR_CORE):
         return lanes_of(mask)
     return [WARP_LANE]
 
 
-def enqueue(warp: Warp, queue: ev.Queue, mask: int, operation: InFlight) -> None:
+def enqueue(warp: Warp, queue: ev.RecordedQueue, mask: int, operation: InFlight) -> None:
     for owner in owners(queue, mask):
         warp.queue(queue, owner).open.append(operation)
 
 
-def commit(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def commit(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """Close the open groups."""
     queue = _COMMITTED[step.op]
     found: dict[int, InFlight] = {}
@@ -42,11 +46,11 @@ def commit(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
             found[operation.number] = operation
         groups.closed.append(groups.open)
         groups.open = []
-    machine.record(ev.Commit, fragment, mask, queue, tuple(sorted(found)))
+    machine.record(ev.CommitEvent, fragment, mask, queue, tuple(sorted(found)))
     return False
 
 
-def wait(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """At most `pending` of the newest groups are left; the machine completes the others now."""
     queue, pending = _WAITED[step.op], step.flags[0]
     reads = bool(step.flags[1]) if step.op is Op.BULK_WAIT else False
@@ -63,21 +67,21 @@ def wait(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
     return False
 
 
-def wait_all(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def wait_all(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """cp.async.wait_all: commits and waits for everything."""
     found: dict[int, InFlight] = {}
     for owner in lanes_of(mask):
-        groups = fragment.warp.queue(ev.Queue.COPY, owner)
+        groups = fragment.warp.queue(ev.RecordedQueue.COPY, owner)
         for group in (*groups.closed, groups.open):
             _see(found, group, 1 << owner, False)
         groups.closed, groups.open = [], []
-    _done(machine, fragment, mask, ev.Queue.COPY, 0, False, found)
+    _done(machine, fragment, mask, ev.RecordedQueue.COPY, 0, False, found)
     return False
 
 
-def tensor_wait(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def tensor_wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """tcgen05.wait::ld and ::st."""
-    queue = ev.Queue(step.flags[0])
+    queue = ev.RecordedQueue(step.flags[0])
     groups = fragment.warp.queue(queue, WARP_LANE)
     found: dict[int, InFlight] = {}
     _see(found, groups.open, mask, False)
@@ -98,13 +102,18 @@ def _see(found: dict[int, InFlight], group: list[InFlight], lanes: int, reads: b
 
 
 def _done(
-    machine: Machine, fragment: Fragment, mask: int, queue: ev.Queue, pending: int, reads: bool,
+    machine: SimtMachine,
+    fragment: Fragment,
+    mask: int,
+    queue: ev.RecordedQueue,
+    pending: int,
+    reads: bool,
     found: dict[int, InFlight],
-) -> None:  # fmt: skip
+) -> None:
     for number in sorted(found):
         machine.finish(found[number])
         release_registers(fragment.warp, found[number])
-    machine.record(ev.QueueWait, fragment, mask, queue, pending, reads, tuple(sorted(found)))
+    machine.record(ev.QueueWaitEvent, fragment, mask, queue, pending, reads, tuple(sorted(found)))
 
 
 def release_registers(warp: Warp, operation: InFlight) -> None:
@@ -114,7 +123,7 @@ def release_registers(warp: Warp, operation: InFlight) -> None:
             del warp.owned[register]
 
 
-def copy_arrive(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def copy_arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """cp.async.mbarrier.arrive: an arrival of each lane when its copies are complete."""
     no_increment = bool(step.flags[2])
     warp = fragment.warp
@@ -127,7 +136,7 @@ def copy_arrive(machine: Machine, fragment: Fragment, step: Step, mask: int) -> 
             barrier.pending += count
         found: dict[int, InFlight] = {}
         for owner in lanes_of(lanes):
-            groups = warp.queue(ev.Queue.COPY, owner)
+            groups = warp.queue(ev.RecordedQueue.COPY, owner)
             for operation in (*itertools.chain(*groups.closed), *groups.open):
                 if not operation.arrived & 1 << owner:
                     operation.arrived |= 1 << owner
@@ -140,7 +149,7 @@ def copy_arrive(machine: Machine, fragment: Fragment, step: Step, mask: int) -> 
         machine.issue(
             InFlight(
                 number,
-                ev.Operation.COPY,
+                ev.RecordedOperation.COPY,
                 warp,
                 lanes,
                 fragment.pc,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NoReturn
 
 from titan.isa.simt import events as ev
-from titan.isa.simt.footprints import NO_CTA, Footprint, Space, of_ranges
+from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, of_ranges
 from titan.isa.simt.launch import Launch, Options
-from titan.isa.simt.layout import RANK_SHIFT, Layout
+from titan.isa.simt.layout import RANK_SHIFT, MemoryLayout
 from titan.isa.simt.memory import OPAQUE, Bytes, Sparse
-from titan.isa.simt.operations import Code, PresetKind
+from titan.isa.simt.operations import DecodedCode, PresetKind
 from titan.isa.simt.outcome import Ending, Outcome, Policy, Steering
 from titan.isa.simt.special import special_value
 from titan.isa.simt.state import Blocked, Cluster, Cta, Fragment, InFlight, Warp
@@ -19,7 +19,7 @@ from titan.isa.simt.values import UNKNOWN, Opaque, Value, lane, lanes_of, unifor
 DELAY = 2  # rounds from the issue of an asynchronous operation to its completion
 
 
-class Ended(Exception):
+class EndedRun(Exception):
     """The run stops here."""
 
     def __init__(self, outcome: Outcome) -> None:
@@ -30,7 +30,9 @@ class Ended(Exception):
 class Recorder:
     """The state of a run, without what an instruction does."""
 
-    def __init__(self, code: Code, layout: Layout, launch: Launch, options: Options) -> None:
+    def __init__(
+        self, code: DecodedCode, layout: MemoryLayout, launch: Launch, options: Options
+    ) -> None:
         self.code = code
         self.layout = layout
         self.launch = launch
@@ -127,7 +129,7 @@ class Recorder:
     def record(self, kind: type[ev.Event], fragment: Fragment, mask: int, *fields: object) -> None:
         """Record an event of the lanes of `mask` at the fragment's instruction."""
         warp = fragment.warp
-        if kind is not ev.Access and kind is not ev.Poll:
+        if kind is not ev.AccessEvent and kind is not ev.Poll:
             self.progress = self.count
         if kind is not ev.Poll:
             fragment.polled = None
@@ -148,7 +150,9 @@ class Recorder:
             self.assumed.add((policy, fragment.pc))
             self.record(ev.Assumption, fragment, mask, str(policy))
 
-    def footprint(self, space: Space, cta: int, runs: tuple[tuple[int, int], ...]) -> Footprint:
+    def footprint(
+        self, space: MemorySpace, cta: int, runs: tuple[tuple[int, int], ...]
+    ) -> Footprint:
         """An interned footprint of byte ranges."""
         key = (space, cta, runs)
         found = self.footprints.get(key)
@@ -164,7 +168,7 @@ class Recorder:
 
     def end(self, ending: Ending, fragment: Fragment, reason: str) -> NoReturn:
         warp = fragment.warp
-        raise Ended(
+        raise EndedRun(
             Outcome(
                 ending, reason, fragment.pc, warp.cta.number, warp.index,
                 origin=self.origin, map_offset=self.map_offset,
@@ -253,7 +257,7 @@ class Recorder:
         )
         self.progress = self.count
 
-    def _complete(self, place: ev.Barrier, bytes_: int, count: int) -> int:
+    def _complete(self, place: ev.BarrierAddress, bytes_: int, count: int) -> int:
         cta = self.ctas.get(place.cta)
         barrier = None if cta is None else cta.barriers.get(place.offset)
         if barrier is None:
@@ -267,13 +271,13 @@ class Recorder:
 
     def havoc(self, footprint: Footprint) -> None:
         """The bytes hold something unknown from now on."""
-        if footprint.space is Space.SHARED:
+        if footprint.space is MemorySpace.SHARED:
             cta = self.ctas.get(footprint.cta)
             if cta is not None:
                 for box in footprint.boxes:
                     for low, high in box.runs():
                         cta.shared.fill(low, high - low, OPAQUE)
-        elif footprint.space is Space.GLOBAL and footprint.cta == NO_CTA:
+        elif footprint.space is MemorySpace.GLOBAL and footprint.cta == NO_CTA:
             if not self.memory.pages:
                 return
             for low, high in footprint.ranges():

@@ -5,35 +5,41 @@ from __future__ import annotations
 from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import shared_of
 from titan.isa.simt.decode_memory import FENCE_SPACES
-from titan.isa.simt.footprints import NO_CTA, Space
+from titan.isa.simt.footprints import NO_CTA, MemorySpace
 from titan.isa.simt.layout import resolve
-from titan.isa.simt.machine import Machine
+from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.mbarriers import BYTES, LIMIT, MBarrier
 from titan.isa.simt.memory import BARRIER, OPAQUE
-from titan.isa.simt.operations import Step
+from titan.isa.simt.operations import DecodedStep
 from titan.isa.simt.outcome import Policy, Waiter
-from titan.isa.simt.state import POLL, Blocked, Cta, Fragment, NamedBarrier
+from titan.isa.simt.state import POLL, Blocked, Cta, Fragment, NamedBarrierState
 from titan.isa.simt.values import Opaque, Value, lane, lanes_of, opaque_at
 
 # A state of an mbarrier (the result of an arrival): the number of its phase, and a mark.
 TOKEN = 1 << 62
 
 
-def barrier_place(machine: Machine, fragment: Fragment, space: int, address: int) -> ev.Barrier:
+def barrier_place(
+    machine: SimtMachine, fragment: Fragment, space: int, address: int
+) -> ev.BarrierAddress:
     """The mbarrier at an address. Ends the run if it is not in shared memory."""
-    if space == Space.GENERIC:
+    if space == MemorySpace.GENERIC:
         found, address = resolve(address)
-        if found is not Space.SHARED:
+        if found is not MemorySpace.SHARED:
             machine.fault(fragment, "an mbarrier outside of shared memory")
     cta, offset = shared_of(machine, fragment.warp, address & 0xFFFFFFFF)
     if cta is None:
         machine.fault(fragment, "an mbarrier of a CTA that the cluster does not have")
-    return ev.Barrier(cta.number, offset)
+    return ev.BarrierAddress(cta.number, offset)
 
 
 def places(
-    machine: Machine, fragment: Fragment, step: Step, registers: tuple[int, ...], mask: int
-) -> list[tuple[int, ev.Barrier, tuple[int, ...]]]:
+    machine: SimtMachine,
+    fragment: Fragment,
+    step: DecodedStep,
+    registers: tuple[int, ...],
+    mask: int,
+) -> list[tuple[int, ev.BarrierAddress, tuple[int, ...]]]:
     """(lanes, barrier, the other operands) for each different barrier and operands."""
     warp = fragment.warp
     if warp.marks or warp.sticky:
@@ -51,7 +57,9 @@ def places(
     ]
 
 
-def find(machine: Machine, fragment: Fragment, lanes: int, place: ev.Barrier) -> MBarrier | None:
+def find(
+    machine: SimtMachine, fragment: Fragment, lanes: int, place: ev.BarrierAddress
+) -> MBarrier | None:
     """The live object, or None with a misuse recorded."""
     cta = machine.ctas[place.cta]
     barrier = cta.barriers.get(place.offset)
@@ -61,13 +69,17 @@ def find(machine: Machine, fragment: Fragment, lanes: int, place: ev.Barrier) ->
 
 
 def misuse(
-    machine: Machine, fragment: Fragment, lanes: int, place: ev.Barrier, what: ev.Misuse
+    machine: SimtMachine, fragment: Fragment, lanes: int, place: ev.BarrierAddress, what: ev.Misuse
 ) -> None:
     machine.record(ev.BarrierMisuse, fragment, lanes, place, what)
 
 
 def told(
-    machine: Machine, fragment: Fragment, lanes: int, place: ev.Barrier, barrier: MBarrier
+    machine: SimtMachine,
+    fragment: Fragment,
+    lanes: int,
+    place: ev.BarrierAddress,
+    barrier: MBarrier,
 ) -> None:
     """Record the faults of counting that an operation made."""
     for fault in barrier.faults:
@@ -75,7 +87,7 @@ def told(
     barrier.faults.clear()
 
 
-def init(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def init(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     for lanes, place, (count,) in places(machine, fragment, step, step.args, mask):
         cta = machine.ctas[place.cta]
         if place.offset % BYTES:
@@ -92,7 +104,7 @@ def init(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
     return False
 
 
-def invalidate(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def invalidate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     for lanes, place, _ in places(machine, fragment, step, step.args, mask):
         if find(machine, fragment, lanes, place) is None:
             continue
@@ -103,7 +115,7 @@ def invalidate(machine: Machine, fragment: Fragment, step: Step, mask: int) -> b
     return False
 
 
-def arrive(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     semantics, scope, expects, drop, no_complete, remote = step.flags[2:]
     state: list[int] = [0] * 32
     for lanes, place, (value,) in places(machine, fragment, step, step.args, mask):
@@ -120,8 +132,8 @@ def arrive(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
         if completed and no_complete:
             barrier.faults.append(ev.Misuse.NO_COMPLETE_COMPLETED)
         machine.record(
-            ev.Arrive, fragment, lanes, place, count, bytes_, ev.Semantics(semantics),
-            ev.Scope(scope), phase, completed, bool(drop), bool(no_complete), bool(remote),
+            ev.ArriveEvent, fragment, lanes, place, count, bytes_, ev.AccessSemantics(semantics),
+            ev.AccessScope(scope), phase, completed, bool(drop), bool(no_complete), bool(remote),
         )  # fmt: skip
         told(machine, fragment, lanes, place, barrier)
         for index in lanes_of(lanes):
@@ -131,7 +143,7 @@ def arrive(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
     return False
 
 
-def expect(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def expect(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     scope, _, sign = step.flags[2:]
     for lanes, place, (value,) in places(machine, fragment, step, step.args, mask):
         barrier = find(machine, fragment, lanes, place)
@@ -140,19 +152,19 @@ def expect(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
         phase = barrier.phase
         barrier.expect(sign * value * lanes.bit_count())
         completed = barrier.settle()
-        machine.record(ev.ExpectBytes, fragment, lanes, place, sign * value, ev.Scope(scope),
+        machine.record(ev.ExpectBytes, fragment, lanes, place, sign * value, ev.AccessScope(scope),
                        phase, completed)  # fmt: skip
         told(machine, fragment, lanes, place, barrier)
     return False
 
 
-def wait(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """test_wait and try_wait. Lanes that poll the same failing barrier again go to sleep."""
     semantics, scope, by_parity, _ = step.flags[2:]
     warp, pc = fragment.warp, fragment.pc
     groups = places(machine, fragment, step, step.args, mask)
     passed: list[int] = [0] * 32
-    failing: tuple[ev.Barrier, MBarrier | None, int] | None = None
+    failing: tuple[ev.BarrierAddress, MBarrier | None, int] | None = None
     early_lanes = 0  # for which the phase is complete, and it is not said yet
     for lanes, place, (value,) in groups:
         barrier = machine.ctas[place.cta].barriers.get(place.offset)
@@ -189,8 +201,8 @@ def wait(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
             machine.assume(fragment, lanes, Policy.PARITY_REDUCED)
         polls, fragment.polls = fragment.polls, 0
         machine.record(
-            ev.Wait, fragment, lanes, place, _as_written(value) if by_parity else None, phase,
-            barrier.phase, ev.Semantics(semantics), ev.Scope(scope), polls,
+            ev.WaitEvent, fragment, lanes, place, _as_written(value) if by_parity else None, phase,
+            barrier.phase, ev.AccessSemantics(semantics), ev.AccessScope(scope), polls,
         )  # fmt: skip
         for index in lanes_of(lanes):
             passed[index] = 1
@@ -215,7 +227,9 @@ def _as_written(value: int) -> int:
 
 
 def _sleep(
-    machine: Machine, fragment: Fragment, failing: tuple[ev.Barrier, MBarrier | None, int]
+    machine: SimtMachine,
+    fragment: Fragment,
+    failing: tuple[ev.BarrierAddress, MBarrier | None, int],
 ) -> bool:
     place, _, phase = failing
     warp = fragment.warp
@@ -237,7 +251,7 @@ def _sleep(
     return machine.block(fragment, Blocked(ready, resume, waiter))
 
 
-def pending_count(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def pending_count(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     machine.write(fragment.warp, step.out[0], opaque_at(fragment.pc), mask)
     return False
 
@@ -245,7 +259,7 @@ def pending_count(machine: Machine, fragment: Fragment, step: Step, mask: int) -
 # ---------------------------------------------------------------------------- named barriers
 
 
-def named(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def named(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """bar and barrier: arrive, sync, red."""
     side, aligned, reduction, negated = step.flags
     warp = fragment.warp
@@ -262,14 +276,14 @@ def named(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
         threads = machine.known(fragment, step.args[1], mask, "the thread count of a barrier")
     if not 0 <= number < 16:
         machine.fault(fragment, f"a CTA has no barrier {number}")
-    barrier = cta.named.setdefault(number, NamedBarrier())
+    barrier = cta.named.setdefault(number, NamedBarrierState())
     if barrier.arrived == 0:
         barrier.expected = threads
     barrier.arrived += 32 if mask == warp.live else mask.bit_count()
     generation = barrier.generation
     machine.record(
-        ev.Rendezvous, fragment, mask, ev.Meeting.NAMED, ev.Side(side), number, threads,
-        generation, ev.Semantics.ACQUIRE_RELEASE, bool(aligned),
+        ev.RendezvousEvent, fragment, mask, ev.Meeting.NAMED, ev.Side(side), number, threads,
+        generation, ev.AccessSemantics.ACQUIRE_RELEASE, bool(aligned),
     )  # fmt: skip
     if reduction:
         value = warp.registers[step.args[2]]
@@ -280,8 +294,8 @@ def named(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
 
     def resume() -> None:
         machine.record(
-            ev.Rendezvous, fragment, mask, ev.Meeting.NAMED, ev.Side.PASS, number, threads,
-            generation, ev.Semantics.ACQUIRE_RELEASE, bool(aligned),
+            ev.RendezvousEvent, fragment, mask, ev.Meeting.NAMED, ev.Side.PASS, number, threads,
+            generation, ev.AccessSemantics.ACQUIRE_RELEASE, bool(aligned),
         )  # fmt: skip
         if reduction:
             machine.write(warp, step.out[0], _reduced(barrier, reduction, fragment.pc), mask)
@@ -302,7 +316,7 @@ def _truth(value: int | Opaque, negated: int) -> int | Opaque:
     return value if isinstance(value, Opaque) else (value & 1) ^ negated
 
 
-def _reduced(barrier: NamedBarrier, reduction: int, pc: int) -> Value:
+def _reduced(barrier: NamedBarrierState, reduction: int, pc: int) -> Value:
     known = [value for value in barrier.last if isinstance(value, int)]
     whole = len(known) == len(barrier.last)
     if reduction == 1:
@@ -312,13 +326,13 @@ def _reduced(barrier: NamedBarrier, reduction: int, pc: int) -> Value:
     return 1 if 1 in known else 0 if whole else opaque_at(pc)
 
 
-def _needed(cta: Cta, barrier: NamedBarrier) -> int:
+def _needed(cta: Cta, barrier: NamedBarrierState) -> int:
     if barrier.expected:
         return barrier.expected
     return 32 * sum(1 for warp in cta.warps if warp.live)
 
 
-def settle_barriers(machine: Machine, cta: Cta) -> None:
+def settle_barriers(machine: SimtMachine, cta: Cta) -> None:
     """Let the barriers go whose threads are all there; called when threads arrive or exit."""
     for barrier in cta.named.values():
         if barrier.arrived and barrier.arrived >= _needed(cta, barrier):
@@ -335,15 +349,23 @@ def settle_barriers(machine: Machine, cta: Cta) -> None:
 # -------------------------------------------------------------------------- cluster barrier
 
 
-def cluster_arrive(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def cluster_arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     semantics, aligned = step.flags
     warp = fragment.warp
     cluster = warp.cta.cluster
     threads = sum(len(cta.warps) for cta in cluster.ctas) and machine.launch.threads
     machine.record(
-        ev.Rendezvous, fragment, mask, ev.Meeting.CLUSTER, ev.Side.ARRIVE, 0,
-        threads * len(cluster.ctas), cluster.generation, ev.Semantics(semantics), bool(aligned),
-    )  # fmt: skip
+        ev.RendezvousEvent,
+        fragment,
+        mask,
+        ev.Meeting.CLUSTER,
+        ev.Side.ARRIVE,
+        0,
+        threads * len(cluster.ctas),
+        cluster.generation,
+        ev.AccessSemantics(semantics),
+        bool(aligned),
+    )
     cluster.arrived += mask.bit_count()
     for index in lanes_of(mask):
         warp.arrivals[index] = cluster.generation
@@ -351,7 +373,7 @@ def cluster_arrive(machine: Machine, fragment: Fragment, step: Step, mask: int) 
     return False
 
 
-def cluster_wait(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def cluster_wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     semantics, aligned = step.flags
     warp = fragment.warp
     cluster = warp.cta.cluster
@@ -360,8 +382,8 @@ def cluster_wait(machine: Machine, fragment: Fragment, step: Step, mask: int) ->
 
     def resume() -> None:
         machine.record(
-            ev.Rendezvous, fragment, mask, ev.Meeting.CLUSTER, ev.Side.PASS, 0, threads,
-            generation, ev.Semantics(semantics), bool(aligned),
+            ev.RendezvousEvent, fragment, mask, ev.Meeting.CLUSTER, ev.Side.PASS, 0, threads,
+            generation, ev.AccessSemantics(semantics), bool(aligned),
         )  # fmt: skip
         fragment.pc += 1
 
@@ -381,15 +403,23 @@ def cluster_wait(machine: Machine, fragment: Fragment, step: Step, mask: int) ->
 # ----------------------------------------------------------------------------------- fences
 
 
-def fence(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def fence(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     kind, semantics, scope, space, own, offset = step.flags
     footprint = None
-    if kind == ev.FenceKind.TENSORMAP_ACQUIRE:
+    if kind == ev.RecordedFence.TENSORMAP_ACQUIRE:
         address = machine.known(fragment, step.args[0], mask, "the address of a tensor map")
-        found, at = resolve(address + offset) if own == Space.GENERIC else (own, address + offset)
-        footprint = machine.footprint(Space(found), NO_CTA, ((at, at + 128),))
+        found, at = (
+            resolve(address + offset) if own == MemorySpace.GENERIC else (own, address + offset)
+        )
+        footprint = machine.footprint(MemorySpace(found), NO_CTA, ((at, at + 128),))
     machine.record(
-        ev.Fence, fragment, mask, ev.FenceKind(kind), ev.Semantics(semantics), ev.Scope(scope),
-        FENCE_SPACES[space], footprint,
-    )  # fmt: skip
+        ev.FenceEvent,
+        fragment,
+        mask,
+        ev.RecordedFence(kind),
+        ev.AccessSemantics(semantics),
+        ev.AccessScope(scope),
+        FENCE_SPACES[space],
+        footprint,
+    )
     return False

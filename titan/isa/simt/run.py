@@ -7,9 +7,9 @@ from titan.foundation.diagnostics.wording import quoted, suggestion
 from titan.foundation.source.span import Source, whole_file
 from titan.isa.ptx.module import Function, Module
 from titan.isa.simt.decode import decode
-from titan.isa.simt.launch import Launch, Options, TensorMap
+from titan.isa.simt.launch import Launch, LaunchTensorMap, Options
 from titan.isa.simt.layout import lay_out
-from titan.isa.simt.machine import Machine
+from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.native import Native, core
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.tensor_maps import ELEMENT_BITS, whole
@@ -80,12 +80,12 @@ def run(
     places = [(p.offset, p.size_bytes) for p in entry.parameters]
     if native or (native is None and core() is not None):
         return Native(code, layout, launch, options).run(places), []
-    machine = Machine(code, layout, launch, options)
+    machine = SimtMachine(code, layout, launch, options)
     machine.load_parameters(places)
     return machine.run(), []
 
 
-def _map(map_: TensorMap) -> str:
+def _map(map_: LaunchTensorMap) -> str:
     """What is wrong with a tensor map, or nothing."""
     rank = map_.rank
     if not 1 <= rank <= 5 or len(map_.stride_bytes) != rank - 1:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from titan.isa.simt.launch import Launch
-from titan.isa.simt.layout import RESERVED_BYTES, Layout
+from titan.isa.simt.layout import RESERVED_BYTES, MemoryLayout
 from titan.isa.simt.values import LANES, UNKNOWN, Scalar, Value
 
 
-def special_value(launch: Launch, layout: Layout, name: str, cta: int, warp: int) -> Value:
+def special_value(launch: Launch, layout: MemoryLayout, name: str, cta: int, warp: int) -> Value:
     """The value of `%name` in every lane; opaque for what a launch does not fix.
 
     Source: PTX, "Special Registers".
@@ -49,7 +49,7 @@ def _lane_mask(which: str, lane: int) -> int:
 
 
 def _plain(
-    launch: Launch, layout: Layout, stem: str, place: int, cta: int, warp: int
+    launch: Launch, layout: MemoryLayout, stem: str, place: int, cta: int, warp: int
 ) -> int | None:
     at = launch.coordinates(cta)
     cluster = launch.cluster

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from titan.isa.simt.events import Barrier, Completion, Operation, Queue
+from titan.isa.simt.events import (
+    BarrierAddress,
+    RecordedCompletion,
+    RecordedOperation,
+    RecordedQueue,
+)
 from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.mbarriers import MBarrier
 from titan.isa.simt.memory import Bytes
@@ -51,9 +56,11 @@ class Fragment:
     join: Join | None = None
     stack: tuple[tuple[int, tuple[int, ...]], ...] = ()
     blocked: Blocked | None = None
-    polled: tuple[int, Barrier, int] | None = None  # (pc, barrier, its phase) of a false result
+    polled: tuple[int, BarrierAddress, int] | None = (
+        None  # (pc, barrier, its phase) of a false result
+    )
     polls: int = 0
-    peeked: tuple[int, Barrier, int] | None = None  # the last one that was false on purpose
+    peeked: tuple[int, BarrierAddress, int] | None = None  # the last one that was false on purpose
     dead: bool = False
 
 
@@ -65,13 +72,13 @@ class InFlight:
     """
 
     number: int
-    kind: Operation
+    kind: RecordedOperation
     warp: Warp
     lanes: int
     instruction: int
     writes: tuple[Footprint, ...] = ()
-    completes: tuple[Completion, ...] = ()
-    queue: Queue | None = None
+    completes: tuple[RecordedCompletion, ...] = ()
+    queue: RecordedQueue | None = None
     due: int = 0
     done: bool = False
     seen: int = 0  # lanes that waited for it
@@ -81,13 +88,13 @@ class InFlight:
     zeros: bool = False  # writes zeros instead of something unknown
     registers: tuple[int, ...] = ()
     sources: tuple[int, ...] = ()
-    arrives: tuple[Barrier, ...] = ()  # arrivals of a tcgen05.commit or cp.async arrive
+    arrives: tuple[BarrierAddress, ...] = ()  # arrivals of a tcgen05.commit or cp.async arrive
     arrive_count: int = 1
     after: tuple[InFlight, ...] = ()  # must be done first
 
 
 @dataclass(eq=False, slots=True)
-class Groups:
+class CopyGroups:
     """A queue of groups: operations since the last commit, and the committed groups."""
 
     open: list[InFlight] = field(default_factory=list)
@@ -106,21 +113,21 @@ class Warp:
     local: dict[int, Bytes] = field(default_factory=dict)
     fragments: list[Fragment] = field(default_factory=list)
     joins: list[Join] = field(default_factory=list)
-    groups: dict[tuple[Queue, int], Groups] = field(default_factory=dict)
+    groups: dict[tuple[RecordedQueue, int], CopyGroups] = field(default_factory=dict)
     meetings: dict[int, int] = field(default_factory=dict)  # member mask -> generation
     issued: list[InFlight] = field(default_factory=list)
     arrivals: dict[int, int] = field(default_factory=dict)  # lane -> phase of the cluster barrier
 
-    def queue(self, queue: Queue, lane: int) -> Groups:
+    def queue(self, queue: RecordedQueue, lane: int) -> CopyGroups:
         """The groups of a lane (of the warp: lane -1)."""
         found = self.groups.get((queue, lane))
         if found is None:
-            found = self.groups[(queue, lane)] = Groups()
+            found = self.groups[(queue, lane)] = CopyGroups()
         return found
 
 
 @dataclass(eq=False, slots=True)
-class NamedBarrier:
+class NamedBarrierState:
     """A hardware barrier of a CTA: threads that arrived, how many it expects (0: not used)."""
 
     arrived: int = 0
@@ -140,7 +147,7 @@ class Cta:
     shared: Bytes
     warps: list[Warp] = field(default_factory=list)
     barriers: dict[int, MBarrier] = field(default_factory=dict)
-    named: dict[int, NamedBarrier] = field(default_factory=dict)
+    named: dict[int, NamedBarrierState] = field(default_factory=dict)
     columns: dict[int, int] = field(default_factory=dict)
 
     @property

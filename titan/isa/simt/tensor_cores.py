@@ -6,9 +6,9 @@ from titan.isa.simt import events as ev
 from titan.isa.simt.copies import start
 from titan.isa.simt.decode_async import KINDS
 from titan.isa.simt.descriptors import MatrixDescriptor, decode, operand
-from titan.isa.simt.footprints import Box, Footprint, Space, tensor_box
-from titan.isa.simt.machine import Machine
-from titan.isa.simt.operations import Op, Step
+from titan.isa.simt.footprints import Box, Footprint, MemorySpace, tensor_box
+from titan.isa.simt.machine import SimtMachine
+from titan.isa.simt.operations import DecodedStep, Op
 from titan.isa.simt.outcome import Waiter
 from titan.isa.simt.queues import enqueue
 from titan.isa.simt.rendezvous import barrier_place
@@ -22,13 +22,13 @@ ELEMENT_BITS = {"f16": 16, "tf32": 32}  # others are of 8 bits in shared memory
 
 
 def shared_operand(
-    machine: Machine, fragment: Fragment, lanes: int, value: int, extent: int, k_bytes: int,
+    machine: SimtMachine, fragment: Fragment, lanes: int, value: int, extent: int, k_bytes: int,
     mn_major: bool, bits: int, tensor: bool, ctas: list[Cta],
-) -> list[ev.Effect]:  # fmt: skip
+) -> list[ev.RecordedEffect]:  # fmt: skip
     """The reads of an operand in shared memory, in each CTA."""
     descriptor = decode(value, tensor=tensor)
     if descriptor is None:
-        place = machine.footprint(Space.SHARED, fragment.warp.cta.number, ())
+        place = machine.footprint(MemorySpace.SHARED, fragment.warp.cta.number, ())
         machine.record(ev.MemoryFault, fragment, lanes, ev.MemoryFaultKind.DESCRIPTOR, place, 0)
         return []
     boxes = operand(descriptor, extent, k_bytes, mn_major, bits)
@@ -37,26 +37,26 @@ def shared_operand(
         key = ("operand", cta.number, descriptor, extent, k_bytes, mn_major, bits)
         footprint = machine.footprints.get(key)
         if footprint is None:
-            footprint = machine.footprints[key] = Footprint(Space.SHARED, cta.number, boxes)
+            footprint = machine.footprints[key] = Footprint(MemorySpace.SHARED, cta.number, boxes)
         low, high = footprint.bounds
         if low < 0 or high > cta.shared.size:
             machine.record(ev.MemoryFault, fragment, lanes, ev.MemoryFaultKind.OUTSIDE, footprint,
                            0)  # fmt: skip
-        found.append(ev.Effect(footprint, READ, ev.Proxy.ASYNC))
+        found.append(ev.RecordedEffect(footprint, READ, ev.AccessProxy.ASYNC))
     return found
 
 
 # ------------------------------------------------------------------------------------ wgmma
 
 
-def wgmma(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def wgmma(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """wgmma.mma_async; each warp of the warpgroup records the whole operands."""
     columns, k_bytes, transposed_a, transposed_b, a_registers, bits, sparse = step.flags
     warp = fragment.warp
     what = "a matrix descriptor"
     value = machine.known(fragment, step.args[1], mask, what)
     cta = [warp.cta]
-    effects: list[ev.Effect] = []
+    effects: list[ev.RecordedEffect] = []
     if not a_registers:
         a = machine.known(fragment, step.args[2], mask, what)
         effects += shared_operand(machine, fragment, mask, a, 64, k_bytes // sparse,
@@ -67,18 +67,38 @@ def wgmma(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
     sources = step.args[2:] if a_registers else ()
     number = machine.next_number()
     machine.record(
-        ev.Asynchronous, fragment, mask, number, ev.Operation.WGMMA, tuple(effects), (),
-        ev.Queue.WGMMA, step.out, sources, -1, 0, False, accumulates,
-    )  # fmt: skip
-    operation = InFlight(number, ev.Operation.WGMMA, warp, mask, fragment.pc,
-                         queue=ev.Queue.WGMMA, registers=step.out, sources=sources)  # fmt: skip
+        ev.AsynchronousEvent,
+        fragment,
+        mask,
+        number,
+        ev.RecordedOperation.WGMMA,
+        tuple(effects),
+        (),
+        ev.RecordedQueue.WGMMA,
+        step.out,
+        sources,
+        -1,
+        0,
+        False,
+        accumulates,
+    )
+    operation = InFlight(
+        number,
+        ev.RecordedOperation.WGMMA,
+        warp,
+        mask,
+        fragment.pc,
+        queue=ev.RecordedQueue.WGMMA,
+        registers=step.out,
+        sources=sources,
+    )
     own(machine, fragment, operation, mask)
-    enqueue(warp, ev.Queue.WGMMA, mask, operation)
+    enqueue(warp, ev.RecordedQueue.WGMMA, mask, operation)
     machine.issue(operation)
     return False
 
 
-def own(machine: Machine, fragment: Fragment, operation: InFlight, mask: int) -> None:
+def own(machine: SimtMachine, fragment: Fragment, operation: InFlight, mask: int) -> None:
     """The registers of the operation must not be touched until it is waited for."""
     warp = fragment.warp
     for register in operation.registers:
@@ -90,16 +110,16 @@ def own(machine: Machine, fragment: Fragment, operation: InFlight, mask: int) ->
             warp.owned[register] = operation
 
 
-def wgmma_fence(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
-    machine.record(ev.Fence, fragment, mask, ev.FenceKind.WGMMA, ev.Semantics.WEAK,
-                   ev.Scope.NONE)  # fmt: skip
+def wgmma_fence(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    machine.record(ev.FenceEvent, fragment, mask, ev.RecordedFence.WGMMA, ev.AccessSemantics.WEAK,
+                   ev.AccessScope.NONE)  # fmt: skip
     return False
 
 
 # ---------------------------------------------------------------------------- tensor memory
 
 
-def allocate(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def allocate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """tcgen05.alloc: blocks until columns are free, and writes their address."""
     group, space, offset = step.flags
     cta = fragment.warp.cta
@@ -131,7 +151,7 @@ def allocate(machine: Machine, fragment: Fragment, step: Step, mask: int) -> boo
     return False
 
 
-def deallocate(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def deallocate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     cta = fragment.warp.cta
     address = machine.known(fragment, step.args[0], mask, "the address of tensor memory")
     columns = machine.known(fragment, step.args[1], mask, "the number of columns")
@@ -143,15 +163,21 @@ def deallocate(machine: Machine, fragment: Fragment, step: Step, mask: int) -> b
     return False
 
 
-def relinquish(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def relinquish(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     machine.record(ev.TensorRelinquish, fragment, mask, step.flags[0])
     return False
 
 
 def tensor_range(
-    machine: Machine, fragment: Fragment, mask: int, cta: Cta, lane: int, lanes: int, column: int,
+    machine: SimtMachine,
+    fragment: Fragment,
+    mask: int,
+    cta: Cta,
+    lane: int,
+    lanes: int,
+    column: int,
     columns: int,
-) -> Footprint:  # fmt: skip
+) -> Footprint:
     """A rectangle of tensor memory; a fault is recorded if it is not allocated."""
     key = ("tensor memory", cta.number, lane, lanes, column, columns)
     footprint = machine.footprints.get(key)
@@ -163,7 +189,7 @@ def tensor_range(
 
 
 def _check(
-    machine: Machine, fragment: Fragment, mask: int, cta: Cta, footprint: Footprint, last: int,
+    machine: SimtMachine, fragment: Fragment, mask: int, cta: Cta, footprint: Footprint, last: int,
     column: int, columns: int,
 ) -> None:  # fmt: skip
     inside = any(
@@ -182,7 +208,7 @@ def _covered(cta: Cta, column: int, columns: int) -> bool:
     return columns <= TENSOR_COLUMNS and all(c in held for c in range(column, column + columns))
 
 
-def access(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def access(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """tcgen05.ld and .st: the lanes of the warp's quarter."""
     lanes, columns, half, offset = step.flags
     warp = fragment.warp
@@ -197,12 +223,12 @@ def access(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
                 machine, fragment, mask, warp.cta, lane + 16, lanes, column + half, columns
             )
         )
-    effects = tuple(ev.Effect(f, mode, ev.Proxy.TENSOR) for f in footprints)
-    queue = ev.Queue.TENSOR_LOAD if reads else ev.Queue.TENSOR_STORE
-    kind = ev.Operation.TENSOR_LOAD if reads else ev.Operation.TENSOR_STORE
+    effects = tuple(ev.RecordedEffect(f, mode, ev.AccessProxy.TENSOR) for f in footprints)
+    queue = ev.RecordedQueue.TENSOR_LOAD if reads else ev.RecordedQueue.TENSOR_STORE
+    kind = ev.RecordedOperation.TENSOR_LOAD if reads else ev.RecordedOperation.TENSOR_STORE
     number = machine.next_number()
     machine.record(
-        ev.Asynchronous, fragment, mask, number, kind, effects, (), queue, step.out, (), -1, 0,
+        ev.AsynchronousEvent, fragment, mask, number, kind, effects, (), queue, step.out, (), -1, 0,
         False, False,
     )  # fmt: skip
     operation = InFlight(number, kind, warp, mask, fragment.pc, queue=queue, registers=step.out)
@@ -225,20 +251,27 @@ def pair(fragment: Fragment, group: int) -> list[Cta]:
 
 
 def launch_work(
-    machine: Machine, fragment: Fragment, mask: int, kind: ev.Operation,
-    effects: list[ev.Effect], group: int,
+    machine: SimtMachine, fragment: Fragment, mask: int, kind: ev.RecordedOperation,
+    effects: list[ev.RecordedEffect], group: int,
 ) -> None:  # fmt: skip
     """Work of a tensor core, which is done in order of issue."""
     warp = fragment.warp
     lane = lanes_of(mask)[0]
-    groups = warp.queue(ev.Queue.TENSOR_CORE, lane)
+    groups = warp.queue(ev.RecordedQueue.TENSOR_CORE, lane)
     after = tuple(groups.open[-1:])
-    operation = start(machine, fragment, mask, kind, tuple(effects), queue=ev.Queue.TENSOR_CORE,
-                      group=group)  # fmt: skip
+    operation = start(
+        machine,
+        fragment,
+        mask,
+        kind,
+        tuple(effects),
+        queue=ev.RecordedQueue.TENSOR_CORE,
+        group=group,
+    )
     operation.after = after
 
 
-def multiply(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def multiply(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """tcgen05.mma: once for each lane that executes it (one, in a correct program)."""
     group, kind, in_tensor, stationary, scaled, sparse, d_offset, a_offset = step.flags[:8]
     ctas = pair(fragment, group)
@@ -248,25 +281,25 @@ def multiply(machine: Machine, fragment: Fragment, step: Step, mask: int) -> boo
         bits = ELEMENT_BITS.get(KINDS[kind], 8)
         rows, columns = (descriptor >> 24 & 31) << 4, (descriptor >> 17 & 63) << 3
         if not rows or not columns:
-            place = machine.footprint(Space.TENSOR, fragment.warp.cta.number, ())
+            place = machine.footprint(MemorySpace.TENSOR, fragment.warp.cta.number, ())
             machine.record(ev.MemoryFault, fragment, lanes, ev.MemoryFaultKind.DESCRIPTOR, place,
                            0)  # fmt: skip
             continue
         depth = K_BYTES // 2 if sparse else K_BYTES
-        effects: list[ev.Effect] = []
+        effects: list[ev.RecordedEffect] = []
         mode = BOTH if accumulate else WRITE
         for cta in ctas:
             boxes = accumulator(d + d_offset, rows, columns, group, bool(stationary))
             for lane, count, column, width in boxes:
                 found = tensor_range(machine, fragment, lanes, cta, lane, count, column, width)
-                effects.append(ev.Effect(found, mode, ev.Proxy.TENSOR))
+                effects.append(ev.RecordedEffect(found, mode, ev.AccessProxy.TENSOR))
             if in_tensor:
                 lane, column = (a + a_offset) >> 16, (a + a_offset) & 0xFFFF
                 height = min(TENSOR_LANES, rows)
                 found = tensor_range(
                     machine, fragment, lanes, cta, lane, height, column, depth // 4
                 )
-                effects.append(ev.Effect(found, READ, ev.Proxy.TENSOR))
+                effects.append(ev.RecordedEffect(found, READ, ev.AccessProxy.TENSOR))
         if not in_tensor:
             effects += shared_operand(machine, fragment, lanes, a, rows // group, depth,
                                       bool(descriptor >> 15 & 1), bits, True, ctas)  # fmt: skip
@@ -274,7 +307,7 @@ def multiply(machine: Machine, fragment: Fragment, step: Step, mask: int) -> boo
                                   bool(descriptor >> 16 & 1), bits, True, ctas)  # fmt: skip
         if scaled:
             effects += _scales(machine, fragment, step, lanes, values, (rows, columns), ctas)
-        launch_work(machine, fragment, lanes, ev.Operation.TENSOR_MULTIPLY, effects, group)
+        launch_work(machine, fragment, lanes, ev.RecordedOperation.TENSOR_MULTIPLY, effects, group)
     return False
 
 
@@ -294,9 +327,14 @@ def accumulator(
 
 
 def _scales(
-    machine: Machine, fragment: Fragment, step: Step, lanes: int, values: tuple[int, ...],
-    extents: tuple[int, int], ctas: list[Cta],
-) -> list[ev.Effect]:  # fmt: skip
+    machine: SimtMachine,
+    fragment: Fragment,
+    step: DecodedStep,
+    lanes: int,
+    values: tuple[int, ...],
+    extents: tuple[int, int],
+    ctas: list[Cta],
+) -> list[ev.RecordedEffect]:
     """Scale factors: 32-bit columns of four bytes, for 32 rows in each; in all 128 lanes."""
     times = step.flags[10]
     effects = []
@@ -306,28 +344,32 @@ def _scales(
         for cta in ctas:
             found = tensor_range(machine, fragment, lanes, cta, 0, TENSOR_LANES,
                                  address & 0xFFFF, columns)  # fmt: skip
-            effects.append(ev.Effect(found, READ, ev.Proxy.TENSOR))
+            effects.append(ev.RecordedEffect(found, READ, ev.AccessProxy.TENSOR))
     return effects
 
 
-def memory_copy(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def memory_copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """tcgen05.cp: shared memory to tensor memory."""
     group, offset, rows, width, lanes_written = step.flags
     for lanes, (start_, value) in machine.grouped(fragment, step.args, mask, "an operand"):
         address = start_ + offset
         descriptor = decode(value, tensor=True)
-        effects: list[ev.Effect] = []
+        effects: list[ev.RecordedEffect] = []
         for cta in pair(fragment, group):
             if descriptor is not None:
                 boxes = copy_source(descriptor, rows, width)
                 effects.append(
-                    ev.Effect(Footprint(Space.SHARED, cta.number, boxes), READ, ev.Proxy.ASYNC)
+                    ev.RecordedEffect(
+                        Footprint(MemorySpace.SHARED, cta.number, boxes), READ, ev.AccessProxy.ASYNC
+                    )
                 )
             lane = 0 if lanes_written == TENSOR_LANES else address >> 16
             found = tensor_range(machine, fragment, lanes, cta, lane, lanes_written,
                                  address & 0xFFFF, width // 4)  # fmt: skip
-            effects.append(ev.Effect(found, WRITE, ev.Proxy.TENSOR))
-        launch_work(machine, fragment, lanes, ev.Operation.TENSOR_MEMORY_COPY, effects, group)
+            effects.append(ev.RecordedEffect(found, WRITE, ev.AccessProxy.TENSOR))
+        launch_work(
+            machine, fragment, lanes, ev.RecordedOperation.TENSOR_MEMORY_COPY, effects, group
+        )
     return False
 
 
@@ -335,23 +377,23 @@ def copy_source(descriptor: MatrixDescriptor, rows: int, width: int) -> tuple[Bo
     return operand(descriptor, rows, width, False, 8)
 
 
-def shift(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def shift(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """tcgen05.shift: rows move down by one in 32 bytes of columns."""
     group, offset = step.flags
     for lanes, (start_,) in machine.grouped(fragment, step.args, mask, "an address"):
         address = start_ + offset
         effects = [
-            ev.Effect(
+            ev.RecordedEffect(
                 tensor_range(machine, fragment, lanes, cta, 0, TENSOR_LANES, address & 0xFFFF, 8),
-                BOTH, ev.Proxy.TENSOR,
+                BOTH, ev.AccessProxy.TENSOR,
             )
             for cta in pair(fragment, group)
         ]  # fmt: skip
-        launch_work(machine, fragment, lanes, ev.Operation.TENSOR_SHIFT, effects, group)
+        launch_work(machine, fragment, lanes, ev.RecordedOperation.TENSOR_SHIFT, effects, group)
     return False
 
 
-def commit(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
+def commit(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """tcgen05.commit: an arrival when the thread's earlier work is complete."""
     group, space, offset = step.flags
     registers = step.args if step.args[1] >= 0 else step.args[:1]
@@ -360,22 +402,22 @@ def commit(machine: Machine, fragment: Fragment, step: Step, mask: int) -> bool:
         lanes = 1 << lane
         ((_, values),) = machine.grouped(fragment, registers, lanes, "an operand of a commit")
         place = barrier_place(machine, fragment, space, values[0] + offset)
-        barriers: tuple[ev.Barrier, ...] = (place,)
+        barriers: tuple[ev.BarrierAddress, ...] = (place,)
         if len(values) > 1:
             barriers = tuple(
-                ev.Barrier(cta.number, place.offset)
+                ev.BarrierAddress(cta.number, place.offset)
                 for rank, cta in enumerate(warp.cta.cluster.ctas)
                 if values[1] >> rank & 1
             )
-        groups = warp.queue(ev.Queue.TENSOR_CORE, lane)
+        groups = warp.queue(ev.RecordedQueue.TENSOR_CORE, lane)
         work = groups.open
         for earlier in work:
             earlier.seen |= earlier.lanes
         number = machine.next_number()
         operations = tuple(earlier.number for earlier in work)
-        machine.record(ev.TensorCommit, fragment, lanes, barriers, group, operations, number)
+        machine.record(ev.TensorCommitEvent, fragment, lanes, barriers, group, operations, number)
         previous = tuple(groups.closed[-1]) if groups.closed else ()
-        operation = InFlight(number, ev.Operation.TENSOR_MULTIPLY, warp, lanes, fragment.pc,
+        operation = InFlight(number, ev.RecordedOperation.TENSOR_MULTIPLY, warp, lanes, fragment.pc,
                              arrives=barriers, after=(*previous, *work))  # fmt: skip
         groups.closed = [[operation]]
         groups.open = []

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from titan.isa.simt.footprints import NO_CTA, Box, Footprint, Space
-from titan.isa.simt.launch import TensorMap
+from titan.isa.simt.footprints import NO_CTA, Box, Footprint, MemorySpace
+from titan.isa.simt.launch import LaunchTensorMap
 
 # CUtensorMapDataType: bits of an element. 16U4_ALIGN8B, 16U4_ALIGN16B, 16U6_ALIGN16B are packed.
 ELEMENT_BITS = (8, 16, 32, 32, 64, 64, 16, 32, 64, 16, 32, 32, 32, 4, 4, 6)
 # In shared memory an element of the two ALIGN16B types takes a byte.
 SHARED_BITS = (*ELEMENT_BITS[:14], 8, 8)
-EMPTY = Footprint(Space.GLOBAL, NO_CTA, ())
+EMPTY = Footprint(MemorySpace.GLOBAL, NO_CTA, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def _ceil(value: int, divisor: int) -> int:
     return -(-value // max(divisor, 1))
 
 
-def _box(map_: TensorMap, coordinates: tuple[int, ...]) -> tuple[list[int], list[int]]:
+def _box(map_: LaunchTensorMap, coordinates: tuple[int, ...]) -> tuple[list[int], list[int]]:
     """Elements along each dimension of the box, with element strides applied."""
     counts = [_ceil(size, step) for size, step in zip(map_.box, map_.element_strides, strict=True)]
     if map_.interleave == 0:
@@ -39,7 +39,7 @@ def _box(map_: TensorMap, coordinates: tuple[int, ...]) -> tuple[list[int], list
     return counts, list(coordinates)
 
 
-def tile(map_: TensorMap, coordinates: tuple[int, ...]) -> TensorAccess:
+def tile(map_: LaunchTensorMap, coordinates: tuple[int, ...]) -> TensorAccess:
     """A copy of the box at signed `coordinates`, innermost first."""
     counts, starts = _box(map_, coordinates)
     bits, shared_bits = ELEMENT_BITS[map_.data_type], SHARED_BITS[map_.data_type]
@@ -69,7 +69,9 @@ def tile(map_: TensorMap, coordinates: tuple[int, ...]) -> TensorAccess:
                 steps.append((last - skipped, strides[dimension] * step))
     steps, length = _joined(steps, length)
     return TensorAccess(
-        total // 8, Footprint(Space.GLOBAL, NO_CTA, (Box(start, length, tuple(steps)),)), clipped
+        total // 8,
+        Footprint(MemorySpace.GLOBAL, NO_CTA, (Box(start, length, tuple(steps)),)),
+        clipped,
     )
 
 
@@ -81,7 +83,7 @@ def _joined(steps: list[tuple[int, int]], length: int) -> tuple[list[tuple[int, 
     return steps, length
 
 
-def rows(map_: TensorMap, column: int, numbers: tuple[int, ...]) -> TensorAccess:
+def rows(map_: LaunchTensorMap, column: int, numbers: tuple[int, ...]) -> TensorAccess:
     """tile::gather4 and scatter4: four rows of a matrix, from `column` on."""
     boxes: list[Box] = []
     clipped = False
@@ -97,10 +99,12 @@ def rows(map_: TensorMap, column: int, numbers: tuple[int, ...]) -> TensorAccess
         clipped = clipped or high - low != width
         start = map_.base + row * map_.stride_bytes[0] + low * bits // 8
         boxes.append(Box(start, _ceil((high - low) * bits, 8)))
-    return TensorAccess(bytes_, Footprint(Space.GLOBAL, NO_CTA, tuple(boxes)), clipped)
+    return TensorAccess(bytes_, Footprint(MemorySpace.GLOBAL, NO_CTA, tuple(boxes)), clipped)
 
 
-def im2col(map_: TensorMap, coordinates: tuple[int, ...], offsets: tuple[int, ...]) -> TensorAccess:
+def im2col(
+    map_: LaunchTensorMap, coordinates: tuple[int, ...], offsets: tuple[int, ...]
+) -> TensorAccess:
     """An im2col copy: channels by pixels. The pixels walk through the bounding box of the tensor,
     W first, then H, D, N; each is read at its place plus the offsets of the filter.
     """
@@ -133,10 +137,10 @@ def im2col(map_: TensorMap, coordinates: tuple[int, ...], offsets: tuple[int, ..
             if place[i] < high[i]:
                 break
             place[i] = low[i]
-    return TensorAccess(bytes_, Footprint(Space.GLOBAL, NO_CTA, tuple(runs)), clipped)
+    return TensorAccess(bytes_, Footprint(MemorySpace.GLOBAL, NO_CTA, tuple(runs)), clipped)
 
 
-def whole(map_: TensorMap) -> tuple[int, int]:
+def whole(map_: LaunchTensorMap) -> tuple[int, int]:
     """The half-open range of addresses that the tensor covers."""
     bits = ELEMENT_BITS[map_.data_type]
     end = _ceil(map_.dimensions[0] * bits, 8)

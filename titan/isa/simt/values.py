@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from titan.isa.simt.operations import Op, Step
+from titan.isa.simt.operations import DecodedStep, Op
 
 LANES = 32
 ALL = 0xFFFFFFFF
@@ -69,7 +69,7 @@ def uniform(value: Value, mask: int) -> Scalar | None:
     return first
 
 
-def apply(step: Step, function: Callable[..., int], values: tuple[Scalar, ...]) -> Scalar:
+def apply(step: DecodedStep, function: Callable[..., int], values: tuple[Scalar, ...]) -> Scalar:
     """What one lane computes; opaque if it depends on something opaque."""
     for value in values:
         if isinstance(value, Opaque):
@@ -77,7 +77,7 @@ def apply(step: Step, function: Callable[..., int], values: tuple[Scalar, ...]) 
     return function(*values)
 
 
-def _partly(step: Step, first: Opaque, values: tuple[Scalar, ...]) -> Scalar:
+def _partly(step: DecodedStep, first: Opaque, values: tuple[Scalar, ...]) -> Scalar:
     """Some operands decide a result alone."""
     op = step.op
     if op is Op.AND and 0 in values:

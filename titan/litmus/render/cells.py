@@ -17,7 +17,7 @@ from titan.litmus.render.places import (
     TENSOR_TILE_BYTES,
     WGMMA_TILE_BYTES,
     Cell,
-    Region,
+    LitmusRegion,
 )
 from titan.litmus.render.refusal import NotRenderable
 
@@ -29,7 +29,7 @@ class CellAllocation:
         self.test = test
         self.numbers = numbers
         self.cells: dict[str, Cell] = {}
-        self.views: dict[Region, int] = {Region.MEMORY: 1}
+        self.views: dict[LitmusRegion, int] = {LitmusRegion.MEMORY: 1}
         self.global_end = SLOT_BYTES  # the first global slot is where the threads meet
         self.shared_end = self.constant_end = self.texels = 0
         self._used = used_locations(test)
@@ -67,11 +67,11 @@ class CellAllocation:
             index, location, self._offsets[memory], size, None, region, self._view(location), tiles
         )
 
-    def _take(self, region: Region, memory: str) -> int:
-        if region is Region.ARRAY:
+    def _take(self, region: LitmusRegion, memory: str) -> int:
+        if region is LitmusRegion.ARRAY:
             self.texels += 1
             return self.texels - 1
-        if region is Region.CONSTANT:
+        if region is LitmusRegion.CONSTANT:
             self.constant_end += SLOT_BYTES
             return self.constant_end - SLOT_BYTES
         names = [n for n in self._sizes if self.test.memory(n) == memory]
@@ -91,9 +91,9 @@ class CellAllocation:
             self.shared_end += max(self._sizes[name] for name in [*members, location.name])
         offset = self._shared_offsets[key]
         size, tiles = self._sizes[location.name], self._tiles(location)
-        return Cell(index, location, offset, size, cta, Region.SHARED, tiles=tiles)
+        return Cell(index, location, offset, size, cta, LitmusRegion.SHARED, tiles=tiles)
 
-    def _region(self, location: Location) -> Region:
+    def _region(self, location: Location) -> LitmusRegion:
         memory = self.test.memory(location.name)
         views = {
             other.proxy
@@ -106,12 +106,12 @@ class CellAllocation:
                 "views", "constant memory cannot be bound to a texture or surface", location.span
             )
         if not bound:
-            return Region.MEMORY
+            return LitmusRegion.MEMORY
         if memory in _tiled(self.test):
             raise NotRenderable(
                 "views", "bulk copies do not reach an array or constant memory", location.span
             )
-        return Region.ARRAY if Proxy.SURFACE in bound else Region.CONSTANT
+        return LitmusRegion.ARRAY if Proxy.SURFACE in bound else LitmusRegion.CONSTANT
 
     def _view(self, location: Location) -> int:
         """Which of the memory's generic addresses the name has, in the order of the file."""
@@ -120,7 +120,7 @@ class CellAllocation:
         if address not in names:
             names.append(address)
         region = self._region(location)
-        if region is Region.CONSTANT and len(names) > 1:
+        if region is LitmusRegion.CONSTANT and len(names) > 1:
             raise NotRenderable("views", "constant memory has one generic address", location.span)
         self.views[region] = max(self.views.get(region, 1), len(names))
         return names.index(address)

@@ -18,7 +18,7 @@ from titan.litmus.render.places import (
     WARP_THREADS,
     Cell,
     LitmusLayout,
-    Region,
+    LitmusRegion,
     Seat,
 )
 from titan.litmus.render.refusal import NotRenderable
@@ -179,7 +179,7 @@ class Writer:
         self.addresses[variable] = f"int {variable} = (int)({texel(cell)})"
         at = ("r", variable)
         if step.proxy is Proxy.TEXTURE and isinstance(step, ast.Load):
-            texture = "texture" if cell.region is Region.ARRAY else f"texture{cell.view}"
+            texture = "texture" if cell.region is LitmusRegion.ARRAY else f"texture{cell.view}"
             return Assembly(
                 "{ .reg .s32 a, b, c; tex.1d.v4.s32.s32 {%0, a, b, c}, [%1, {%2}]; }",
                 (("=r", self.register(step.destination)),),
@@ -542,16 +542,16 @@ class Writer:
 def pointer(cell: Cell) -> str:
     """The C expression of a global cell's generic address; `place` is the instance."""
     match cell.region:
-        case Region.ARRAY:
+        case LitmusRegion.ARRAY:
             return f"array{cell.view} + offsets[{texel(cell)}]"
-        case Region.CONSTANT:
+        case LitmusRegion.CONSTANT:
             return f"constant{cell.view} + place * CONSTANT_STRIDE + {cell.offset}"
     return f"mine{cell.view} + {cell.offset}"
 
 
 def texel(cell: Cell) -> str:
     """The C expression of a cell's element in the texture or surface."""
-    if cell.region is Region.ARRAY:
+    if cell.region is LitmusRegion.ARRAY:
         return f"place * TEXELS + {cell.offset}"
     return f"place * (STRIDE / 4) + {cell.offset // 4}"
 

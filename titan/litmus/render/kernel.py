@@ -39,7 +39,7 @@ from titan.litmus.render.places import (
     WARPGROUP_WARPS,
     Cell,
     LitmusLayout,
-    Region,
+    LitmusRegion,
     Seat,
 )
 from titan.litmus.render.refusal import NotRenderable
@@ -106,7 +106,7 @@ def render(test: LitmusTest, verdict: ModelVerdict | None = None) -> Rendering:
         "target": target_of(test),
         "tensor": _tensor(layout, outcomes),
         "constant_instances": CONSTANT_INSTANCES // max(1, layout.constant_bytes),
-        "memory_views": layout.views[Region.MEMORY],
+        "memory_views": layout.views[LitmusRegion.MEMORY],
         "limits": limits.limits,
         "slots_per_cta": limits.slots_per_cta,
         "parameters": parameters(layout, _bindings(layout, seats)),
@@ -120,7 +120,8 @@ def render(test: LitmusTest, verdict: ModelVerdict | None = None) -> Rendering:
         "bound_cells": [
             _cell(cell)
             for cell in layout.cells.values()
-            if cell.region in (Region.ARRAY, Region.CONSTANT) and cell.location.alias_of is None
+            if cell.region in (LitmusRegion.ARRAY, LitmusRegion.CONSTANT)
+            and cell.location.alias_of is None
         ],
         "finals": [
             {
@@ -345,7 +346,11 @@ def _bindings(layout: LitmusLayout, seats: list[SeatContext]) -> set[str]:
         for segment in seat["segments"]
         for statement in segment.statements
     )
-    names = ["texture", "surface", *(f"texture{n}" for n in range(layout.views[Region.MEMORY]))]
+    names = [
+        "texture",
+        "surface",
+        *(f"texture{n}" for n in range(layout.views[LitmusRegion.MEMORY])),
+    ]
     return {name for name in names if f"({name})" in text}
 
 

@@ -13,7 +13,7 @@ from titan.litmus.language.condition import format_condition
 from titan.litmus.language.printing import format_instruction
 from titan.litmus.render import tensors
 from titan.litmus.render.outcomes import ModelVerdict, Outcomes
-from titan.litmus.render.places import TENSOR_TILE_BYTES, LitmusLayout, Region
+from titan.litmus.render.places import TENSOR_TILE_BYTES, LitmusLayout, LitmusRegion
 
 TARGET = "sm_90a"
 FORMAT = 2
@@ -44,7 +44,7 @@ def parameters(layout: LitmusLayout, bindings: set[str]) -> list[dict[str, str]]
     """The parameters of every kernel of the source, in order."""
     found = [
         {"name": f"memory{view}", "type": _POINTER, "role": "memory" if not view else "view"}
-        for view in range(layout.views[Region.MEMORY])
+        for view in range(layout.views[LitmusRegion.MEMORY])
     ]
     found += [
         {"name": "outcomes", "type": "int*", "role": "outcomes"},
@@ -60,7 +60,7 @@ def parameters(layout: LitmusLayout, bindings: set[str]) -> list[dict[str, str]]
     if any(cell.is_map for cell in layout.cells.values()):
         found.append({"name": "maps", "type": "const unsigned char*", "role": "tensor maps"})
     if layout.texels:
-        for view in range(layout.views[Region.ARRAY]):
+        for view in range(layout.views[LitmusRegion.ARRAY]):
             role = "view" if view else "array memory"
             found.append({"name": f"array{view}", "type": _POINTER, "role": role})
         found += [
@@ -70,7 +70,7 @@ def parameters(layout: LitmusLayout, bindings: set[str]) -> list[dict[str, str]]
         ]
     if "texture" in bindings:
         found.append({"name": "texture", "type": _HANDLE, "role": "array texture"})
-    for view in range(layout.views[Region.MEMORY]):
+    for view in range(layout.views[LitmusRegion.MEMORY]):
         if f"texture{view}" in bindings:
             found.append({"name": f"texture{view}", "type": _HANDLE, "role": "linear texture"})
     if layout.constant_bytes:
@@ -177,7 +177,7 @@ def _locations(layout: LitmusLayout) -> list[dict[str, object]]:
             "alias_of": cell.location.alias_of,
             "proxy": cell.location.proxy.value,
             "cta": cell.cta,
-            "offset_bytes": cell.offset * (4 if cell.region is Region.ARRAY else 1),
+            "offset_bytes": cell.offset * (4 if cell.region is LitmusRegion.ARRAY else 1),
             "size_bytes": cell.size,
             "initial": cell.location.initial,
             "mbarrier_count": cell.location.count,
@@ -206,7 +206,7 @@ def _setup(layout: LitmusLayout, bindings: set[str]) -> list[dict[str, object]]:
     """What the host does besides allocating, in order."""
     steps: list[dict[str, object]] = [
         {"step": "map again", "parameter": f"memory{view}", "alias_of": "memory0"}
-        for view in range(1, layout.views[Region.MEMORY])
+        for view in range(1, layout.views[LitmusRegion.MEMORY])
     ]
     if layout.texels:
         steps.append(
@@ -223,7 +223,7 @@ def _setup(layout: LitmusLayout, bindings: set[str]) -> list[dict[str, object]]:
         )
         steps += [
             {"step": "map again", "parameter": f"array{view}", "alias_of": "array0"}
-            for view in range(1, layout.views[Region.ARRAY])
+            for view in range(1, layout.views[LitmusRegion.ARRAY])
         ]
         steps.append(
             {
@@ -232,7 +232,7 @@ def _setup(layout: LitmusLayout, bindings: set[str]) -> list[dict[str, object]]:
                 "offsets": "offsets",
             }
         )
-    for view in range(layout.views[Region.MEMORY]):
+    for view in range(layout.views[LitmusRegion.MEMORY]):
         if f"texture{view}" in bindings:
             steps.append(
                 {

@@ -24,7 +24,7 @@ SHARED_BYTES_MAX = 48 * 1024  # what a kernel has without asking for more
 TENSOR_TILE_BYTES = 16  # four words: the box of every tensor map
 
 
-class Region(StrEnum):
+class LitmusRegion(StrEnum):
     """Where the host gets the memory of a location from."""
 
     MEMORY = "memory"
@@ -48,7 +48,7 @@ class Cell:
     offset: int
     size: int
     cta: int | None  # of the instance; None is global memory
-    region: Region = Region.MEMORY
+    region: LitmusRegion = LitmusRegion.MEMORY
     view: int = 0
     tiles: tuple[tuple[int, int], ...] = ()
     images: tuple[tuple[int, int, int, int], ...] = ()
@@ -86,7 +86,7 @@ class LitmusLayout:
     cta_threads: int
     global_bytes: int
     shared_bytes: int
-    views: dict[Region, int]
+    views: dict[LitmusRegion, int]
     texels: int
     constant_bytes: int
 

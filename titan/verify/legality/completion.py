@@ -28,10 +28,10 @@ from titan.sync.program import (
 from titan.target.completion import (
     ANY_VERB,
     MBARRIER,
-    Completion,
     CompletionRow,
+    CompletionTable,
     CounterRow,
-    Reach,
+    OperationReach,
     Signature,
     Waits,
     all_completions,
@@ -80,7 +80,7 @@ class CompletionView:
         found = (item for _, item in self.case.operations if isinstance(item, QueueArrive))
         return frozenset(item.queue for item in found)
 
-    def tables(self, kind: str) -> tuple[Completion, ...]:
+    def tables(self, kind: str) -> tuple[CompletionTable, ...]:
         """The tables that judge a queue of a kind; empty where nothing is known."""
         if self.own is None:
             return ()
@@ -173,10 +173,10 @@ def counter_arrives(case: Case) -> Iterator[Diagnostic]:
         if row is None:
             continue
         queue, name = quoted(plain(item.queue)), item.barrier.name
-        if row.arrives is Reach.NOWHERE:
+        if row.arrives is OperationReach.NOWHERE:
             headline = f"nothing arrives at an mbarrier when {row.kind} is done ({queue})"
             yield case.fault("TTN428", headline, item.span, source=row.source)
-        elif row.arrives is Reach.OWN and homes.get(name, role.cta) != role.cta:
+        elif row.arrives is OperationReach.OWN and homes.get(name, role.cta) != role.cta:
             headline = f"{row.kind} arrives at mbarriers of its own CTA only, and "
             headline += f"{quoted(plain(name))} is of CTA {homes[name]}"
             yield case.fault("TTN425", headline, item.span, source=row.source)
@@ -243,7 +243,7 @@ def memory_within_reach(case: Case) -> Iterator[Diagnostic]:
 
 
 def _reaches(row: CompletionRow, effect: Effect) -> bool:
-    return (row.writes_in if effect.write else row.reads_in) is Reach.CLUSTER
+    return (row.writes_in if effect.write else row.reads_in) is OperationReach.CLUSTER
 
 
 def _elsewhere(view: CompletionView, role: Role, effect: Effect) -> bool:
