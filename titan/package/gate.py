@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from titan.foundation.errors import UserError
 from titan.foundation.verdict import Verdict
 from titan.foundation.workers import worker_pool
 from titan.package import contents
@@ -38,7 +39,7 @@ PACKAGE_FILES = frozenset(
 )
 
 
-class NothingThere(Exception):
+class NothingThere(UserError):
     """A path that names nothing the gate can judge; bad usage."""
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from titan.foundation.errors import UserError
 from titan.proof.codec import digest_of, program_of
 from titan.proof.configuration import Configuration, System
 from titan.proof.open_sizes import NotCoveredError, UndecidedError
@@ -26,7 +27,7 @@ ACTORS = {"a": Actor.AGENT, "r": Actor.READS, "f": Actor.FINISH}
 LETTERS = {actor: letter for letter, actor in ACTORS.items()}
 
 
-class RefusedError(ValueError):
+class RefusedError(UserError):
     """The certificate proves nothing; `line` counts from 1, 0 where no line is to blame."""
 
     def __init__(self, line: int, message: str) -> None:

@@ -7,12 +7,14 @@ has one value for all sizes from the bound on has that value. Where the answer d
 
 from __future__ import annotations
 
+from titan.foundation.errors import Refusal, TitanError
 
-class NotCoveredError(ValueError):
+
+class NotCoveredError(Refusal):
     """The program is beyond what certificates cover; the text says why."""
 
 
-class UndecidedError(Exception):
+class UndecidedError(TitanError):
     """The answer is not the same for all values of the size `name`."""
 
     def __init__(self, name: str) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from titan.foundation.errors import TitanError
 from titan.proof.configuration import Configuration, System
 from titan.proof.open_sizes import UndecidedError
 from titan.sync import program as ir
@@ -28,7 +29,7 @@ Accesses = Iterable[tuple[Cell, bool, ir.Proxy, Extent | None]]
 UNTOLD = (ir.Init, ir.Invalidate, ir.ExpectTransaction, ir.PoolTake, ir.TokenWait)
 
 
-class _Conflict(Exception):
+class _Conflict(TitanError):
     """Something that the others can do does not commute with the step."""
 
 

@@ -10,6 +10,7 @@ import json
 
 from titan.engines.explore.flatten import flatten
 from titan.engines.explore.shifts import Analysis, NotApplicableError
+from titan.foundation.errors import TitanError
 from titan.proof.check import HEAD, class_text, step_text
 from titan.proof.codec import digest_of, text_of
 from titan.proof.configuration import Configuration, System
@@ -23,7 +24,7 @@ STATES_MAX = 60_000
 AHEAD_MAX = 1  # periods beyond the last of its class that a size is asked for a single step
 
 
-class FaultyError(Exception):
+class FaultyError(TitanError):
     """The search came to a fault: there is no certificate."""
 
     def __init__(self, fault: Fault) -> None:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.errors import UserError
 from titan.foundation.resources import root
 from titan.foundation.source.reader import Fields, Reader
 from titan.foundation.source.span import Source
@@ -31,7 +32,7 @@ SECTIONS = (
 )
 
 
-class TargetRefused(Exception):
+class TargetRefused(UserError):
     """The input is refused; `diagnostics` says why."""
 
     def __init__(self, diagnostics: list[Diagnostic]) -> None:

@@ -15,6 +15,7 @@ from titan.engines.fences.cost import FenceCosts, costs
 from titan.engines.fences.demands import Choice, Demand, Demands
 from titan.engines.fences.synthesis import Solution, Weighed, cheapest
 from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.errors import UserError
 from titan.foundation.source.yaml import parse_text
 from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode
@@ -47,7 +48,7 @@ FENCE_FAULTS = {
 _VARIANTS: tuple[tuple[ir.Space, ...], ...] = ((ir.Space.SHARED,), (ir.Space.GLOBAL,), ())
 
 
-class BadInput(Exception):
+class BadInput(UserError):
     """The file is no kernel, or a kernel without a form on its target."""
 
     def __init__(self, diagnostics: list[Diagnostic]) -> None:

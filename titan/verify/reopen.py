@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.errors import UserError
 from titan.foundation.source.span import whole_file
 from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
@@ -18,7 +19,7 @@ from titan.verify.replay import ReplayError, replay
 from titan.verify.tracefile import SavedTrace, TraceFileError, load
 
 
-class TraceRefused(Exception):
+class TraceRefused(UserError):
     """The file is no trace that replays; `diagnostics` say why."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from titan.foundation.errors import InternalError
 from titan.sync.fault import Fault, FaultKind, Step, Trace
 from titan.sync.interpreter import Machine, State
 from titan.sync.program import SyncProgram
 
 
-class ReplayError(Exception):
+class ReplayError(InternalError):
     """The trace is none of this program: a step is not possible, or no fault comes of it."""
 
 

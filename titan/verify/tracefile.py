@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from titan.foundation.errors import UserError
 from titan.sync.fault import Actor, Fault, FaultKind, Step, Trace
 
 VERSION = 1
@@ -24,7 +25,7 @@ STEPS_MAX = 1_000_000
 DEFAULT_FOLDER = ".titan/traces"
 
 
-class TraceFileError(Exception):
+class TraceFileError(UserError):
     """The file is no trace, or has been changed."""
 
 

@@ -10,7 +10,7 @@ has no such variables.
 from __future__ import annotations
 
 from titan.engines.spin.names import ExportError
-from titan.engines.spin.promela_text import AgentLayout, PromelaLayout, fail
+from titan.engines.spin.promela_layout import AgentLayout, PromelaLayout, fail
 from titan.sync import program as ir
 from titan.sync.parts import effects_of
 

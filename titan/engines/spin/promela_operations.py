@@ -6,13 +6,8 @@ from __future__ import annotations
 from itertools import combinations
 
 from titan.engines.spin.names import comment_text
-from titan.engines.spin.promela_text import (
-    AgentLayout,
-    PromelaLayout,
-    PromelaState,
-    fail,
-    when_sound,
-)
+from titan.engines.spin.promela_layout import AgentLayout, PromelaLayout, fail, when_sound
+from titan.engines.spin.promela_text import PromelaState
 from titan.sync import program as ir
 
 Lines = list[str]

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from titan.engines.spin.promela_text import OUT_OF_CAPACITY
+from titan.engines.spin.promela_layout import OUT_OF_CAPACITY
 from titan.foundation.errors import InternalError, Refusal
 from titan.foundation.verdict import Reason
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.foundation.diagnostics.wording import quoted, suggestion
+from titan.foundation.errors import TitanError
 from titan.foundation.source import indexed
 from titan.foundation.source.loading import load_bytes, load_file, load_text
 from titan.foundation.source.span import Source, Span
@@ -44,7 +45,7 @@ class _Frame:
     end: int = 0
 
 
-class _Refused(Exception):
+class _Refused(TitanError):
     """Reading stops here; the diagnostic is already recorded."""
 
 

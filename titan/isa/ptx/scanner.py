@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.errors import TitanError
 from titan.foundation.source.span import Source
 
 _COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/|/\*', re.S)
@@ -14,7 +15,7 @@ FINDINGS_MAX = 100
 INVALID, UNKNOWN, UNDECLARED, TWICE, RANGE = "TTN001", "TTN010", "TTN011", "TTN013", "TTN009"
 
 
-class Stop(Exception):
+class Stop(TitanError):
     """The rest of the text cannot be read; the reason is among the findings."""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.diagnostics.wording import quoted
+from titan.foundation.errors import Refusal
 from titan.foundation.source.span import Source, Span
 from titan.isa.ptx import module as ptx
 from titan.isa.simt.control_flow import NO_JOIN, FlowGraph
@@ -63,7 +64,7 @@ _KINDS = {"b": Kind.BITS, "u": Kind.UNSIGNED, "s": Kind.SIGNED, "f": Kind.FLOAT}
 OPAQUE_SPECIAL = ("clock", "globaltimer", "smid", "nsmid", "gridid", "pm", "envreg", "current_")
 
 
-class Unsupported(Exception):
+class Unsupported(Refusal):
     """A form that the machine does not know; the text says what of it."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from titan.foundation.errors import TitanError
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, of_ranges
 from titan.isa.simt.launch import Launch, Options
@@ -19,7 +20,7 @@ from titan.isa.simt.values import UNKNOWN, Opaque, Value, lane, lanes_of, unifor
 DELAY = 2  # rounds from the issue of an asynchronous operation to its completion
 
 
-class EndedRun(Exception):
+class EndedRun(TitanError):
     """The run stops here."""
 
     def __init__(self, outcome: Outcome) -> None:

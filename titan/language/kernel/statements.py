@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from titan.foundation.diagnostics.wording import quoted
+from titan.foundation.errors import UserError
 from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Node, Scalar, Sequence
 from titan.language.kernel.clause import Clause, read_clause
@@ -26,7 +27,7 @@ _RANGE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s+in\s+(.+?)\s*\.\.\s*(.+?)\s*
 Made = list[model.Statement]
 
 
-class TooMany(Exception):
+class TooMany(UserError):
     """The file has more statements than a kernel may have; reported already."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.errors import Refusal
 from titan.foundation.source.span import Span
 from titan.sync.program import SyncProgram
 
@@ -27,7 +28,7 @@ class Lowered:
     notes: tuple[Note, ...] = ()
 
 
-class LoweringRefused(Exception):
+class LoweringRefused(Refusal):
     """The protocol has no faithful form on the target; `diagnostics` give the reasons."""
 
     def __init__(self, *diagnostics: Diagnostic) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import count
 from typing import Any
 
+from titan.foundation.errors import TitanError
 from titan.language.protocol import model
 from titan.language.protocol.unroll import walk
 from titan.sync.expression import (
@@ -28,7 +29,7 @@ from titan.sync.expression import (
 )
 
 
-class UnsupportedProtocol(Exception):
+class UnsupportedProtocol(TitanError):
     """The protocol says something that families cannot; the span is that of the statement."""
 
     def __init__(self, reason: str, span: object = None) -> None:

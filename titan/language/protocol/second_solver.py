@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from titan.foundation.errors import Refusal
 from titan.language.protocol.solver import Question
 
 RESOURCES_MAX = 5_000_000  # of one question, in the units of cvc5
 
 
-class SecondSolverMissing(ImportError):
+class SecondSolverMissing(Refusal):
     """cvc5 is not installed (the extra `check`)."""
 
 

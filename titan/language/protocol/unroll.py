@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from titan.foundation.errors import Refusal
 from titan.language.protocol import model
 from titan.sync.expression import Expression, evaluate
 
@@ -17,7 +18,7 @@ Sizes = Mapping[str, int | tuple[int, ...]]
 EVENTS_MAX = 20_000
 
 
-class UnrollError(ValueError):
+class UnrollError(Refusal):
     """The protocol cannot be unrolled: a name without value, too many steps, circular poison."""
 
 
