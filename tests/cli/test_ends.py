@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -14,20 +15,42 @@ import pytest
 from titan.cli.exit_code import ExitCode
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = "import sys\nfrom titan.cli.main import main\nsys.exit(main())"
+# A shell's background ignores SIGINT, and `nohup` SIGHUP: the program starts as from a terminal.
+PROGRAM = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+from titan.cli.main import main
+sys.exit(main())
+"""
 SLOW = ["--engine", "reference", "--budget-states", "100000000", "--depth", "6"]
 PATIENCE_SECONDS = 60
+STARTED: list[subprocess.Popen[bytes]] = []
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """A test that fails leaves no search behind that the others would have to run beside."""
+    yield
+    while STARTED:
+        process = STARTED.pop()
+        for pid in (*children(process.pid), process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+
+
 def started(*arguments: str, **options: object) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *arguments],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         **options,  # type: ignore[call-overload]
     )
+    STARTED.append(process)
+    return process
 
 
 def slow_verify(stdout: int) -> subprocess.Popen[bytes]:
