@@ -124,3 +124,13 @@ def test_what_is_declared_wrongly_is_used_without_another_fault(section: str, st
     text = "\n".join([*lines, "program: {r: [" + statement + "]}"]) + "\n"
     family, found = decode_text(text, "k.yaml")
     assert family is None and [item.code for item in found] == ["TTN008"]
+
+
+@pytest.mark.parametrize("space", ["shared", "tensor", "global", "register"])
+def test_a_base_is_a_place_in_shared_memory(space: str):
+    """Elsewhere it was read as nothing, and accumulators that overlap passed for ones that do
+    not."""
+    lines = ["titan: 1", "kernel: k", "target: sm_100a", "roles: {r: {warps: 1}}"]
+    lines.append("buffers: {A: {space: " + space + ", bytes: 64, base: 128}}")
+    _, found = decode_text("\n".join([*lines, "program: {r: []}"]) + "\n", "k.yaml")
+    assert [item.code for item in found] == ([] if space == "shared" else ["TTN017"])

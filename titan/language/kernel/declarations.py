@@ -270,6 +270,13 @@ class Declarations:
         space = Space(self._word("buffers", fields, "space", "shared", what))
         layout = self.layouts.layout(name, fields, span)
         self.declared.layouts[name] = layout
+        if fields.has("base") and space is not Space.SHARED:
+            # Read as nothing, two accumulators that overlap would pass for two that do not.
+            headline = (
+                f"`base` of {what} counts bytes of shared memory, and it is in {space} memory"
+            )
+            helps = ("buffers that share memory name one `storage`, and their `offset` in it",)
+            self.reader.error("TTN017", headline, fields.key_span("base"), helps=helps)
         if fields.has("layout"):
             self.reader.string(fields["layout"], f"`layout` of {what}")
         storage = ""
