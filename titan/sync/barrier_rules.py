@@ -18,6 +18,7 @@ TRANSACTION_MAX = 2**20 - 1  # PTX "mbarrier: Contents": range of the transactio
 
 
 def key_of(reference: ir.Reference, environment: Mapping[str, int]) -> Key:
+    """The name and the evaluated index of what is referred to."""
     return reference.name, evaluate(reference.index, environment)
 
 
@@ -80,6 +81,7 @@ class BarrierRules(MemoryRules):
     def arrive(
         self, draft: Draft, doing: Doing, operation: ir.Arrive, environment: Environment
     ) -> None:
+        """Counts down the phase, after tokens and drops; a dead barrier is a fault of `doing`."""
         key = self.declared(draft, doing, operation.barrier, environment)
         barrier = self.usable(draft, doing, key)
         count = evaluate(operation.count, environment)
@@ -118,6 +120,7 @@ class BarrierRules(MemoryRules):
     def expect(
         self, draft: Draft, doing: Doing, operation: ir.ExpectTransaction, environment: Environment
     ) -> None:
+        """Adds expected bytes; TRANSACTION_MISMATCH after the last arrival of the phase."""
         key = self.declared(draft, doing, operation.barrier, environment)
         barrier = self.usable(draft, doing, key)
         if barrier.pending == 0:
@@ -136,6 +139,7 @@ class BarrierRules(MemoryRules):
     def wait(
         self, draft: Draft, doing: Doing, operation: ir.Wait, environment: Environment
     ) -> None:
+        """Passes a wait that may pass; LAPPED_WAIT where another phase was meant."""
         key = self.declared(draft, doing, operation.barrier, environment)
         barrier = self.usable(draft, doing, key)
         meant = barrier.phase - 1
@@ -171,6 +175,7 @@ class BarrierRules(MemoryRules):
     def init(
         self, draft: Draft, doing: Doing, operation: ir.Init, environment: Environment
     ) -> None:
+        """Makes the barrier live, unpublished unless assumed; BARRIER_LIFECYCLE if it is live."""
         key = self.declared(draft, doing, operation.barrier, environment)
         if draft.barriers[key].status is not BarrierStatus.ABSENT:
             message = f"{key_text(key)} is initialised while it is live"
@@ -185,6 +190,7 @@ class BarrierRules(MemoryRules):
     def invalidate(
         self, draft: Draft, doing: Doing, operation: ir.Invalidate, environment: Environment
     ) -> None:
+        """Ends the barrier's life; a fault if it is not live or is still in use."""
         key = self.declared(draft, doing, operation.barrier, environment)
         barrier = draft.barriers[key]
         if barrier.status is BarrierStatus.ABSENT:

@@ -33,6 +33,7 @@ class Agent(NamedTuple):
 
     @property
     def name(self) -> str:
+        """The role's name, with the member's number where the role has several agents."""
         return self.role.name if self.role.agents == 1 else f"{self.role.name}[{self.member}]"
 
 

@@ -30,6 +30,8 @@ class ExpressionError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Constant:
+    """An integer of unbounded size."""
+
     value: int
 
 
@@ -42,6 +44,8 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
+    """Two operands joined by an operator, such as `+`, `<` or `and`."""
+
     operator: str
     left: Expression
     right: Expression
@@ -49,6 +53,8 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Not:
+    """The negation of a truth value."""
+
     operand: Expression
 
 

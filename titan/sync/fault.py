@@ -34,6 +34,8 @@ class FaultKind(StrEnum):
 
 
 class Actor(StrEnum):
+    """Who takes a step of a trace: an agent, or an engine that reads or finishes."""
+
     AGENT = "agent"  # an agent executes its next operation
     READS = "reads"  # an engine has read all sources of an operation
     FINISH = "finish"  # an engine finishes an operation, or one chunk of it

@@ -33,6 +33,8 @@ CACHED = (Proxy.CONSTANT, Proxy.TEXTURE, Proxy.SURFACE)  # a cache of each CTA s
 
 
 class Space(StrEnum):
+    """Where a buffer lies; the values are the words of kernel files."""
+
     SHARED = "shared"
     TENSOR = "tensor"
     GLOBAL = "global"
@@ -47,6 +49,8 @@ class Order(StrEnum):
 
 
 class Scope(StrEnum):
+    """How far an order reaches: the threads of one CTA, or of its whole cluster."""
+
     CTA = "cta"
     CLUSTER = "cluster"
 
@@ -212,6 +216,8 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
+    """Base of all operations; `span` and `label` serve reports and not comparisons."""
+
     span: object = field(default=None, compare=False, repr=False)
     label: str = field(default="", compare=False)
 
@@ -268,12 +274,16 @@ class QueueArrive(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Init(Operation):
+    """Initialises an mbarrier for `count` arrivals in each phase."""
+
     barrier: Reference
     count: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class Invalidate(Operation):
+    """Ends the life of an mbarrier, which must be live and not in use."""
+
     barrier: Reference
 
 
@@ -296,6 +306,8 @@ class Arrive(Operation):
 
 @dataclass(frozen=True, slots=True)
 class ExpectTransaction(Operation):
+    """Raises the bytes that the current phase awaits; it is no arrival."""
+
     barrier: Reference
     bytes: Expression
 
@@ -371,6 +383,8 @@ class PoolTake(Operation):
 
 @dataclass(frozen=True, slots=True)
 class PoolGive(Operation):
+    """Returns `amount` units to a pool, which agents that wait may take."""
+
     pool: str
     amount: Expression
 
@@ -407,6 +421,8 @@ class Loop(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Branch(Operation):
+    """Executes `then` where the condition is not zero, else `otherwise`."""
+
     condition: Expression
     then: Block
     otherwise: Block = ()
@@ -458,6 +474,8 @@ DEFAULT_POLICIES = Policies()
 
 @dataclass(frozen=True, slots=True)
 class SyncProgram:
+    """Roles over declared barriers, buffers, queues and pools, for one target."""
+
     name: str
     target: str
     roles: tuple[Role, ...]

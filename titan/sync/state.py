@@ -105,11 +105,15 @@ class CellState(NamedTuple):
 
 
 class QueueState(NamedTuple):
+    """Flights of a queue: the closed groups, and the group that is still open."""
+
     closed: tuple[tuple[Flight, ...], ...]
     open: tuple[Flight, ...]
 
 
 class State(NamedTuple):
+    """All of one moment as tuples, so that states can be hashed and compared."""
+
     positions: tuple[Position, ...]
     issued: tuple[int, ...]
     barriers: tuple[tuple[Key, MbarrierState], ...]
@@ -134,6 +138,7 @@ class Draft:
         self.pools = dict(state.pools)
 
     def freeze(self) -> State:
+        """The state as immutable value; free flights are sorted by their first two fields."""
         return State(
             tuple(self.positions),
             tuple(self.issued),
@@ -179,10 +184,12 @@ class Doing(NamedTuple):
 
 
 def key_text(key: Key) -> str:
+    """A barrier as reports show it, `name[index]`."""
     return f"{key[0]}[{key[1]}]"
 
 
 def content_text(tile: int) -> str:
+    """What a cell holds, in words; UNDEFINED and ANY_TILE are no tile numbers."""
     if tile == UNDEFINED:
         return "nothing defined"
     return "some other value" if tile == ANY_TILE else f"tile {tile}"

@@ -46,6 +46,8 @@ class Waits(StrEnum):
 
 
 class Vendor(StrEnum):
+    """Who makes the device; decides which ways of completion exist."""
+
     NVIDIA = "nvidia"
     AMD = "amd"
 

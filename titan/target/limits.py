@@ -68,6 +68,7 @@ class MatrixShapes:
         return kind == self.kind and types and cta_group == self.cta_group
 
     def columns(self) -> range:
+        """All N that the family accepts, the last included."""
         return range(self.n[0], self.n[1] + 1, self.n[2])
 
 
@@ -102,6 +103,7 @@ class TargetLimits:
         return found
 
     def source(self, name: str) -> str:
+        """Where the number of this name is documented; empty where no source is given."""
         return self.sources.get(name, "")
 
 

@@ -41,6 +41,7 @@ class TargetRefused(UserError):
 
 
 def known_machines() -> tuple[str, ...]:
+    """The targets that have a `machine.yaml`, sorted by name."""
     return tuple(sorted(path.parent.name for path in root("backends").glob("*/machine.yaml")))
 
 

@@ -53,6 +53,7 @@ class TensorSpelling(Spelling):
     def block(
         self, sites: tuple[EmissionSite, ...], scope: SpellingScope
     ) -> tuple[SpelledStatement, ...]:
+        """Spells sites in order; tensor fences go before arrivals and after waits where needed."""
         made: list[SpelledStatement] = []
         for site in sites:
             fences = site.operation if self._touches() else None
@@ -73,6 +74,7 @@ class TensorSpelling(Spelling):
         )
 
     def site(self, site: EmissionSite, scope: SpellingScope) -> tuple[SpelledStatement, ...]:
+        """Spells one site with `group` set to its subtile; the former group is restored."""
         before, self.group = self.group, self._subtile(site, scope)
         made = self._site(site, scope)
         self.group = before

@@ -48,6 +48,7 @@ class Chooser:
         self.random = random.Random(self.interleaving.seed)
 
     def choice(self, steps: list[Step]) -> Step:
+        """The next of `steps`, which must not be empty; engines late, early, random or favoured."""
         engines = [step for step in steps if step.actor is not Actor.AGENT]
         agents = [step for step in steps if step.actor is Actor.AGENT]
         match self.interleaving.engines:
@@ -83,7 +84,7 @@ class Lenient(ComputingMachine):
     def check_read(
         self, draft: Draft, doing: Doing, cell: Cell, tile: int, queue: str | None = None
     ) -> None:
-        pass
+        """Accepts every read: a read of the wrong tile shows in the computed numbers."""
 
     def check_write(
         self,
@@ -93,10 +94,10 @@ class Lenient(ComputingMachine):
         queue: str | None = None,
         extent: Extent | None = None,
     ) -> None:
-        pass
+        """Accepts every write: an early overwrite shows in the computed numbers."""
 
     def check_proxy(self, draft: Draft, doing: Doing, cell: Cell, effect: ir.Effect) -> None:
-        pass
+        """Accepts every proxy: a missing proxy fence is not judged by numbers."""
 
     def _check_exit(self, draft: Draft) -> None:
         pass

@@ -43,6 +43,7 @@ class ValueTable:
     stores: set[str] = field(default_factory=set)
 
     def child(self) -> ValueTable:
+        """A copy of the seen values that may grow on its own; places and stores are shared."""
         return ValueTable(dict(self.seen), self.places, self.stores)
 
 
@@ -67,6 +68,7 @@ class Operations:
         self.values = values
 
     def read(self, entries: list[tuple[str, Span, Node]]) -> tuple[TileOperation, ...]:
+        """The sound operations in order; a faulty one leaves None under its name, and a report."""
         made = []
         for name, span, node in entries:
             found = self.operation(name, span, node)
@@ -78,6 +80,7 @@ class Operations:
         return tuple(made)
 
     def operation(self, name: str, span: Span, node: Node) -> TileOperation | None:
+        """One operation; None after a report where its kind or a key is faulty or missing."""
         what = f"operation {quoted(name)}"
         fields = self.reader.mapping(node, optional=(*KINDS, *ATTRIBUTES), what=what)
         if fields is None:
@@ -121,6 +124,7 @@ class Operations:
     def from_view(
         self, name: str, span: Span, kind: OperationKind, fields: Fields
     ) -> TileOperation | None:
+        """An operation that reads a tensor through a view; reading an output is TTN607."""
         view = self.view(fields[kind.name], f"what {quoted(name)} reads")
         tile = self.tile(fields["tile"], name)
         if view is None or tile is None:
@@ -139,6 +143,7 @@ class Operations:
         return TileOperation(name, kind.name, (), result, view, span=span)
 
     def view(self, node: Node, what: str) -> View | None:
+        """The view with its tensor looked up; None after a report where one is unknown."""
         written = self.terms.view(node, self.scope, what)
         if written is None:
             return None
@@ -180,6 +185,7 @@ class Operations:
     def from_values(
         self, name: str, span: Span, kind: OperationKind, fields: Fields
     ) -> TileOperation | None:
+        """An operation on values or a store; None after a report where an operand is faulty."""
         nodes = self.operand_nodes(kind, fields, name)
         if nodes is None:
             return None
@@ -212,6 +218,7 @@ class Operations:
         )  # fmt: skip
 
     def stores(self, name: str, view: View, tensor: Tensor, value: Value, span: Span) -> bool:
+        """Whether the value may be stored there; a tensor that is no output is TTN607."""
         if not tensor.output:
             text = f"{quoted(name)} writes {quoted(tensor.name)}, which is no output"
             self.reader.error("TTN607", text, span)
@@ -219,6 +226,7 @@ class Operations:
         return self.fits(view, tensor, value.place, span, name)
 
     def operand_nodes(self, kind: OperationKind, fields: Fields, name: str) -> list[Node] | None:
+        """The nodes of the operands; None after a report (TTN009) if their number is wrong."""
         node = fields[kind.name]
         count = 2 if kind.name == "mma" else len(kind.places)
         items: list[Node] = list(node.items) if isinstance(node, Sequence) else [node]
@@ -249,6 +257,7 @@ class Operations:
         return value, flipped
 
     def out_of_place(self, name: str, span: Span) -> None:
+        """Reports a name that is unknown, used too early, or of another section (TTN605)."""
         section = self.values.places.get(name)
         if section is None:
             known = [known for known, value in self.values.seen.items() if value is not None]
@@ -261,6 +270,7 @@ class Operations:
             self.reader.error("TTN605", text, span, helps=helps if section == "body" else ())
 
     def attributes(self, name: str, kind: OperationKind, fields: Fields) -> Attributes | None:
+        """What the kind's required keys say; None after a report where one is faulty."""
         reader, made = self.reader, Attributes()
         for key in kind.required:
             node, what = fields[key], f"`{key}` of {quoted(name)}"

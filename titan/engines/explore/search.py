@@ -55,6 +55,8 @@ CLOSURE_OPERATIONS = 3000  # of others, until partial order goes on without thei
 
 @dataclass(frozen=True, slots=True)
 class Reductions:
+    """Which reductions of the state space a search may use; all are on by default."""
+
     symmetry: bool = True
     partial_order: bool = True
 

@@ -92,6 +92,7 @@ class Analysis:
         self.fixed_ghosts: dict[int, set[Member]] = {}
 
     def run(self) -> None:
+        """Fills in all results; raises NotApplicableError where the program is out of reach."""
         for name, size in self.flat.sizes.items():
             if isinstance(size, tuple):
                 raise NotApplicableError(f"{name} is given as a list of numbers")
@@ -120,6 +121,7 @@ class Analysis:
         self.growing.add(member)
 
     def find(self, member: Member) -> Member:
+        """The representative of the member's class; two members grow together if it is equal."""
         while self.parent[member] != member:
             member = self.parent[member]
         return member
@@ -130,6 +132,7 @@ class Analysis:
             self.parent[max(first, second)] = min(first, second)
 
     def fold(self, expression: Expression) -> Expression:
+        """The expression with every name of `given` replaced by its value."""
         return substitute(expression, dict(self.given))
 
     def _find_growing(self, number: int, role: ir.Role) -> None:
@@ -182,6 +185,7 @@ class Analysis:
     # ------------------------------------------------------------------- all expressions
 
     def uses(self) -> Iterator[_Use]:
+        """Every use that an operation makes of an expression, role by role."""
         for number, role in enumerate(self.program.roles):
             for operation in ir.walk(role.body):
                 yield from self._uses_of(number, operation)

@@ -166,10 +166,12 @@ class Flat:
 
     @property
     def variables_max(self) -> int:
+        """The size of the largest table of variables; 0 where there is none."""
         return max((len(names) for names in self.variables), default=0)
 
     @property
     def flight_words(self) -> int:
+        """Words that the largest flight takes: six, and two for each effect and completion."""
         flying = (NativeNodeKind.ISSUE, NativeNodeKind.QUEUE_ARRIVE)
         values = [2 * (n.effects + n.completions) for n in self.nodes if n.kind in flying]
         return 6 + max(values, default=0)

@@ -59,6 +59,7 @@ class CachedHistory:
         self._flights = recording.flights
 
     def note(self, effect: MemoryEffect) -> None:
+        """Remembers an access to a followed cell: all by engines, an agent's last of each sort."""
         history = self._cells.get(effect.cell)
         if history is None:
             return

@@ -43,6 +43,8 @@ class FenceForm:
 
 @dataclass(frozen=True, slots=True)
 class FenceCosts:
+    """The forms of fence that a target has, with relative costs that are not cycles."""
+
     target: str
     forms: tuple[FenceForm, ...]
 

@@ -46,6 +46,8 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
+    """One way to justify a pair: all fences in `needed` together."""
+
     needed: frozenset[Choice]
 
 

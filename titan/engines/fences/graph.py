@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 class NodeKind(StrEnum):
+    """What a node of the graph stands for; the value is its name in words."""
+
     OPERATION = "operation"
     READS_END = "end of reads"
     END = "completion"
@@ -29,6 +31,8 @@ class NodeKind(StrEnum):
 
 
 class EdgeKind(StrEnum):
+    """Why one event is before another; the value is the reason in words."""
+
     PROGRAM = "program order"
     ISSUE = "issue"
     QUEUE = "queue order"
@@ -52,6 +56,8 @@ class ProxyNode:
 
 @dataclass(frozen=True, slots=True)
 class ProxyEdge:
+    """An edge that comes from node `source`; `visible`: it carries visibility, not order alone."""
+
     source: int
     kind: EdgeKind
     visible: bool = True

@@ -34,6 +34,7 @@ class Unjustified:
 
     @property
     def text(self) -> str:
+        """Both accesses and what is missing between them, on one line."""
         return f"{self.first} and {self.second}: {self.missing}"
 
 
@@ -48,6 +49,7 @@ class FenceJudgement:
 
     @property
     def kinds(self) -> set[FaultKind]:
+        """The fault kinds of all unjustified pairs; empty where the fences suffice."""
         return {item.kind for item in self.unjustified}
 
 

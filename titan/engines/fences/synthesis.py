@@ -41,6 +41,8 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
+    """The fences to insert and the sum of their costs, in the relative units of the target."""
+
     chosen: frozenset[Choice]
     cost: int
 

@@ -123,15 +123,19 @@ class Clocks:
     # ------------------------------------------------------------------------- slots
 
     def finish_slot(self, queue: QueueTable) -> int:
+        """The slot of a clock that counts the finished operations of the queue."""
         return self._queue_slots[(queue.agent, queue.declaration.name)]
 
     def read_slot(self, queue: QueueTable) -> int:
+        """The slot of a clock that counts operations of the queue whose sources are read."""
         return self._queue_slots[(queue.agent, queue.declaration.name)] + 1
 
     def barrier_slot(self, key: Key, generation: int) -> int:
+        """The slot of a clock for one init of an mbarrier; KeyError if it is unknown."""
         return self._barrier_slots[key] + generation
 
     def named_slot(self, key: Key) -> int:
+        """The slot of a clock for a named barrier; raises KeyError if it is unknown."""
         return self._named_slots[key]
 
     # ----------------------------------------------------------------------- moments

@@ -26,6 +26,7 @@ def fail(kind: FaultKind, message: str, agent: int, instance: Instance, name: st
 def race_fault(
     first: AgentProgram, one: Instance, second: AgentProgram, two: Instance, cell: Cell
 ) -> Fault:
+    """DATA_RACE: two instances of two agents that access `cell` and that nothing orders."""
     return Fault(
         FaultKind.DATA_RACE,
         f"{first.name} and {second.name} access {cell_text(cell)} and nothing orders them",
@@ -43,6 +44,7 @@ def in_flight_fault(
     flight: IssuedOperation,
     flight_writes: bool,
 ) -> Fault:
+    """An access that meets an operation in flight: an overwrite, or a read too early."""
     if write:
         kind = FaultKind.OVERWRITE_IN_FLIGHT
         what = "writes" if flight_writes else "reads"
@@ -55,6 +57,7 @@ def in_flight_fault(
 
 
 def fence_fault(kind: FaultKind, agent: int, instance: Instance, cell: Cell) -> Fault:
+    """A missing fence before an access to `cell`; raises KeyError for kinds of other faults."""
     text = cell_text(cell)
     messages = {
         FaultKind.MISSING_FENCE: f"{text} was written through the generic proxy without a proxy "
@@ -70,6 +73,7 @@ def fence_fault(kind: FaultKind, agent: int, instance: Instance, cell: Cell) -> 
 
 
 def unobserved_fault(barrier: Mbarrier, agent: int, instance: Instance) -> Fault:
+    """UNOBSERVED_PHASE: an arrival before any wait has passed for the phase before."""
     message = (
         f"an arrival at {barrier.text} for phase {barrier.phase}, and no wait has passed for phase "
         f"{barrier.phase - 1}"
@@ -79,8 +83,10 @@ def unobserved_fault(barrier: Mbarrier, agent: int, instance: Instance) -> Fault
 
 
 def cell_text(cell: Cell) -> str:
+    """The buffer and the stage as reports show them, `buffer[stage]`."""
     return f"{cell[0]}[{cell[1]}]"
 
 
 def content_text(tile: int | str) -> str:
+    """A tile number as `tile N`; what is a string already stays as it is."""
     return tile if isinstance(tile, str) else f"tile {tile}"

@@ -64,12 +64,14 @@ class Findings:
         self._counts: dict[tuple[Weight, str], int] = {}
 
     def add(self, weight: Weight, fault: Fault, *plans: Plan) -> None:
+        """Keeps a fault with the plans to show it; beyond LIMIT of one kind it is only counted."""
         key = (weight, fault.kind.value)
         self._counts[key] = self._counts.get(key, 0) + 1
         if self._counts[key] <= self.LIMIT:
             self.items.append(Suspicion(weight, fault, list(plans)))
 
     def of(self, weight: Weight) -> list[Suspicion]:
+        """The kept findings of one weight, in the order in which they were added."""
         return [finding for finding in self.items if finding.weight is weight]
 
 
@@ -95,4 +97,5 @@ def up_to(bounds: list[int], agent: int, index: int) -> list[int]:
 
 
 def name_of(flight: IssuedOperation) -> FlightName:
+    """The pair of agent number and ordinal by which plans name a flight."""
     return flight.agent, flight.ordinal

@@ -102,9 +102,11 @@ class PoolRules:
         self._gives: dict[str, list[tuple[Moment, Instance]]] = {}
 
     def take(self, at: Moment, instance: Instance, pool: str) -> None:
+        """Remembers when an instance took from the pool; judges nothing yet."""
         self._takes.setdefault(pool, []).append((at, instance))
 
     def give(self, at: Moment, instance: Instance, pool: str) -> None:
+        """Remembers when an instance gave to the pool; judges nothing yet."""
         self._gives.setdefault(pool, []).append((at, instance))
 
     def at_end(self) -> None:

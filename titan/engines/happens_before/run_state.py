@@ -72,6 +72,7 @@ class RunState:
         return instances[self.next[agent]] if self.next[agent] < len(instances) else None
 
     def at_end(self, agent: int) -> bool:
+        """Whether the agent has executed all; engines may still be at work for it."""
         return self.next[agent] >= len(self.agents[agent].instances)
 
     def enabled(self, agent: int) -> bool:

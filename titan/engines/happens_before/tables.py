@@ -85,6 +85,7 @@ class Mbarrier:
 
     @property
     def text(self) -> str:
+        """The name and the index as reports show them, `name[index]`."""
         return f"{self.key[0]}[{self.key[1]}]"
 
 
@@ -102,6 +103,7 @@ class Named:
 
     @property
     def text(self) -> str:
+        """The name and the index as reports show them, `name[index]`."""
         return f"{self.key[0]}[{self.key[1]}]"
 
 

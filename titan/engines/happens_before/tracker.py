@@ -47,6 +47,7 @@ class Tracker(Observer):
     # ------------------------------------------------------------------------ memory
 
     def access(self, agent: int, instance: Instance) -> None:
+        """An agent's own access to memory, for the rules of reach and of memory."""
         at = self._at(agent)
         self._far(at, instance)
         self._memory.access(at, instance)
@@ -56,6 +57,7 @@ class Tracker(Observer):
             self._exits.remote(at, instance, cta, name)
 
     def fenced(self, agent: int, instance: Instance) -> None:
+        """A fence of an agent; one for barrier inits publishes them, others concern memory."""
         operation = instance.operation
         assert isinstance(operation, ir.Fence)
         if operation.kind is ir.FenceKind.BARRIER_INIT:
@@ -66,6 +68,7 @@ class Tracker(Observer):
     # ----------------------------------------------------------------------- flights
 
     def issued(self, flight: IssuedOperation) -> None:
+        """An operation is handed to an engine; until a commit it is ready from here on."""
         at = self._at(flight.agent)
         self.clocks.flights[flight] = FlightTrack(at, at)
         self._far(at, flight.instance)
@@ -74,6 +77,7 @@ class Tracker(Observer):
             self._memory.issue(at, flight)
 
     def committed(self, agent: int, queue: QueueTable, flights: list[IssuedOperation]) -> None:
+        """The flights join a group: their engines may start from the commit on."""
         at = self._at(agent)
         for flight in flights:
             self.clocks.flights[flight].ready = at
@@ -81,6 +85,7 @@ class Tracker(Observer):
     def queue_waited(
         self, agent: int, queue: QueueTable, reads: bool, covered: int, exact: bool
     ) -> None:
+        """A wait covers the first `covered` operations; only an exact count orders anything."""
         clocks = self.clocks
         # An unordered queue with some left tells nothing: fewer edges are on the safe side.
         if exact and covered:
@@ -114,6 +119,7 @@ class Tracker(Observer):
     def arriving(
         self, barrier: Mbarrier, agent: int, instance: Instance, flight: IssuedOperation | None
     ) -> None:
+        """An arrival at an mbarrier, of the agent itself or, with `flight`, of an engine."""
         if flight is None:
             at = self._at(agent)
             self._remote(barrier, at, instance)
@@ -123,10 +129,12 @@ class Tracker(Observer):
             self._phases.arrive(barrier, at, instance, flight, after)
 
     def transacting(self, barrier: Mbarrier, flight: IssuedOperation, amount: int) -> None:
+        """An engine completes `amount` bytes of transaction at an mbarrier."""
         at, after = self._engine_moments(flight)
         self._phases.transact(barrier, at, flight, amount, after)
 
     def expecting(self, barrier: Mbarrier, agent: int, instance: Instance) -> None:
+        """An agent raises the bytes that the current phase of an mbarrier expects."""
         at = self._at(agent)
         self._remote(barrier, at, instance)
         self._phases.expect(barrier, at, instance)
@@ -136,35 +144,43 @@ class Tracker(Observer):
             self._exits.remote(at, instance, barrier.cta, barrier.text)
 
     def mbarrier_completed(self, barrier: Mbarrier) -> None:
+        """The current phase of the mbarrier is complete; waits for it may pass."""
         self._phases.complete(barrier)
 
     def waited(self, barrier: Mbarrier, agent: int, instance: Instance) -> None:
+        """A wait for a phase has passed; a barrier of another CTA must still exist then."""
         at = self._at(agent)
         self._remote(barrier, at, instance)
         assert isinstance(instance.operation, ir.Wait)
         self._phases.wait(barrier, at, instance, instance.operation)
 
     def token_waited(self, barrier: Mbarrier, agent: int, instance: Instance) -> None:
+        """A wait for an arrival token has passed, in place of a parity."""
         at = self._at(agent)
         self._remote(barrier, at, instance)
         assert isinstance(instance.operation, ir.TokenWait)
         self._phases.token_wait(barrier, at, instance, instance.operation)
 
     def initialised(self, barrier: Mbarrier, agent: int, instance: Instance) -> None:
+        """An agent has initialised the mbarrier, which is not published by that alone."""
         self._phases.initialise(barrier, self._at(agent), instance)
 
     def invalidated(self, barrier: Mbarrier, agent: int, instance: Instance) -> None:
+        """An agent has ended the life of the mbarrier."""
         self._phases.invalidate(barrier, self._at(agent), instance)
 
     # ---------------------------------------------------------------- named barriers
 
     def named_arriving(self, named: Named, agent: int, instance: Instance, sync: bool) -> None:
+        """An agent arrives at a named barrier; `sync` makes no difference to clocks."""
         self._phases.named_arrive(named, self._at(agent), instance)
 
     def named_completed(self, named: Named, released: list[int]) -> None:
+        """All have arrived at a named barrier, and the agents in `released` go on."""
         self._phases.named_complete(named, released)
 
     def named_waited(self, named: Named, agent: int) -> None:
+        """An agent passes the wait that belongs to its earlier arrival."""
         assert self.execution is not None
         instance = self.execution.instance_of(agent)
         assert instance is not None and isinstance(instance.operation, ir.BarrierWait)
@@ -173,9 +189,11 @@ class Tracker(Observer):
     # ------------------------------------------------------------------------- pools
 
     def pool_taken(self, agent: int, instance: Instance) -> None:
+        """An agent has taken from a pool; judged at the end of the run."""
         assert isinstance(instance.operation, ir.PoolTake)
         self._pools.take(self._at(agent), instance, instance.operation.pool)
 
     def pool_given(self, agent: int, instance: Instance) -> None:
+        """An agent has given to a pool; judged at the end of the run."""
         assert isinstance(instance.operation, ir.PoolGive)
         self._pools.give(self._at(agent), instance, instance.operation.pool)

@@ -68,6 +68,7 @@ class Trails:
         self.handed.update({(author, False): set() for author in readers})
 
     def acquire(self, agent: int) -> None:
+        """The agent has acquired all that is released one way so far."""
         for who in self.handed.values():
             who.add(agent)
 

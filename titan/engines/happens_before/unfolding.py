@@ -91,6 +91,7 @@ class AgentProgram:
 
     @property
     def name(self) -> str:
+        """The role's name, with the member's number where the role has several agents."""
         return self.role.name if self.role.agents == 1 else f"{self.role.name}[{self.member}]"
 
 

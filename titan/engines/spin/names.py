@@ -51,6 +51,8 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
+    """Node: go on at the number `target`, without a condition."""
+
     target: int
 
 

@@ -64,11 +64,14 @@ def when_sound(*statements: str) -> str:
 
 
 def indent(lines: Iterable[str]) -> list[str]:
+    """The lines, each two spaces further to the right."""
     return [f"  {line}" for line in lines]
 
 
 @dataclass(frozen=True)
 class AgentLayout:
+    """One agent in the model: its nodes, its variables, and the name of its counter `pc`."""
+
     number: int
     role: ir.Role
     nodes: list[Node]
@@ -77,9 +80,11 @@ class AgentLayout:
 
     @property
     def end(self) -> int:
+        """The value of `pc` when the agent has executed all its nodes."""
         return len(self.nodes)
 
     def operations(self) -> list[tuple[int, ir.Operation]]:
+        """Each operation with its place, the value of `pc` at which it is next."""
         return [
             (place, node.operation) for place, node in enumerate(self.nodes) if isinstance(node, Do)
         ]
@@ -149,6 +154,7 @@ class PromelaLayout:
 
     @property
     def slots(self) -> int:
+        """Places for flights in the model: `capacity` for every lane."""
         return len(self.lanes) * self.capacity
 
     def control(self, agent: AgentLayout) -> list[str]:

@@ -64,9 +64,11 @@ class Marks:
 
     @property
     def cached(self) -> bool:
+        """Whether any domain of a cached proxy needs marks in this program."""
         return bool(self._domains)
 
     def declarations(self) -> list[str]:
+        """Promela arrays of the marks; none where the program needs neither sort of mark."""
         p, cells = self.p, self.layout.cells
         lines = []
         if self.cached:
@@ -158,6 +160,7 @@ class Marks:
     # ---------------------------------------------------------------------------- fences
 
     def covers(self, agent: AgentLayout, fence: ir.Fence, buffer: ir.Buffer) -> bool:
+        """Whether a fence of the agent concerns the buffer: its space and, for a release, CTA."""
         shared = buffer.space is ir.Space.SHARED
         if fence.kind is ir.FenceKind.ASYNC_RELEASE:
             return shared and buffer.cta == agent.role.cta

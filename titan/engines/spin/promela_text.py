@@ -31,6 +31,7 @@ class PromelaState:
         self.layout, self.p, self.marks = layout, layout.prefix, marks
 
     def declarations(self) -> list[str]:
+        """Promela declarations of all global variables, only for what the program has."""
         layout, p = self.layout, self.p
         lines = []
         for agent in layout.agents:

@@ -48,6 +48,7 @@ class SpinResult:
 
 
 def spin_available() -> bool:
+    """Whether both `spin` and `gcc`, which builds its verifier, are on the path."""
     return shutil.which("spin") is not None and shutil.which("gcc") is not None
 
 

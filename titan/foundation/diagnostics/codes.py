@@ -33,6 +33,7 @@ class Code:
 
     @property
     def family(self) -> str:
+        """The title of the family that the first four characters of the code name."""
         return FAMILIES[self.code[:4]][0]
 
 

@@ -73,6 +73,7 @@ class Diagnostic:
 
     @property
     def name(self) -> str:
+        """The name of the rule in the code table; KeyError for a code that is not in it."""
         return CODES[self.code].name
 
     @property
@@ -85,10 +86,12 @@ class Diagnostic:
 
     @property
     def span(self) -> Span | None:
+        """Where the primary label points; None for a finding without one."""
         primary = self.primary
         return primary.span if primary is not None else None
 
     def with_trace(self, trace: TraceReference) -> Diagnostic:
+        """A copy that refers to `trace`; a finding is never changed in place."""
         return replace(self, trace=trace)
 
 

@@ -55,12 +55,15 @@ class Fields:
 
     @property
     def span(self) -> Span:
+        """Where the whole mapping stands in its source."""
         return self.node.span
 
     def has(self, name: str) -> bool:
+        """Whether the key is among the checked entries."""
         return name in self.values
 
     def get(self, name: str) -> Node | None:
+        """The node of an optional key; None where the key is absent."""
         return self.values.get(name)
 
     def __getitem__(self, name: str) -> Node:
@@ -86,6 +89,7 @@ class Reader:
 
     @property
     def ok(self) -> bool:
+        """Whether no error has been reported so far."""
         return not self.errors
 
     def error(

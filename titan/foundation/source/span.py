@@ -28,6 +28,7 @@ class Source:
 
     @property
     def line_count(self) -> int:
+        """The number of entries of the line table: one for each line start."""
         return len(self.line_starts)
 
     def line(self, number: int) -> str:

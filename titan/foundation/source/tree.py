@@ -31,6 +31,7 @@ class Scalar:
 
     @property
     def is_null(self) -> bool:
+        """Whether YAML reads this as null: a plain scalar, empty, `~` or a spelling of null."""
         return self.plain and self.text in ("", "~", "null", "Null", "NULL")
 
     def part(self, start: int, length: int) -> Span:
@@ -90,6 +91,7 @@ class Mapping:
         return any(entry.key.text == name for entry in self.entries)
 
     def get(self, name: str) -> Node | None:
+        """The value under a key; None where no entry has it."""
         return next((entry.value for entry in self.entries if entry.key.text == name), None)
 
     def key_span(self, name: str) -> Span:
@@ -98,6 +100,7 @@ class Mapping:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """All keys as written, in the order of the file."""
         return tuple(entry.key.text for entry in self.entries)
 
 

@@ -17,6 +17,8 @@ from titan.language.kernel.table import VERB_OF, WHEN, ValueForm, Verb
 
 @dataclass(frozen=True, slots=True)
 class Clause:
+    """A statement by its verb, with its object nodes, and options by key with their places."""
+
     verb: Verb
     span: Span
     objects: tuple[Node, ...]
@@ -25,10 +27,12 @@ class Clause:
     value: Node | None = None
 
     def get(self, name: str) -> Node | None:
+        """The node of an option; None where the statement does not have it."""
         return self.options.get(name)
 
     @property
     def what(self) -> str:
+        """The verb in backquotes, as reports name the statement."""
         return f"`{self.verb.name}`"
 
 

@@ -36,17 +36,20 @@ class Context:
     def expression(
         self, clause: Clause, name: str, scope: NameScope, default: Expression | None = None
     ) -> Expression | None:
+        """An option as expression, or `default` where absent; None after a report if faulty."""
         node = clause.get(name)
         if node is None:
             return default
         return self.terms.expression(node, scope, f"`{name}`")
 
     def flag(self, clause: Clause, name: str, default: bool = False) -> bool:
+        """An option as truth value; `default` where it is absent or faulty (reported)."""
         node = clause.get(name)
         found = self.reader.boolean(node, f"`{name}`") if node is not None else default
         return default if found is None else found
 
     def word(self, clause: Clause, name: str, default: str) -> str:
+        """An option as one of the words of its key; `default` where absent or faulty (reported)."""
         node = clause.get(name)
         if node is None:
             return default
@@ -118,4 +121,5 @@ class Context:
         self.terms.unknown(ref, self.declared.of_kind(*kinds), wanted)
 
     def index(self, ref: Ref) -> Expression:
+        """The index of a reference; zero where none is written."""
         return ZERO if ref.index is None else ref.index

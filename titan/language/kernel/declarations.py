@@ -107,6 +107,7 @@ class Declared:
         )
 
     def of_kind(self, *kinds: str) -> set[str]:
+        """The names declared as any of these kinds."""
         return {name for name, kind in self.kinds.items() if kind in kinds}
 
 

@@ -39,6 +39,7 @@ class NameScope:
     names: dict[str, Expression] = field(default_factory=dict)
 
     def child(self) -> NameScope:
+        """A scope for an inner block: what it adds is not seen in this one."""
         return NameScope(dict(self.names))
 
 

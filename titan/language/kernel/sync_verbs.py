@@ -62,6 +62,7 @@ class SyncVerbs:
         return found
 
     def arrive(self, clause: Clause, scope: NameScope) -> list[ir.Operation]:
+        """An arrival for every object, an mbarrier or a named barrier; faults are reported."""
         found: list[ir.Operation] = []
         for node in clause.objects:
             pair = self._barrier(node, scope, MBARRIER, NAMED)
@@ -95,6 +96,7 @@ class SyncVerbs:
         return found
 
     def expect(self, clause: Clause, scope: NameScope) -> list[ir.Operation]:
+        """For every mbarrier the bytes that its phase expects; none if `bytes` is faulty."""
         size = self.context.expression(clause, "bytes", scope)
         pairs = [self._barrier(node, scope, MBARRIER) for node in clause.objects]
         if size is None:
@@ -106,6 +108,7 @@ class SyncVerbs:
         ]
 
     def sync(self, clause: Clause, scope: NameScope) -> list[ir.Operation]:
+        """A sync for every named barrier; one with a faulty thread count is left out (reported)."""
         found: list[ir.Operation] = []
         for node in clause.objects:
             pair = self._barrier(node, scope, NAMED)
@@ -157,6 +160,7 @@ class SyncVerbs:
     # Queues and pools
 
     def queue_wait(self, clause: Clause, node: Node, scope: NameScope) -> list[ir.Operation]:
+        """A wait for a queue; TTN017 where both `leaving` and `pending` are given."""
         self.context.only(clause, QUEUE, ("leaving", "pending", "until"))
         ref = self.context.reference(node, scope, clause.what, QUEUE)
         if clause.get("leaving") is not None and clause.get("pending") is not None:
@@ -170,6 +174,7 @@ class SyncVerbs:
         return [ir.QueueWait(ref.name, leaving, until, span=clause.span)]
 
     def commit(self, clause: Clause, scope: NameScope) -> list[ir.Operation]:
+        """A commit of every queue, or with `arrives` an arrival once its operations are done."""
         found: list[ir.Operation] = []
         arrives = clause.get("arrives")
         pair = self._barrier(arrives, scope, MBARRIER) if arrives is not None else None
@@ -205,6 +210,7 @@ class SyncVerbs:
         return found
 
     def fence(self, clause: Clause, scope: NameScope) -> list[ir.Operation]:
+        """A fence of the named kind; TTN017 for spaces where the kind fixes them."""
         del scope
         word = self.reader.choice(clause.objects[0], FENCES, "the fence")
         spaces = [

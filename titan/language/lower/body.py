@@ -28,6 +28,7 @@ def epoch(index: Expression, depth: int) -> Expression:
 
 
 def slot_text(ring: str, index: Expression) -> str:
+    """A stage as reports and labels show it, `ring[index]`."""
     return f"{ring}[{to_text(index)}]"
 
 
@@ -52,9 +53,11 @@ class BodyLowering(ABC):
             self.notes.append(Note(text, span, adds))
 
     def ring(self, name: str) -> RingFacts:
+        """What lowering knows of the ring; raises KeyError for an unknown one."""
         return self.facts.rings[name]
 
     def body(self, statements: model.Body) -> ir.Block:
+        """The operations of all statements, in order."""
         return tuple(
             operation for statement in statements for operation in self.statement(statement)
         )
@@ -93,6 +96,7 @@ class BodyLowering(ABC):
         raise refusal("TTN401", f"no form for {type(statement).__name__}", span)
 
     def when_poisoned(self, statement: model.WhenPoisoned) -> ir.Block:
+        """Both arms behind the poison condition, or behind a flag; raises TTN401 without either."""
         condition = self.poison[statement.ring]
         if condition is None:
             self.note(f"no tile of {statement.ring} is ever poisoned", statement.span)
@@ -135,6 +139,7 @@ class BodyLowering(ABC):
     def read_effects(
         self, operand: model.Operand, asynchronous: bool, tile: Expression | None
     ) -> tuple[ir.Effect, ...]:
+        """The reads of an operand's buffers, at the stage of its index modulo the depth."""
         depth = self.ring(operand.ring).ring.depth
         return tuple(
             ir.Effect(
@@ -236,6 +241,7 @@ class BodyLowering(ABC):
 
     @staticmethod
     def always_filled(size: Condition) -> bool:
+        """Whether the size is known to be a constant above 0 bytes."""
         return size.exact and isinstance(size.expression, Constant) and size.expression.value > 0
 
     def buffers(self) -> tuple[ir.Buffer, ...]:
@@ -279,28 +285,36 @@ class BodyLowering(ABC):
     # ------------------------------------------------------------------- for each target
 
     @abstractmethod
-    def acquire(self, statement: model.Acquire) -> ir.Block: ...
+    def acquire(self, statement: model.Acquire) -> ir.Block:
+        """What waits until the stage is free for the producer."""
 
     @abstractmethod
-    def produce(self, statement: model.Produce) -> ir.Block: ...
+    def produce(self, statement: model.Produce) -> ir.Block:
+        """What fills the stage and tells the readers that it is ready."""
 
     @abstractmethod
-    def wait_ready(self, statement: model.WaitReady) -> ir.Block: ...
+    def wait_ready(self, statement: model.WaitReady) -> ir.Block:
+        """What waits until the stage is filled."""
 
     @abstractmethod
-    def read_stage(self, statement: model.ReadStage) -> ir.Block: ...
+    def read_stage(self, statement: model.ReadStage) -> ir.Block:
+        """What reads the stage by the agent itself."""
 
     @abstractmethod
-    def issue(self, statement: model.Issue) -> ir.Block: ...
+    def issue(self, statement: model.Issue) -> ir.Block:
+        """What hands an asynchronous operation on ring stages to an engine."""
 
     @abstractmethod
-    def drain(self, statement: model.Drain) -> ir.Block: ...
+    def drain(self, statement: model.Drain) -> ir.Block:
+        """What waits for issued operations to be over."""
 
     @abstractmethod
-    def release(self, statement: model.Release) -> ir.Block: ...
+    def release(self, statement: model.Release) -> ir.Block:
+        """What gives the stage back to the producer."""
 
     @abstractmethod
-    def finalize(self, statement: model.Finalize) -> ir.Block: ...
+    def finalize(self, statement: model.Finalize) -> ir.Block:
+        """What the target needs at the end that every role must reach."""
 
 
 _NOBODY = model.ProtocolRole("", ())

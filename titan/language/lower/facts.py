@@ -35,10 +35,12 @@ class RingFacts:
 
     @property
     def ready_count(self) -> int:
+        """Arrivals that make a stage ready: as declared, else as many as produce it, at least 1."""
         return self.ring.ready_count or _most(self.producers) or 1
 
     @property
     def free_count(self) -> int:
+        """Arrivals that free a stage: as declared, 1 if collective, else one for each reader."""
         if self.ring.free_count:
             return self.ring.free_count
         if self.ring.release is model.ReleaseMode.COLLECTIVE:
@@ -59,6 +61,8 @@ def _most(agents: dict[int, set[int]]) -> int:
 
 @dataclass
 class Facts:
+    """A protocol with its ring facts, and the unrolled runs from which they were counted."""
+
     protocol: model.Protocol
     rings: dict[str, RingFacts]
     runs: tuple[tuple[AgentTrace, ...], ...]

@@ -22,10 +22,12 @@ COPY_QUEUE = "cp_async"
 
 
 def full_name(ring: str) -> str:
+    """The name of the mbarriers that say that a stage is ready."""
     return f"{ring}_full"
 
 
 def empty_name(ring: str) -> str:
+    """The name of the mbarriers that say that a stage is free."""
     return f"{ring}_empty"
 
 
@@ -68,6 +70,7 @@ class MbarrierRings(BodyLowering):
     # --------------------------------------------------------------------------- producers
 
     def acquire(self, statement: model.Acquire) -> ir.Block:
+        """A wait for the `empty` phase of the turn before, with that phase's parity."""
         facts = self.ring(statement.ring)
         turn = epoch(statement.index, facts.ring.depth)
         wait = ir.Wait(
@@ -92,6 +95,7 @@ class MbarrierRings(BodyLowering):
         return {buffer.name: declared[buffer.name] for buffer in buffers}
 
     def produce(self, statement: model.Produce) -> ir.Block:
+        """The fill of a stage; where poisoned, an arrival without data in its place."""
         place = slot_text(statement.ring, statement.index)
         filled = self._fill(statement, place)
         if statement.poison is None:
@@ -103,6 +107,7 @@ class MbarrierRings(BodyLowering):
         return (self._flag_access(statement, True, f"produce {place}: flag of poison"), choice)
 
     def flagged(self, statement: model.WhenPoisoned) -> ir.Block:
+        """A branch on the flag of poison; empty where there is none or the read is out of turn."""
         flag = self.flags.get(statement.ring)
         if flag is None or not in_turn(self.role, statement, flag.turn):
             return ()
@@ -124,6 +129,7 @@ class MbarrierRings(BodyLowering):
         return ir.Access((effect,), span=statement.span, label=label)
 
     def buffers(self) -> tuple[ir.Buffer, ...]:
+        """The declared buffers and one for every flag of poison."""
         return (*super().buffers(), *(flag.buffer for flag in self.flags.values()))
 
     def _fill(self, statement: model.Produce, place: str) -> ir.Block:

@@ -24,6 +24,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
+    """The sync program of a protocol, with notes on what lowering decided or could not tell."""
+
     program: SyncProgram
     notes: tuple[Note, ...] = ()
 

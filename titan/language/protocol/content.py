@@ -34,6 +34,7 @@ class Condition:
     exact: bool = True
 
     def at(self, index: Expression) -> Expression:
+        """The condition for the stage with this index in place of INDEX."""
         return substitute(self.expression, {INDEX: index})
 
 

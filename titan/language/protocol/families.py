@@ -48,6 +48,7 @@ class AgentClass:
 
     @property
     def name(self) -> str:
+        """The role's name; with the member's number where the class stands for one agent only."""
         return self.role.name if self.multiplicity > 1 else f"{self.role.name}[{self.member}]"
 
 

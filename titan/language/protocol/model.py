@@ -72,6 +72,8 @@ class Ring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
+    """Base of all statements; `span` is where it stands, ignored in comparisons."""
+
     span: object = field(default=None, compare=False, repr=False)
 
 
@@ -180,6 +182,8 @@ class Finalize(Statement):
 
 @dataclass(frozen=True, slots=True)
 class For(Statement):
+    """A loop: `variable` counts from `start` up to but without `stop`."""
+
     variable: str
     start: Expression
     stop: Expression
@@ -188,6 +192,8 @@ class For(Statement):
 
 @dataclass(frozen=True, slots=True)
 class When(Statement):
+    """A branch on a condition that does not depend on poison; `otherwise` may be empty."""
+
     condition: Expression
     then: Body
     otherwise: Body = ()
@@ -231,6 +237,8 @@ class ProtocolRole:
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
+    """Roles that work on ring stages, with all declarations; sizes are open parameters."""
+
     name: str
     target: str
     rings: tuple[Ring, ...]

@@ -84,6 +84,7 @@ class Obligations:
     # ----------------------------------------------------------------------------- helpers
 
     def holds(self, conditions: list[Expression]) -> Any:
+        """The conjunction of the conditions as formula of the solver."""
         return self.ask.all_of(conditions)
 
     def some(self, use: StageUse, wanted: Expression, *extra: Expression) -> Any:
@@ -92,11 +93,13 @@ class Obligations:
         return self.holds([*touches(execution, use.index, wanted), *extra])
 
     def some_before(self, use: StageUse, wanted: Expression, reference: FamilyExecution) -> Any:
+        """Some execution of a use touches `wanted` and is earlier than `reference`."""
         execution = matching(use.family, use.index, wanted)
         order = earlier(execution, reference)
         return self.holds([*touches(execution, use.index, wanted), order])
 
     def some_after(self, use: StageUse, wanted: Expression, reference: FamilyExecution) -> Any:
+        """Some execution of a use touches `wanted` and is later than `reference`."""
         execution = matching(use.family, use.index, wanted)
         order = earlier(reference, execution)
         return self.holds([*touches(execution, use.index, wanted), order])
@@ -112,9 +115,11 @@ class Obligations:
         return smt.Plus(terms) if terms else smt.Int(0)
 
     def any_of(self, uses: list[StageUse], ring: str, wanted: Expression) -> Any:
+        """Some execution of any use of this ring touches `wanted`."""
         return self.ask.smt.Or([self.some(use, wanted) for use in uses if use.ring == ring])
 
     def same_agent(self, uses: list[StageUse], use: StageUse) -> list[StageUse]:
+        """Those of `uses` that concern the same ring and the same class of agents as `use`."""
         return [
             other
             for other in uses
@@ -143,6 +148,7 @@ class Obligations:
     # ------------------------------------------------------------------------------- rules
 
     def indices(self) -> Iterator[Obligation]:
+        """For every acquire, write, wait and release: can its index be negative (TTN106)?"""
         smt = self.ask.smt
         for use in (
             *self.uses.acquires, *self.uses.writes, *self.uses.waits, *self.uses.releases,

@@ -42,10 +42,12 @@ class FamilyExecution:
 
     @property
     def conditions(self) -> list[Expression]:
+        """The family's domain over the values of this execution."""
         return [self.over(item) for item in self.family.domain]
 
     @property
     def position(self) -> list[Expression]:
+        """The place in program order over this execution's values, outermost first."""
         return [self.over(item) for item in self.family.position]
 
 

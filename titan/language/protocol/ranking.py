@@ -36,6 +36,8 @@ class WaitNode:
 
 @dataclass(frozen=True, slots=True)
 class WaitEdge:
+    """Under `conditions`, `target` (variables primed) cannot be before `source`; both by number."""
+
     source: int
     target: int
     conditions: tuple[Expression, ...]

@@ -81,6 +81,7 @@ class SolverArithmetic:
         self.asked = 0
 
     def symbol(self, name: str) -> Any:
+        """The integer unknown of this name; the same name gives the same unknown."""
         return self.smt.Symbol(name, self.integer)
 
     def assume(self, expression: Expression) -> None:
@@ -164,6 +165,7 @@ class SolverArithmetic:
         return self.smt.Not(smt.Equals(self.number(expression), smt.Int(0)))
 
     def all_of(self, conditions: Iterable[Expression]) -> Any:
+        """The conjunction of all conditions as formula; true where there are none."""
         return self.smt.And([self.truth(condition) for condition in conditions])
 
     # ---------------------------------------------------------------------------- questions

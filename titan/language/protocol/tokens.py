@@ -126,6 +126,7 @@ class TokenRun:
     # ------------------------------------------------------------------------------ breaches
 
     def breaches(self) -> list[Breach]:
+        """Every broken rule of this run, by agent, then of the whole, the hang last."""
         found: list[Breach] = []
         for deeds in self.deeds:
             found += self._producer_rules(deeds)
@@ -138,6 +139,7 @@ class TokenRun:
         return found
 
     def codes(self) -> set[str]:
+        """The rule codes of all breaches; empty where the run breaks no rule."""
         return {breach.code for breach in self.breaches()}
 
     def _breach(self, code: str, message: str, deeds: _Deeds, *places: int) -> Breach:

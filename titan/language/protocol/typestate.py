@@ -40,6 +40,8 @@ RUNS_EVENTS_MAX = 60_000  # statements of all runs together
 
 
 class TypestateResult(StrEnum):
+    """The answer for all sizes; undecided where the method does not apply or gives up."""
+
     VERIFIED = "verified"
     REFUTED = "refuted"
     UNDECIDED = "undecided"

@@ -31,6 +31,7 @@ class ProtocolEvent:
     environment: Mapping[str, int]
 
     def value(self, expression: Expression) -> int:
+        """The expression in the event's environment; names outside of it cannot be evaluated."""
         return evaluate(expression, self.environment)
 
 
@@ -45,6 +46,7 @@ class AgentTrace:
 
     @property
     def name(self) -> str:
+        """The role's name, with the member's number where the role has several agents."""
         return self.role.name if self.role.agents == 1 else f"{self.role.name}[{self.member}]"
 
 

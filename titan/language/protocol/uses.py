@@ -24,6 +24,7 @@ class StageUse:
 
     @property
     def statement(self) -> model.Statement:
+        """The statement of which the family holds the executions."""
         return self.family.statement
 
 
@@ -46,6 +47,7 @@ class Uses:
 
     @property
     def arrivals(self) -> list[StageUse]:
+        """Those writes that arrive as well, and so count for readiness."""
         return [use for use in self.writes if use.arrives]
 
 

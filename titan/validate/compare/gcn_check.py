@@ -49,12 +49,14 @@ class Language:
     end: int = 0
 
     def state(self, free: Iterable[str] = ()) -> int:
+        """Adds a state and gives its number; LGKM and the `free` events leave it in place."""
         self.steps.append({})
         self.silent.append([])
         self.free.append(frozenset((LGKM, *free)))
         return len(self.steps) - 1
 
     def closure(self, states: Iterable[int]) -> frozenset[int]:
+        """The given states and all that silent steps reach from them."""
         found = set(states)
         waiting = list(found)
         while waiting:

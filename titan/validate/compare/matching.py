@@ -97,6 +97,7 @@ class Matcher:
         return next((e for e in self.events[self.position :] if e.kind != "mma_wait"), None)
 
     def left(self) -> ThreadEvent | None:
+        """The next event that no operation has matched; None at the end of the thread."""
         return self.events[self.position] if self.position < len(self.events) else None
 
     def take(self, occurrence: Occurrence) -> ThreadEvent | None:
@@ -140,6 +141,7 @@ class Matcher:
         return self.bindings.barrier(in_cluster(address, self.rank), occurrence.place)
 
     def wait(self, occurrence: Occurrence) -> bool:
+        """Whether the next event waits for the same parity of the same barrier, as strongly."""
         event = self._next("wait")
         if event is None or not _strong(event, occurrence) or event.values[1] is None:
             return False
@@ -160,11 +162,13 @@ class Matcher:
         return self._barrier(event, occurrence)
 
     def expect(self, occurrence: Occurrence) -> bool:
+        """Whether the next event expects as many bytes at the same barrier."""
         event = self._next("expect")
         good = event is not None and event.values[1] == occurrence.bytes
         return good and event is not None and self._barrier(event, occurrence)
 
     def named(self, occurrence: Occurrence) -> bool:
+        """Whether the next event is at the same named barrier, not 0, with as many threads."""
         sync = isinstance(occurrence.operation, ir.BarrierSync)
         event = self._next("sync" if sync else "sync_arrive")
         if event is None or event.values[0] is None or event.values[1] != occurrence.number:
@@ -173,16 +177,19 @@ class Matcher:
         return event.values[0] != 0 and self.bindings.name(number, occurrence.place)
 
     def fence(self, occurrence: Occurrence) -> bool:
+        """Whether the next event is the fence of that kind; only two kinds have an event."""
         assert isinstance(occurrence.operation, ir.Fence)
         kinds = {ir.FenceKind.ASYNC: "fence_async", ir.FenceKind.BARRIER_INIT: "fence_init"}
         return self._next(kinds.get(occurrence.operation.kind, "-")) is not None
 
     def commit(self, occurrence: Occurrence) -> bool:
+        """Whether the next event commits a group of the queue's sort, matrix or bulk."""
         assert isinstance(occurrence.operation, ir.Commit)
         matrix = occurrence.operation.queue in self.matrix
         return self._next("mma_commit" if matrix else "bulk_commit") is not None
 
     def queue_wait(self, occurrence: Occurrence) -> bool:
+        """Whether the next event leaves as many groups pending in a queue of that sort."""
         assert isinstance(occurrence.operation, ir.QueueWait)
         kind = "bulk_wait_read" if occurrence.operation.until is ir.Until.READ else "bulk_wait"
         matrix = occurrence.operation.queue in self.matrix
@@ -211,6 +218,7 @@ class Matcher:
         return found
 
     def asynchronous(self, occurrence: Occurrence) -> bool:
+        """Whether the next events spell the copy or the multiplication of that queue."""
         operation = occurrence.operation
         assert isinstance(operation, ir.Asynchronous)
         if operation.queue in self.matrix:
@@ -279,6 +287,7 @@ class Matcher:
         return len(seen) == steps
 
     def queue_arrive(self, occurrence: Occurrence) -> bool:
+        """Whether the next event is a tensor commit of count 1 at the same barrier."""
         event = self._next("tensor_commit")
         if event is None or occurrence.number != 1 or not self._barrier(event, occurrence):
             return False
@@ -427,6 +436,7 @@ class Matcher:
         return apart and self.bindings.extent(piece, frozenset(spans))
 
     def registers(self, occurrence: Occurrence) -> bool:
+        """Whether the next event raises the register count for a take, lowers it for a give."""
         take = isinstance(occurrence.operation, ir.PoolTake)
         return self._next("registers_up" if take else "registers_down") is not None
 
