@@ -58,6 +58,7 @@ class RecheckQuestion:
     def of(
         pipeline: str, kernel: Kernel, program: SyncProgram, stated: dict[str, Any]
     ) -> RecheckQuestion:
+        """The question on one kernel; its key ignores the name, and changes with TITAN's code."""
         from titan.verify.coverage import coverage_of
 
         engine = stated["engine"] if stated["engine"] in ENGINES else ""

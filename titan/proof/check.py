@@ -49,17 +49,20 @@ class Covered:
 
 
 def step_text(step: Step) -> str:
+    """A step as the certificate writes it: letter, agent, and ordinal except for letter `a`."""
     letter = LETTERS[step.actor]
     return f"a{step.agent}" if letter == "a" else f"{letter}{step.agent}.{step.ordinal}"
 
 
 def class_text(claim: CertifiedShiftClass) -> str:
+    """The canonical JSON text of a class; `class_of` reads it back."""
     members = sorted(map(list, claim.members))
     values = [claim.period, claim.threshold, members, sorted(claim.sizes)]
     return json.dumps([*values, *(sorted(map(list, t)) for t in (claim.tiles, claim.phases))])
 
 
 def class_of(text: str) -> CertifiedShiftClass:
+    """Read a class; raises ValueError where the text is not exactly its canonical form."""
     period, threshold, members, sizes, tiles, phases = json.loads(text)
     claim = CertifiedShiftClass(
         int(period),

@@ -40,6 +40,7 @@ def program_of(text: str) -> program.SyncProgram:
 
 
 def digest_of(text: str) -> str:
+    """The SHA-256 of the text in UTF-8, as 64 hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

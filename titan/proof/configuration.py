@@ -31,6 +31,8 @@ class Size(NamedTuple):
 
 
 class Configuration(NamedTuple):
+    """A state of the machine together with the sizes it runs under."""
+
     state: State
     sizes: tuple[Size, ...]
 
@@ -111,6 +113,7 @@ class System:
         ]
 
     def steps(self, before: Configuration) -> list[Step]:
+        """The steps enabled in a configuration, under the configuration's own sizes."""
         self.use_sizes(before.sizes)
         return self.machine.steps(before.state)
 

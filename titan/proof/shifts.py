@@ -93,6 +93,7 @@ class CheckedClass:
                 self._check(role, operation)
 
     def member(self, role: ir.Role, name: str) -> bool:
+        """Whether a name shifts with the class: one of its sizes, or a variable of this role."""
         return name in self.claim.sizes or (role.name, name) in self.claim.members
 
     # ------------------------------------------------------------------------------ uses

@@ -32,6 +32,7 @@ class FenceReport:
 
     @property
     def diagnostics(self) -> list[Diagnostic]:
+        """The diagnostics of the review; none where there was no review."""
         return self.review.diagnostics() if self.review is not None else []
 
 

@@ -109,4 +109,5 @@ def _operations(loop: Loop, schedule: Schedule) -> list[dict[str, object]]:
 
 
 def render(results: list[ScheduleRun]) -> str:
+    """The results as one JSON array, indented by two, with a newline at the end."""
     return json.dumps([data(result) for result in results], indent=2) + "\n"

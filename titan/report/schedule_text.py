@@ -35,6 +35,7 @@ def render(result: ScheduleRun) -> str:
 
 
 def headline(result: ScheduleRun) -> list[str]:
+    """Interval, proof and producer in lines; the lower bound if no schedule was found."""
     loop = result.loop
     if result.schedule is None:
         text = f"{loop.name} on {loop.machine.name}: no schedule found"
@@ -61,6 +62,7 @@ def headline(result: ScheduleRun) -> list[str]:
 
 
 def evidence_text(result: ScheduleRun) -> str:
+    """What proves the interval optimal, worded to follow a colon."""
     evidence = result.evidence
     if evidence.kind == "bound":
         return f"it equals the {evidence.detail}"
@@ -68,6 +70,7 @@ def evidence_text(result: ScheduleRun) -> str:
 
 
 def why(result: ScheduleRun, story: ScheduleExplanation) -> list[str]:
+    """Lines on what limits the schedule: strategies, binding limits, units, storage, rings."""
     lines = [f"  strategy: {name}" for name in story.strategies]
     lines += [f"  binds: {text}" for text in story.binding]
     units = ", ".join(f"{s.name} {s.share:.0%}" for s in story.units)

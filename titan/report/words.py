@@ -59,12 +59,14 @@ class Words:
         return re.sub(rf"(?<!\w){re.escape(storage)}\[(\d+)\]", name, text) if storage else text
 
     def reference(self, reference: ir.Reference, environment: Environment) -> str:
+        """`name[stage]` with its value; the bare name where the index has no value."""
         index = self.value(reference.index, environment)
         if index is None:
             return reference.name
         return reference_text(reference.name, index, self.stages.get(reference.name, 2))
 
     def key(self, key: Key) -> str:
+        """The text of a (name, index) pair, by the rule for references."""
         return reference_text(key[0], key[1], self.stages.get(key[0], 2))
 
     @staticmethod
@@ -76,6 +78,7 @@ class Words:
             return None
 
     def number(self, expression: Expression, environment: Environment) -> str:
+        """The value in decimal, or "?" where the expression has none."""
         value = self.value(expression, environment)
         return "?" if value is None else str(value)
 

@@ -49,6 +49,7 @@ class ReviewedFence:
 
     @property
     def text(self) -> str:
+        """The fence as the kernel's text writes it, its spaces if it names any."""
         names = ", ".join(space.value for space in self.spaces)
         return f"fence: {WORD_OF[self.kind]}" + (f", spaces: [{names}]" if names else "")
 
@@ -66,6 +67,7 @@ class Review:
 
     @property
     def wasted(self) -> list[ReviewedFence]:
+        """The fences found redundant or too strong."""
         return [item for item in self.fences if item.state != "needed"]
 
     def diagnostics(self, *, strong: bool = True) -> list[Diagnostic]:

@@ -116,6 +116,7 @@ class Markers:
     standing: dict[int, WrittenFence]
 
     def choices(self, fence: ir.Fence) -> tuple[Choice, ...]:
+        """What a marker fence may become; a fence without a marker stays as it is."""
         insertion = self.edited.insertions.get(line_of(fence))
         if insertion is None:
             return (fixed_choice(fence),)
@@ -292,6 +293,7 @@ class Fixed:
 
     @property
     def verified(self) -> bool:
+        """Whether every kernel's verdict is VERIFIED; undecided counts as no."""
         return all(finding.verdict is Verdict.VERIFIED for finding in self.findings)
 
 

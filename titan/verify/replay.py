@@ -28,6 +28,8 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
+    """A trace executed anew: its steps, the `last` state and the `fault` that it ends in."""
+
     machine: Machine
     steps: tuple[Played, ...]
     last: State

@@ -44,6 +44,7 @@ def _divisors(expression: Expression) -> list[int]:
 
 
 def bound_of(program: SyncProgram) -> int:
+    """The bound on values tried of a free parameter: grows with the depth, never below 5."""
     return max(TURNS * depth_of(program) + 2, BOUND_MIN)
 
 

@@ -61,6 +61,7 @@ class BodyReader:
 
     @property
     def registers(self) -> tuple[RegisterDeclaration, ...]:
+        """All registers declared so far, family members only once used; indexed by number."""
         return tuple(self.scopes.registers)
 
     def read(self) -> None:

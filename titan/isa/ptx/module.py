@@ -82,6 +82,8 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
+    """A braced operand `{a, b, ...}`; its elements in the order written."""
+
     items: tuple[Operand, ...]
 
 
@@ -163,6 +165,7 @@ class Instruction:
 
     @property
     def name(self) -> str:
+        """The opcode and its modifiers joined by dots, as written in the text."""
         return ".".join((self.opcode, *self.modifiers))
 
     def has(self, *modifiers: str) -> bool:
@@ -179,6 +182,8 @@ class RegisterDeclaration:
 
 
 class StateSpace(StrEnum):
+    """The memory of a variable; the value is the directive's word without its dot."""
+
     GLOBAL = "global"
     SHARED = "shared"
     CONSTANT = "const"
@@ -241,6 +246,7 @@ class Module:
     pragmas: tuple[str, ...] = ()
 
     def entries(self) -> tuple[Function, ...]:
+        """The kernels (`.entry`) in the order of the text, without device functions."""
         return tuple(function for function in self.functions if function.entry)
 
     def function_of(self, instruction: int) -> Function | None:

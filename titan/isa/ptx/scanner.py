@@ -62,6 +62,7 @@ class Scanner:
         return place
 
     def line_end(self) -> int:
+        """The offset of the next newline, or of the end of the text where none follows."""
         place = self.text.find("\n", self.position)
         return len(self.text) if place < 0 else place
 

@@ -36,6 +36,7 @@ class Scopes:
 
     @property
     def top(self) -> PtxScope:
+        """The innermost open scope, which receives the declarations."""
         return self.stack[-1]
 
     def declare(self, name: str, type_: str) -> bool:
@@ -46,6 +47,7 @@ class Scopes:
         return True
 
     def declare_family(self, prefix: str, type_: str, count: int) -> bool:
+        """Declare `prefix<count>` without making registers; False if the scope has the prefix."""
         if prefix in self.top.families:
             return False
         self.top.families[prefix] = (type_, count)
@@ -70,6 +72,7 @@ class Scopes:
         return None
 
     def variable(self, name: str) -> bool:
+        """Whether any open scope declares a variable of this name."""
         return any(name in scope.variables for scope in self.stack)
 
     def known_registers(self) -> set[str]:

@@ -81,6 +81,7 @@ def fault(
     machine: SimtMachine, fragment: Fragment, mask: int, kind: ev.MemoryFaultKind,
     place_: tuple[int, Cta | None, int], count: int,
 ) -> None:  # fmt: skip
+    """Record a MemoryFault on `count` bytes at (space, CTA, offset); the run goes on."""
     space, cta, at = place_
     number = NO_CTA if cta is None else cta.number
     footprint = machine.footprint(MemorySpace(space), number, ((at, at + count),))
@@ -108,6 +109,7 @@ def write_value(
     machine: SimtMachine, fragment: Fragment, index: int, where: tuple[int, Cta | None, int],
     count: int, value: Scalar,
 ) -> None:  # fmt: skip
+    """Write `count` bytes for lane `index`; opaque where the execution itself is uncertain."""
     space, cta, at = where
     if machine.maybe:
         value = opaque_at(fragment.pc)
@@ -269,6 +271,7 @@ def uninitialised(machine: SimtMachine, fragment: Fragment, located: Located, co
 
 
 def load(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute ld: record the read, extend each element to its register; opaque if unplaced."""
     space, offset, semantics, scope, bits, kind, width = step.flags
     size = bits // 8
     count = size * len(step.out)
@@ -330,6 +333,7 @@ def _extended(value: Scalar, kind: int, bits: int, width: int) -> Scalar:
 
 
 def store(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute st: record the write once for all lanes, then write each lane's bytes."""
     space, offset, semantics, scope, bits, _ = step.flags
     size, values = bits // 8, step.args[1:]
     count = size * len(values)
@@ -446,6 +450,7 @@ def load_matrix(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
 
 
 def store_matrix(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute stmatrix: record the rows written; their values become opaque."""
     _matrix(machine, fragment, step, mask, ev.Mode.WRITE)
     return False
 
@@ -467,6 +472,7 @@ def _matrix(
 
 
 def prefetch(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute prefetch: its bytes are recorded only at a known uniform global address."""
     space, offset = step.flags[:2]
     value = fragment.warp.registers[step.args[0]]
     footprint = None

@@ -23,6 +23,7 @@ def put(machine: SimtMachine, fragment: Fragment, register: int, value: Value, m
 
 
 def marks(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> int:
+    """The marks of what a step reads, guard included; 0 at once in a warp without marks."""
     warp = fragment.warp
     return machine.marks_of(warp, step) if warp.marks or warp.sticky else 0
 
@@ -86,6 +87,7 @@ def vote(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
 
 
 def match(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute match.sync: lane masks of equal values; opaque if any lane's value is opaque."""
     value = fragment.warp.registers[step.args[0]]
     lanes = lanes_of(mask)
     items = [lane(value, index) for index in lanes]
@@ -107,6 +109,7 @@ def match(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
 
 
 def reduce(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute redux.sync over the lanes; opaque for floats or if any lane's value is opaque."""
     value = fragment.warp.registers[step.args[0]]
     items = [lane(value, index) for index in lanes_of(mask)]
     known = [item for item in items if isinstance(item, int)]
@@ -145,6 +148,7 @@ def elect(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
 
 
 def active_mask(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute activemask: the lanes of the fragment, which are those that run converged."""
     machine.write(fragment.warp, step.out[0], fragment.mask, mask)
     return False
 
@@ -198,15 +202,18 @@ def mapped(
 def to_generic_address(
     machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
 ) -> bool:
+    """Execute cvta: a window's address becomes a generic one of 64 bits."""
     space = MemorySpace(step.flags[0])
     return mapped(machine, fragment, step, mask, lambda a: to_generic(space, a) & (1 << 64) - 1)
 
 
 def from_generic(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute cvta.to: a generic address becomes the offset in its window."""
     return mapped(machine, fragment, step, mask, lambda a: resolve(a)[1])
 
 
 def is_space(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute isspacep: 1 where the generic address lies in the window asked for."""
     return mapped(machine, fragment, step, mask, lambda a: int(resolve(a)[0] == step.flags[0]))
 
 
@@ -223,6 +230,8 @@ def map_address(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
 
 
 def get_rank(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute getctarank: the CTA rank held in the high bits of a shared address."""
+
     def make(address: int) -> int:
         return (resolve(address)[1] if step.flags[0] else address) >> RANK_SHIFT
 
@@ -239,5 +248,6 @@ def register_count(machine: SimtMachine, fragment: Fragment, step: DecodedStep, 
 
 
 def grid_control(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute griddepcontrol: record only whether it waits or launches dependents."""
     machine.record(ev.GridControl, fragment, mask, bool(step.flags[0]))
     return False

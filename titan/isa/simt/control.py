@@ -69,6 +69,7 @@ def split(fragment: Fragment, parts: list[tuple[int, int]], meet_at: int) -> Non
 
 
 def branch(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute bra: jump, or split the fragment to rejoin at the branch's join."""
     target = step.flags[0]
     if mask == fragment.mask:
         fragment.pc = target
@@ -79,6 +80,7 @@ def branch(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
 
 
 def branch_indexed(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute brx.idx: split by target; skipped on an opaque index, a fault outside the table."""
     value = fragment.warp.registers[step.args[0]]
     places: dict[int, int] = {}
     marks = machine.mark_of(fragment.warp, step.args[0])
@@ -180,6 +182,7 @@ def _arm(machine: SimtMachine, fragment: Fragment, stop: int, budget: int) -> in
 
 
 def call(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute call; refuses recursion and more than 64 nested calls (raises EndedRun)."""
     if mask != fragment.mask:
         rest = fragment.mask & ~mask
         split(fragment, [(mask, fragment.pc), (rest, fragment.pc + 1)], fragment.pc + 1)
@@ -210,6 +213,7 @@ def copy_local(machine: SimtMachine, fragment: Fragment, copies: tuple[int, ...]
 
 
 def return_(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute ret: copy results back and leave the callee's joins; exit at the outermost level."""
     if not fragment.stack:
         return exit_(machine, fragment, step, mask)
     if mask != fragment.mask:
@@ -261,6 +265,7 @@ def in_flight(warp: Warp, mask: int) -> tuple[int, ...]:
 
 
 def trap(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute trap: end the run with a fault (raises EndedRun)."""
     machine.fault(fragment, "the program executes `trap`")
 
 

@@ -84,6 +84,7 @@ def shared_range(
 
 
 def bytes_of(machine: SimtMachine, cta: Cta, offset: int, count: int) -> Footprint:
+    """The footprint of `count` bytes of a CTA's shared memory from `offset`."""
     return machine.footprint(MemorySpace.SHARED, cta.number, ((offset, offset + count),))
 
 
@@ -96,6 +97,7 @@ def whole_warp(machine: SimtMachine, fragment: Fragment, lanes: int) -> None:
 def global_range(
     machine: SimtMachine, fragment: Fragment, lanes: int, address: int, count: int, alignment: int
 ) -> Footprint:
+    """The footprint of global bytes; records a fault if misaligned or outside an allocation."""
     address = signed(address, 64)
     where = (MemorySpace.GLOBAL, None, address)
     if address % alignment:

@@ -112,9 +112,11 @@ class DecodeContext:
         return number
 
     def constant(self, value: int) -> int:
+        """The register preset to `value`; equal constants share one register."""
         return self._preset(PresetKind.CONSTANT, value, "", "b64")
 
     def special(self, name: str) -> int:
+        """The register preset to a special register such as `%tid.x`; some start opaque."""
         stem = name.removeprefix("%")
         if stem.startswith(OPAQUE_SPECIAL):
             return self._preset(PresetKind.OPAQUE, 0, stem, "b64")
@@ -146,6 +148,7 @@ class DecodeContext:
         raise Unsupported("an operand")
 
     def result(self, operand: ptx.Operand) -> int:
+        """The register that a result goes to, SINK for `_`; raises Unsupported for the rest."""
         if isinstance(operand, ptx.PtxRegister):
             return self.bases[self.function.name] + operand.number
         if isinstance(operand, ptx.Sink):
@@ -153,6 +156,7 @@ class DecodeContext:
         raise Unsupported("a result")
 
     def results(self, operand: ptx.Operand) -> tuple[int, ...]:
+        """The registers of a result, one for each vector element; raises as `result` does."""
         items = operand.items if isinstance(operand, ptx.Vector) else (operand,)
         return tuple(self.result(item) for item in items)
 
@@ -163,6 +167,7 @@ class DecodeContext:
         return operand
 
     def sources(self, operand: ptx.Operand, bits: int = 32) -> tuple[int, ...]:
+        """The registers of each element of `bits` bits; `_` reads as the constant 0."""
         items = operand.items if isinstance(operand, ptx.Vector) else (operand,)
         return tuple(
             self.constant(0) if isinstance(item, ptx.Sink) else self.source(item, bits)
@@ -178,6 +183,7 @@ class DecodeContext:
         return 64 if type_ is None else type_[1]
 
     def is_predicate(self, operand: ptx.Operand) -> bool:
+        """Whether the operand is a register declared `.pred`; constants are not."""
         if not isinstance(operand, ptx.PtxRegister):
             return False
         return self.types[self.bases[self.function.name] + operand.number] == "pred"
@@ -215,15 +221,18 @@ def _constant(operand: ptx.Immediate, bits: int, kind: Kind) -> int:
 def semantics_of(
     modifiers: tuple[str, ...], default: AccessSemantics = AccessSemantics.WEAK
 ) -> AccessSemantics:
+    """The first memory-ordering word among the modifiers, else `default`."""
     return next((_SEMANTICS[word] for word in modifiers if word in _SEMANTICS), default)
 
 
 def scope_of(modifiers: tuple[str, ...], default: AccessScope = AccessScope.NONE) -> AccessScope:
+    """The scope among the modifiers, else `default`; `.volatile` and `.mmio` mean system."""
     scope = next((_SCOPES[word] for word in modifiers if word in _SCOPES), default)
     return AccessScope.SYSTEM if "volatile" in modifiers or "mmio" in modifiers else scope
 
 
 def space_of(modifiers: tuple[str, ...]) -> MemorySpace:
+    """The first state space among the modifiers; GENERIC where none is written."""
     return next((_SPACES[word] for word in modifiers if word in _SPACES), MemorySpace.GENERIC)
 
 

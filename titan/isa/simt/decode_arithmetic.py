@@ -153,6 +153,7 @@ def convert(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep
 
 
 def funnel(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode shf; flags: right instead of left, clamp instead of wrap."""
     flags = (int("r" in instruction.modifiers), int("clamp" in instruction.modifiers))
     args = tuple(context.source(operand, 32) for operand in instruction.operands[1:])
     return DecodedStep(
@@ -161,6 +162,7 @@ def funnel(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
 
 
 def find_bit(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode bfind; flag: `.shiftamt`, the shift that normalises instead of the position."""
     kind, bits = type_of(instruction.modifiers[-1]) or (Kind.UNSIGNED, 32)
     return DecodedStep(
         Op.BFIND,
@@ -173,6 +175,7 @@ def find_bit(context: DecodeContext, instruction: ptx.Instruction) -> DecodedSte
 
 
 def permute(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode prmt; the flag is the mode's index; raises Unsupported for an unknown mode."""
     modes = ("b32", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16")
     word = instruction.modifiers[-1]
     if word not in modes:
@@ -201,6 +204,7 @@ def convert_address(context: DecodeContext, instruction: ptx.Instruction) -> Dec
 
 
 def is_space(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode isspacep; the flag is the window asked for."""
     return DecodedStep(Op.IS_SPACE, flags=(space_of(instruction.modifiers),),
                 out=context.results(instruction.operands[0]),
                 args=(context.source(instruction.operands[1]),))  # fmt: skip
@@ -220,6 +224,7 @@ def map_address(context: DecodeContext, instruction: ptx.Instruction) -> Decoded
 
 
 def get_rank(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode getctarank; flag: the operand is a generic address, not a shared one."""
     generic = not any(word.startswith("shared") for word in instruction.modifiers)
     return DecodedStep(Op.GET_RANK, flags=(int(generic),),
                 out=context.results(instruction.operands[0]),
@@ -230,6 +235,7 @@ def get_rank(context: DecodeContext, instruction: ptx.Instruction) -> DecodedSte
 
 
 def branch(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode bra; flags: target instruction, `.uni`; raises Unsupported without a label."""
     target = instruction.operands[0]
     if not isinstance(target, ptx.PtxTarget):
         raise Unsupported("the target")
@@ -237,6 +243,7 @@ def branch(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
 
 
 def branch_indexed(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode brx.idx; flags: the targets; raises Unsupported for an empty or unplaced table."""
     index, table = instruction.operands
     if not isinstance(table, ptx.Targets) or not table.instructions or min(table.instructions) < 0:
         raise Unsupported("the table")
@@ -303,6 +310,7 @@ def _copies(
 
 
 def simple(op: Op) -> DecodedStep:
+    """A step of `op` that has neither flags nor operands."""
     return DecodedStep(op)
 
 

@@ -204,6 +204,7 @@ def wgmma(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
 
 
 def tcgen05(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode a tcgen05 instruction by its first modifier (PTX ISA, "TensorCore 5th Generation")."""
     modifiers, operands = instruction.modifiers, instruction.operands
     verb = modifiers[0]
     group = 2 if "cta_group::2" in modifiers else 1
@@ -320,11 +321,13 @@ def _tensor_multiply(
 
 
 def register_count(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode setmaxnreg; flags: `.inc`, then the number of registers for each thread."""
     flags = (int("inc" in instruction.modifiers), number(instruction.operands[0]))
     return DecodedStep(Op.REGISTER_COUNT, flags=flags)
 
 
 def grid_control(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode griddepcontrol; flag: `.wait`, not `.launch_dependents`."""
     return DecodedStep(Op.GRID_CONTROL, flags=(int("wait" in instruction.modifiers),))
 
 

@@ -44,6 +44,7 @@ def load(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
 
 
 def store(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode st and st.async; flags: space, offset, semantics, scope, element bits, kind."""
     if "async" in instruction.modifiers:
         return store_async(context, instruction)
     kind, bits = element(instruction)
@@ -109,6 +110,7 @@ def multimem(context: DecodeContext, instruction: ptx.Instruction) -> DecodedSte
 
 
 def load_matrix(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode ldmatrix; flags: space, offset, bytes of a row, lanes that give row addresses."""
     target, place = instruction.operands[:2]
     register, offset, space = context.address(place, MemorySpace.SHARED)
     bytes_, rows = _matrices(instruction)
@@ -121,6 +123,7 @@ def load_matrix(context: DecodeContext, instruction: ptx.Instruction) -> Decoded
 
 
 def store_matrix(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode stmatrix; flags as of ldmatrix, the stored registers follow the address."""
     place, value = instruction.operands[:2]
     register, offset, space = context.address(place, MemorySpace.SHARED)
     bytes_, rows = _matrices(instruction)
@@ -144,6 +147,7 @@ def _matrices(instruction: ptx.Instruction) -> tuple[int, int]:
 
 
 def prefetch(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode prefetch; flags: space, offset, and whether it fetches a tensor map."""
     space = space_of(instruction.modifiers)
     register, offset, space = context.address(instruction.operands[0], space)
     return DecodedStep(
@@ -176,6 +180,7 @@ def tensormap(context: DecodeContext, instruction: ptx.Instruction) -> DecodedSt
 
 
 def shuffle(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode shfl.sync; raises Unsupported for the form without `.sync`."""
     if "sync" not in instruction.modifiers:
         raise Unsupported("shfl without .sync")
     mode = next(word for word in instruction.modifiers if word in SHUFFLES)
@@ -185,6 +190,7 @@ def shuffle(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep
 
 
 def vote(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode vote.sync; flags: mode, negated; raises Unsupported without `.sync`."""
     if "sync" not in instruction.modifiers:
         raise Unsupported("vote without .sync")
     mode = next(word for word in instruction.modifiers if word in VOTES)
@@ -197,6 +203,7 @@ def vote(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
 
 
 def match(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode match.sync; flag: `.all`, whose second result is a predicate."""
     _, bits = element(instruction) if "sync" not in instruction.modifiers[-1:] else (Kind.BITS, 32)
     out = outputs(context, instruction.operands[0])
     args = (context.source(instruction.operands[1], bits),
@@ -206,6 +213,7 @@ def match(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
 
 
 def reduce(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode redux.sync; raises Unsupported for an operation that atomics do not have."""
     kind, bits = element(instruction)
     word = next((w for w in instruction.modifiers if w in ATOMICS), "")
     if not word:
@@ -216,6 +224,7 @@ def reduce(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
 
 
 def elect(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode elect.sync; results: leader lane, predicate; SINK where not wanted."""
     out = outputs(context, instruction.operands[0])
     return DecodedStep(
         Op.ELECT, out=(*out, SINK)[:2], args=(context.source(instruction.operands[1], 32),)
@@ -223,6 +232,7 @@ def elect(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
 
 
 def active_mask(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode activemask, whose only operand is its result."""
     return DecodedStep(Op.ACTIVE_MASK, out=context.results(instruction.operands[0]))
 
 
@@ -240,6 +250,7 @@ def collective(context: DecodeContext, instruction: ptx.Instruction) -> DecodedS
 
 
 def mbarrier(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode an mbarrier instruction by its first modifier (PTX ISA, "mbarrier")."""
     modifiers, operands = instruction.modifiers, instruction.operands
     verb = modifiers[0]
     space = space_of(modifiers)

@@ -225,6 +225,8 @@ class BarrierInit(Event):
 
 @dataclass(frozen=True, slots=True)
 class BarrierInvalidate(Event):
+    """`mbarrier.inval`: the object ends, its bytes can be used for other data."""
+
     barrier: BarrierAddress
 
 
@@ -334,6 +336,8 @@ class Misuse(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BarrierMisuse(Event):
+    """A use of an mbarrier against its rules; the run goes on, `misuse` says which rule."""
+
     barrier: BarrierAddress
     misuse: Misuse
 
@@ -386,6 +390,8 @@ class Meeting(IntEnum):
 
 
 class Side(IntEnum):
+    """What a `RendezvousEvent` records: an announcement or the passing of the meeting."""
+
     ARRIVE = 0  # announced, goes on
     SYNC = 1  # announced, and will wait
     PASS = 2  # the meeting took place; follows a SYNC, or is a barrier.cluster.wait
@@ -413,6 +419,8 @@ class RendezvousEvent(Event):
 
 
 class RecordedFence(IntEnum):
+    """The kind of a `FenceEvent`: what it orders and between which proxies."""
+
     MEMORY = 0  # fence.{sc,acq_rel,acquire,release}, membar
     PROXY_ASYNC = 1  # fence.proxy.async of `space` (all if None)
     PROXY_ALIAS = 2
@@ -466,6 +474,8 @@ class TensorDeallocate(Event):
 
 @dataclass(frozen=True, slots=True)
 class TensorRelinquish(Event):
+    """`tcgen05.relinquish_alloc_permit`: the CTA must not allocate tensor memory again."""
+
     cta_group: int
 
 
@@ -510,6 +520,8 @@ class RegisterBreach(Event):
 
 
 class MemoryFaultKind(IntEnum):
+    """What is wrong with an access or a descriptor in a `MemoryFault`."""
+
     OUTSIDE = 0  # no allocation holds the bytes
     MISALIGNED = 1
     NOT_ALLOCATED_TENSOR = 2

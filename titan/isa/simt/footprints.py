@@ -49,6 +49,7 @@ class Box:
 
     @property
     def size_bytes(self) -> int:
+        """`length` times every step's count; bytes that repetitions share count each time."""
         size = self.length
         for count, _ in self.steps:
             size *= count

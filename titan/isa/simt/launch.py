@@ -39,6 +39,7 @@ class LaunchTensorMap:
 
     @property
     def rank(self) -> int:
+        """The number of dimensions of the tensor."""
         return len(self.dimensions)
 
 
@@ -82,21 +83,26 @@ class Launch:
 
     @property
     def threads(self) -> int:
+        """Threads of each CTA."""
         return self.block[0] * self.block[1] * self.block[2]
 
     @property
     def warps(self) -> int:
+        """Warps of each CTA; the last may have fewer than 32 threads."""
         return (self.threads + 31) // 32
 
     @property
     def ctas(self) -> int:
+        """CTAs of the whole grid."""
         return self.grid[0] * self.grid[1] * self.grid[2]
 
     @property
     def cluster_size(self) -> int:
+        """CTAs of each cluster."""
         return self.cluster[0] * self.cluster[1] * self.cluster[2]
 
     def maps(self) -> tuple[LaunchTensorMap, ...]:
+        """The tensor maps of the launch, without their names."""
         return tuple(self.tensor_maps.values())
 
     def coordinates(self, cta: int) -> Dimensions:
@@ -117,6 +123,7 @@ class Launch:
         )
 
     def linear(self, place: Dimensions) -> int:
+        """The linear index in the grid of the CTA at (x, y, z), x the fastest."""
         return place[0] + self.grid[0] * (place[1] + self.grid[1] * place[2])
 
 

@@ -65,6 +65,7 @@ class MemoryLayout:
     parameter_bytes: int
 
     def find(self, function: str, name: str) -> tuple[MemorySpace, int] | None:
+        """The space and start of a symbol, a function's own before the module's; None if absent."""
         return self.places.get((function, name)) or self.places.get(("", name))
 
 

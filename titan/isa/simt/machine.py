@@ -347,6 +347,7 @@ class SimtMachine(Recorder):
         return found
 
     def mark_of(self, warp: Warp, register: int) -> int:
+        """The marks of one register, the sticky ones included; 0 for none."""
         return warp.marks.get(register, 0) | warp.sticky.get(register, 0)
 
     def steered(self, fragment: Fragment, marks: int, use: str, mask: int = ALL) -> None:

@@ -30,6 +30,7 @@ class MBarrier:
             self.faults.append(Misuse.BYTES_RANGE)
 
     def arrive(self, count: int, drop: bool = False) -> None:
+        """Take arrivals off the pending count; too many is a COUNT_UNDERFLOW, clamped to 0."""
         if drop:
             self.expected -= count
         if count > self.pending:

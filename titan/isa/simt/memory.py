@@ -28,6 +28,7 @@ class Bytes:
         return opaque_at(site)
 
     def write(self, at: int, count: int, value: Scalar) -> None:
+        """Write a little-endian value of `count` bytes; an opaque one changes the states only."""
         if isinstance(value, Opaque):
             self.state[at : at + count] = bytes((OPAQUE,)) * count
         else:
@@ -36,6 +37,7 @@ class Bytes:
             self.state[at : at + count] = bytes((KNOWN,)) * count
 
     def fill(self, at: int, count: int, state: int) -> None:
+        """Set the state of `count` bytes, data untouched; the part outside is ignored."""
         at, end = max(at, 0), min(at + count, self.size)
         if at < end:
             self.state[at:end] = bytes((state,)) * (end - at)
@@ -71,6 +73,7 @@ class Sparse:
         return result
 
     def write(self, at: int, count: int, value: Scalar) -> None:
+        """Write `count` bytes, across pages too; opaque bytes make no new page."""
         place = at & (PAGE - 1)
         if place + count <= PAGE:
             if isinstance(value, Opaque) and at >> PAGE_BITS not in self.pages:
@@ -82,6 +85,7 @@ class Sparse:
             self.write(at + index, 1, byte)
 
     def store(self, at: int, data: bytes) -> None:
+        """Write known bytes of any length, page by page."""
         done = 0
         while done < len(data):
             page = self._page((at + done) >> PAGE_BITS)

@@ -62,12 +62,14 @@ class NativeReader:
         return found
 
     def access(self, head: Head, w: Words) -> ev.Event:
+        """Words: footprint, mode, semantics, scope, three truths, length and words of the value."""
         return ev.AccessEvent(
             *head, self.footprints[w[0]], MODES[w[1]], SEMANTICS[w[2]], SCOPES[w[3]], w[4] != 0,
             w[5] != 0, w[6] != 0, _packed(w[8:], w[7]) if w[7] else None,
         )  # fmt: skip
 
     def asynchronous(self, head: Head, w: Words) -> ev.Event:
+        """Words: eight scalars, then counted effects, completions, registers and sources."""
         number, kind, queue, map_, group, clipped, accumulates, count = w[:8]
         at = 8
         effects = tuple(
@@ -92,33 +94,41 @@ class NativeReader:
         )  # fmt: skip
 
     def finish(self, head: Head, w: Words) -> ev.Event:
+        """Words: operation, then the counted phases."""
         return ev.Finish(*head, w[0], tuple(w[2 : 2 + w[1]]))
 
     def prefetch(self, head: Head, w: Words) -> ev.Event:
+        """Words: the footprint's number, negative for none."""
         return ev.Prefetch(*head, None if w[0] < 0 else self.footprints[w[0]])
 
     def barrier_init(self, head: Head, w: Words) -> ev.Event:
+        """Words: barrier (CTA, offset), count, whether an object was live there."""
         return ev.BarrierInit(*head, ev.BarrierAddress(w[0], w[1]), w[2], w[3] != 0)
 
     def barrier_invalidate(self, head: Head, w: Words) -> ev.Event:
+        """Words: barrier (CTA, offset)."""
         return ev.BarrierInvalidate(*head, ev.BarrierAddress(w[0], w[1]))
 
     def arrive(self, head: Head, w: Words) -> ev.Event:
+        """Words: barrier (CTA, offset), then the fields of `ArriveEvent` in their order."""
         return ev.ArriveEvent(
             *head, ev.BarrierAddress(w[0], w[1]), w[2], w[3], SEMANTICS[w[4]], SCOPES[w[5]], w[6],
             w[7] != 0, w[8] != 0, w[9] != 0, w[10] != 0,
         )  # fmt: skip
 
     def expect_bytes(self, head: Head, w: Words) -> ev.Event:
+        """Words: barrier (CTA, offset), signed bytes, scope, phase, completed."""
         return ev.ExpectBytes(
             *head, ev.BarrierAddress(w[0], w[1]), w[2], SCOPES[w[3]], w[4], w[5] != 0
         )
 
     def copy_arrive(self, head: Head, w: Words) -> ev.Event:
+        """Words: barrier (CTA, offset), no_increment, counted operations, the own operation."""
         operations = tuple(w[4 : 4 + w[3]])
         return ev.CopyArrive(*head, ev.BarrierAddress(w[0], w[1]), w[2] != 0, operations, w[-1])
 
     def wait(self, head: Head, w: Words) -> ev.Event:
+        """Words: barrier, has a parity, parity, phase, current, semantics, scope, polls."""
         return ev.WaitEvent(
             *head,
             ev.BarrierAddress(w[0], w[1]),
@@ -131,68 +141,87 @@ class NativeReader:
         )
 
     def poll(self, head: Head, w: Words) -> ev.Event:
+        """Words: barrier (CTA, offset), has a parity, parity, phase."""
         return ev.Poll(*head, ev.BarrierAddress(w[0], w[1]), w[3] if w[2] else None, w[4])
 
     def poll_steered(self, head: Head, w: Words) -> ev.Event:
+        """Words: the number of the use in USES."""
         return ev.PollSteered(*head, USES[w[0]])
 
     def barrier_misuse(self, head: Head, w: Words) -> ev.Event:
+        """Words: barrier (CTA, offset), misuse."""
         return ev.BarrierMisuse(*head, ev.BarrierAddress(w[0], w[1]), MISUSES[w[2]])
 
     def commit(self, head: Head, w: Words) -> ev.Event:
+        """Words: queue, then the counted operations of the group."""
         return ev.CommitEvent(*head, QUEUES[w[0]], tuple(w[2 : 2 + w[1]]))
 
     def queue_wait(self, head: Head, w: Words) -> ev.Event:
+        """Words: queue, pending groups, reads_only, then the counted operations."""
         return ev.QueueWaitEvent(*head, QUEUES[w[0]], w[1], w[2] != 0, tuple(w[4 : 4 + w[3]]))
 
     def tensor_commit(self, head: Head, w: Words) -> ev.Event:
+        """Words: counted barriers of two words, cta_group, counted operations, own operation."""
         at = 1 + 2 * w[0]
         barriers = tuple(ev.BarrierAddress(w[n], w[n + 1]) for n in range(1, at, 2))
         operations = tuple(w[at + 2 : at + 2 + w[at + 1]])
         return ev.TensorCommitEvent(*head, barriers, w[at], operations, w[-1])
 
     def rendezvous(self, head: Head, w: Words) -> ev.Event:
+        """Words: the fields of `RendezvousEvent` in their order."""
         return ev.RendezvousEvent(
             *head, MEETINGS[w[0]], SIDES[w[1]], w[2], w[3], w[4], SEMANTICS[w[5]], w[6] != 0
         )
 
     def fence(self, head: Head, w: Words) -> ev.Event:
+        """Words: kind, semantics, scope, space, footprint (negative for none)."""
         footprint = None if w[4] < 0 else self.footprints[w[4]]
         return ev.FenceEvent(
             *head, FENCES[w[0]], SEMANTICS[w[1]], SCOPES[w[2]], FENCE_SPACES[w[3]], footprint
         )
 
     def tensor_allocate(self, head: Head, w: Words) -> ev.Event:
+        """Words: column, columns, cta_group."""
         return ev.TensorAllocate(*head, w[0], w[1], w[2])
 
     def tensor_deallocate(self, head: Head, w: Words) -> ev.Event:
+        """Words: column, columns, cta_group, known."""
         return ev.TensorDeallocate(*head, w[0], w[1], w[2], w[3] != 0)
 
     def tensor_relinquish(self, head: Head, w: Words) -> ev.Event:
+        """Words: cta_group."""
         return ev.TensorRelinquish(*head, w[0])
 
     def register_count(self, head: Head, w: Words) -> ev.Event:
+        """Words: registers of each thread, increase."""
         return ev.RegisterCount(*head, w[0], w[1] != 0)
 
     def grid_control(self, head: Head, w: Words) -> ev.Event:
+        """Words: whether it waits."""
         return ev.GridControl(*head, w[0] != 0)
 
     def elect(self, head: Head, w: Words) -> ev.Event:
+        """Words: member mask, leader lane."""
         return ev.Elect(*head, w[0], w[1])
 
     def register_breach(self, head: Head, w: Words) -> ev.Event:
+        """Words: register (an index of `names`), operation, write."""
         return ev.RegisterBreach(*head, self.names[w[0]], w[1], w[2] != 0)
 
     def memory_fault(self, head: Head, w: Words) -> ev.Event:
+        """Words: fault, footprint, then `alignment` in bytes."""
         return ev.MemoryFault(*head, FAULTS[w[0]], self.footprints[w[1]], w[2])
 
     def exit(self, head: Head, w: Words) -> ev.Event:
+        """Words: the counted operations in flight."""
         return ev.Exit(*head, tuple(w[1 : 1 + w[0]]))
 
     def assumption(self, head: Head, w: Words) -> ev.Event:
+        """Words: the number of the policy in POLICIES."""
         return ev.Assumption(*head, str(POLICIES[w[0]]))
 
     def skipped(self, head: Head, w: Words) -> ev.Event:
+        """Words: until, registers; the native machine's words hold no writes."""
         return ev.Skipped(*head, w[0], w[1], ())
 
 

@@ -242,6 +242,8 @@ class PresetKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Preset:
+    """A register filled before the run: `value` for a constant, `name` for a special one."""
+
     register: int
     kind: PresetKind
     value: int = 0

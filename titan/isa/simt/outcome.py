@@ -42,6 +42,8 @@ class Policy(StrEnum):
 
 
 class Ending(IntEnum):
+    """How a run ended; only FINISHED ran every thread to its end."""
+
     FINISHED = 0
     HUNG = 1
     FAULT = 2  # the run could not go on: `site`, `reason`

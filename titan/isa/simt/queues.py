@@ -32,6 +32,7 @@ def owners(queue: ev.RecordedQueue, mask: int) -> list[int]:
 
 
 def enqueue(warp: Warp, queue: ev.RecordedQueue, mask: int, operation: InFlight) -> None:
+    """Add an operation to the open group of each lane's queue, or of the warp's."""
     for owner in owners(queue, mask):
         warp.queue(queue, owner).open.append(operation)
 

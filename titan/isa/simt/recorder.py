@@ -84,6 +84,7 @@ class Recorder:
                     self.parameters.write(offset + index, 1, byte)
 
     def start_cluster(self, numbers: tuple[int, ...]) -> None:
+        """Create a cluster's CTAs, by rank, with preset registers and every warp at the start."""
         cluster = Cluster()
         for rank, number in enumerate(numbers):
             cta = Cta(number, rank, cluster, Bytes(self.layout.shared_bytes))
@@ -162,12 +163,15 @@ class Recorder:
         return found
 
     def refuse(self, fragment: Fragment, reason: str) -> NoReturn:
+        """End the run as REFUSED, where going on would be a guess; raises EndedRun."""
         self.end(Ending.REFUSED, fragment, reason)
 
     def fault(self, fragment: Fragment, reason: str) -> NoReturn:
+        """End the run as FAULT, where the program cannot go on; raises EndedRun."""
         self.end(Ending.FAULT, fragment, reason)
 
     def end(self, ending: Ending, fragment: Fragment, reason: str) -> NoReturn:
+        """Raise EndedRun with an outcome that names the fragment's CTA, warp and instruction."""
         warp = fragment.warp
         raise EndedRun(
             Outcome(
@@ -223,6 +227,7 @@ class Recorder:
         operation.warp.issued.append(operation)
 
     def next_number(self) -> int:
+        """A fresh number for an asynchronous operation, counted from 0 for the run."""
         self.operations += 1
         return self.operations - 1
 
@@ -285,5 +290,6 @@ class Recorder:
                 self.memory.fill_opaque(low, high - low)
 
     def block(self, fragment: Fragment, blocked: Blocked) -> bool:
+        """Suspend the fragment on `blocked`; True, as from a handler that sets the pc itself."""
         fragment.blocked = blocked
         return True

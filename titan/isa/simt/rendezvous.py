@@ -71,6 +71,7 @@ def find(
 def misuse(
     machine: SimtMachine, fragment: Fragment, lanes: int, place: ev.BarrierAddress, what: ev.Misuse
 ) -> None:
+    """Record a BarrierMisuse of the lanes; the run goes on."""
     machine.record(ev.BarrierMisuse, fragment, lanes, place, what)
 
 
@@ -88,6 +89,7 @@ def told(
 
 
 def init(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute mbarrier.init: record the misuses, then put a fresh object at each place inside."""
     for lanes, place, (count,) in places(machine, fragment, step, step.args, mask):
         cta = machine.ctas[place.cta]
         if place.offset % BYTES:
@@ -105,6 +107,7 @@ def init(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
 
 
 def invalidate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute mbarrier.inval: drop the object and leave its bytes opaque."""
     for lanes, place, _ in places(machine, fragment, step, step.args, mask):
         if find(machine, fragment, lanes, place) is None:
             continue
@@ -116,6 +119,7 @@ def invalidate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask
 
 
 def arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute mbarrier.arrive in all forms; the token holds the phase arrived for."""
     semantics, scope, expects, drop, no_complete, remote = step.flags[2:]
     state: list[int] = [0] * 32
     for lanes, place, (value,) in places(machine, fragment, step, step.args, mask):
@@ -144,6 +148,7 @@ def arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
 
 
 def expect(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute expect_tx (sign 1) or complete_tx (sign -1), bytes of each lane."""
     scope, _, sign = step.flags[2:]
     for lanes, place, (value,) in places(machine, fragment, step, step.args, mask):
         barrier = find(machine, fragment, lanes, place)
@@ -252,6 +257,7 @@ def _sleep(
 
 
 def pending_count(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute mbarrier.pending_count; its result is opaque, whatever the token."""
     machine.write(fragment.warp, step.out[0], opaque_at(fragment.pc), mask)
     return False
 
@@ -350,6 +356,7 @@ def settle_barriers(machine: SimtMachine, cta: Cta) -> None:
 
 
 def cluster_arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute barrier.cluster.arrive: note each lane's generation for its later wait."""
     semantics, aligned = step.flags
     warp = fragment.warp
     cluster = warp.cta.cluster
@@ -374,6 +381,7 @@ def cluster_arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, 
 
 
 def cluster_wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute barrier.cluster.wait: block until the generation arrived for is over."""
     semantics, aligned = step.flags
     warp = fragment.warp
     cluster = warp.cta.cluster
@@ -404,6 +412,7 @@ def cluster_wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, ma
 
 
 def fence(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute a fence: record it; a tensor map's acquire needs a known uniform address."""
     kind, semantics, scope, space, own, offset = step.flags
     footprint = None
     if kind == ev.RecordedFence.TENSORMAP_ACQUIRE:

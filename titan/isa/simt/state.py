@@ -103,6 +103,8 @@ class CopyGroups:
 
 @dataclass(eq=False, slots=True)
 class Warp:
+    """The state of a warp: `live` lanes, `registers` by number, `fragments` that run apart."""
+
     cta: Cta
     index: int
     live: int
@@ -152,6 +154,7 @@ class Cta:
 
     @property
     def live_threads(self) -> int:
+        """Threads of the CTA that have not exited."""
         return sum(warp.live.bit_count() for warp in self.warps)
 
     def allocate(self, count: int) -> int | None:

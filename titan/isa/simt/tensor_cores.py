@@ -111,6 +111,7 @@ def own(machine: SimtMachine, fragment: Fragment, operation: InFlight, mask: int
 
 
 def wgmma_fence(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute wgmma.fence, which orders registers only."""
     machine.record(ev.FenceEvent, fragment, mask, ev.RecordedFence.WGMMA, ev.AccessSemantics.WEAK,
                    ev.AccessScope.NONE)  # fmt: skip
     return False
@@ -152,6 +153,7 @@ def allocate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: 
 
 
 def deallocate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute tcgen05.dealloc; columns not allocated so are recorded with `known` False."""
     cta = fragment.warp.cta
     address = machine.known(fragment, step.args[0], mask, "the address of tensor memory")
     columns = machine.known(fragment, step.args[1], mask, "the number of columns")
@@ -164,6 +166,7 @@ def deallocate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask
 
 
 def relinquish(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """Execute tcgen05.relinquish_alloc_permit: record only."""
     machine.record(ev.TensorRelinquish, fragment, mask, step.flags[0])
     return False
 
@@ -374,6 +377,7 @@ def memory_copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
 
 
 def copy_source(descriptor: MatrixDescriptor, rows: int, width: int) -> tuple[Box, ...]:
+    """The shared bytes that tcgen05.cp reads: `rows` rows of `width` bytes, K-major."""
     return operand(descriptor, rows, width, False, 8)
 
 

@@ -54,6 +54,7 @@ _LANES: dict[int, list[int]] = {}
 
 
 def lane(value: Value, index: int) -> Scalar:
+    """The scalar of one lane; a uniform value is that of every lane."""
     return value[index] if isinstance(value, list) else value
 
 

@@ -48,10 +48,12 @@ class PlacedBuffer:
 
     @property
     def bytes_per_stage(self) -> int:
+        """Bytes of one stage, as the buffer declares them."""
         return self.buffer.bytes_per_stage
 
     @property
     def stride(self) -> int:
+        """Bytes from one stage's start to the next; stages are adjacent where none is given."""
         return self.layout.stride or self.bytes_per_stage
 
     @property
@@ -63,6 +65,7 @@ class PlacedBuffer:
 
     @property
     def span(self) -> Span | None:
+        """The place in the text of the buffer's layout; None if it has none."""
         return self.layout.span
 
 
@@ -92,11 +95,13 @@ class Case:
         return diagnostic(code, headline, place, label, notes=notes, helps=helps)
 
     def assume(self, text: str) -> None:
+        """Add an assumption to the notes of the verdict, once."""
         if text not in self.notes:
             self.notes.append(text)
 
     @property
     def target(self) -> Target:
+        """The description of the device that the kernel names."""
         return target_of(self.kernel.target)
 
     @property
@@ -107,6 +112,7 @@ class Case:
 
     @property
     def nvidia(self) -> bool:
+        """Whether the PTX rules apply: the target is an NVIDIA device."""
         return self.target.nvidia
 
     # Memory
@@ -168,6 +174,7 @@ class Case:
 
     @cached_property
     def operations(self) -> tuple[tuple[Role, Operation], ...]:
+        """Every reachable operation with its role, in the order of the program."""
         return tuple((role, item) for role in self.program.roles for item in live(role.body))
 
     def queue_kind(self, queue: str | None) -> str:
@@ -179,6 +186,7 @@ class Case:
 
     @cached_property
     def asynchronous(self) -> tuple[tuple[Role, Asynchronous], ...]:
+        """The reachable asynchronous operations with the roles that issue them."""
         found = []
         for role, item in self.operations:
             if isinstance(item, Asynchronous):
@@ -220,6 +228,7 @@ class Case:
 
     @cached_property
     def shapes(self) -> dict[str, RoleShape]:
+        """The kernel's roles by name."""
         return {role.name: role for role in self.kernel.roles}
 
     def threads(self, cta: int = 0) -> int:
@@ -228,6 +237,7 @@ class Case:
 
     @property
     def ctas(self) -> range:
+        """The numbers of the kernel's CTAs, from 0."""
         return range(self.kernel.ctas)
 
 
@@ -252,4 +262,5 @@ def plain(name: str) -> str:
 
 
 def round_up(number: int, multiple: int) -> int:
+    """The least multiple of `multiple` that is not below `number`."""
     return -(-number // multiple) * multiple

@@ -52,6 +52,7 @@ class CompletionView:
 
     @cached_property
     def buffers(self) -> dict[str, Buffer]:
+        """The program's buffers by name."""
         return {buffer.name: buffer for buffer in self.case.program.buffers}
 
     def kind(self, queue: str | None) -> str:

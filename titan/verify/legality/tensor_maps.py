@@ -22,6 +22,7 @@ PACKED_BITS = {"16u4_align8b": 4, "16u4_align16b": 8, "16u6_align16b": 8}
 
 
 def maps(case: Case) -> Iterator[TensorMap]:
+    """The tensor maps that the kernel's placement declares, in order."""
     yield from case.kernel.placement.tensor_maps
 
 
@@ -58,6 +59,7 @@ def wide(item: TensorMap) -> bool:
 
 
 def title(item: TensorMap) -> str:
+    """A map's name as the headlines of diagnostics quote it."""
     return f"tensor map {quoted(item.name)}"
 
 

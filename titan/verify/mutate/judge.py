@@ -25,6 +25,8 @@ Decide = Callable[[ir.SyncProgram], MutantDecision]
 
 
 class Fate(StrEnum):
+    """What became of a mutant; SURVIVING is verified with no argument that it may be."""
+
     KILLED = "killed"
     EQUIVALENT = "equivalent"
     OVER_SYNCHRONISED = "over-synchronised"
@@ -34,6 +36,8 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MutantJudgement:
+    """One mutant's fate and why; `rule` is the refuted rule of a killed one, else empty."""
+
     mutant: Mutant
     fate: Fate
     argument: str
@@ -49,6 +53,7 @@ class Score:
     judgements: tuple[MutantJudgement, ...] = ()
 
     def counts(self) -> Counter[Fate]:
+        """Mutants by fate; a fate that nobody met counts 0."""
         return Counter(judgement.fate for judgement in self.judgements)
 
 

@@ -7,6 +7,7 @@ from titan.sync.expression import to_text
 
 
 def reference_text(reference: ir.Reference) -> str:
+    """The name with its index in brackets, as the text of a program writes it."""
     return f"{reference.name}[{to_text(reference.index)}]"
 
 
