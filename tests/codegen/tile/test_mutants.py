@@ -61,7 +61,7 @@ def judge(mutants: list[Mutant]) -> Counter[str]:
     for mutant in mutants:
         program = with_marks(mutant.program, back=True)
         roles = tuple(replace(r, body=without_computations(r.body)) for r in program.roles)
-        verdict = str(decide(replace(program, roles=roles), MutationBudget()).outcome)
+        verdict = str(decide(replace(program, roles=roles), MutationBudget()).verdict)
         strict = check(tile, program, inputs, parameters, RUNS, ctas=1)
         lenient = check(tile, program, inputs, parameters, LENIENT, ctas=1)
         told = f"{mutant.what} at {mutant.where}: {verdict}, {strict}, {lenient}"
