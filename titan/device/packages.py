@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from titan.codegen.tile.manifest import Manifest
 from titan.device import hooks
 from titan.device.manifests import PackageManifest
 from titan.device.plan import LaunchPlan, plan
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
+    from titan.codegen.tile.manifest import Manifest
     from titan.device.gpu import GpuModule, SharedFile
 
     Arrays = Mapping[str, NDArray[numpy.float64]]
@@ -120,7 +120,7 @@ def _on_cpu(
     begin = time.monotonic()
     try:
         found = compare(
-            tile, files, cast(Manifest, manifest), case["sizes"],
+            tile, files, cast("Manifest", manifest), case["sizes"],
             seed=case["seed"], policy=case["policy"],
         )  # fmt: skip
     except KernelFault as fault:
@@ -147,7 +147,7 @@ def _keep_emulated(manifest: PackageManifest, files: dict[str, str], folder: Pat
     from titan.validate.emulate.compile import build
 
     if str(manifest["source"]).endswith(".cu") and not (folder / EMULATED).exists():
-        shutil.copyfile(build(files, cast(Manifest, manifest)), folder / EMULATED)
+        shutil.copyfile(build(files, cast("Manifest", manifest)), folder / EMULATED)
 
 
 def _since(begin: float) -> float:
