@@ -138,7 +138,7 @@ def test_a_branch_on_data_is_not_compared():
     assert loop in made.files[SOURCE]
     text = made.files[SOURCE].replace(loop, f"if (v_acc[0][0] > 1.0f) {loop}", 1)
     (told,) = made.faults({**made.files, SOURCE: text})[:1]
-    assert re.match("Unsupported: line .*control depends on data", told)
+    assert re.match("UnsupportedPtx: line .*control depends on data", told)
 
 
 def test_a_source_that_does_not_compile_is_told(tmp_path):
