@@ -25,7 +25,7 @@ def main(names: list[str]) -> None:
         how: Counter[str] = Counter()
         for file, mutant in planted:
             found = made.faults({**made.files, file: mutant.text})
-            kinds = ("CannotCompile", "Unsupported")
+            kinds = ("CannotCompile", "UnsupportedPtx")
             kind = next((kind for kind in kinds if found and found[0].startswith(kind)), "compared")
             how[kind if found else "not seen"] += 1
             if not found:
