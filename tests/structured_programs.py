@@ -132,8 +132,7 @@ def mma_chain(random: Random) -> ir.SyncProgram:
     accumulate = ir.Asynchronous(
         (
             read("operand", 0, 7, proxy=ASYNC),
-            ir.Effect("accumulator", e(0), False, e("k - 1"), None, ASYNC),
-            ir.Effect("accumulator", e(0), True, e("k"), None, ASYNC),
+            ir.Effect("accumulator", e(0), True, e("k"), None, ASYNC, accumulates=True),
         ),
         "mma",
     )

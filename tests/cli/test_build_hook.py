@@ -86,6 +86,7 @@ def test_what_cannot_be_compiled_is_left_out_with_a_message(project, fault, monk
 @needs_compiler
 def test_a_warning_is_an_error_where_the_core_is_required(project, monkeypatch):
     write(project, "int never; return 42;")
+    monkeypatch.delenv("TITAN_REQUIRE_CORE", raising=False)
     assert hatch_build.build_in_place(project) != []
     monkeypatch.setenv("TITAN_REQUIRE_CORE", "1")
     with pytest.raises(RuntimeError, match=r"_build_core\.py failed"):

@@ -349,7 +349,7 @@ VARIANTS: dict[str, list[Broken]] = {
             "the output is stored before it is complete",
             "        - sync: epilogue[1]\n",
             "",
-            "TTN204",
+            "TTN432",
         ),
         broken(
             "the last k-tile is never given back",

@@ -140,6 +140,7 @@ void titan_free(search_t *s)
     free(s->base);
     free(s->next);
     free(s->root);
+    free(s->shadow);
     free(s->packed);
     free(s->segments);
     free(s->segment_end);
@@ -167,14 +168,15 @@ search_t *titan_new(const titan_program *p, int symmetry, int partial_order, int
     s->base = calloc(words, sizeof(word));
     s->next = calloc(words, sizeof(word));
     s->root = calloc(words, sizeof(word));
+    s->shadow = calloc(words, sizeof(word));
     s->packed = malloc(s->pack_room);
     s->segments = malloc(s->pack_room);
     s->segment_end = calloc((size_t)p->agents + 1, sizeof *s->segment_end);
     s->segment_body = calloc((size_t)p->agents + 1, sizeof *s->segment_body);
     s->order = calloc((size_t)p->agents + 1, sizeof *s->order);
     s->closure = closure_new(s);
-    if (!s->base || !s->next || !s->root || !s->packed || !s->segments || !s->segment_end
-        || !s->segment_body || !s->order || !s->closure || grow(s) != DONE) {
+    if (!s->base || !s->next || !s->root || !s->shadow || !s->packed || !s->segments
+        || !s->segment_end || !s->segment_body || !s->order || !s->closure || grow(s) != DONE) {
         titan_free(s);
         return NULL;
     }

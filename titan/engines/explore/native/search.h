@@ -16,6 +16,7 @@ typedef struct {
     size_t pack_room;
     int symmetry, partial_order;
     word *base, *next, *root;  /* working states */
+    word *shadow;              /* the root, shifted where the search shifted (trace.c) */
     uint8_t *packed, *segments;
     int32_t *segment_end, *segment_body, *order;
     word shifted;              /* SHIFT_*: what the last canonical form moved */

@@ -234,13 +234,19 @@ static void unpack(const search_t *s, word *w, const uint8_t *from)
         from = get_agent(s, from, agent_region(s, w, a), a);
 }
 
-static size_t canonical(search_t *s, word *w)
+/* Forget what no step can meet any more, and shift; agents keep their places. */
+static void normalise(search_t *s, word *w)
 {
     for (int a = 0; a < s->program->agents; a++) {
         forget_dead(s, agent_region(s, w, a));
         sort_free_flights(s, agent_region(s, w, a));
     }
     s->shifted = shift_classes(s, w);
+}
+
+static size_t canonical(search_t *s, word *w)
+{
+    normalise(s, w);
     return pack(s, w);
 }
 

@@ -1,7 +1,9 @@
 /* The interleaving that leads to the fault, in the agents' own numbers.
  *
- * Only parents are stored. The path is found again with states that are neither sorted nor shifted:
- * of the steps of such a state, the one is taken whose canonical form is the next state stored. */
+ * Only parents are stored. The path is found again with a state whose agents are not sorted and its
+ * shadow, which is shifted wherever the search shifted: of the steps of the shadow, the one is taken
+ * whose canonical form is the next state stored. The shadow is needed because a shift waits for
+ * agents that restart a variable, so that what a state may be shifted by depends on its past. */
 
 static int reaches(search_t *s, const word *w, uint32_t target, int shift)
 {
@@ -11,23 +13,26 @@ static int reaches(search_t *s, const word *w, uint32_t target, int shift)
     return find(s, length, hash_bytes(s->packed, length), &slot) == target;
 }
 
-/* Settle sizes of `w` so that its canonical form is `target`. */
-static int match_decision(search_t *s, word *w, uint32_t target)
+/* Settle sizes of `w` and of its shadow so that the shadow's canonical form is `target`. */
+static int match_decision(search_t *s, word *w, word *shadow, uint32_t target)
 {
     const titan_program *p = s->program;
     for (int n = 0; n < p->parameters; n++) {
         const parameter_t *parameter = (const parameter_t *)p->parameter + n;
         for (int r = 0; r < (parameter->per ? p->window : 1); r++) {
-            word *size = w + parameter->base + (parameter->per ? 1 + 2 * r : 0);
-            word level = size[0];
+            word place = parameter->base + (parameter->per ? 1 + 2 * r : 0);
+            word *size = shadow + place, level = size[0];
             if (size[1])
                 continue;
             for (word value = level; value <= level + DECISION_REACH; value++)
                 for (int decided = 0; decided < 2; decided++) {
                     size[0] = value;
                     size[1] = decided;
-                    if (reaches(s, w, target, 0) || reaches(s, w, target, 1))
+                    if (reaches(s, shadow, target, 0)) {
+                        w[place] += value - level;
+                        w[place + 1] = decided;
                         return DONE;
+                    }
                 }
             size[0] = level;
             size[1] = 0;
@@ -36,45 +41,61 @@ static int match_decision(search_t *s, word *w, uint32_t target)
     return broken(s, ERROR_TRACE);
 }
 
-static step_t external(const search_t *s, const word *w, step_t step)
+/* A step of the shadow with the number that the flight has had from its issue on. */
+static step_t external(const search_t *s, const word *shadow, step_t step)
 {
     if (step.actor != STEP_AGENT)
         step.ordinal =
-            (int32_t)flight_at(s, agent_region(s, w, step.agent), step.ordinal)[F_ORDINAL];
+            (int32_t)flight_at(s, agent_region(s, shadow, step.agent), step.ordinal)[F_ORDINAL];
     return step;
 }
 
-/* One edge of the path: the step taken from `w`, which becomes the next state. */
-static int follow(search_t *s, word *w, uint32_t target, step_t *out)
+/* Take in `w` the step that `external` names; the two hold their flights in different orders. */
+static int take_external(search_t *s, word *w, step_t step)
 {
-    step_t steps[AGENTS_MAX * (FLIGHTS_MAX + 1)];
-    int result, count = list_steps(s, w, steps, &result);
-    for (int i = 0; i < count; i++) {
-        copy_state(s, s->base, w);
-        if (take_step(s, s->base, steps + i) != DONE)
-            continue;
-        if (reaches(s, s->base, target, 1)) {
-            *out = external(s, w, steps[i]);
-            copy_state(s, w, s->base);
-            slide_windows(s, w, 1);
-            return DONE;
+    const word *region = agent_region(s, w, step.agent);
+    if (step.actor == STEP_AGENT)
+        return take_step(s, w, &step);
+    for (int f = 0; f < region[A_FLIGHTS]; f++)
+        if (flight_at(s, region, f)[F_ORDINAL] == step.ordinal) {
+            step.ordinal = f;
+            return take_step(s, w, &step);
         }
-    }
-    *out = (step_t){STEP_DECIDE, -1, -1};
-    return match_decision(s, w, target);
+    return BROKEN;
 }
 
-static int last_step(search_t *s, word *w, step_t *out)
+/* One edge of the path: the step taken from `w` and its shadow, which become the next state. */
+static int follow(search_t *s, word *w, word *shadow, uint32_t target, step_t *out)
+{
+    step_t steps[AGENTS_MAX * (FLIGHTS_MAX + 1)];
+    int result, count = list_steps(s, shadow, steps, &result);
+    for (int i = 0; i < count; i++) {
+        copy_state(s, s->base, shadow);
+        if (take_step(s, s->base, steps + i) != DONE || !reaches(s, s->base, target, 1))
+            continue;
+        *out = external(s, shadow, steps[i]);
+        if (take_external(s, w, *out) != DONE)
+            return broken(s, ERROR_TRACE);
+        slide_windows(s, w, 1);
+        copy_state(s, shadow, s->base);
+        normalise(s, shadow);
+        return DONE;
+    }
+    *out = (step_t){STEP_DECIDE, -1, -1};
+    return match_decision(s, w, shadow, target);
+}
+
+static int last_step(search_t *s, word *shadow, step_t *out)
 {
     step_t steps[AGENTS_MAX * (FLIGHTS_MAX + 1)];
     int result, count;
     if (s->fault_step.actor < 0)
         return 0;
-    count = list_steps(s, w, steps, &result);
+    count = list_steps(s, shadow, steps, &result);
     for (int i = 0; i < count; i++) {
-        copy_state(s, s->base, w);
+        copy_state(s, s->base, shadow);
         if (take_step(s, s->base, steps + i) == FAULT && s->fault == s->found) {
-            *out = external(s, w, steps[i]);
+            *out = external(s, shadow, steps[i]);
             return 1;
         }
     }
@@ -125,7 +146,7 @@ int64_t titan_trace(search_t *s, step_t *steps, word *sizes)
 {
     int64_t length = titan_path_length(s) - 1, count = 0;
     uint32_t *path = calloc((size_t)length + 1, sizeof *path);
-    word *w = s->root;
+    word *w = s->root, *shadow = s->shadow;
     if (!path)
         return -1;
     uint32_t state = s->fault_state;
@@ -133,14 +154,16 @@ int64_t titan_trace(search_t *s, step_t *steps, word *sizes)
         path[i] = state;
     memcpy(w, s->program->initial, sizeof(word) * (size_t)s->program->fixed_words);
     int result = match_root(s, w, path[0], 0);
+    copy_state(s, shadow, w);
+    normalise(s, shadow);
     for (int64_t i = 1; i < length && result == DONE; i++) {
-        result = follow(s, w, path[i], steps + count);
+        result = follow(s, w, shadow, path[i], steps + count);
         count += steps[count].actor != STEP_DECIDE;
     }
     free(path);
     if (result != DONE)
         return -1;
-    int last = last_step(s, w, steps + count);
+    int last = last_step(s, shadow, steps + count);
     if (last < 0)
         return -1;
     slide_windows(s, w, 2);
