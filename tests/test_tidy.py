@@ -253,6 +253,37 @@ def test_the_boundaries_have_no_cycle():
 
 
 @cache
+def imports_of_modules() -> dict[str, set[str]]:
+    """Module of titan -> modules of titan that it imports, inside of functions too."""
+    names = {
+        name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
+        for path in python_files("titan")
+    }
+    found: dict[str, set[str]] = {}
+    for name, path in names.items():
+        found[name] = set()
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Import):
+                found[name] |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                module = node.module or ""
+                for alias in node.names:
+                    inner = f"{module}.{alias.name}"
+                    found[name].add(inner if inner in names else module)
+        found[name] &= set(names)
+    return found
+
+
+def test_no_modules_import_each_other():
+    """An import inside of a function may be there for the start-up time, not to hide a circle."""
+    left = {name: set(others) for name, others in imports_of_modules().items()}
+    while free := [name for name, others in left.items() if not others & set(left) - {name}]:
+        for name in free:
+            del left[name]
+    assert sorted(left) == [], "these modules import each other, or stand above such"
+
+
+@cache
 def trusted() -> tuple[str, ...]:
     """The files and folders that the document calls trusted."""
     section = content(ARCHITECTURE).split("## What is trusted")[1].split("\n## ")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
 
 from titan.report.schedule_text import headline, why
@@ -72,7 +73,8 @@ def svg(loop: Loop, schedule: Schedule, iterations: int | None = None) -> str:
                     break
                 begin = schedule.starts[v] + use.first_cycle + iteration * ii
                 y = TOP + ROW * units.index(use.unit)
-                parts += _block(loop, schedule, v, iteration, begin, use.cycles, y, scale)
+                block = _Block(v, iteration, begin, use.cycles)
+                parts += _block(loop, schedule, block, y, scale)
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -106,27 +108,30 @@ def _frame(
     return parts
 
 
-def _block(
-    loop: Loop,
-    schedule: Schedule,
-    v: int,
-    iteration: int,
-    begin: int,
-    cycles: int,
-    y: int,
-    scale: float,
-) -> list[str]:
-    operation = loop.operations[v]
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """One use of a unit: operation `v` of one iteration, from cycle `begin`."""
+
+    v: int
+    iteration: int
+    begin: int
+    cycles: int
+
+
+def _block(loop: Loop, schedule: Schedule, block: _Block, y: int, scale: float) -> list[str]:
+    operation = loop.operations[block.v]
+    group = schedule.teams[block.v]
     name = escape(operation.name)
-    x, width = LEFT + begin * scale, max(1.0, cycles * scale - 1)
-    team = escape(loop.teams[schedule.teams[v]].name)
-    text = f"{name} of iteration {iteration}, cycles {begin} to {begin + cycles}, group {team}"
-    colour = COLOURS[schedule.teams[v] % len(COLOURS)]
-    shade = 1.0 if iteration % 2 == 0 else 0.72
+    x, width = LEFT + block.begin * scale, max(1.0, block.cycles * scale - 1)
+    text = (
+        f"{name} of iteration {block.iteration}, cycles {block.begin} to "
+        f"{block.begin + block.cycles}, group {escape(loop.teams[group].name)}"
+    )
+    shade = 1.0 if block.iteration % 2 == 0 else 0.72
     parts = [
         f'<rect x="{x:.2f}" y="{y + 2}" width="{width:.2f}" height="{ROW - 5}" rx="3" '
-        f'fill="{colour}" fill-opacity="{shade}" data-text="{text}" data-operation="{name}">'
-        f"<title>{text}</title></rect>"
+        f'fill="{COLOURS[group % len(COLOURS)]}" fill-opacity="{shade}" data-text="{text}" '
+        f'data-operation="{name}"><title>{text}</title></rect>'
     ]
     if width > 7 * len(operation.name):
         parts.append(f'<text class="label" x="{x + 4:.2f}" y="{y + 17}" fill="#fff">{name}</text>')

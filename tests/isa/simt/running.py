@@ -6,9 +6,9 @@ from titan.isa.ptx.module import Module
 from titan.isa.ptx.parse import parse
 from titan.isa.simt import events as ev
 from titan.isa.simt.decode import decode
+from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.launch import Allocation, Launch, LaunchParameter, LaunchTensorMap, Options
 from titan.isa.simt.layout import lay_out
-from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.native import Native, core
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.run import run
@@ -89,7 +89,7 @@ def results(
     code, findings = decode(module, entry, layout)
     assert code is not None, [(str(f.span), f.headline) for f in findings]
     options = options or Options()
-    machine = SimtMachine(code, layout, launch, options)
+    machine = SimtExecution(code, layout, launch, options)
     places = [(p.offset, p.size_bytes) for p in entry.parameters]
     machine.load_parameters(places)
     found = machine.run()

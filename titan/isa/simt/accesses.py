@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.arithmetic import signed
-from titan.isa.simt.footprints import NO_CTA, MemorySpace, merged
+from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, merged
 from titan.isa.simt.layout import OFFSET_MASK, RANK_SHIFT, resolve
 from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.memory import BARRIER, KNOWN, OPAQUE, UNWRITTEN, Bytes
 from titan.isa.simt.operations import ATOMICS, DecodedStep, Kind
 from titan.isa.simt.outcome import Policy, Steering
+from titan.isa.simt.recorder import Recorder
 from titan.isa.simt.state import ATOMIC, Cta, Fragment, Warp
 from titan.isa.simt.tensor_maps import whole
 from titan.isa.simt.values import Opaque, Scalar, Value, lane, lanes_of, opaque_at, uniform
 
 ADDRESS_MAX = 1 << 60  # no driver gives higher ones
 RECORDED = (MemorySpace.SHARED, MemorySpace.GLOBAL)
+
+
+@dataclass(frozen=True, slots=True)
+class AccessForm:
+    """What an instruction says of its access, the same in all lanes.
+
+    `returns`: an atomic one whose old value goes to a register.
+    """
+
+    mode: ev.Mode
+    semantics: ev.AccessSemantics = ev.AccessSemantics.WEAK
+    scope: ev.AccessScope = ev.AccessScope.NONE
+    returns: bool = False
+
+
+PLAIN_READ, PLAIN_WRITE = AccessForm(ev.Mode.READ), AccessForm(ev.Mode.WRITE)
+
+
+def form_of(mode: ev.Mode, semantics: int, scope: int, *, returns: bool = False) -> AccessForm:
+    """The form with semantics and scope as the flags of a step hold them."""
+    return AccessForm(mode, ev.AccessSemantics(semantics), ev.AccessScope(scope), returns)
 
 
 def local_memory(machine: SimtMachine, warp: Warp, index: int) -> Bytes:
@@ -66,7 +88,7 @@ def outside(machine: SimtMachine, cta: Cta | None, space: int, at: int, count: i
     return not 0 <= at <= size - count
 
 
-def global_bounds(machine: SimtMachine) -> tuple[tuple[int, int], ...]:
+def global_bounds(machine: Recorder) -> tuple[tuple[int, int], ...]:
     """The ranges of global memory that may be touched; empty: no bounds are known."""
     if machine.bounds is None:
         found = [(a.start, a.start + a.size_bytes) for a in machine.launch.allocations]
@@ -175,14 +197,13 @@ def locate(
 
 
 def anywhere(
-    machine: SimtMachine, fragment: Fragment, space: int, mask: int, mode: ev.Mode,
-    semantics: int, scope: int, *, returns: bool = False,
-) -> None:  # fmt: skip
+    machine: SimtMachine, fragment: Fragment, space: int, mask: int, form: AccessForm
+) -> None:
     """An access at an address that is not known: any byte of the memory it may reach."""
     machine.assume(fragment, mask, Policy.OPAQUE_ADDRESS)
     warp = fragment.warp
     if space in (MemorySpace.LOCAL, MemorySpace.PARAMETER, MemorySpace.CONSTANT):
-        if mode is not ev.Mode.READ:
+        if form.mode is not ev.Mode.READ:
             for index in lanes_of(mask):
                 memory = local_memory(machine, warp, index)
                 memory.fill(0, memory.size, OPAQUE)
@@ -197,19 +218,9 @@ def anywhere(
             machine.footprint(MemorySpace.SHARED, cta.number, ((0, cta.shared.size),))
         )
     for footprint in footprints:
-        machine.record(
-            ev.AccessEvent,
-            fragment,
-            mask,
-            footprint,
-            mode,
-            ev.AccessSemantics(semantics),
-            ev.AccessScope(scope),
-            False,
-            False,
-            returns,
-        )
-    if mode is ev.Mode.READ:
+        machine.record(ev.AccessEvent, fragment, mask, footprint, form.mode, form.semantics,
+                       form.scope, False, False, form.returns)  # fmt: skip
+    if form.mode is ev.Mode.READ:
         return
     if space in (MemorySpace.GLOBAL, MemorySpace.GENERIC):
         machine.memory.make_opaque()
@@ -219,44 +230,42 @@ def anywhere(
 
 
 def record(
-    machine: SimtMachine, fragment: Fragment, located: Located, count: int, mode: ev.Mode,
-    semantics: int, scope: int, *, known: bool = False, returns: bool = False,
+    machine: SimtMachine, fragment: Fragment, located: Located, count: int, form: AccessForm, *,
+    known: bool = False,
 ) -> None:  # fmt: skip
     """Access events: one for each memory (and each CTA's shared memory)."""
+    writes = form.mode is ev.Mode.WRITE
     if len(located) == 1:
         lanes, (space, cta, at) = located[0]
         if space in RECORDED:
-            collides = mode is ev.Mode.WRITE and lanes & (lanes - 1) != 0
-            _event(machine, fragment, lanes, (space, cta), ((at, at + count),), mode, semantics,
-                   scope, known, collides, returns)  # fmt: skip
+            number = NO_CTA if cta is None else cta.number
+            footprint = machine.footprint(MemorySpace(space), number, ((at, at + count),))
+            collides = writes and lanes & (lanes - 1) != 0
+            _event(machine, fragment, lanes, footprint, form, known, collides)
         return
-    by_memory: dict[tuple[int, int], tuple[int, Cta | None, list[tuple[int, int]], int]] = {}
+    by_memory: dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]] = {}
     for lanes, (space, cta, at) in located:
         if space not in RECORDED:
             continue
         key = (space, NO_CTA if cta is None else cta.number)
-        old = by_memory.get(key, (0, cta, [], 0))
-        old[2].append((at, at + count))
-        by_memory[key] = (old[0] | lanes, cta, old[2], old[3] + lanes.bit_count())
-    for (space, _), (lanes, cta, runs, writers) in by_memory.items():
+        old = by_memory.get(key, (0, [], 0))
+        old[1].append((at, at + count))
+        by_memory[key] = (old[0] | lanes, old[1], old[2] + lanes.bit_count())
+    for (space, number), (lanes, runs, writers) in by_memory.items():
         ranges = merged(runs)
         size = sum(high - low for low, high in ranges)
-        collides = mode is ev.Mode.WRITE and size < writers * count
-        _event(machine, fragment, lanes, (space, cta), ranges, mode, semantics, scope, known,
-               collides, returns)  # fmt: skip
+        footprint = machine.footprint(MemorySpace(space), number, ranges)
+        _event(machine, fragment, lanes, footprint, form, known, writes and size < writers * count)
 
 
 def _event(
-    machine: SimtMachine, fragment: Fragment, lanes: int, memory: tuple[int, Cta | None],
-    ranges: tuple[tuple[int, int], ...], mode: ev.Mode, semantics: int, scope: int, known: bool,
-    collides: bool, returns: bool,
+    machine: SimtMachine, fragment: Fragment, lanes: int, footprint: Footprint, form: AccessForm,
+    known: bool, collides: bool,
 ) -> None:  # fmt: skip
-    space, cta = memory
-    footprint = machine.footprint(MemorySpace(space), NO_CTA if cta is None else cta.number, ranges)
     if known:
         machine.steering.append(Steering(len(machine.events), fragment.pc, footprint))
-    machine.record(ev.AccessEvent, fragment, lanes, footprint, mode, ev.AccessSemantics(semantics),
-                   ev.AccessScope(scope), known, collides, returns)  # fmt: skip
+    machine.record(ev.AccessEvent, fragment, lanes, footprint, form.mode, form.semantics,
+                   form.scope, known, collides, form.returns)  # fmt: skip
 
 
 def uninitialised(machine: SimtMachine, fragment: Fragment, located: Located, count: int) -> None:
@@ -273,12 +282,12 @@ def uninitialised(machine: SimtMachine, fragment: Fragment, located: Located, co
 def load(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """Execute ld: record the read, extend each element to its register; opaque if unplaced."""
     space, offset, semantics, scope, bits, kind, width = step.flags
-    size = bits // 8
+    size, form = bits // 8, form_of(ev.Mode.READ, semantics, scope)
     count = size * len(step.out)
     warp, pc = fragment.warp, fragment.pc
     located = locate(machine, fragment, step.args[0], space, offset, count, mask)
     if located is None:
-        anywhere(machine, fragment, space, mask, ev.Mode.READ, semantics, scope)
+        anywhere(machine, fragment, space, mask, form)
         for register in step.out:
             machine.write(warp, register, opaque_at(pc), mask)
         return False
@@ -309,7 +318,7 @@ def load(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
                     if shared is None
                     else shared
                 )
-    record(machine, fragment, located, count, ev.Mode.READ, semantics, scope, known=known)
+    record(machine, fragment, located, count, form, known=known)
     if machine.options.uninitialised:
         uninitialised(machine, fragment, located, count)
     for register, value in zip(step.out, results, strict=True):
@@ -336,7 +345,7 @@ def store(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
     """Execute st: record the write once for all lanes, then write each lane's bytes."""
     space, offset, semantics, scope, bits, _ = step.flags
     size, values = bits // 8, step.args[1:]
-    count = size * len(values)
+    count, form = size * len(values), form_of(ev.Mode.WRITE, semantics, scope)
     warp = fragment.warp
     if warp.marks or warp.sticky:
         marks = 0
@@ -346,9 +355,9 @@ def store(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
             machine.steered(fragment, marks, "store", mask)
     located = locate(machine, fragment, step.args[0], space, offset, count, mask)
     if located is None:
-        anywhere(machine, fragment, space, mask, ev.Mode.WRITE, semantics, scope)
+        anywhere(machine, fragment, space, mask, form)
         return False
-    record(machine, fragment, located, count, ev.Mode.WRITE, semantics, scope)
+    record(machine, fragment, located, count, form)
     if len(located) == 1 and located[0][1][0] in RECORDED:
         _note_value(machine, [uniform(warp.registers[r], located[0][0]) for r in values], size)
     for lanes, where in located:
@@ -386,15 +395,15 @@ def atomic(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
     space, offset, semantics, scope, bits, _, operation, count = step.flags
     size = bits // 8
     warp, pc = fragment.warp, fragment.pc
-    returns = bool(step.out) and any(register >= 0 for register in step.out)
+    returns = any(register >= 0 for register in step.out)
+    form = form_of(ev.Mode.ATOMIC, semantics, scope, returns=returns)
     located = locate(machine, fragment, step.args[0], space, offset, size * count, mask)
     if located is None:
-        anywhere(machine, fragment, space, mask, ev.Mode.ATOMIC, semantics, scope, returns=returns)
+        anywhere(machine, fragment, space, mask, form)
         for register in step.out:
             machine.write(warp, register, opaque_at(pc), mask)
         return False
-    record(machine, fragment, located, size * count, ev.Mode.ATOMIC, semantics, scope,
-           returns=returns)  # fmt: skip
+    record(machine, fragment, located, size * count, form)
     olds: list[list[Scalar]] = [[opaque_at(pc)] * 32 for _ in range(count)]
     order = sorted((index, where) for lanes, where in located for index in lanes_of(lanes))
     for index, where in order:
@@ -443,7 +452,7 @@ def _combined(
 
 def load_matrix(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """ldmatrix: rows at the addresses of the first lanes; the values are not computed."""
-    _matrix(machine, fragment, step, mask, ev.Mode.READ)
+    _matrix(machine, fragment, step, mask, PLAIN_READ)
     for register in step.out:
         machine.write(fragment.warp, register, opaque_at(fragment.pc), mask)
     return False
@@ -451,22 +460,22 @@ def load_matrix(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
 
 def store_matrix(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """Execute stmatrix: record the rows written; their values become opaque."""
-    _matrix(machine, fragment, step, mask, ev.Mode.WRITE)
+    _matrix(machine, fragment, step, mask, PLAIN_WRITE)
     return False
 
 
 def _matrix(
-    machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int, mode: ev.Mode
+    machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int, form: AccessForm
 ) -> None:
     space, offset, size, rows = step.flags
     lanes = mask & ((1 << rows) - 1)
     located = locate(machine, fragment, step.args[0], space, offset, size, lanes)
     if located is None:
-        anywhere(machine, fragment, MemorySpace.SHARED, mask, mode, 0, 0)
+        anywhere(machine, fragment, MemorySpace.SHARED, mask, form)
         return
     located = [(mask if len(located) == 1 else group, where) for group, where in located]
-    record(machine, fragment, located, size, mode, 0, 0)
-    if mode is ev.Mode.WRITE:
+    record(machine, fragment, located, size, form)
+    if form.mode is ev.Mode.WRITE:
         for _, where in located:
             write_value(machine, fragment, 0, where, size, opaque_at(fragment.pc))
 
@@ -496,11 +505,11 @@ def tensormap_replace(
     if source_space >= 0:
         located = locate(machine, fragment, step.args[1], source_space, source_offset, 128, mask)
         if located:
-            record(machine, fragment, located, 128, ev.Mode.READ, 0, 0)
+            record(machine, fragment, located, 128, PLAIN_READ)
     located = locate(machine, fragment, step.args[0], space, offset, 128, mask)
     if located is None:
         machine.refuse(fragment, "the address of a tensor map is not known")
-    record(machine, fragment, located, 128, ev.Mode.WRITE, 0, 0)
+    record(machine, fragment, located, 128, PLAIN_WRITE)
     for _, where in located:
         for place_ in range(0, 128, 8):
             part = (where[0], where[1], where[2] + place_)

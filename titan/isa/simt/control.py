@@ -1,68 +1,18 @@
-"""Branches, joins, calls, exits, and lanes that meet for a collective instruction."""
+"""Branches, calls and exits."""
 
 from __future__ import annotations
 
 from titan.isa.simt import events as ev
+from titan.isa.simt.accesses import local_memory
 from titan.isa.simt.control_flow import NO_JOIN
+from titan.isa.simt.joins import leave, leave_joins, remove, split
 from titan.isa.simt.machine import SimtMachine
-from titan.isa.simt.operations import ALIGNED, DecodedStep, Op
-from titan.isa.simt.outcome import Waiter
-from titan.isa.simt.state import Blocked, Fragment, Join, Warp
+from titan.isa.simt.operations import DecodedStep, Op
+from titan.isa.simt.rendezvous import settle_barriers
+from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.values import Opaque, lane, lanes_of, opaque_at
 
 ARM_STEPS_MAX = 100_000
-
-
-# ------------------------------------------------------------------------------------ joins
-
-
-def arrive_at_join(machine: SimtMachine, fragment: Fragment) -> None:
-    """The fragment is where its lanes meet the others: it goes on when all are there."""
-    while (join := fragment.join) is not None:
-        if fragment.pc != join.pc or len(fragment.stack) != join.depth:
-            return
-        join.arrived |= fragment.mask
-        if join.arrived != join.expected:
-            _remove(fragment)
-            return
-        fragment.mask, fragment.join = join.arrived, join.parent
-        fragment.warp.joins.remove(join)
-
-
-def _remove(fragment: Fragment) -> None:
-    fragment.dead = True
-    fragment.warp.fragments.remove(fragment)
-
-
-def leave_joins(fragment: Fragment, join: Join | None, mask: int) -> None:
-    """The lanes will not come to these joins; who waits there for them alone goes on."""
-    while join is not None:
-        leave(fragment, join, mask)
-        join = join.parent
-
-
-def leave(fragment: Fragment, join: Join, mask: int) -> None:
-    """The lanes will not come to one join."""
-    warp = fragment.warp
-    join.expected &= ~mask
-    if join in warp.joins and join.arrived == join.expected:
-        warp.joins.remove(join)
-        if join.expected:
-            stack = fragment.stack[: join.depth]
-            warp.fragments.append(Fragment(warp, join.arrived, join.pc, join.parent, stack))
-
-
-def split(fragment: Fragment, parts: list[tuple[int, int]], meet_at: int) -> None:
-    """Divide a fragment into parts (mask, pc); the first one stays this fragment."""
-    warp, join = fragment.warp, fragment.join
-    depth = len(fragment.stack)
-    if meet_at != NO_JOIN and not (join and join.pc == meet_at and join.depth == depth):
-        join = Join(meet_at, depth, fragment.mask, 0, join, warp)
-        warp.joins.append(join)
-    fragment.mask, fragment.pc = parts[0]
-    fragment.join = join
-    for mask, pc in parts[1:]:
-        warp.fragments.append(Fragment(warp, mask, pc, join, fragment.stack))
 
 
 # --------------------------------------------------------------------------------- branches
@@ -202,8 +152,6 @@ def call(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
 
 def copy_local(machine: SimtMachine, fragment: Fragment, copies: tuple[int, ...]) -> None:
     """Copy variables in the local memory of the lanes: triples (from, to, bytes)."""
-    from titan.isa.simt.accesses import local_memory
-
     for place in range(0, len(copies), 3):
         source, target, size = copies[place : place + 3]
         for index in lanes_of(fragment.mask):
@@ -239,13 +187,11 @@ def exit_(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
         fragment.mask = rest
         fragment.pc += 1
     else:
-        _remove(fragment)
+        remove(fragment)
     leave_joins(fragment, fragment.join, mask)
     for other in warp.fragments:
         if other.blocked is not None and other.blocked.collective:
             other.blocked = None
-    from titan.isa.simt.rendezvous import settle_barriers
-
     settle_barriers(machine, warp.cta)
     return True
 
@@ -267,66 +213,3 @@ def in_flight(warp: Warp, mask: int) -> tuple[int, ...]:
 def trap(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """Execute trap: end the run with a fault (raises EndedRun)."""
     machine.fault(fragment, "the program executes `trap`")
-
-
-# ----------------------------------------------------------------------------- collectives
-
-
-def meet(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> bool:
-    """Whether all lanes that take part in a collective instruction are here.
-
-    If others wait at this instruction, they join this fragment. If some are missing, the fragment
-    waits, and its turn is over.
-    """
-    warp = fragment.warp
-    required = warp.live
-    if step.op not in ALIGNED:
-        item = lane(warp.registers[step.args[-1]], lanes_of(fragment.mask)[0])
-        if isinstance(item, Opaque):
-            machine.refuse(fragment, "the mask of members is not known")
-        required &= item
-    return gather(fragment, required)
-
-
-def gather(fragment: Fragment, required: int) -> bool:
-    """As `meet`, for the lanes of a mask."""
-    warp = fragment.warp
-    if not required & ~fragment.mask:
-        return True
-    others = [
-        other
-        for other in warp.fragments
-        if other is not fragment
-        and other.pc == fragment.pc
-        and other.blocked is not None
-        and other.blocked.collective
-        and other.stack == fragment.stack
-    ]
-    union = fragment.mask
-    for other in others:
-        union |= other.mask
-    if required & ~union:
-
-        def waiter() -> Waiter:
-            return _missing(fragment, required)
-
-        fragment.blocked = Blocked(lambda: False, lambda: None, waiter, collective=True)
-        return False
-    for other in others:
-        if other.join is not fragment.join:
-            leave_joins(other, other.join, other.mask)
-            join = fragment.join
-            while join is not None:
-                join.expected |= other.mask
-                join = join.parent
-        _remove(other)
-    fragment.mask = union
-    return True
-
-
-def _missing(fragment: Fragment, required: int) -> Waiter:
-    warp = fragment.warp
-    return Waiter(
-        warp.cta.number, warp.index, fragment.mask, fragment.pc, "warp",
-        number=required, pending=(required & ~fragment.mask).bit_count(),
-    )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import Located, fault, locate, outside, shared_of
 from titan.isa.simt.arithmetic import signed
@@ -24,31 +26,39 @@ BULK_ALIGNMENT = 16
 READ, WRITE, BOTH = ev.Mode.READ, ev.Mode.WRITE, ev.Mode.ATOMIC
 
 
-def start(
-    machine: SimtMachine,
-    fragment: Fragment,
-    lanes: int,
-    kind: ev.RecordedOperation,
-    effects: tuple[ev.RecordedEffect, ...],
-    *,
-    completes: tuple[ev.RecordedCompletion, ...] = (),
-    queue: ev.RecordedQueue | None = None,
-    tensor_map: int = -1,
-    group: int = 0,
-    clipped: bool = False,
-) -> InFlight:
+@dataclass(frozen=True, slots=True)
+class AsynchronousWork:
+    """What an instruction hands to an asynchronous unit.
+
+    `queue`: the queue that a later wait names; None where only mbarriers are signalled.
+    `tensor_map`: the generic address of the map, -1 without one. `group`: the `cta_group`, 0
+    without one. `clipped`: a box that reaches over the edge of its tensor.
+    """
+
+    kind: ev.RecordedOperation
+    effects: tuple[ev.RecordedEffect, ...]
+    completes: tuple[ev.RecordedCompletion, ...] = ()
+    queue: ev.RecordedQueue | None = None
+    tensor_map: int = -1
+    group: int = 0
+    clipped: bool = False
+
+
+def start(machine: SimtMachine, fragment: Fragment, lanes: int, work: AsynchronousWork) -> InFlight:
     """Record an asynchronous operation and put it in flight."""
     number = machine.next_number()
     machine.record(
-        ev.AsynchronousEvent, fragment, lanes, number, kind, effects, completes, queue, (), (),
-        tensor_map, group, clipped, False,
+        ev.AsynchronousEvent, fragment, lanes, number, work.kind, work.effects, work.completes,
+        work.queue, (), (), work.tensor_map, work.group, work.clipped, False,
     )  # fmt: skip
-    writes = tuple(e.footprint for e in effects if e.mode is not READ)
+    writes = tuple(e.footprint for e in work.effects if e.mode is not READ)
     for footprint in writes:
         _check_barriers(machine, fragment, lanes, footprint)
-    operation = InFlight(number, kind, fragment.warp, lanes, fragment.pc, writes, completes, queue)
-    if queue is not None:
-        enqueue(fragment.warp, queue, lanes, operation)
+    operation = InFlight(
+        number, work.kind, fragment.warp, lanes, fragment.pc, writes, work.completes, work.queue
+    )
+    if work.queue is not None:
+        enqueue(fragment.warp, work.queue, lanes, operation)
     machine.issue(operation)
     return operation
 
@@ -141,14 +151,8 @@ def copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
         runs = merged((where[2], where[2] + count) for _, where in to)
         footprint = machine.footprint(MemorySpace.SHARED, warp.cta.number, runs)
         effects.append(ev.RecordedEffect(footprint, WRITE, ev.AccessProxy.GENERIC))
-    start(
-        machine,
-        fragment,
-        mask,
-        ev.RecordedOperation.COPY,
-        tuple(effects),
-        queue=ev.RecordedQueue.COPY,
-    )
+    work = AsynchronousWork(ev.RecordedOperation.COPY, tuple(effects), queue=ev.RecordedQueue.COPY)
+    start(machine, fragment, mask, work)
     return False
 
 
@@ -193,8 +197,9 @@ def bulk_copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask:
         operation = (
             ev.RecordedOperation.BULK_REDUCE if kind == REDUCE else ev.RecordedOperation.BULK_COPY
         )
-        start(machine, fragment, lanes, operation, tuple(effects), completes=tuple(completions),
-              queue=None if completes else ev.RecordedQueue.BULK)  # fmt: skip
+        queue = None if completes else ev.RecordedQueue.BULK
+        work = AsynchronousWork(operation, tuple(effects), tuple(completions), queue)
+        start(machine, fragment, lanes, work)
     return False
 
 
@@ -278,8 +283,10 @@ def _tensor_copy(
             if kind == REDUCE
             else ev.RecordedOperation.TENSOR_COPY
         )
-        start(machine, fragment, lanes, operation, tuple(effects), queue=ev.RecordedQueue.BULK,
-              tensor_map=address, group=group, clipped=access.clipped)  # fmt: skip
+        work = AsynchronousWork(
+            operation, tuple(effects), (), ev.RecordedQueue.BULK, address, group, access.clipped
+        )
+        start(machine, fragment, lanes, work)
         return
     if access.footprint.boxes:
         effects.append(ev.RecordedEffect(access.footprint, READ, ev.AccessProxy.ASYNC))
@@ -308,9 +315,11 @@ def _tensor_copy(
             effects.append(ev.RecordedEffect(bytes_of(machine, *found, access.bytes), WRITE,
                                      ev.AccessProxy.ASYNC))  # fmt: skip
         completions.append(ev.RecordedCompletion(place_, access.bytes))
-    start(machine, fragment, lanes, ev.RecordedOperation.TENSOR_COPY, tuple(effects),
-          completes=tuple(completions), tensor_map=address, group=group,
-          clipped=access.clipped)  # fmt: skip
+    work = AsynchronousWork(
+        ev.RecordedOperation.TENSOR_COPY, tuple(effects), tuple(completions), None, address, group,
+        access.clipped,
+    )  # fmt: skip
+    start(machine, fragment, lanes, work)
 
 
 def _access(
@@ -363,7 +372,7 @@ def store_async(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
         )  # fmt: skip
         operation = ev.RecordedOperation.REDUCE if reduces else ev.RecordedOperation.STORE
         completion = ev.RecordedCompletion(place_, count * lanes.bit_count())
-        start(machine, fragment, lanes, operation, effects, completes=(completion,))
+        start(machine, fragment, lanes, AsynchronousWork(operation, effects, (completion,)))
     return False
 
 
@@ -387,9 +396,8 @@ def try_cancel(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask
             )
             for cta in targets
         )
-        operation = start(machine, fragment, lanes, ev.RecordedOperation.TRY_CANCEL, effects,
-                          completes=completes)  # fmt: skip
-        operation.zeros = True
+        work = AsynchronousWork(ev.RecordedOperation.TRY_CANCEL, effects, completes)
+        start(machine, fragment, lanes, work).zeros = True
     return False
 
 

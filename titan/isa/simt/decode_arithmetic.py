@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from titan.isa.ptx import module as ptx
-from titan.isa.simt.decode import DecodeContext, Unsupported, space_of, type_of
+from titan.isa.simt.decode_context import DecodeContext, Unsupported, space_of, type_of
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import COMBINATIONS, COMPARISONS, SINK, DecodedStep, Kind, Op
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from titan.isa.ptx import module as ptx
-from titan.isa.simt.decode import DecodeContext, Unsupported, space_of
 from titan.isa.simt.decode_arithmetic import outputs
+from titan.isa.simt.decode_context import DecodeContext, Unsupported, space_of
 from titan.isa.simt.events import AccessScope, AccessSemantics, RecordedFence, RecordedQueue
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import DecodedStep, Kind, Op

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from titan.isa.ptx import module as ptx
-from titan.isa.simt.decode import (
+from titan.isa.simt.decode_arithmetic import outputs
+from titan.isa.simt.decode_context import (
     DecodeContext,
     Unsupported,
     scope_of,
@@ -11,7 +12,6 @@ from titan.isa.simt.decode import (
     space_of,
     type_of,
 )
-from titan.isa.simt.decode_arithmetic import outputs
 from titan.isa.simt.events import AccessScope, AccessSemantics, RecordedFence, Side
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import ATOMICS, SHUFFLES, SINK, VOTES, DecodedStep, Kind, Op

@@ -6,7 +6,7 @@ from titan.isa.ptx import module as ptx
 from titan.isa.simt import decode_arithmetic as arithmetic
 from titan.isa.simt import decode_async as asynchronous
 from titan.isa.simt import decode_memory as memory
-from titan.isa.simt.decode import DecodeContext, Handler
+from titan.isa.simt.decode_context import DecodeContext, Handler
 from titan.isa.simt.operations import DecodedStep, Op
 
 

@@ -1,6 +1,6 @@
 """Runs a decoded launch on the native machine.
 
-The native machine is held against the Python one: they record the same events in the same order.
+Tests compare the native machine with the Python one: they record the same events in the same order.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from titan.isa.simt.accesses import global_bounds
 from titan.isa.simt.events import BarrierAddress
 from titan.isa.simt.footprints import Box, Footprint, MemorySpace
 from titan.isa.simt.launch import Launch, LaunchTensorMap, Options
 from titan.isa.simt.layout import MemoryLayout
-from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.memory import KNOWN
 from titan.isa.simt.native_events import NativeReader
 from titan.isa.simt.operations import DecodedCode, PresetKind
 from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run, Steering, Waiter
+from titan.isa.simt.recorder import Recorder
 
 # The order is that of the enumeration in native/run.c.
 _NAMES = """
@@ -54,8 +55,8 @@ class Native:
         self.code = code
         self.launch = launch
         self.kept: list[Any] = []
-        # The memories at the start are prepared by the Python machine.
-        self.machine = SimtMachine(code, layout, launch, options)
+        # The memories at the start are prepared in Python.
+        self.machine = Recorder(code, layout, launch, options)
         self.layout = layout
         self.options = options
 
@@ -120,8 +121,6 @@ class Native:
         )  # fmt: skip
 
     def _launch(self, places: list[tuple[int, int]]) -> Any:
-        from titan.isa.simt.accesses import global_bounds
-
         machine, layout, options = self.machine, self.layout, self.options
         machine.load_parameters(places)
         launch = self.ffi.new("titan_launch *")

@@ -6,6 +6,7 @@ from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import shared_of
 from titan.isa.simt.decode_memory import FENCE_SPACES
 from titan.isa.simt.footprints import NO_CTA, MemorySpace
+from titan.isa.simt.joins import gather
 from titan.isa.simt.layout import resolve
 from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.mbarriers import BYTES, LIMIT, MBarrier
@@ -271,8 +272,6 @@ def named(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
     warp = fragment.warp
     cta = warp.cta
     if aligned and warp.live & ~fragment.mask:
-        from titan.isa.simt.control import gather
-
         if not gather(fragment, warp.live):
             return True
         mask = fragment.mask

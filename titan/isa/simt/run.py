@@ -7,9 +7,9 @@ from titan.foundation.diagnostics.wording import quoted, suggestion
 from titan.foundation.source.span import Source, whole_file
 from titan.isa.ptx.module import Function, Module
 from titan.isa.simt.decode import decode
+from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.launch import Launch, LaunchTensorMap, Options
 from titan.isa.simt.layout import lay_out
-from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.native import Native, core
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.tensor_maps import ELEMENT_BITS, whole
@@ -80,7 +80,7 @@ def run(
     places = [(p.offset, p.size_bytes) for p in entry.parameters]
     if native or (native is None and core() is not None):
         return Native(code, layout, launch, options).run(places), []
-    machine = SimtMachine(code, layout, launch, options)
+    machine = SimtExecution(code, layout, launch, options)
     machine.load_parameters(places)
     return machine.run(), []
 

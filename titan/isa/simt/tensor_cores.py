@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from titan.isa.simt import accesses
 from titan.isa.simt import events as ev
-from titan.isa.simt.copies import start
+from titan.isa.simt.copies import AsynchronousWork, start
 from titan.isa.simt.decode_async import KINDS
 from titan.isa.simt.descriptors import MatrixDescriptor, decode, operand
 from titan.isa.simt.footprints import Box, Footprint, MemorySpace, tensor_box
@@ -21,20 +25,43 @@ K_BYTES = 32  # along K, of each operand of one tcgen05.mma and wgmma
 ELEMENT_BITS = {"f16": 16, "tf32": 32}  # others are of 8 bits in shared memory
 
 
+@dataclass(frozen=True, slots=True)
+class OperandForm:
+    """How an operand lies in shared memory: `extent` rows (or columns) of `k_bytes` along K.
+
+    `tensor`: the descriptor is one of tcgen05, not of wgmma.
+    """
+
+    extent: int
+    k_bytes: int
+    mn_major: bool
+    bits: int
+    tensor: bool
+
+
+class TensorRectangle(NamedTuple):
+    """Lanes and 32-bit columns of tensor memory: the first of each, and how many."""
+
+    lane: int
+    lanes: int
+    column: int
+    columns: int
+
+
 def shared_operand(
-    machine: SimtMachine, fragment: Fragment, lanes: int, value: int, extent: int, k_bytes: int,
-    mn_major: bool, bits: int, tensor: bool, ctas: list[Cta],
+    machine: SimtMachine, fragment: Fragment, lanes: int, value: int, form: OperandForm,
+    ctas: list[Cta],
 ) -> list[ev.RecordedEffect]:  # fmt: skip
     """The reads of an operand in shared memory, in each CTA."""
-    descriptor = decode(value, tensor=tensor)
+    descriptor = decode(value, tensor=form.tensor)
     if descriptor is None:
         place = machine.footprint(MemorySpace.SHARED, fragment.warp.cta.number, ())
         machine.record(ev.MemoryFault, fragment, lanes, ev.MemoryFaultKind.DESCRIPTOR, place, 0)
         return []
-    boxes = operand(descriptor, extent, k_bytes, mn_major, bits)
+    boxes = operand(descriptor, form.extent, form.k_bytes, form.mn_major, form.bits)
     found = []
     for cta in ctas:
-        key = ("operand", cta.number, descriptor, extent, k_bytes, mn_major, bits)
+        key = ("operand", cta.number, descriptor, form)
         footprint = machine.footprints.get(key)
         if footprint is None:
             footprint = machine.footprints[key] = Footprint(MemorySpace.SHARED, cta.number, boxes)
@@ -59,10 +86,10 @@ def wgmma(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
     effects: list[ev.RecordedEffect] = []
     if not a_registers:
         a = machine.known(fragment, step.args[2], mask, what)
-        effects += shared_operand(machine, fragment, mask, a, 64, k_bytes // sparse,
-                                  bool(transposed_a), bits, False, cta)  # fmt: skip
-    effects += shared_operand(machine, fragment, mask, value, columns, k_bytes,
-                              bool(transposed_b), bits, False, cta)  # fmt: skip
+        form = OperandForm(64, k_bytes // sparse, bool(transposed_a), bits, tensor=False)
+        effects += shared_operand(machine, fragment, mask, a, form, cta)
+    form = OperandForm(columns, k_bytes, bool(transposed_b), bits, tensor=False)
+    effects += shared_operand(machine, fragment, mask, value, form, cta)
     accumulates = uniform(warp.registers[step.args[0]], mask) != 0
     sources = step.args[2:] if a_registers else ()
     number = machine.next_number()
@@ -144,11 +171,9 @@ def allocate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: 
 
         return machine.block(fragment, Blocked(ready, lambda: None, waiter))
     machine.record(ev.TensorAllocate, fragment, mask, column, columns, group)
-    from titan.isa.simt.accesses import place, record, write_value
-
-    where = place(machine, fragment.warp, space, address + offset)
-    record(machine, fragment, [(mask, where)], 4, WRITE, 0, 0)
-    write_value(machine, fragment, lanes_of(mask)[0], where, 4, column)
+    where = accesses.place(machine, fragment.warp, space, address + offset)
+    accesses.record(machine, fragment, [(mask, where)], 4, accesses.PLAIN_WRITE)
+    accesses.write_value(machine, fragment, lanes_of(mask)[0], where, 4, column)
     return False
 
 
@@ -172,37 +197,26 @@ def relinquish(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask
 
 
 def tensor_range(
-    machine: SimtMachine,
-    fragment: Fragment,
-    mask: int,
-    cta: Cta,
-    lane: int,
-    lanes: int,
-    column: int,
-    columns: int,
+    machine: SimtMachine, fragment: Fragment, mask: int, cta: Cta, rectangle: TensorRectangle
 ) -> Footprint:
     """A rectangle of tensor memory; a fault is recorded if it is not allocated."""
-    key = ("tensor memory", cta.number, lane, lanes, column, columns)
+    key = ("tensor memory", cta.number, rectangle)
     footprint = machine.footprints.get(key)
     if footprint is None:
-        footprint = tensor_box(cta.number, lane, lanes, column, columns)
-        machine.footprints[key] = footprint
-    _check(machine, fragment, mask, cta, footprint, lane + lanes, column, columns)
+        footprint = machine.footprints[key] = tensor_box(cta.number, *rectangle)
+    if not _allocated(cta, rectangle.column, rectangle.columns):
+        machine.record(ev.MemoryFault, fragment, mask, ev.MemoryFaultKind.NOT_ALLOCATED_TENSOR,
+                       footprint, 0)  # fmt: skip
+    elif rectangle.lane + rectangle.lanes > TENSOR_LANES:
+        machine.record(ev.MemoryFault, fragment, mask, ev.MemoryFaultKind.OUTSIDE, footprint, 0)
     return footprint
 
 
-def _check(
-    machine: SimtMachine, fragment: Fragment, mask: int, cta: Cta, footprint: Footprint, last: int,
-    column: int, columns: int,
-) -> None:  # fmt: skip
-    inside = any(
+def _allocated(cta: Cta, column: int, columns: int) -> bool:
+    """Whether one allocation holds the columns, or several together."""
+    return any(
         first <= column and column + columns <= first + size for first, size in cta.columns.items()
-    )
-    if not inside and not _covered(cta, column, columns):
-        machine.record(ev.MemoryFault, fragment, mask, ev.MemoryFaultKind.NOT_ALLOCATED_TENSOR,
-                       footprint, 0)  # fmt: skip
-    elif last > TENSOR_LANES:
-        machine.record(ev.MemoryFault, fragment, mask, ev.MemoryFaultKind.OUTSIDE, footprint, 0)
+    ) or _covered(cta, column, columns)
 
 
 def _covered(cta: Cta, column: int, columns: int) -> bool:
@@ -219,13 +233,10 @@ def access(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
     lane, column = address >> 16, address & 0xFFFF
     reads = step.op is Op.TENSOR_LOAD
     mode = READ if reads else WRITE
-    footprints = [tensor_range(machine, fragment, mask, warp.cta, lane, lanes, column, columns)]
+    rectangles = [TensorRectangle(lane, lanes, column, columns)]
     if half >= 0:
-        footprints.append(
-            tensor_range(
-                machine, fragment, mask, warp.cta, lane + 16, lanes, column + half, columns
-            )
-        )
+        rectangles.append(TensorRectangle(lane + 16, lanes, column + half, columns))
+    footprints = [tensor_range(machine, fragment, mask, warp.cta, part) for part in rectangles]
     effects = tuple(ev.RecordedEffect(f, mode, ev.AccessProxy.TENSOR) for f in footprints)
     queue = ev.RecordedQueue.TENSOR_LOAD if reads else ev.RecordedQueue.TENSOR_STORE
     kind = ev.RecordedOperation.TENSOR_LOAD if reads else ev.RecordedOperation.TENSOR_STORE
@@ -262,16 +273,8 @@ def launch_work(
     lane = lanes_of(mask)[0]
     groups = warp.queue(ev.RecordedQueue.TENSOR_CORE, lane)
     after = tuple(groups.open[-1:])
-    operation = start(
-        machine,
-        fragment,
-        mask,
-        kind,
-        tuple(effects),
-        queue=ev.RecordedQueue.TENSOR_CORE,
-        group=group,
-    )
-    operation.after = after
+    work = AsynchronousWork(kind, tuple(effects), queue=ev.RecordedQueue.TENSOR_CORE, group=group)
+    start(machine, fragment, mask, work).after = after
 
 
 def multiply(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
@@ -292,22 +295,20 @@ def multiply(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: 
         effects: list[ev.RecordedEffect] = []
         mode = BOTH if accumulate else WRITE
         for cta in ctas:
-            boxes = accumulator(d + d_offset, rows, columns, group, bool(stationary))
-            for lane, count, column, width in boxes:
-                found = tensor_range(machine, fragment, lanes, cta, lane, count, column, width)
+            for part in accumulator(d + d_offset, rows, columns, group, bool(stationary)):
+                found = tensor_range(machine, fragment, lanes, cta, part)
                 effects.append(ev.RecordedEffect(found, mode, ev.AccessProxy.TENSOR))
             if in_tensor:
                 lane, column = (a + a_offset) >> 16, (a + a_offset) & 0xFFFF
-                height = min(TENSOR_LANES, rows)
-                found = tensor_range(
-                    machine, fragment, lanes, cta, lane, height, column, depth // 4
-                )
+                part = TensorRectangle(lane, min(TENSOR_LANES, rows), column, depth // 4)
+                found = tensor_range(machine, fragment, lanes, cta, part)
                 effects.append(ev.RecordedEffect(found, READ, ev.AccessProxy.TENSOR))
         if not in_tensor:
-            effects += shared_operand(machine, fragment, lanes, a, rows // group, depth,
-                                      bool(descriptor >> 15 & 1), bits, True, ctas)  # fmt: skip
-        effects += shared_operand(machine, fragment, lanes, b, columns // group, K_BYTES,
-                                  bool(descriptor >> 16 & 1), bits, True, ctas)  # fmt: skip
+            form = OperandForm(rows // group, depth, bool(descriptor >> 15 & 1), bits, tensor=True)
+            effects += shared_operand(machine, fragment, lanes, a, form, ctas)
+        transposed = bool(descriptor >> 16 & 1)
+        form = OperandForm(columns // group, K_BYTES, transposed, bits, tensor=True)
+        effects += shared_operand(machine, fragment, lanes, b, form, ctas)
         if scaled:
             effects += _scales(machine, fragment, step, lanes, values, (rows, columns), ctas)
         launch_work(machine, fragment, lanes, ev.RecordedOperation.TENSOR_MULTIPLY, effects, group)
@@ -316,17 +317,17 @@ def multiply(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: 
 
 def accumulator(
     address: int, rows: int, columns: int, group: int, stationary: bool
-) -> list[tuple[int, int, int, int]]:
-    """(lane, lanes, column, columns) of D in one CTA (PTX, "Data path layouts")."""
+) -> list[TensorRectangle]:
+    """Where D lies in one CTA (PTX, "Data path layouts")."""
     lane, column = address >> 16, address & 0xFFFF
     rows //= group
     if stationary:
-        return [(0, TENSOR_LANES, column, columns * rows // TENSOR_LANES)]
+        return [TensorRectangle(0, TENSOR_LANES, column, columns * rows // TENSOR_LANES)]
     if rows == 128:
-        return [(lane, 128, column, columns)]
+        return [TensorRectangle(lane, 128, column, columns)]
     if group == 2:  # 64 rows in each CTA: the columns in two halves
-        return [(lane, 128, column, columns // 2)]
-    return [(lane + 32 * quarter, 16, column, columns) for quarter in range(4)]
+        return [TensorRectangle(lane, 128, column, columns // 2)]
+    return [TensorRectangle(lane + 32 * quarter, 16, column, columns) for quarter in range(4)]
 
 
 def _scales(
@@ -345,8 +346,8 @@ def _scales(
         address = values[5 + place] + step.flags[8 + place]
         columns = max(1, -(-extent // 128) * times)
         for cta in ctas:
-            found = tensor_range(machine, fragment, lanes, cta, 0, TENSOR_LANES,
-                                 address & 0xFFFF, columns)  # fmt: skip
+            part = TensorRectangle(0, TENSOR_LANES, address & 0xFFFF, columns)
+            found = tensor_range(machine, fragment, lanes, cta, part)
             effects.append(ev.RecordedEffect(found, READ, ev.AccessProxy.TENSOR))
     return effects
 
@@ -367,8 +368,8 @@ def memory_copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
                     )
                 )
             lane = 0 if lanes_written == TENSOR_LANES else address >> 16
-            found = tensor_range(machine, fragment, lanes, cta, lane, lanes_written,
-                                 address & 0xFFFF, width // 4)  # fmt: skip
+            part = TensorRectangle(lane, lanes_written, address & 0xFFFF, width // 4)
+            found = tensor_range(machine, fragment, lanes, cta, part)
             effects.append(ev.RecordedEffect(found, WRITE, ev.AccessProxy.TENSOR))
         launch_work(
             machine, fragment, lanes, ev.RecordedOperation.TENSOR_MEMORY_COPY, effects, group
@@ -386,13 +387,13 @@ def shift(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
     group, offset = step.flags
     for lanes, (start_,) in machine.grouped(fragment, step.args, mask, "an address"):
         address = start_ + offset
+        part = TensorRectangle(0, TENSOR_LANES, address & 0xFFFF, 8)
         effects = [
             ev.RecordedEffect(
-                tensor_range(machine, fragment, lanes, cta, 0, TENSOR_LANES, address & 0xFFFF, 8),
-                BOTH, ev.AccessProxy.TENSOR,
+                tensor_range(machine, fragment, lanes, cta, part), BOTH, ev.AccessProxy.TENSOR
             )
             for cta in pair(fragment, group)
-        ]  # fmt: skip
+        ]
         launch_work(machine, fragment, lanes, ev.RecordedOperation.TENSOR_SHIFT, effects, group)
     return False
 
