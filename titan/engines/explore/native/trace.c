@@ -1,8 +1,8 @@
 /* The interleaving that leads to the fault, in the agents' own numbers.
  *
  * Only parents are stored. The path is found again with a state whose agents are not sorted and its
- * shadow, which is shifted wherever the search shifted: of the steps of the shadow, the one is taken
- * whose canonical form is the next state stored. The shadow is needed because a shift waits for
+ * shadow, which is shifted wherever the search shifted: of the steps of the shadow, the one whose
+ * canonical form is the next state stored is taken. The shadow is needed because a shift waits for
  * agents that restart a variable, so that what a state may be shifted by depends on its past. */
 
 static int reaches(search_t *s, const word *w, uint32_t target, int shift)
