@@ -231,6 +231,6 @@ def test_the_numbers_of_operations_are_the_same_in_both():
         number += 1
     assert found == {op.name: int(op) for op in Op}
     assert set(PARTS) == {path.name for path in SOURCES.iterdir()}
-    names = (SOURCES / "run.c").read_text(encoding="utf-8")
+    names = (SOURCES / "clusters.c").read_text(encoding="utf-8")
     listed = names[names.index("S_TID_X,") : names.index("S_UNKNOWN")].replace("\n", " ")
     assert len(listed.rstrip(" ,").split(",")) == len(SPECIALS)

@@ -13,8 +13,8 @@ from cffi import FFI
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "native"
 PARTS = (
-    "machine.h", "base.c", "arithmetic.c", "memory.c", "control.c", "lanes.c", "barriers.c",
-    "queues.c", "copies.c", "tensor.c", "run.c",
+    "machine.h", "base.c", "arithmetic.c", "memory.c", "accesses.c", "control.c", "lanes.c",
+    "barriers.c", "queues.c", "copies.c", "tensor.c", "execute.c", "clusters.c", "run.c",
 )  # fmt: skip
 FUNCTIONS = """
 typedef ... Machine;

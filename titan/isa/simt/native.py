@@ -20,7 +20,7 @@ from titan.isa.simt.operations import DecodedCode, PresetKind
 from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run, Steering, Waiter
 from titan.isa.simt.recorder import Recorder
 
-# The order is that of the enumeration in native/run.c.
+# The order is that of the enumeration in native/clusters.c.
 _NAMES = """
 tid.x tid.y tid.z ntid.x ntid.y ntid.z ctaid.x ctaid.y ctaid.z nctaid.x nctaid.y nctaid.z
 clusterid.x clusterid.y clusterid.z nclusterid.x nclusterid.y nclusterid.z cluster_ctaid.x

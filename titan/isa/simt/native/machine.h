@@ -1,5 +1,5 @@
-/* The native machine: the same semantics as the Python one beside it (machine.py and what it
-   calls), which is the definition. Names follow it; the order of everything that is recorded is
+/* The native machine: the same semantics as the Python one beside it (execution.py and what
+   it calls), which is the definition. Names follow it; the order of everything that is recorded is
    the same. Python fills `titan_code` and `titan_launch`, and reads a stream of words back. */
 #include <math.h>
 #include <setjmp.h>

@@ -1,0 +1,213 @@
+/* Execution of one instruction, and of some in a row by one fragment (machine.py, execution.py). */
+static void breach(Machine *machine, Fragment *fragment, int32_t reg, int write)
+{
+    Warp *warp = fragment->warp;
+    Operation *o = machine->operations[warp->owned[reg] - 1];
+    warp->owned[reg] = 0;
+    warp->owned_count--;
+    if (o->breached >> write & 1) return;
+    o->breached |= 1 << write;
+    RECORD(EV_REGISTER_BREACH, fragment, fragment->mask, reg, o->number, write);
+}
+/* Registers that an asynchronous operation still writes or reads. */
+static void check_owned(Machine *machine, Fragment *fragment, const titan_step *s)
+{
+    Warp *warp = fragment->warp;
+    if (s->op == MOV) {
+        int32_t source = ARG(s, 0), target = OUT(s, 0);
+        if (target < 0) return;
+        if (warp->owned[source] && warp->owned_kind[source] == 1) {
+            warp->owned_count += !warp->owned[target];
+            warp->owned[target] = warp->owned[source];
+            warp->owned_kind[target] = 1;
+        } else if (warp->owned[target]) {
+            breach(machine, fragment, target, 1);
+        }
+        return;
+    }
+    /* in the order of the registers, as the Python machine sorts them */
+    int only_sources = s->op == WGMMA || s->op == NOP;
+    for (;;) {
+        int32_t best = -1;
+        int best_write = 0;
+        for (int i = 0; i < s->arg_count + (only_sources ? 0 : s->out_count + 1); i++) {
+            int32_t reg = i < s->arg_count ? ARG(s, i)
+                          : i < s->arg_count + s->out_count ? OUT(s, i - s->arg_count)
+                                                            : s->guard;
+            if (reg < 0 || !warp->owned[reg] || (best >= 0 && reg >= best)) continue;
+            int write = 0;
+            for (int k = 0; k < s->out_count; k++) write |= OUT(s, k) == reg;
+            if (!write && warp->owned_kind[reg] != 1) continue;
+            best = reg;
+            best_write = write;
+        }
+        if (best < 0) return;
+        breach(machine, fragment, best, best_write);
+    }
+}
+static int is_pure(int op) { return op < BRANCH; }
+static int is_aligned(int op)
+{
+    switch (op) {
+    case COLLECTIVE: case LOAD_MATRIX: case STORE_MATRIX: case WGMMA_FENCE: case WGMMA:
+    case WGMMA_COMMIT: case WGMMA_WAIT: case TENSOR_ALLOCATE: case TENSOR_DEALLOCATE:
+    case TENSOR_RELINQUISH: case TENSOR_LOAD: case TENSOR_STORE: case TENSOR_WAIT:
+    case REGISTER_COUNT: return 1;
+    default: return 0;
+    }
+}
+static int has_members(int op) { return op >= SHUFFLE && op <= WARP_SYNC && op != ACTIVE_MASK; }
+
+static void check_guard(Machine *machine, Fragment *fragment, const titan_step *s)
+{
+    Warp *warp = fragment->warp;
+    int marks = mark_of(warp, s->guard);
+    if (!marks || is_pure(s->op)) return;
+    if (s->op == BRANCH) {
+        const titan_region *region = &machine->code->regions[s->region];
+        if (marks & MARK_POLL && region->waits) {
+            marks &= ~MARK_POLL;
+            for (int32_t n = 0; n < region->written_count; n++)
+                warp->sticky[machine->code->pool[region->written + n]] = MARK_POLL;
+        }
+        if (marks) steered(machine, fragment, marks, USE_BRANCH, ALL_LANES);
+    } else if (s->op != BARRIER_WAIT || marks & ~MARK_POLL) {
+        steered(machine, fragment, marks, USE_GUARD, ALL_LANES);
+    }
+}
+
+/* Execute an operation that is not arithmetic. 1: the instruction pointer is set. */
+static int execute(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
+{
+    switch (s->op) {
+    case TO_GENERIC: case FROM_GENERIC: case IS_SPACE: case MAPA: case GET_RANK:
+        mapped(machine, fragment, s, mask); return 0;
+    case BRANCH: branch(machine, fragment, s, mask); return 1;
+    case BRANCH_INDEXED: branch_indexed(machine, fragment, s, mask); return 1;
+    case CALL: call(machine, fragment, s, mask); return 1;
+    case RETURN: return_lanes(machine, fragment, mask); return 1;
+    case EXIT: exit_lanes(machine, fragment, mask); return 1;
+    case TRAP: fault_run(machine, fragment, "the program executes `trap`");
+    case SHUFFLE: shuffle(machine, fragment, s, mask); return 0;
+    case VOTE: vote(machine, fragment, s, mask); return 0;
+    case MATCH: match(machine, fragment, s, mask); return 0;
+    case REDUX: redux(machine, fragment, s, mask); return 0;
+    case ELECT: elect(machine, fragment, s, mask); return 0;
+    case ACTIVE_MASK: put_number(fragment->warp, OUT(s, 0), fragment->mask, mask, 0); return 0;
+    case WARP_SYNC: warp_sync(machine, fragment, s, mask); return 0;
+    case COLLECTIVE: case BARRIER_PENDING:
+        for (int i = 0; i < s->out_count; i++)
+            put_unknown(fragment->warp, OUT(s, i), fragment->pc, mask, 0);
+        return 0;
+    case LOAD: load(machine, fragment, s, mask); return 0;
+    case STORE: store(machine, fragment, s, mask); return 0;
+    case ATOMIC: atomic(machine, fragment, s, mask); return 0;
+    case LOAD_MATRIX: matrix(machine, fragment, s, mask, READ); return 0;
+    case STORE_MATRIX: matrix(machine, fragment, s, mask, WRITE); return 0;
+    case PREFETCH: prefetch(machine, fragment, s, mask); return 0;
+    case TENSORMAP_REPLACE: tensormap_replace(machine, fragment, s, mask); return 0;
+    case BARRIER_INIT: barrier_init(machine, fragment, s, mask); return 0;
+    case BARRIER_INVALIDATE: barrier_invalidate(machine, fragment, s, mask); return 0;
+    case BARRIER_ARRIVE: barrier_arrive(machine, fragment, s, mask); return 0;
+    case BARRIER_EXPECT: barrier_expect(machine, fragment, s, mask); return 0;
+    case BARRIER_WAIT: barrier_wait(machine, fragment, s, mask); return 1;
+    case COPY: copy(machine, fragment, s, mask); return 0;
+    case COPY_COMMIT: case BULK_COMMIT: case WGMMA_COMMIT:
+        commit(machine, fragment, s, mask); return 0;
+    case COPY_WAIT: case BULK_WAIT: case WGMMA_WAIT:
+        wait_groups(machine, fragment, s, mask); return 0;
+    case COPY_WAIT_ALL: wait_all(machine, fragment, mask); return 0;
+    case COPY_ARRIVE: copy_arrive(machine, fragment, s, mask); return 0;
+    case BULK_COPY: bulk_copy(machine, fragment, s, mask); return 0;
+    case TENSOR_COPY: tensor_copy(machine, fragment, s, mask); return 0;
+    case STORE_ASYNC: store_async(machine, fragment, s, mask); return 0;
+    case WGMMA_FENCE: RECORD(EV_FENCE, fragment, mask, 6, 0, 0, 0, -1); return 0;
+    case WGMMA: wgmma(machine, fragment, s, mask); return 0;
+    case TENSOR_ALLOCATE: allocate(machine, fragment, s, mask); return 1;
+    case TENSOR_DEALLOCATE: deallocate(machine, fragment, s, mask); return 0;
+    case TENSOR_RELINQUISH: RECORD(EV_TENSOR_RELINQUISH, fragment, mask, FLAG(s, 0)); return 0;
+    case TENSOR_MULTIPLY: multiply(machine, fragment, s, mask); return 0;
+    case TENSOR_MEMORY_COPY: memory_copy(machine, fragment, s, mask); return 0;
+    case TENSOR_SHIFT: shift(machine, fragment, s, mask); return 0;
+    case TENSOR_LOAD: case TENSOR_STORE: tensor_access(machine, fragment, s, mask); return 0;
+    case TENSOR_WAIT: tensor_wait(machine, fragment, s, mask); return 0;
+    case TENSOR_COMMIT: tensor_commit(machine, fragment, s, mask); return 0;
+    case BARRIER_NAMED: named(machine, fragment, s, mask); return 1;
+    case CLUSTER_ARRIVE: cluster_arrive(machine, fragment, s, mask); return 0;
+    case CLUSTER_WAIT: cluster_wait(machine, fragment, mask); return 1;
+    case FENCE: fence(machine, fragment, s, mask); return 0;
+    case GRID_CONTROL: RECORD(EV_GRID_CONTROL, fragment, mask, FLAG(s, 0)); return 0;
+    case REGISTER_COUNT:
+        RECORD(EV_REGISTER_COUNT, fragment, mask, FLAG(s, 1), FLAG(s, 0)); return 0;
+    case TRY_CANCEL: try_cancel(machine, fragment, s, mask); return 0;
+    case QUERY_CANCEL: query_cancel(machine, fragment, s, mask); return 0;
+    default: compute(machine, fragment, s, mask); return 0;
+    }
+}
+/* An instruction that some lanes may execute or not. */
+static int uncertain(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask,
+                     uint32_t maybe)
+{
+    int32_t pc = fragment->pc;
+    if (s->op == BRANCH || s->op == BRANCH_INDEXED) {
+        skip_branch(machine, fragment, s);
+        return 0;
+    }
+    if (is_pure(s->op) || s->op == LOAD || s->op == STORE || s->op == PREFETCH) {
+        assume(machine, fragment, maybe, POLICY_OPAQUE_GUARD);
+        int before = machine->maybe;
+        machine->maybe = before || s->op == STORE;
+        execute(machine, fragment, s, mask | maybe);
+        machine->maybe = before;
+        for (int i = 0; i < s->out_count; i++)
+            put_unknown(fragment->warp, OUT(s, i), pc, maybe, 0);
+        fragment->pc = pc + 1;
+        return 0;
+    }
+    machine->origin = site_of(&fragment->warp->registers[s->guard], maybe);
+    snprintf(machine->reason, sizeof machine->reason,
+             "an instruction that synchronises is guarded by a value that is not known (made at "
+             "instruction %lld)",
+             (long long)machine->origin);
+    end_run(machine, fragment, REFUSED);
+}
+/* 1: the fragment's turn is over. */
+static int step_once(Machine *machine, Fragment *fragment)
+{
+    int32_t pc = fragment->pc;
+    const titan_step *s = &machine->code->steps[pc];
+    Warp *warp = fragment->warp;
+    int aligned = is_aligned(s->op);
+    if ((aligned || has_members(s->op)) && !meet(machine, fragment, s, aligned)) return 1;
+    uint32_t mask = fragment->mask, maybe = 0;
+    if (warp->owned_count) check_owned(machine, fragment, s);
+    if (s->guard >= 0) {
+        check_guard(machine, fragment, s);
+        guarded(warp, s, mask, &mask, &maybe);
+        if (maybe) return uncertain(machine, fragment, s, mask, maybe);
+        if (!mask) {
+            fragment->pc = pc + 1;
+            return 0;
+        }
+    }
+    if (execute(machine, fragment, s, mask))
+        return fragment->pc == pc || fragment->dead || fragment->blocked;
+    fragment->pc = pc + 1;
+    return 0;
+}
+static void run_fragment(Machine *machine, Fragment *fragment, int64_t quantum)
+{
+    for (int64_t n = 0; n < quantum; n++) {
+        const Join *join = fragment->join;
+        if (join && fragment->pc == join->pc && fragment->depth == join->depth)
+            arrive_at_join(fragment);
+        if (fragment->dead || fragment->blocked) return;
+        if (machine->count >= machine->launch->steps_max) {
+            snprintf(machine->reason, sizeof machine->reason,
+                     "the budget of %lld steps is used", (long long)machine->launch->steps_max);
+            end_run(machine, fragment, BUDGET);
+        }
+        machine->count++;
+        if (step_once(machine, fragment)) return;
+    }
+}
