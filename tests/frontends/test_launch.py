@@ -147,3 +147,63 @@ def test_a_block_that_nothing_tells_is_asked_for():
     assert launch is None
     assert problems[0].code == "TTN018"
     assert problems[0].headline == "the launch of k lacks its block, at most 128 threads"
+
+
+STRUCTURE = entry(parameter("p", "b8", 192), parameter("q", "b8", 24))
+
+
+def test_a_structure_is_given_by_the_offsets_of_its_fields():
+    described, errors = read(
+        """
+        grid: 1
+        block: 32
+        dynamic_shared: 0
+        parameters:
+          - at:
+              64: {map: {dimensions: [256], box: [64]}}
+              4: {s32: -2}
+              8: {f32: 0.5}
+          - at: {8: pointer, 0: {bytes: ff00}}
+        """
+    )
+    assert errors == []
+    launch, problems, _ = completed(described, STRUCTURE, whole_file("k.ptx"))
+    assert problems == [] and launch is not None
+    first, second = launch.parameters
+    assert first.data[4:12].hex() == "feffffff0000003f"
+    assert launch.tensor_maps[first.data[64:192]].box == (64,)
+    assert first.known == bytes(4) + b"\1" * 8 + bytes(52) + b"\1" * 128
+    assert second.data[:2].hex() == "ff00"
+    assert second.known == b"\1\1" + bytes(6) + b"\1" * 8 + bytes(8)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{at: [1]}", "`at` gives values by their offsets"),
+        ("{at: {x: {s32: 1}}}", "an offset is a number of bytes"),
+        ("{at: {0: {s32: 1, u8: 1}}}", "a field has one type and its value"),
+        ("{at: {0: {u8: 256}}}", "the value does not fit u8"),
+        ("{at: {0: {s31: 1}}}", "a field has no key `s31`"),
+        ("{at: {0: {map: 4}}}", "no tensor map 4 is declared"),
+    ],
+)
+def test_faults_of_a_structure(text, said):
+    described, errors = read(f"{{parameters: [{text}]}}")
+    assert described is None
+    assert any(error.startswith(said) for error in errors), errors
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{189: {s32: 1}}", "parameter 0 (p) has 192 bytes: a field of 4 bytes at offset 189"),
+        ("{4: {s32: 1}, 6: {u8: 1}}", "parameter 0 (p) has 192 bytes: fields overlap at offset 6"),
+    ],
+)
+def test_fields_that_do_not_fit_their_structure(text, said):
+    described, errors = read(f"{{block: 32, parameters: [{{at: {text}}}]}}")
+    assert errors == []
+    launch, problems, _ = completed(described, STRUCTURE, whole_file("k.ptx"))
+    assert launch is None
+    assert any(item.headline.startswith(said) for item in problems), problems

@@ -247,3 +247,28 @@ def test_long_names_of_templates_are_shown_by_their_head():
     mangled = "_ZN7cutlass13device_kernelINS_4gemm6kernel13GemmUniversalIN4cute5tuple" + "I" * 40
     assert short_name(mangled) == "cutlass::device_kernel<...>"
     assert short_name("gemm") == "gemm"
+
+
+@pytest.mark.parametrize(
+    ("count", "notes"),
+    [
+        ("shr.u32 %r1, %r1, 6;", "parameter 1 drives a loop, 64 a trip"),
+        ("add.u32 %r1, %r1, 63; shr.u32 %r1, %r1, 6;", "parameter 1 drives a loop, 64 a trip"),
+    ],
+)
+def test_a_sweep_finds_what_one_trip_takes(count, notes):
+    load = "\tld.param.u32 %r1, [n];"
+    text = ring().replace(load, f"{load} {count}", 1)
+    finding = verified(text, LAUNCH.replace("n: 5", "n: 320"), sweep=True, ctas=(0,))
+    assert finding.verdict is Verdict.VERIFIED
+    assert any(note.startswith(notes) for note in finding.notes), finding.notes
+
+
+def test_a_sweep_finds_the_count_inside_of_a_structure():
+    text = ring().replace("\t.param .u32 n\n", "\t.param .align 4 .b8 n[16]\n", 1)
+    text = text.replace("[n];", "[n+8];", 1)
+    launch = LAUNCH.replace("n: 5", "n: {at: {8: {s32: 5}}}")
+    finding = verified(text, launch, sweep=True, ctas=(0,))
+    assert finding.verdict is Verdict.VERIFIED
+    runs = " ".join(finding.coverage.launches)
+    assert "parameter 1 at offset 8 = 1 (1 trips)" in runs and "(0 trips)" not in runs

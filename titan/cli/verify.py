@@ -33,7 +33,7 @@ _CODE_POLICY_VALUES = {  # of code only; titan/frontends/policies.py
     "whole_warp_bulk": ("one", "refuse"),
     "parity": ("modulo", "refuse"),
     "register_ready": ("refuse", "allow"),
-    "load_ready": ("allow", "refuse"),
+    "load_ready": ("allow", "refuse", "use"),
     "allocation_write": ("ordered", "generic"),
     "global_writes": ("equal", "refuse"),
     "copy_fence": ("required", "assumed"),

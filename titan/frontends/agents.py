@@ -21,7 +21,10 @@ Locate = Callable[[int], object]  # an instruction to its place in the text
 
 @dataclass(slots=True, eq=False)
 class RecordedAgent:
-    """A warp of the recording. `members`: what each operation was made of, by identity."""
+    """A warp of the recording. `members`: what each operation was made of, by identity.
+
+    `loads` are its operations of tcgen05.ld, in their order.
+    """
 
     number: int
     name: str
@@ -32,6 +35,7 @@ class RecordedAgent:
     operations: list[ir.Operation] = field(default_factory=list)
     members: dict[int, list[Member]] = field(default_factory=dict)
     queues: dict[str, int] = field(default_factory=dict)  # lanes that issued into each
+    loads: list[int] = field(default_factory=list)
     _accesses: list[Member] = field(default_factory=list)
     _issues: list[Member] = field(default_factory=list)
     _issue_queue: str = ""

@@ -89,7 +89,7 @@ def _diagnose(
         case ev.RegisterBreach(register=register, operation=operation, write=write):
             start = starts.get(operation)
             load = start is not None and start.kind is ev.RecordedOperation.TENSOR_LOAD
-            if (policies.load_ready if load else policies.register_ready) == "allow":
+            if (policies.load_ready if load else policies.register_ready) != "refuse":
                 return None
             verb = "written" if write else "read"
             headline = f"register {register} is {verb} while an operation in flight owns it"

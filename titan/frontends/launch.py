@@ -25,13 +25,16 @@ BLOCK_MAX = 1024
 SHARED_MAX = 232_448  # bytes that a CTA may have on every target that is read (sm_90, sm_100)
 PARAMETERS_MAX = 4096
 ENTRY_LENGTH_MAX = 32_768  # mangled names of templates are long
-HEX_LENGTH_MAX = 2 * 32_764  # PTX: bytes of parameters
+PARAMETERS_BYTES_MAX = 32_764  # PTX: bytes of parameters
+HEX_LENGTH_MAX = 2 * PARAMETERS_BYTES_MAX
 POINTERS_BASE = 0x7000_0000_0000
 POINTERS_APART = 1 << 36
 _KEYS = (
     "launch", "entry", "call", "grid", "block", "cluster", "dynamic_shared", "shared",
     "parameters", "tensor_maps", "allocations",
 )  # fmt: skip
+_FIELD_BYTES = {f"{kind}{bits}": bits // 8 for kind in "su" for bits in (8, 16, 32, 64)}
+_FIELD_BYTES |= {"f32": 4, "f64": 8}
 _TRITON_MARKS = ("num_warps", "shared", "name")
 
 
@@ -39,8 +42,8 @@ _TRITON_MARKS = ("num_warps", "shared", "name")
 class GivenValue:
     """A value of a parameter: bytes, a number, a pointer that leads anywhere, or a tensor map.
 
-    `kind` is "bytes", "number", "pointer", "map" or "unknown"; `maps` are the places of maps in
-    bytes, by offset.
+    `kind` is "bytes", "number", "pointer", "map", "fields" or "unknown"; `maps` are the places of
+    maps in bytes, by offset; `fields` what is known at an offset of a structure.
     """
 
     kind: str
@@ -49,6 +52,7 @@ class GivenValue:
     number: int | float = 0
     map_number: int = -1
     maps: tuple[tuple[int, int], ...] = ()
+    fields: tuple[tuple[int, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +200,12 @@ def _given(
     if isinstance(node, Scalar):
         return _scalar(reader, node, number)
     fields = reader.mapping(
-        node, optional=("size", "bytes", "tensor_map", "map", "maps"), what="a parameter"
+        node, optional=("size", "bytes", "tensor_map", "map", "maps", "at"), what="a parameter"
     )
     if fields is None:
         return None
+    if fields.has("at"):
+        return _structure(reader, fields["at"], described, number)
     if fields.has("map") or fields.has("tensor_map"):
         chosen = _map_number(reader, fields.get("map") or fields["tensor_map"], described)
         return None if chosen is None else GivenValue("map", fields.span, map_number=chosen)
@@ -211,7 +217,9 @@ def _given(
     except ValueError:
         return reader.error("TTN008", "the bytes are not hexadecimal", fields["bytes"].span)
     if fields.has("size"):
-        size = reader.integer(fields["size"], minimum=1, maximum=32_764, what="the size")
+        size = reader.integer(
+            fields["size"], minimum=1, maximum=PARAMETERS_BYTES_MAX, what="the size"
+        )
         if size is not None and text is not None and size != len(data):
             headline = f"a parameter of {size} bytes is given {len(data)}"
             return reader.error("TTN009", headline, fields["bytes"].span)
@@ -225,6 +233,52 @@ def _given(
             elif chosen is not None:
                 places.append((offset, chosen))
     return GivenValue("bytes", fields.span, data, maps=tuple(places))
+
+
+def _structure(
+    reader: Reader, node: Node, described: LaunchDescription, number: int
+) -> GivenValue | None:
+    """What is known of a structure, by offset; all other bytes of it are unknown."""
+    if not isinstance(node, Mapping):
+        return reader.error("TTN008", "`at` gives values by their offsets", node.span)
+    places, parts = [], []
+    for serial, entry in enumerate(node):
+        offset = as_integer(entry.key)
+        if offset is None or not 0 <= offset < PARAMETERS_BYTES_MAX:
+            reader.error("TTN009", "an offset is a number of bytes", entry.key.span)
+            continue
+        if isinstance(entry.value, Mapping) and entry.value.names in (("map",), ("tensor_map",)):
+            chosen = _map_number(reader, next(iter(entry.value)).value, described)
+            if chosen is not None:
+                places.append((offset, chosen))
+            continue
+        data = _field(reader, entry.value, _address(number * PARAMETERS_MAX + serial, False))
+        if data is not None:
+            parts.append((offset, data))
+    return GivenValue("fields", node.span, maps=tuple(places), fields=tuple(parts))
+
+
+def _field(reader: Reader, node: Node, pointer: int) -> bytes | None:
+    """The bytes of a field: `{s32: 512}`, `{f32: 0.5}`, `pointer`, `{bytes: 00ff}`."""
+    if isinstance(node, Scalar) and node.text == "pointer":
+        return pointer.to_bytes(8, "little")
+    fields = reader.mapping(node, optional=(*_FIELD_BYTES, "bytes"), what="a field")
+    if fields is None:
+        return None
+    given = [name for name in (*_FIELD_BYTES, "bytes") if fields.has(name)]
+    if len(given) != 1:
+        return reader.error("TTN008", "a field has one type and its value", node.span)
+    value = fields[given[0]]
+    text = value.text if isinstance(value, Scalar) else ""
+    try:
+        if given[0] == "bytes":
+            return bytes.fromhex(text)
+        size = _FIELD_BYTES[given[0]]
+        if given[0].startswith("f"):
+            return struct.pack("<f" if size == 4 else "<d", float(text))
+        return int(text, 0).to_bytes(size, "little", signed=given[0].startswith("s"))
+    except (ValueError, OverflowError, struct.error):
+        return reader.error("TTN009", f"the value does not fit {given[0]}", value.span)
 
 
 def _scalar(reader: Reader, node: Scalar, number: int) -> GivenValue | None:
@@ -429,6 +483,8 @@ def _bytes_of(
         for offset, number_of_map in given.maps:
             data[offset : offset + 128] = encoded(number_of_map)
         return LaunchParameter(bytes(data))
+    if given.kind == "fields":
+        return _placed(reader, given, variable, what)
     if given.kind == "pointer" and size != 8:
         reader.error("TTN009", f"{what}, and a pointer has 8", given.span)
         return _unknown(variable, number)
@@ -439,6 +495,23 @@ def _bytes_of(
             "TTN009", f"{what} of type {variable.type}: the value does not fit", given.span
         )
         return _unknown(variable, number)
+
+
+def _placed(reader: Reader, given: GivenValue, variable: Variable, what: str) -> LaunchParameter:
+    """A structure of which some fields are known."""
+    data, known = bytearray(variable.size_bytes), bytearray(variable.size_bytes)
+    parts = [*given.fields, *((offset, encoded(serial)) for offset, serial in given.maps)]
+    for offset, part in parts:
+        end = offset + len(part)
+        if end > len(data):
+            headline = f"{what}: a field of {len(part)} bytes at offset {offset} is outside"
+            reader.error("TTN009", headline, given.span)
+        elif any(known[offset:end]):
+            reader.error("TTN009", f"{what}: fields overlap at offset {offset}", given.span)
+        else:
+            data[offset:end] = part
+            known[offset:end] = b"\1" * len(part)
+    return LaunchParameter(bytes(data), bytes(known))
 
 
 def _number_bytes(value: int | float, type_name: str, size: int) -> bytes:

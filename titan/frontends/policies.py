@@ -20,7 +20,7 @@ VALUES = {
     "whole_warp_bulk": ("one", "refuse"),
     "parity": ("modulo", "refuse"),
     "register_ready": ("refuse", "allow"),
-    "load_ready": ("allow", "refuse"),
+    "load_ready": ("allow", "refuse", "use"),
     "allocation_write": ("ordered", "generic"),
     "global_writes": ("equal", "refuse"),
     "copy_fence": ("required", "assumed"),
@@ -34,12 +34,13 @@ class CodePolicies:
     `elected_lane`: elect.sync takes the lowest lane ("lowest"), or a kernel that elects is not
     decided ("refuse"). `whole_warp_bulk`: identical bulk operations of a whole warp are one.
     `parity`: a parity outside of {0, 1} counts modulo 2. `register_ready`: a register that an
-    operation in flight owns may be touched ("allow"). `load_ready`: one that a tcgen05.ld loads may
-    be moved before its wait. `allocation_write`: what tcgen05.alloc writes to shared memory needs
-    no proxy fence before a copy overwrites it ("ordered"), or is a write as any other ("generic").
-    `global_writes`: warps that write exactly the same bytes of global memory write the same values.
-    `copy_fence`: what cp.async has written needs a proxy fence before tensor cores read it, or a
-    wait for the copy is enough ("assumed").
+    operation in flight owns may be touched ("allow"). `load_ready`: one that a tcgen05.ld loads
+    may be moved before its wait; with "use" its first use waits for the load.
+    `allocation_write`: what tcgen05.alloc writes to shared memory needs no proxy fence before a
+    copy overwrites it ("ordered"), or is a write as any other ("generic"). `global_writes`:
+    warps that write exactly the same bytes of global memory write the same values.
+    `copy_fence`: what cp.async has written needs a proxy fence before tensor cores read it, or
+    a wait for the copy is enough ("assumed").
     """
 
     fence_rule: str = "writer"

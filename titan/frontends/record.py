@@ -225,6 +225,10 @@ class _Recorder:
             effects = self.effects(event)
             if event.queue in _PIPELINED:
                 effects = tuple(replace(item, accumulates=item.write) for item in effects)
+            if event.queue is ev.RecordedQueue.TENSOR_LOAD:
+                agent.loads.append(event.operation)
+                if self.policies.load_ready == "use":
+                    agent.flush()  # each load ends by itself
             agent.issue(event, effects, self.queue(event.queue, event.lanes))
 
     def _completing(self, agent: RecordedAgent, event: ev.AsynchronousEvent) -> None:
@@ -288,6 +292,15 @@ class _Recorder:
         for name in self._queues_of(agent, event.queue, event):
             span = self.locate(event.instruction)
             agent.add(ir.QueueWait(name, Constant(event.pending), until, span=span), event, ())
+
+    def register_read(self, agent: RecordedAgent, event: ev.RegisterBreach) -> None:
+        """Under `load_ready` "use" the first use of a loaded register waits for its load."""
+        if self.policies.load_ready != "use" or event.write or event.operation not in agent.loads:
+            return
+        pending = len(agent.loads) - 1 - agent.loads.index(event.operation)
+        name, span = _QUEUE_NAMES[ev.RecordedQueue.TENSOR_LOAD], self.locate(event.instruction)
+        agent.add(ir.QueueWait(name, Constant(pending), span=span), event, ())
+        self.remark("load-use", event.instruction)
 
     def tensor_commit(self, agent: RecordedAgent, event: ev.TensorCommitEvent) -> None:
         """tcgen05.commit: a marker behind the thread's work for each barrier."""
@@ -493,6 +506,7 @@ _HANDLERS: dict[type, Callable[..., None]] = {
     ev.AsynchronousEvent: _Recorder.asynchronous,
     ev.CommitEvent: _Recorder.commit,
     ev.QueueWaitEvent: _Recorder.queue_wait,
+    ev.RegisterBreach: _Recorder.register_read,
     ev.TensorCommitEvent: _Recorder.tensor_commit,
     ev.CopyArrive: _Recorder.copy_arrive,
     ev.BarrierInit: _Recorder.init,

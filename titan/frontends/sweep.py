@@ -1,27 +1,45 @@
 """Other trip counts: launches made from one by changing the integer that drives its loops.
 
 Which parameter that is, is measured and not guessed: a parameter drives a loop if the first CTA
-runs more instructions when its value is doubled. How much of it makes one more trip is measured
-downwards from the value given: the smallest power of two that takes instructions away. Extents of
-tensor maps that are equal to the parameter change with it. The depth of the pipeline is taken from
-the run: barriers that copies complete, or groups that may be left in flight.
+runs more instructions when its value is doubled. In a structure the words are tried that are equal
+to an extent of a tensor map or were written as integers; one trip is the least there, as hosts
+refuse empty problems before the launch. How much of it makes one trip is measured from the value
+given: the smallest powers of two that take instructions away and that add some. Extents of tensor
+maps that are equal to the parameter change with it. The depth of the pipeline is taken from the
+run: barriers that copies complete, or groups that may be left in flight.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from titan.frontends.machine import Runner
 from titan.isa.ptx.module import Function, Variable
 from titan.isa.simt import events as ev
-from titan.isa.simt.launch import Launch, LaunchParameter, LaunchTensorMap
+from titan.isa.simt.launch import Launch, LaunchTensorMap
 from titan.isa.simt.outcome import Ending, Run
 
 VALUE_MAX = 1 << 20
 DEPTH_MAX = 16
 DRIVERS_MAX = 3
+WORDS_MAX = 24  # words of structures that are tried
 _INTEGERS = ("u32", "s32", "b32", "u64", "s64", "b64")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An integer of the parameters: in parameter `number`, `offset` bytes from its start."""
+
+    number: int
+    offset: int
+    size_bytes: int
+    value: int
+    alone: bool = True  # a parameter of its own, not a word of a structure
+
+    def __str__(self) -> str:
+        inside = "" if self.alone else f" at offset {self.offset}"
+        return f"parameter {self.number}{inside}"
 
 
 def sweep(
@@ -36,25 +54,45 @@ def sweep(
     if base is None or base.outcome.ending is not Ending.FINISHED:
         return [("as given", launch)], ["the launch does not run to its end; nothing is swept"]
     drivers = []
-    for number, variable in enumerate(function.parameters):
-        value = _integer(launch, number, variable)
-        if value is not None and _cost(run(changed(launch, number, 2 * value))) > _cost(base):
-            drivers.append((number, value))
+    for place in _places(function, launch):
+        if _cost(run(changed(launch, place, 2 * place.value))) > _cost(base):
+            drivers.append(place)
     if not drivers:
         return [("as given", launch)], ["no integer parameter drives a loop; nothing is swept"]
     depth = _depth(base)
     launches, notes = [("as given", launch)], []
-    for number, value in drivers[:DRIVERS_MAX]:
-        unit = _unit(launch, number, value, _cost(base), run)
+    for place in drivers[:DRIVERS_MAX]:
+        unit = _unit(launch, place, _cost(base), run)
         if unit is None:
-            notes.append(f"what parameter {number} counts in was not found; it is not swept")
+            notes.append(f"what {place} counts in was not found; it is not swept")
             continue
-        notes.append(f"parameter {number} drives a loop, {unit} a trip; depth taken as {depth}")
-        for trips in _trip_counts(depth, value // unit):
-            if trips * unit != value:
-                label = f"parameter {number} = {trips * unit} ({trips} trips)"
-                launches.append((label, changed(launch, number, trips * unit)))
+        notes.append(f"{place} drives a loop, {unit} a trip; depth taken as {depth}")
+        fewest = 0 if place.alone else 1  # hosts refuse empty problems before the launch
+        for trips in _trip_counts(depth, place.value // unit):
+            if trips >= fewest and trips * unit != place.value:
+                label = f"{place} = {trips * unit} ({trips} trips)"
+                launches.append((label, changed(launch, place, trips * unit)))
     return launches, notes
+
+
+def _places(function: Function, launch: Launch) -> list[Place]:
+    """The integers that may count something: whole parameters, then words of structures."""
+    found, words = [], []
+    extents = {extent for item in launch.maps() for extent in item.dimensions}
+    for number, variable in enumerate(function.parameters):
+        value = _integer(launch, number, variable)
+        if value is not None:
+            found.append(Place(number, 0, variable.size_bytes, value))
+            continue
+        if number >= len(launch.parameters) or variable.type in _INTEGERS:
+            continue
+        parameter = launch.parameters[number]
+        for offset in range(0, len(parameter.data) - 3, 4):
+            word = int.from_bytes(parameter.data[offset : offset + 4], "little")
+            known = parameter.known is not None and all(parameter.known[offset : offset + 4])
+            if 1 < word <= VALUE_MAX and (known or word in extents):
+                words.append(Place(number, offset, 4, word, alone=False))
+    return [*found, *words[:WORDS_MAX]]
 
 
 def _trip_counts(depth: int, given: int) -> list[int]:
@@ -63,13 +101,14 @@ def _trip_counts(depth: int, given: int) -> list[int]:
     return sorted({0, 1, depth - 1, depth, depth + 1, 2 * depth + 1, longest})
 
 
-def changed(launch: Launch, number: int, value: int) -> Launch:
-    """The launch with another value of an integer parameter, and of the extents equal to it."""
+def changed(launch: Launch, place: Place, value: int) -> Launch:
+    """The launch with another value of an integer, and of the extents equal to it."""
     parameters = list(launch.parameters)
-    size = len(parameters[number].data)
-    old = int.from_bytes(parameters[number].data, "little")
-    parameters[number] = LaunchParameter(value.to_bytes(size, "little"))
-    maps = {key: _resized(item, old, value) for key, item in launch.tensor_maps.items()}
+    data = bytearray(parameters[place.number].data)
+    size = place.size_bytes
+    data[place.offset : place.offset + size] = value.to_bytes(size, "little")
+    parameters[place.number] = replace(parameters[place.number], data=bytes(data))
+    maps = {key: _resized(item, place.value, value) for key, item in launch.tensor_maps.items()}
     return replace(launch, parameters=tuple(parameters), tensor_maps=maps)
 
 
@@ -97,16 +136,23 @@ def _cost(run: Run | None) -> int:
 
 
 def _unit(
-    launch: Launch, number: int, value: int, cost: int, run: Callable[[Launch], Run | None]
+    launch: Launch, place: Place, cost: int, run: Callable[[Launch], Run | None]
 ) -> int | None:
-    """How much of the parameter makes one trip."""
-    unit = 1
-    while unit <= value:
-        less = _cost(run(changed(launch, number, value - unit)))
-        if 0 < less < cost:
-            return unit
-        unit *= 2
-    return None
+    """How much of the integer makes one trip.
+
+    Where the loop rounds down, a little less of it takes a trip away and a whole unit adds one;
+    where it rounds up, it is the other way round: the larger of the two is the unit.
+    """
+    units = []
+    for sign in (-1, 1):
+        unit = 1
+        while unit <= place.value:
+            other = _cost(run(changed(launch, place, place.value + sign * unit)))
+            if other > 0 and sign * (other - cost) > 0:
+                units.append(unit)
+                break
+            unit *= 2
+    return max(units) if len(units) == 2 else None
 
 
 def _depth(run: Run) -> int:

@@ -37,6 +37,7 @@ REMARKS = {
     "partial-group": "a commit or wait of some lanes only is left out",
     "partial-fence": "a proxy fence of some lanes only is left out",
     "equal-writes": "warps that write the same bytes of global memory write the same values",
+    "load-use": "the first use of a register that tcgen05.ld loads waits for the load",
     "register-pool": "setmaxnreg finds the registers that it asks for",
 }
 

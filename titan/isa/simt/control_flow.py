@@ -1,4 +1,4 @@
-"""Basic blocks, immediate post-dominators, and the region of a branch.
+"""Basic blocks, immediate post-dominators, live registers, and the region of a branch.
 
 Where the arms of a branch meet again is the immediate post-dominator of its block. Each function is
 analysed alone; a call falls through to the instruction behind it.
@@ -52,6 +52,7 @@ class FlowGraph:
             for _, high in self.blocks
         ]
         self._meet = self._post_dominators()
+        self._live: list[int] | None = None
 
     def _post_dominators(self) -> list[int]:
         """Immediate post-dominators (Cooper, Harvey, Kennedy on the reversed graph).
@@ -93,6 +94,40 @@ class FlowGraph:
         while low not in self.block_at:
             low -= 1
         return self.block_at[low]
+
+    def live_at(self, join: int) -> int:
+        """The registers whose values at `join` (the head of a block) may be read, as a bit set."""
+        if self._live is None:
+            self._live = self._live_registers()
+        return self._live[self.block_at[join]]
+
+    def _live_registers(self) -> list[int]:
+        """What is live at the head of each block; a guarded write ends no life."""
+        reads, writes = [], []
+        for low, high in self.blocks:
+            read = written = 0
+            for step in self.steps[low:high]:
+                used = 0
+                for register in (*step.args, step.guard):
+                    used |= 1 << register if register >= 0 else 0
+                read |= used & ~written
+                if step.guard < 0:
+                    for register in step.out:
+                        written |= 1 << register if register >= 0 else 0
+            reads.append(read)
+            writes.append(written)
+        live = [0] * (self.exit + 1)
+        changed = True
+        while changed:
+            changed = False
+            for number in reversed(range(self.exit)):
+                behind = 0
+                for other in self.next[number]:
+                    behind |= live[other]
+                new = reads[number] | (behind & ~writes[number])
+                if new != live[number]:
+                    live[number], changed = new, True
+        return live
 
     def region(self, index: int, join: int) -> tuple[list[tuple[int, int]], bool]:
         """The blocks between a branch and its join (both not included), and whether they have a

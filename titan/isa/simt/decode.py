@@ -91,7 +91,11 @@ def _region(steps: list[DecodedStep], graph: FlowGraph, branch: int, join: int) 
             only = only and step.op in WAITING
             holds = holds or step.op is Op.BARRIER_WAIT
             written.update(register for register in step.out if register >= 0)
-    return SkippedRegion(cyclic, refused, accesses, only and holds, tuple(sorted(written)))
+    waits = only and holds
+    if waits and join != NO_JOIN:
+        live = graph.live_at(join)
+        written = {register for register in written if live >> register & 1}
+    return SkippedRegion(cyclic, refused, accesses, waits, tuple(sorted(written)))
 
 
 def _guarded(

@@ -1,0 +1,141 @@
+"""What shipped compilers and libraries write, in small: found in real PTX, kept as a test each."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frontends.story import ALL, Story, shared
+from tests.frontends.test_verify_code import LAUNCH, NOTHING, codes, kernel, ring, verified
+from titan.engines.happens_before.engine import analyse
+from titan.foundation.verdict import Verdict
+from titan.isa.simt import events as ev
+
+PEEK = """
+	mov.u32 %r6, s;
+	setp.eq.u32 %p1, %r0, 0;
+	@%p1 mbarrier.init.shared.b64 [b], 32;
+	bar.sync 0;
+	setp.ne.u32 %p2, %r1, 0;
+	@%p2 bra WAITS;
+	st.shared.u32 [s], 1;
+	mbarrier.arrive.shared.b64 _, [b];
+	bra DONE;
+WAITS:
+	mbarrier.try_wait.parity.shared.b64 %p3, [b], 0;
+	@%p3 bra READY;
+	mov.u32 %r5, b;
+	mov.u32 %r6, s;
+AGAIN:
+	mbarrier.try_wait.parity.shared.b64 %p3, [%r5], 0;
+	@!%p3 bra AGAIN;
+READY:
+	ld.shared.u32 %r4, [{address}];
+DONE:
+"""
+
+
+@pytest.mark.parametrize(
+    ("address", "verdict"), [("s", Verdict.VERIFIED), ("%r6", Verdict.UNDECIDED)]
+)
+def test_what_is_computed_for_a_wait_alone_steers_nothing_behind_it(address, verdict):
+    """CuTe DSL computes the barrier's address where the peek before has failed."""
+    finding = verified(kernel(PEEK.replace("{address}", address)), NOTHING)
+    assert finding.verdict is verdict, finding.notes
+
+
+def lapping() -> str:
+    """The ring with a third warp that waits for free stages and copies nothing, as TileLang 0.1.15
+    writes its producers: every thread waits, and one takes part."""
+    changes = [
+        (".reqntid 64", ".reqntid 96"),
+        ("setp.ne.u32 %p2, %r3, 0", "setp.eq.u32 %p2, %r3, 1"),
+        ("\t@%p3 bra DONE;\nPRODUCER:", "PRODUCER:"),
+        ("\tmbarrier.arrive.expect_tx", "\t@%p3 bra NEXT;\n\tmbarrier.arrive.expect_tx"),
+        ("[%r12];\n\tadd.u32 %r7, %r7, 1;", "[%r12];\nNEXT:\n\tadd.u32 %r7, %r7, 1;"),
+    ]
+    text = ring()
+    for old, new in changes:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize("trips", [3, 5])
+def test_a_producer_that_waits_without_taking_part_is_lapped(trips):
+    finding = verified(lapping(), LAUNCH.replace("n: 5", f"n: {trips}"), ctas=(0,))
+    assert codes(finding) == ["TTN212"]
+    assert finding.diagnostics[0].trace is not None
+
+
+def test_a_producer_that_waits_without_taking_part_is_safe_in_the_first_rounds():
+    """Until the first stage is used again nobody can be lapped: one round of the ring."""
+    finding = verified(lapping(), LAUNCH.replace("n: 5", "n: 0"), ctas=(0,))
+    assert finding.verdict is Verdict.VERIFIED
+
+
+EPILOGUE = """
+	shl.b32 %r2, %r0, 2;
+	mov.u32 %r3, s;
+	add.u32 %r4, %r3, %r2;
+	xor.b32 %r5, %r2, 256;
+	add.u32 %r5, %r3, %r5;
+	st.shared.u32 [%r4], %r0;
+	{arrive}
+	bar.sync 1, 128;
+	ld.shared.u32 %r6, [%r5];
+"""
+
+
+@pytest.mark.parametrize(("arrive", "expected"), [("bar.arrive 1, 128;", ["TTN210"]), ("", [])])
+def test_warps_that_arrive_and_then_wait_at_one_barrier_complete_it_twice(arrive, expected):
+    """FlashInfer's epilogue: half of the warps may complete it before the others have stored."""
+    text = kernel(EPILOGUE.replace("{arrive}", arrive), 128)
+    assert codes(verified(text, NOTHING)) == expected
+
+
+def loads(used: int) -> Story:
+    """Two tcgen05.ld of warp 0; the registers of one are used; warp 1 overwrites that memory."""
+    story = Story()
+    for low in (0, 64):
+        story.asynchronous(0, ev.RecordedQueue.TENSOR_LOAD, low, 64)
+    operation = 1 if used == 0 else 2
+    story.add(ev.RegisterBreach(*story.at(0, ALL), "%r1", operation, False))
+    story.sync([0, 1])
+    effect = ev.RecordedEffect(shared(0, 64), ev.Mode.WRITE, ev.AccessProxy.ASYNC)
+    kind, done = ev.RecordedOperation.TENSOR_COPY, ev.BarrierAddress(0, 4096)
+    story.init(1, 4096, 1)
+    story.arrive(1, 4096, 0, 64)
+    completion = ev.RecordedCompletion(done, 64)
+    story.add(ev.AsynchronousEvent(*story.at(1, 1), 9, kind, (effect,), (completion,)))
+    story.wait(1, 4096, 0)
+    story.sync([0, 1], generation=1)
+    story.drain(0, ev.RecordedQueue.TENSOR_LOAD)
+    return story
+
+
+@pytest.mark.parametrize(
+    ("used", "policy", "verdict"),
+    [
+        (0, "allow", Verdict.REFUTED),
+        (0, "use", Verdict.VERIFIED),
+        (1, "use", Verdict.VERIFIED),  # loads end in their order
+    ],
+)
+def test_a_use_of_a_register_may_stand_for_the_wait_of_its_load(used, policy, verdict):
+    """CuTe DSL writes no tcgen05.wait::ld."""
+    recording = loads(used).recording(load_ready=policy)
+    assert not recording.problems
+    assert analyse(recording.program).verdict is verdict
+    assert ("load-use" in recording.remarks) == (policy == "use")
+
+
+def test_a_use_of_an_earlier_load_says_nothing_of_a_later_one():
+    story = loads(0)
+    write = next(item for item in story.events if getattr(item, "operation", 0) == 9)
+    moved = ev.RecordedEffect(shared(64, 64), ev.Mode.WRITE, ev.AccessProxy.ASYNC)
+    place = story.events.index(write)
+    story.events[place] = ev.AsynchronousEvent(
+        write.sequence, write.cta, write.warp, write.lanes, write.instruction, 9,
+        ev.RecordedOperation.TENSOR_COPY, (moved,), write.completes,
+    )  # fmt: skip
+    assert analyse(story.recording(load_ready="use").program).verdict is Verdict.REFUTED
