@@ -176,7 +176,7 @@ class System:
                 continue
             if self._is_blocked(agent.role, position)[number]:
                 return 0
-            names = self.machine.variables_of(agent.role.name)
+            names = self.machine.control.variables_of(agent.role.name)
             values += [
                 value
                 for name, value in zip(names, position.values, strict=True)
@@ -192,7 +192,7 @@ class System:
         if key not in self._blocked:
             ahead: set[int] = set()
             for depth, (block, index) in enumerate(position.frames):
-                operations = self.machine.block(block)
+                operations = self.machine.control.block(block)
                 inner = depth == len(position.frames) - 1
                 ahead |= {id(op) for op in ir.walk(operations[index if inner else index + 1 :])}
                 here = operations[index] if index < len(operations) else None
@@ -211,7 +211,9 @@ class System:
                 tuple(
                     value - fall if entry.member(agent.role, name) else value
                     for name, value in zip(
-                        self.machine.variables_of(agent.role.name), position.values, strict=True
+                        self.machine.control.variables_of(agent.role.name),
+                        position.values,
+                        strict=True,
                     )
                 ),
             )

@@ -17,12 +17,12 @@ from titan.foundation.errors import TitanError
 from titan.proof.configuration import Configuration, System
 from titan.proof.open_sizes import UndecidedError
 from titan.sync import program as ir
-from titan.sync.barrier_rules import TRANSACTION_MAX, key_of
 from titan.sync.expression import evaluate
 from titan.sync.fault import Actor, Step
 from titan.sync.interpreter import Machine
+from titan.sync.mbarrier_rules import TRANSACTION_MAX
 from titan.sync.memory_rules import cells_of
-from titan.sync.state import Cell, Extent, Flight, Key, Position, State
+from titan.sync.state import Cell, Extent, Flight, Key, Position, State, key_of
 
 OPERATIONS_MAX = 600
 Accesses = Iterable[tuple[Cell, bool, ir.Proxy, Extent | None]]
@@ -129,7 +129,7 @@ class _Others:
     def _operation(self) -> ir.Operation:
         if self.flight is not None:
             return self.machine.operations[self.flight.site]
-        operation = self.machine.operation_of(self.state, self.own)
+        operation = self.machine.control.operation_of(self.state, self.own)
         if operation is None or isinstance(operation, UNTOLD):
             raise _Conflict
         return operation
@@ -221,7 +221,9 @@ class _Others:
             self.generic |= proxy is ir.Proxy.GENERIC and cell[0] in self.marked
 
     def _values(self, agent: int) -> dict[str, int]:
-        return self.machine.environment(self.machine.agents[agent], self.places[agent].values)
+        return self.machine.control.environment(
+            self.machine.agents[agent], self.places[agent].values
+        )
 
     def _accesses(self, agent: int, operation: ir.Operation, values: dict[str, int]) -> Accesses:
         for effect in getattr(operation, "effects", ()):
@@ -238,7 +240,7 @@ class _Others:
     def _go_on(self, number: int) -> bool:
         """The agent goes on as far as what U counts so far lets it."""
         agent, moved = self.machine.agents[number], False
-        while (operation := self.machine.operation_at(self.places[number])) is not None:
+        while (operation := self.machine.control.operation_at(self.places[number])) is not None:
             values = self._values(number)
             if not self._passes(number, operation, values):
                 return moved
@@ -246,7 +248,7 @@ class _Others:
             if self.executed > OPERATIONS_MAX:
                 raise _Conflict
             self._count(number, operation, values)
-            self.places[number] = self.machine.after(agent, self.places[number])
+            self.places[number] = self.machine.control.after(agent, self.places[number])
             moved = True
         return moved
 
@@ -454,7 +456,7 @@ class _Others:
         if self.own >= 0:
             agent = self.machine.agents[self.own]
             if not isinstance(self.operation, ir.BarrierSync):
-                places[self.own] = self.machine.after(agent, places[self.own])
+                places[self.own] = self.machine.control.after(agent, places[self.own])
         for cta in {agent.role.cta for agent in self.machine.agents}:
             numbers = [a.number for a in self.machine.agents if a.role.cta == cta]
             ended = all(not places[n].frames for n in numbers)

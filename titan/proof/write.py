@@ -146,7 +146,7 @@ class _Writer:
         bound = before.sizes[place].value
         ahead = 0
         for agent, position in zip(self.system.machine.agents, before.state.positions, strict=True):
-            names = self.system.machine.variables_of(agent.role.name)
+            names = self.system.machine.control.variables_of(agent.role.name)
             for entry in self.system.classes:
                 if name not in entry.claim.sizes or not position.frames:
                     continue

@@ -68,7 +68,7 @@ def _label(replay: Replay, words: Words, index: int, number: int) -> str:
     operation = fault.operations[index]
     if fault.kind is FaultKind.DEADLOCK and isinstance(operation, ir.Operation):
         agent = machine.agents[number]
-        environment = machine.environment(agent, replay.last.positions[number].values)
+        environment = machine.control.environment(agent, replay.last.positions[number].values)
         return f"{who} stays here: {words.operation(operation, environment)}"
     if fault.kind is FaultKind.DATA_RACE:
         return f"{who} accesses it here"
@@ -114,7 +114,7 @@ def _short_of(replay: Replay, words: Words) -> list[str]:
     named, pools = dict(replay.last.named), dict(replay.last.pools)
     for number, operation in zip(replay.fault.agents, replay.fault.operations, strict=False):
         agent = machine.agents[number]
-        environment = machine.environment(agent, replay.last.positions[number].values)
+        environment = machine.control.environment(agent, replay.last.positions[number].values)
         if isinstance(operation, ir.BarrierSync | ir.BarrierWait):
             key = operation.barrier.name, words_index(operation.barrier, environment)
             there = named.get(key)
@@ -139,7 +139,7 @@ def _waited(replay: Replay) -> list[tuple[str, int]]:
     for number, operation in zip(replay.fault.agents, replay.fault.operations, strict=False):
         if isinstance(operation, ir.Wait | ir.TokenWait):
             agent = machine.agents[number]
-            environment = machine.environment(agent, replay.last.positions[number].values)
+            environment = machine.control.environment(agent, replay.last.positions[number].values)
             index = words_index(operation.barrier, environment)
             keys.append((operation.barrier.name, index))
     return list(dict.fromkeys(keys))

@@ -49,9 +49,11 @@ def _row(replay: Replay, words: Words, played: Played) -> tuple[str, str, str, S
     agent = machine.agents[step.agent]
     follows = words.changes(played.before, played.after) if played.after is not None else ""
     if step.actor is Actor.AGENT:
-        operation = machine.operation_of(played.before, step.agent)
+        operation = machine.control.operation_of(played.before, step.agent)
         assert operation is not None, "a replayed step of an agent at its end"
-        environment = machine.environment(agent, played.before.positions[agent.number].values)
+        environment = machine.control.environment(
+            agent, played.before.positions[agent.number].values
+        )
         span = operation.span if isinstance(operation.span, Span) else None
         return agent.name, words.operation(operation, environment), follows, span
     flight = flight_of(played.before, step.agent, step.ordinal)

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from titan.sync import program as ir
-from titan.sync.barrier_rules import key_of
 from titan.sync.expression import ExpressionError, evaluate
 from titan.sync.fault import Actor
 from titan.sync.memory_rules import cells_of
-from titan.sync.state import ANY_TILE, Cell, Flight, Key, State
+from titan.sync.state import ANY_TILE, Cell, Flight, Key, State, key_of
 from titan.verify.replay import Played, Replay
 
 ARRIVING = (ir.Arrive, ir.BarrierArrive, ir.BarrierSync, ir.QueueArrive)
@@ -76,7 +75,7 @@ def flight_of(state: State, agent: int, ordinal: int) -> Flight:
 def _deed(replay: Replay, number: int, played: Played) -> Deed:
     step, machine = played.step, replay.machine
     if step.actor is Actor.AGENT:
-        operation = machine.operation_of(played.before, step.agent)
+        operation = machine.control.operation_of(played.before, step.agent)
         assert operation is not None, "a replayed step of an agent at its end"
         return _of_agent(replay, number, step.agent, operation, played.before)
     flight = flight_of(played.before, step.agent, step.ordinal)
@@ -96,7 +95,7 @@ def _of_agent(
     replay: Replay, number: int, agent: int, operation: ir.Operation, state: State
 ) -> Deed:
     machine = replay.machine
-    environment = machine.environment(machine.agents[agent], state.positions[agent].values)
+    environment = machine.control.environment(machine.agents[agent], state.positions[agent].values)
     arrives: list[Key] = []
     waits: list[Key] = []
     if isinstance(operation, ARRIVING):

@@ -12,7 +12,7 @@ from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Reason
 from titan.sync import program as ir
 from titan.sync.expression import evaluate
-from titan.sync.state import Position, State
+from titan.sync.state import Context, Draft, Environment, Flight, Position, State
 
 LOCAL_STEPS_MAX = 1_000_000  # control steps of one agent without an operation
 Sizes = Mapping[str, int | tuple[int, ...]]
@@ -93,7 +93,7 @@ class ControlFlow:
         """The number of an operation of this program in `operations`."""
         return self._site_of[id(operation)]
 
-    def environment(self, agent: Agent, values: tuple[int, ...]) -> dict[str, int]:
+    def environment(self, agent: Agent, values: tuple[int, ...]) -> Environment:
         """All names in scope of the agent, with the sizes of this run."""
         environment = dict(zip(self._variables[agent.role.name], values, strict=True))
         environment[agent.role.agent_constant] = agent.member
@@ -126,6 +126,14 @@ class ControlFlow:
     def operation_of(self, state: State, agent: int) -> ir.Operation | None:
         """What the agent executes next; None at its end."""
         return self.operation_at(state.positions[agent])
+
+    def advance(self, draft: Draft, agent: Agent) -> None:
+        """The agent has executed its operation and stands at the next one."""
+        draft.positions[agent.number] = self.after(agent, draft.positions[agent.number])
+
+    def issue_of(self, flight: Flight) -> Context:
+        """Who issued what is in flight."""
+        return Context(flight.agent, self.operations[flight.site])
 
     def settle(self, agent: Agent, position: Position) -> Position:
         """Follow control flow and local assignments up to the next operation, or to the end."""

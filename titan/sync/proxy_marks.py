@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from titan.sync import program as ir
+from titan.sync.parts import effects_of
 
 Domain = tuple[ir.Proxy, int]  # a cached proxy, or the asynchronous one, and a CTA
 
@@ -75,3 +76,38 @@ def missing_fence(
         if (write or wrote) and (proxy, cta, wrote) in marks.outside:
             return f"{'written' if wrote else 'read'} through another proxy"
     return ""
+
+
+class CacheDomains(NamedTuple):
+    """Of each storage that a cached proxy reaches: the domains of those, and of the async proxy."""
+
+    cached: dict[str, tuple[Domain, ...]]
+    asynchronous: dict[str, tuple[Domain, ...]]
+
+    def reaching(self, storage: str) -> tuple[Domain, ...]:
+        """All domains by which the storage is reached."""
+        return (*self.cached.get(storage, ()), *self.asynchronous.get(storage, ()))
+
+
+def cache_domains_of(program: ir.SyncProgram) -> CacheDomains:
+    """The domains that the accesses of a program belong to."""
+    buffers = {buffer.name: buffer for buffer in program.buffers}
+    cached: dict[str, set[Domain]] = {}
+    others: dict[str, set[Domain]] = {}
+    for role in program.roles:
+        for operation in ir.walk(role.body):
+            for effect in effects_of(operation):
+                buffer = buffers[effect.buffer]
+                storage = buffer.storage or buffer.name
+                if effect.proxy in ir.CACHED:
+                    cached.setdefault(storage, set()).add((effect.proxy, role.cta))
+                elif effect.proxy is ir.Proxy.ASYNC:
+                    places = {role.cta}
+                    if buffer.space is not ir.Space.GLOBAL:
+                        places.add(buffer.cta)
+                    found = others.setdefault(storage, set())
+                    found |= {(ir.Proxy.ASYNC, place) for place in places}
+    return CacheDomains(
+        {storage: tuple(sorted(found)) for storage, found in cached.items()},
+        {storage: tuple(sorted(found)) for storage, found in others.items() if storage in cached},
+    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import NamedTuple, NoReturn
 
 from titan.foundation.errors import TitanError
 from titan.sync import program as ir
+from titan.sync.expression import evaluate
 from titan.sync.fault import Fault, FaultKind
 from titan.sync.proxy_marks import NO_MARKS, ProxyMarks
 
@@ -16,6 +17,7 @@ ANY_TILE = UNDEFINED + 1  # content written without a tile
 ENGINE = -1  # stands for the engine among the writers of a cell
 
 Cell = tuple[str, int]  # storage, unit
+Environment = dict[str, int]  # all names in scope of an agent
 Key = tuple[str, int]  # a declared array and an index
 
 
@@ -167,8 +169,8 @@ class FaultFound(TitanError):
         self.fault = fault
 
 
-class Doing(NamedTuple):
-    """Which agent does what (for an engine's step: who issued what)."""
+class Context(NamedTuple):
+    """Which agent executes what (for an engine's step: who issued what); faults point there."""
 
     agent: int
     operation: ir.Operation
@@ -177,10 +179,15 @@ class Doing(NamedTuple):
         """Raise the fault, pointing at this operation."""
         raise FaultFound(Fault(kind, message, (self.agent,), (self.operation,), name))
 
-    def clash(self, kind: FaultKind, message: str, name: str, other: Doing) -> NoReturn:
+    def clash(self, kind: FaultKind, message: str, name: str, other: Context) -> NoReturn:
         """Raise the fault, pointing at this operation and at another one."""
         agents, operations = (self.agent, other.agent), (self.operation, other.operation)
         raise FaultFound(Fault(kind, message, agents, operations, name))
+
+
+def key_of(reference: ir.Reference, environment: Mapping[str, int]) -> Key:
+    """The name and the evaluated index of what is referred to."""
+    return reference.name, evaluate(reference.index, environment)
 
 
 def key_text(key: Key) -> str:

@@ -72,7 +72,7 @@ def _cross_off(
             return True
         step = steps[0]
         if step.actor is Actor.AGENT:
-            operation = machine.operation_of(state, step.agent)
+            operation = machine.control.operation_of(state, step.agent)
             idle_roles.discard(machine.agents[step.agent].role.name)
             unused -= set(_barriers(operation))
         after, _ = machine.apply(state, step)

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from titan.codegen.tile import semantics
-from titan.codegen.tile.hostile import Chooser, ComputingMachine, Interleaving, Lenient
+from titan.codegen.tile.hostile import COMPUTING, LENIENT, Chooser, Interleaving
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.sync import program as ir
 from titan.sync.control import Agent
 from titan.sync.expression import ZERO, evaluate
 from titan.sync.fault import Actor, Fault, FaultKind, Step
-from titan.sync.memory_rules import Environment
-from titan.sync.state import State
+from titan.sync.interpreter import Machine
+from titan.sync.state import Environment, State
 
 if TYPE_CHECKING:
     from titan.codegen.tile.semantics import Array, Marks
@@ -88,8 +88,8 @@ class CtaExecution:
         self.interleaving = interleaving
         self.chooser = Chooser(interleaving, self._queue_of)
         self.trips = [semantics.trips(tile, item[0]) for item in items]
-        kind = Lenient if interleaving.lenient else ComputingMachine
-        self.machine = kind(program, self._sizes(program))
+        rules = LENIENT if interleaving.lenient else COMPUTING
+        self.machine = Machine(program, self._sizes(program), rules)
         self.operations = {operation.name: operation for operation in tile.operations}
         self.carried = {item.value.name: item for item in tile.carried}
         self.home = _registers_of(tile)
@@ -158,8 +158,8 @@ class CtaExecution:
             self._engine(step)
             return
         agent = self.machine.agents[step.agent]
-        operation = self.machine.operation_of(state, step.agent)
-        environment = self.machine.environment(agent, state.positions[step.agent].values)
+        operation = self.machine.control.operation_of(state, step.agent)
+        environment = self.machine.control.environment(agent, state.positions[step.agent].values)
         item = environment.get("w", 0)
         match operation:
             case ir.Compute(what=what, index=index):

@@ -1,4 +1,4 @@
-"""Interleavings that try to go wrong, and the interpreter that runs pipelines with computations."""
+"""Interleavings that try to go wrong, and the rules of the interpreter that runs computations."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from titan.sync import program as ir
-from titan.sync.control import Agent
 from titan.sync.fault import Actor, Step
-from titan.sync.interpreter import Machine
-from titan.sync.state import Cell, Doing, Draft, Extent, Key, MbarrierState
+from titan.sync.interpreter import Rules
+from titan.sync.lifetime import CtaLifetime
+from titan.sync.mbarrier_rules import MbarrierRules
+from titan.sync.memory_rules import MemoryRules
+from titan.sync.state import Cell, Context, Draft, Extent, Key, MbarrierState
 
 ENGINES = ("late", "early", "random", "fickle")
 REDRAW = 0.03  # how often a fickle run changes who goes first
@@ -69,44 +71,48 @@ class Chooser:
         return self.favour.setdefault(key, self.random.random())
 
 
-class ComputingMachine(Machine):
-    """The reference interpreter on programs with computations, which are no steps of their own."""
+class LenientLifetime(CtaLifetime):
+    """An end of a CTA that nobody minds: what is in flight then is not judged by numbers."""
 
-    def _execute(self, draft: Draft, agent: Agent) -> bool:
-        if isinstance(self.operation_at(draft.positions[agent.number]), ir.Compute):
-            return True
-        return super()._execute(draft, agent)
+    def check_exit(self, draft: Draft) -> None:
+        """Accepts every end."""
 
 
-class Lenient(ComputingMachine):
+class LenientMemory(MemoryRules):
     """Stops for nothing that the numbers should tell."""
 
     def check_read(
-        self, draft: Draft, doing: Doing, cell: Cell, tile: int, queue: str | None = None
+        self, draft: Draft, context: Context, cell: Cell, tile: int, queue: str | None = None
     ) -> None:
         """Accepts every read: a read of the wrong tile shows in the computed numbers."""
 
     def check_write(
         self,
         draft: Draft,
-        doing: Doing,
+        context: Context,
         cell: Cell,
         queue: str | None = None,
         extent: Extent | None = None,
     ) -> None:
         """Accepts every write: an early overwrite shows in the computed numbers."""
 
-    def check_proxy(self, draft: Draft, doing: Doing, cell: Cell, effect: ir.Effect) -> None:
+    def check_proxy(self, draft: Draft, context: Context, cell: Cell, effect: ir.Effect) -> None:
         """Accepts every proxy: a missing proxy fence is not judged by numbers."""
 
-    def _check_exit(self, draft: Draft) -> None:
-        pass
+
+class LenientMbarriers(MbarrierRules):
+    """mbarriers as hardware has them."""
 
     def count_down(
-        self, draft: Draft, doing: Doing, key: Key, barrier: MbarrierState, *amounts: int
+        self, draft: Draft, context: Context, key: Key, barrier: MbarrierState, *amounts: int
     ) -> None:
         """A phase that nobody has waited for may be followed by the next, as on hardware."""
-        super().count_down(draft, doing, key, barrier._replace(observed=True), *amounts)
+        super().count_down(draft, context, key, barrier._replace(observed=True), *amounts)
+
+
+# The reference interpreter on programs with computations, and one that stops for fewer faults.
+COMPUTING = Rules(computes=True)
+LENIENT = Rules(LenientLifetime, LenientMemory, LenientMbarriers, computes=True)
 
 
 def without_phases(program: ir.SyncProgram) -> ir.SyncProgram:

@@ -16,7 +16,7 @@ from titan.codegen.tile.execution import CtaExecution, EvaluatedAccess, TileFlig
 from titan.codegen.tile.model import TileProgram
 from titan.sync import program as ir
 from titan.sync.control import Agent
-from titan.sync.memory_rules import Environment
+from titan.sync.state import Environment
 
 
 def parts_of(tile: TileProgram, program: ir.SyncProgram) -> Attention | None:

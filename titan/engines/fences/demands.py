@@ -1,6 +1,6 @@
 """Which pairs of accesses need a fence between them, and which fences would do.
 
-The rules (PTX "Async Proxy", "fence"; the reading of `titan/sync/memory_rules.py`):
+The rules (PTX "Async Proxy", "fence"; the reading of `titan/sync/fence_rules.py`):
 
 - generic write, then asynchronous access: the writer fences between the two (writer rule), or any
   agent of the memory's CTA does on the path from one to the other (path rule). What an engine has

@@ -67,14 +67,16 @@ def _occurrences(
             continue
         seen: Counter[_Occurrence] = Counter()
         try:
-            position = machine.start(agent)
+            position = machine.control.start(agent)
             for _ in range(INSTANCES_MAX):
-                operation = machine.operation_at(position)
+                operation = machine.control.operation_at(position)
                 if operation is None:
                     break
                 if type(operation) is type(site.operation):
-                    seen[_occurrence(operation, machine.environment(agent, position.values))] += 1
-                position = machine.after(agent, position)
+                    seen[
+                        _occurrence(operation, machine.control.environment(agent, position.values))
+                    ] += 1
+                position = machine.control.after(agent, position)
             else:
                 return None
         except (LocalLoopError, ZeroDivisionError):
