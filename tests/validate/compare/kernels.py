@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from typing import Any
+
+import pytest
 
 from tests.validate.compare.source_mutants import Mutant, header_mutants, mutants
 from titan.codegen.emit.write import emit
@@ -18,7 +21,7 @@ from titan.isa.thread.machine import UnsupportedPtx
 from titan.isa.thread.ptx import parse
 from titan.sync.program import SyncProgram
 from titan.validate.compare.compare import ComparedLaunch, compare
-from titan.validate.compare.compile import compile_package
+from titan.validate.compare.compile import ptx_of
 from titan.validate.compare.launches import launches
 from titan.validate.compare.toolchain import CannotCompile
 
@@ -35,10 +38,9 @@ class Emission:
     target: str = "sm_90a"
 
     def faults(self, files: dict[str, str]) -> list[str]:
-        """What the comparison says of other files for the same program; spills do not count."""
+        """What the comparison says of other files for the same program; not assembled."""
         try:
-            compiled = compile_package(files, self.target)
-            kernel = parse(compiled.text, self.manifest["entry"])
+            kernel = parse(ptx_of(files, self.target), self.manifest["entry"])
             found = compare(kernel, self.program, self.manifest, self.launches)
         except (CannotCompile, UnsupportedPtx) as error:
             return [f"{type(error).__name__}: {error}"]
@@ -53,6 +55,14 @@ class Emission:
                 ((HEADER, mutant) for mutant in header_mutants(self.files[HEADER], used)),
             )
         )
+
+
+def sampled(names: Iterable[str], every: int = 4) -> list[Any]:
+    """Parameters of a test: every fourth name; the others are heavy."""
+    return [
+        name if place % every == 0 else pytest.param(name, marks=pytest.mark.heavy)
+        for place, name in enumerate(names)
+    ]
 
 
 @cache

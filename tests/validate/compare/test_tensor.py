@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.validate.compare.kernels import HEADER, SOURCE, emission
+from tests.validate.compare.kernels import HEADER, SOURCE, emission, sampled
 from titan.isa.thread.integers import compute
 from titan.isa.thread.machine import TENSOR_BASE, ThreadEvent
 from titan.isa.thread.ptx import parse
@@ -136,7 +136,7 @@ FAULTS = {
 
 
 @needs_nvcc
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", sampled(FAULTS))
 def test_a_planted_fault_is_told(name):
     file, pattern, replacement, told = FAULTS[name]
     made = emission("gemm_persistent_sm_100a", "sm_100a")

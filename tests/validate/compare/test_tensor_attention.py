@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.validate.compare.kernels import HEADER, SOURCE, emission
+from tests.validate.compare.kernels import HEADER, SOURCE, emission, sampled
 from titan.foundation.resources import root
 from titan.isa.thread.machine import ThreadEvent
 from titan.validate.compare.compile import compile_package, nvcc
@@ -125,7 +125,7 @@ FAULTS = {
 
 
 @needs_nvcc
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", sampled(FAULTS))
 def test_a_planted_fault_is_told(name):
     file, pattern, replacement, told = FAULTS[name]
     made = emission(QUICK, "sm_100a")

@@ -42,18 +42,36 @@ def compile_package(files: dict[str, str], target: str) -> CompiledKernel:
 
 def compile_cuda(source: Path, target: str, includes: tuple[Path, ...] = ()) -> CompiledKernel:
     """PTX and figures of a CUDA source. Raises ToolchainMissing and CannotCompile."""
-    compiler = nvcc()
-    if compiler is None:
-        raise ToolchainMissing("nvcc is not installed")
-    flags = [f"-arch={target}", "-std=c++17", *(f"-I{path}" for path in includes)]
+    compiler = _compiler()
     with tempfile.TemporaryDirectory(prefix="titan-") as folder:
         ptx, cubin = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
-        log = run([str(compiler), *flags, "-ptx", str(source), "-o", str(ptx)])
-        text = ptx.read_text(encoding="utf-8", errors="replace")
+        text, log = _to_ptx(source, target, includes, ptx)
         # ptxas takes what nvcc would hand to it; the source is not compiled twice.
         log += run([str(compiler), f"-arch={target}", "-cubin", "-Xptxas", "-v,-warn-spills",
                     str(ptx), "-o", str(cubin)])  # fmt: skip
     return CompiledKernel(target, text, cuda_figures(log), log)
+
+
+def ptx_of(files: dict[str, str], target: str) -> str:
+    """The PTX of an emitted kernel, not assembled. Raises ToolchainMissing and CannotCompile."""
+    with tempfile.TemporaryDirectory(prefix="titan-") as folder:
+        for name, text in files.items():
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+        return _to_ptx(Path(folder) / "kernel.cu", target, (), Path(folder) / "kernel.ptx")[0]
+
+
+def _compiler() -> Path:
+    found = nvcc()
+    if found is None:
+        raise ToolchainMissing("nvcc is not installed")
+    return found
+
+
+def _to_ptx(source: Path, target: str, includes: tuple[Path, ...], ptx: Path) -> tuple[str, str]:
+    """Writes the PTX; gives it and the messages of the compiler."""
+    flags = [f"-arch={target}", "-std=c++17", *(f"-I{path}" for path in includes)]
+    log = run([str(_compiler()), *flags, "-ptx", str(source), "-o", str(ptx)])
+    return ptx.read_text(encoding="utf-8", errors="replace"), log
 
 
 def cuda_figures(log: str) -> Figures:
