@@ -197,6 +197,17 @@ program:
     )
 
 
+def products() -> str:
+    """The same ring, which names a tile by `w * n + k` and keeps no counter."""
+    text = nested("work: any, n: any").replace(", counters: {i: 0}", "")
+    text = text.replace("            - count: {i: i + 1}\n", "")
+    return (
+        text.replace("= i", "= w * n + k")
+        .replace("i %", "(w * n + k) %")
+        .replace("i //", "(w * n + k) //")
+    )
+
+
 def prologue() -> str:
     """A warp that fills `depth` stages first, with plain indices and a guard."""
     return (
@@ -243,6 +254,7 @@ CASES: dict[str, Callable[[], str]] = {
     "nested, no per": lambda: nested("work: any, n: any"),
     "nested, per from 1": lambda: nested("work: any, n: {any: true, per: w, minimum: 1}"),
     "nested, per from 0": lambda: nested("work: any, n: {any: true, per: w}"),
+    "nested, w * n + k": products,
     "prologue": prologue,
     "2000 reads of a stage": lambda: reads(2000),
 }

@@ -149,7 +149,8 @@ def test_a_spent_budget_of_steps_is_named():
 @pytest.mark.parametrize(
     ("text", "reason", "edit"),
     [
-        (PRODUCT, Reason.NO_QUOTIENT, "`blocks: {any: true, per: w}`"),
+        (PRODUCT.replace("0..blocks", "0..blocks + 1").replace("w * blocks", "w * (blocks + 1)"),
+         Reason.NO_QUOTIENT, "`blocks: {any: true, per: w}`"),
         (LATE.replace("LIMIT", "5000").replace(", order: ORDER", ""), Reason.NO_QUOTIENT,
          "compare with a number up to 4096"),
         (ORDERS["relaxed"].replace("LIMIT", "0"), Reason.PUBLICATION, "line 14"),
@@ -173,6 +174,7 @@ def test_a_verdict_for_some_numbers_names_reason_and_edit_first(
 
 
 def test_what_is_decided_for_every_number_is_not_narrowed():
+    assert finding_of(PRODUCT).narrowing is None
     assert finding_of(ORDERS["sync"].replace("LIMIT", "9")).narrowing is None
     fixed = finding_of(kernels.GOOD.replace("tiles: any", "tiles: 3"))
     assert fixed.verdict is Verdict.VERIFIED and fixed.narrowing is None

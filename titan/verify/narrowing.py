@@ -75,7 +75,10 @@ def _unpublished(program: SyncProgram, names: tuple[str, ...]) -> Narrowing:
 def _edit(program: SyncProgram, report: EngineReport) -> str:
     """The edit for an expression that has no finite quotient, or for agents that drift apart."""
     if report.reason is Reason.DRIFT or report.obstacle is None:
-        zero = [item.name for item in program.parameters if item.per and item.minimum == 0]
+        from titan.engines.explore.nests import with_own_sizes
+
+        each = with_own_sizes(program, {}).parameters  # sizes that every item may read anew
+        zero = [item.name for item in each if item.per and item.minimum == 0]
         if zero:
             return f"declare `minimum: 1` for {zero[0]}"
         return "count with counters that every iteration steps by a constant"

@@ -32,13 +32,13 @@ def _separated(role: ir.Role, sizes: Mapping[str, int], kept: set[str | None]) -
         if isinstance(operation, ir.Loop):
             loops.setdefault(operation.variable, []).append(operation)
     body = role.body
-    taken = _names(role) | set(sizes)
+    taken = names_in(role) | set(sizes)
     for variable, entries in loops.items():
         bounded = [loop for loop in entries if _is_bounded(loop, sizes)]
         mixed = 0 < len(bounded) < len(entries)
         if not mixed or variable in kept or variable in dict(role.variables):
             continue
-        if _seen_outside(body, variable):
+        if seen_outside(body, variable):
             continue
         fresh = next(name for n in range(len(taken) + 1) if (name := f"{variable}{n}") not in taken)
         taken.add(fresh)
@@ -51,26 +51,26 @@ def _is_bounded(loop: ir.Loop, sizes: Mapping[str, int]) -> bool:
     return all(isinstance(end, Constant) for end in ends)
 
 
-def _seen_outside(block: ir.Block, variable: str) -> bool:
+def seen_outside(block: ir.Block, variable: str) -> bool:
     """Whether the variable is named outside of loops over it, or set or looped over within one."""
     for operation in block:
         if isinstance(operation, ir.Loop) and operation.variable == variable:
-            if variable in _names(operation.start):
+            if variable in names_in(operation.start):
                 return True
             for inner in ir.walk(operation.body):
                 if isinstance(inner, ir.Assign | ir.Loop) and inner.variable == variable:
                     return True
         elif isinstance(operation, ir.Loop):
-            if variable in _names(operation.start) | _names(operation.stop):
+            if variable in names_in(operation.start) | names_in(operation.stop):
                 return True
-            if _seen_outside(operation.body, variable):
+            if seen_outside(operation.body, variable):
                 return True
         elif isinstance(operation, ir.Branch):
-            if variable in _names(operation.condition):
+            if variable in names_in(operation.condition):
                 return True
-            if _seen_outside((*operation.then, *operation.otherwise), variable):
+            if seen_outside((*operation.then, *operation.otherwise), variable):
                 return True
-        elif variable in _names(operation):
+        elif variable in names_in(operation):
             return True
     return False
 
@@ -115,15 +115,15 @@ def renamed(value: Node, variable: str, fresh: str) -> Node:
     return replace(value, **changed)  # type: ignore[type-var]
 
 
-def _names(value: object) -> set[str]:
+def names_in(value: object) -> set[str]:
     """Every name in the expressions of a value, and the variables that its operations set."""
     if isinstance(value, Name):
         return {value.name}
     if isinstance(value, tuple):
-        return {name for item in value for name in _names(item)}
+        return {name for item in value for name in names_in(item)}
     if not is_dataclass(value) or isinstance(value, type):
         return set()
-    found = {name for field in fields(value) for name in _names(getattr(value, field.name))}
+    found = {name for field in fields(value) for name in names_in(getattr(value, field.name))}
     if isinstance(value, ir.Assign | ir.Loop):
         found.add(value.variable)
     if isinstance(value, ir.Role):

@@ -24,6 +24,7 @@ from titan.engines.explore.layout import (
     SearchNumber,
     StepActor,
 )
+from titan.engines.explore.nests import closing_forms, trace_of
 from titan.engines.explore.quotient import NotApplicableError, apply_quotient
 from titan.engines.explore.replay import replay
 from titan.engines.explore.rows import counts_of, words_of
@@ -83,6 +84,10 @@ _REMARKS = {
     Reason.LATE_SIZE: "a size has to be known before any loop has counted up to it",
     Reason.PUBLICATION: "what a completed copy publishes beyond itself is not decided here",
 }
+_DIFFERS = (
+    "one number of iterations holds for all passes of the loop around, and the search that lets "
+    "them differ finds a fault that only numbers that differ show"
+)
 _LIMITS = {
     SearchError.FLIGHTS: Reason.IN_FLIGHT,
     SearchError.WINDOW: Reason.DRIFT,
@@ -121,7 +126,7 @@ def explore(
         return _shortened(program, _search_batches(program, sizes, whole, reductions, progress))
     parts = components(program)
     if len(parts) == 1:
-        return _shortened(program, _search_batches(program, sizes, whole, None, progress))
+        return _shortened(program, _search_forms(program, sizes, whole, progress))
     return _search_parts(program, parts, sizes, whole, progress)
 
 
@@ -137,7 +142,7 @@ def _search_parts(
     refused: Refusal | None = None
     for part in parts:
         try:
-            result = _search_batches(part.program, sizes, _left(budget, found), None, progress)
+            result = _search_forms(part.program, sizes, _left(budget, found), progress)
         except (NotApplicableError, TooLargeError) as refusal:
             refused = refused or refusal
             continue
@@ -150,6 +155,44 @@ def _search_parts(
     if refused is not None:
         raise refused
     return _joined(found)
+
+
+def _search_forms(
+    program: SyncProgram, sizes: Sizes | None, budget: Budget, progress: Progress | None
+) -> ExplorationResult:
+    """Search the forms of nested loops that close (nests.py), and the program where none decides.
+
+    Whatever they do not decide, the reason is that of the program itself.
+    """
+    spent: list[ExplorationResult] = []
+    for form in closing_forms(program, sizes or {}):
+        left = _left(budget, spent)
+        part = replace(left, states_max=min(left.states_max // 2, FIRST_STATES_MAX))
+        try:
+            result = _search_batches(form, sizes, part, None, progress)
+        except (NotApplicableError, TooLargeError, ExplorationError):
+            continue
+        if result.verdict is Verdict.VERIFIED:
+            return result
+        trace = None if result.trace is None else trace_of(program, result.trace)
+        if trace is not None:
+            return replace(result, trace=trace)
+        spent.append(result)
+    result = _search_batches(program, sizes, _left(budget, spent), None, progress)
+    if result.verdict is Verdict.UNDECIDED and spent:
+        first = spent[0]  # what kept the first search from deciding, where that is known
+        remark = first.remark or _DIFFERS
+        result = replace(result, reason=first.reason or result.reason, remark=remark)
+    return _with_spent(result, spent)
+
+
+def _with_spent(result: ExplorationResult, before: list[ExplorationResult]) -> ExplorationResult:
+    """The result with the states and seconds of searches that did not decide."""
+    return replace(
+        result,
+        states=result.states + sum(item.states for item in before),
+        seconds=result.seconds + sum(item.seconds for item in before),
+    )
 
 
 def _search_batches(
