@@ -88,9 +88,9 @@ def lines_from_classes(name: str) -> range:
     return range(2, certificate(name).count("\n") - 1)
 
 
-@pytest.mark.parametrize("name", ["mi300_gemm", "hopper_gemm"])
-def test_sampled_mutations_of_a_line_are_refused(name: str) -> None:
-    places = Random(1).sample(list(lines_from_classes(name)), 12)
+@pytest.mark.parametrize(("name", "count"), [("mi300_gemm", 12), ("hopper_gemm", 2)])
+def test_sampled_mutations_of_a_line_are_refused(name: str, count: int) -> None:
+    places = Random(1).sample(list(lines_from_classes(name)), count)
     assert survivors(name, places) == []
 
 

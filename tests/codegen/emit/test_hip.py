@@ -11,6 +11,7 @@ import pytest
 from tests.codegen.emit.hip_kernels import FORMS, HEADER, SOURCE, form, make, needs_clang, shape
 from tests.codegen.pipeline.cdna_programs import copy, gemm
 from tests.codegen.pipeline.written import construct
+from tests.sampling import sampled
 from titan.codegen.emit.hip import emit
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.tile.model import Tensor, TileProgram, View
@@ -82,7 +83,7 @@ SYNC_FAULTS = [
 
 
 @needs_clang
-@pytest.mark.parametrize("fault, old, new", SYNC_FAULTS, ids=[item[0] for item in SYNC_FAULTS])
+@pytest.mark.parametrize("fault, old, new", sampled(SYNC_FAULTS, every=3))
 def test_a_fault_in_the_source_is_seen_in_the_machine_code(fault: str, old: str, new: str):
     assert form("gemm of 4 waves").edited(old, new).mismatches() != []
 
@@ -99,7 +100,7 @@ HEADER_FAULTS = [
 
 
 @needs_clang
-@pytest.mark.parametrize("fault, old, new", HEADER_FAULTS, ids=[item[0] for item in HEADER_FAULTS])
+@pytest.mark.parametrize("fault, old, new", sampled(HEADER_FAULTS, every=3))
 def test_a_fault_in_the_device_header_is_seen_in_the_machine_code(fault: str, old: str, new: str):
     assert form("gemm of 4 waves").edited(old, new, HEADER).mismatches() != []
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.codegen.emit.hip_kernels import FORMS, HEADER, SOURCE, Made, form
+from tests.sampling import sampled
 from titan.codegen.tile.dtypes import rounded
 from titan.codegen.tile.semantics import run
 from titan.sync.expression import evaluate
@@ -104,7 +105,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("fault, name, file, old, new", FAULTS, ids=[item[0] for item in FAULTS])
+@pytest.mark.parametrize("fault, name, file, old, new", sampled(FAULTS, every=3))
 def test_a_planted_fault_shows(fault: str, name: str, file: str, old: str, new: str):
     sizes = {"M": 200, "N": 208, "K": 48} if fault.startswith("bounds") else None
     if fault.startswith("truncation"):

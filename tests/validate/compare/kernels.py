@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from typing import Any
-
-import pytest
 
 from tests.validate.compare.source_mutants import Mutant, header_mutants, mutants
 from titan.codegen.emit.write import emit
@@ -55,14 +52,6 @@ class Emission:
                 ((HEADER, mutant) for mutant in header_mutants(self.files[HEADER], used)),
             )
         )
-
-
-def sampled(names: Iterable[str], every: int = 4) -> list[Any]:
-    """Parameters of a test: every fourth name; the others are heavy."""
-    return [
-        name if place % every == 0 else pytest.param(name, marks=pytest.mark.heavy)
-        for place, name in enumerate(names)
-    ]
 
 
 @cache

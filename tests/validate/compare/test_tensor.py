@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tests.validate.compare.kernels import HEADER, SOURCE, emission, sampled
+from tests.sampling import sampled
+from tests.validate.compare.kernels import HEADER, SOURCE, emission
 from titan.isa.thread.integers import compute
 from titan.isa.thread.machine import TENSOR_BASE, ThreadEvent
 from titan.isa.thread.ptx import parse

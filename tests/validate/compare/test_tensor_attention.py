@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tests.validate.compare.kernels import HEADER, SOURCE, emission, sampled
+from tests.sampling import sampled
+from tests.validate.compare.kernels import HEADER, SOURCE, emission
 from titan.foundation.resources import root
 from titan.isa.thread.machine import ThreadEvent
 from titan.validate.compare.compile import compile_package, nvcc
