@@ -47,6 +47,7 @@ class CommandEntry:
 
 COMMANDS: dict[str, CommandEntry] = {
     "verify": CommandEntry("titan.cli.verify:verify", "Verify the pipelines of kernels."),
+    "lift": CommandEntry("titan.cli.lift:lift", "Lift compiled code to a kernel file."),
     "explain": CommandEntry("titan.cli.explain:explain", "Explain a rule, by its code or name."),
     "rules": CommandEntry("titan.cli.rules:rules", "List all rules."),
     "replay": CommandEntry("titan.cli.replay:replay", "Step through a saved trace and confirm it."),

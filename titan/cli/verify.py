@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from titan.cli.output import CI_FORMATS, colour_option, deliver, report_options,
 from titan.cli.settings import overrides, settings_options
 
 if TYPE_CHECKING:
+    from titan.frontends.policies import CodePolicies
     from titan.frontends.verify_code import CodeOptions
     from titan.report.findings import ReportStyle
     from titan.verify.files import Found
@@ -239,7 +240,24 @@ def _code_options(
     from titan.frontends.verify_code import CodeOptions
 
     _check_policies(options, VALUES, "code")
-    return CodeOptions(launch, entry, sweep, policies=chosen(options.policies))
+    return CodeOptions(
+        launch,
+        entry,
+        sweep,
+        policies=chosen(options.policies),
+        require=options.require,
+        engines=replace(options, overrides=(), policies=(), save_traces=None),
+    )
+
+
+def code_policies(texts: tuple[str, ...]) -> CodePolicies:
+    """The policies of code with those of the command line. Raises click.UsageError."""
+    from titan.frontends.policies import VALUES, chosen
+    from titan.verify.model import VerifyOptions
+
+    options = VerifyOptions(policies=tuple(_policy(text) for text in texts))
+    _check_policies(options, VALUES, "code")
+    return chosen(options.policies)
 
 
 def _code(paths: list[str], options: CodeOptions) -> Iterator[Finding]:

@@ -63,8 +63,8 @@ class RecordedMemory:
 
     def __init__(self, ranks: dict[int, int]) -> None:
         self._ranks = ranks  # of CTAs in the cluster
-        self._uses: set[MemoryUse] = set()
-        self._barriers: set[Footprint] = set()
+        self._uses: dict[MemoryUse, None] = {}  # in the order in which they come
+        self._barriers: dict[Footprint, None] = {}
         self.regions = RegionMap()
         self.buffers: dict[str, ir.Buffer] = {}
         self._cells: list[_Users] = []
@@ -73,15 +73,16 @@ class RecordedMemory:
 
     def note(self, use: MemoryUse) -> None:
         """A use that the recording has."""
-        self._uses.add(use)
+        self._uses[use] = None
 
     def note_barrier(self, footprint: Footprint) -> None:
         """The bytes of an mbarrier object."""
-        self._barriers.add(footprint)
+        self._barriers[footprint] = None
 
     def settle(self) -> None:
         """Cut the memory into regions; all uses are known."""
-        footprints = sorted({use.footprint for use in self._uses} | self._barriers, key=_order)
+        found = {use.footprint for use in self._uses} | self._barriers.keys()
+        footprints = sorted(found, key=_order)
         self.regions = partition(footprints)
         self._cells = [_Users() for _ in self.regions.regions]
         for use in self._uses:

@@ -11,7 +11,7 @@ memory of other CTAs than those that ran is not looked at; what `policies` says.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from titan.frontends.agents import Locate, Member, RecordedAgent
@@ -83,12 +83,42 @@ def record(
 
     `registers_per_thread`: what the kernel is launched with (`.maxnreg`), if known.
     """
-    return _Recorder(run, locate, policies, registers_per_thread).recording(name, target)
+    return record_together([run], name, target, locate, policies, registers_per_thread)[0]
+
+
+def record_together(
+    runs: Sequence[Run],
+    name: str,
+    target: str,
+    locate: Locate,
+    policies: CodePolicies,
+    registers_per_thread: int | None = None,
+) -> list[LaunchRecording]:
+    """The sync programs of runs of one cluster under several launches, over one set of regions.
+
+    Bytes are cut into regions by the footprints of all runs, so that a region has the same name in
+    each of the programs.
+    """
+    memory: RecordedMemory | None = None
+    recorders = []
+    for run in runs:
+        recorder = _Recorder(run, locate, policies, registers_per_thread, memory)
+        recorder.note()
+        memory = recorder.memory
+        recorders.append(recorder)
+    if memory is not None:
+        memory.settle()
+    return [recorder.recording(name, target) for recorder in recorders]
 
 
 class _Recorder:
     def __init__(
-        self, run: Run, locate: Locate, policies: CodePolicies, registers: int | None
+        self,
+        run: Run,
+        locate: Locate,
+        policies: CodePolicies,
+        registers: int | None,
+        memory: RecordedMemory | None,
     ) -> None:
         self.run = run
         self.locate = locate
@@ -96,7 +126,7 @@ class _Recorder:
         ctas = sorted({event.cta for event in run.events})
         members = run.launch.cluster_members(ctas[0]) if ctas else (0,)
         self.ranks = {cta: rank for rank, cta in enumerate(members)}
-        self.memory = RecordedMemory(self.ranks)
+        self.memory = RecordedMemory(self.ranks) if memory is None else memory
         self.agents: dict[tuple[int, int], RecordedAgent] = {}
         for cta, rank in self.ranks.items():
             for warp in range(run.launch.warps):
@@ -128,14 +158,17 @@ class _Recorder:
                 ("an arrival that raises the pending count is not modelled", unfit)
             )
 
-    def recording(self, name: str, target: str) -> LaunchRecording:
+    def note(self) -> None:
+        """Tell the memory what the run uses."""
         for uses in self.uses.values():
             for use in uses:
                 self.memory.note(use)
         for event in self.run.events:
             if isinstance(event, ev.BarrierInit | ev.BarrierInvalidate):
                 self.memory.note_barrier(_object(event.barrier))
-        self.memory.settle()
+
+    def recording(self, name: str, target: str) -> LaunchRecording:
+        """The program; the memory has been settled."""
         for event in self.run.events:
             handler = _HANDLERS.get(type(event))
             if handler is not None:

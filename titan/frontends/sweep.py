@@ -11,7 +11,9 @@ run: barriers that copies complete, or groups that may be left in flight.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from titan.frontends.machine import Runner
@@ -24,6 +26,7 @@ VALUE_MAX = 1 << 20
 DEPTH_MAX = 16
 DRIVERS_MAX = 3
 WORDS_MAX = 24  # words of structures that are tried
+_LABEL = re.compile(r"(.*) = (\d+) \((\d+) trips\)")
 _INTEGERS = ("u32", "s32", "b32", "u64", "s64", "b64")
 
 
@@ -42,36 +45,98 @@ class Place:
         return f"parameter {self.number}{inside}"
 
 
-def sweep(
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """An integer that drives loops, `unit` of it a trip; `fewest` trips are launched at all.
+
+    `depth`: stages of the deepest ring that the run shows.
+    """
+
+    place: Place
+    unit: int
+    depth: int
+
+    @property
+    def fewest(self) -> int:
+        """The least number of trips; hosts refuse empty problems before the launch."""
+        return 0 if self.place.alone else 1
+
+    def launch(self, launch: Launch, trips: int) -> Launch:
+        """The launch with another number of trips."""
+        return changed(launch, self.place, trips * self.unit)
+
+    def label(self, trips: int) -> str:
+        """`parameter 17 = 128 (2 trips)`."""
+        return f"{self.place} = {trips * self.unit} ({trips} trips)"
+
+
+def labels_text(labels: Sequence[str]) -> list[str]:
+    """Labels of launches, those of one driver together: `parameter 17 = 0, 64 (0, 1 trips)`."""
+    made: dict[str, list[tuple[int, int]]] = {}
+    texts: list[str] = []
+    for label in labels:
+        found = _LABEL.fullmatch(label)
+        if found is None:
+            texts.append(label)
+        else:
+            made.setdefault(found[1], []).append((int(found[2]), int(found[3])))
+    for place, pairs in made.items():
+        pairs.sort()
+        values, trips = (", ".join(str(pair[at]) for pair in pairs) for at in (0, 1))
+        texts.append(f"{place} = {values} ({trips} trips)")
+    return texts
+
+
+NOT_ENDED = "the launch does not run to its end"
+NO_END = f"{NOT_ENDED}; nothing is swept"
+NO_DRIVER = "no integer parameter drives a loop; nothing is swept"
+
+
+def drivers_of(
     runner: Runner, function: Function, launch: Launch
-) -> tuple[list[tuple[str, Launch]], list[str]]:
-    """The launches of a sweep with what is changed in each, and notes on what drives the loops."""
+) -> tuple[list[Driver], list[str], list[str]]:
+    """What drives loops; notes on it; and what drives some and in which unit was not found."""
 
     def run(one: Launch) -> Run | None:
         return runner.run(one, 0)[0]
 
     base = run(launch)
     if base is None or base.outcome.ending is not Ending.FINISHED:
-        return [("as given", launch)], ["the launch does not run to its end; nothing is swept"]
-    drivers = []
+        return [], [NO_END], [NOT_ENDED]
+    driving, unknown = [], []
     for place in _places(function, launch):
-        if _cost(run(changed(launch, place, 2 * place.value))) > _cost(base):
-            drivers.append(place)
-    if not drivers:
-        return [("as given", launch)], ["no integer parameter drives a loop; nothing is swept"]
+        twice = run(changed(launch, place, 2 * place.value))
+        if _cost(twice) > _cost(base):
+            driving.append(place)
+        elif twice is not None and twice.outcome.ending in (Ending.HUNG, Ending.BUDGET):
+            unknown.append(f"with {place} = {2 * place.value} the launch does not run to its end")
+    if not driving:
+        return [], [*unknown, NO_DRIVER], unknown
     depth = _depth(base)
-    launches, notes = [("as given", launch)], []
-    for place in drivers[:DRIVERS_MAX]:
+    drivers, notes = [], list(unknown)
+    for place in driving[:DRIVERS_MAX]:
         unit = _unit(launch, place, _cost(base), run)
         if unit is None:
+            unknown.append(f"what {place} counts in was not found")
             notes.append(f"what {place} counts in was not found; it is not swept")
             continue
         notes.append(f"{place} drives a loop, {unit} a trip; depth taken as {depth}")
-        fewest = 0 if place.alone else 1  # hosts refuse empty problems before the launch
-        for trips in _trip_counts(depth, place.value // unit):
-            if trips >= fewest and trips * unit != place.value:
-                label = f"{place} = {trips * unit} ({trips} trips)"
-                launches.append((label, changed(launch, place, trips * unit)))
+        drivers.append(Driver(place, unit, depth))
+    unknown += [f"{place} is not swept" for place in driving[DRIVERS_MAX:]]
+    return drivers, notes, unknown
+
+
+def sweep(
+    runner: Runner, function: Function, launch: Launch
+) -> tuple[list[tuple[str, Launch]], list[str]]:
+    """The launches of a sweep with what is changed in each, and notes on what drives the loops."""
+    drivers, notes, _ = drivers_of(runner, function, launch)
+    launches = [("as given", launch)]
+    for driver in drivers:
+        value = driver.place.value
+        for trips in _trip_counts(driver.depth, value // driver.unit):
+            if trips >= driver.fewest and trips * driver.unit != value:
+                launches.append((driver.label(trips), driver.launch(launch, trips)))
     return launches, notes
 
 
@@ -163,8 +228,9 @@ def _depth(run: Run) -> int:
         if isinstance(event, ev.AsynchronousEvent)
         for completion in event.completes
     }
+    of_cta = Counter(barrier.cta for barrier in completed)
     pending = max(
         (event.pending + 1 for event in run.events if isinstance(event, ev.QueueWaitEvent)),
         default=1,
     )
-    return max(1, min(DEPTH_MAX, max(len(completed), pending)))
+    return max(1, min(DEPTH_MAX, max(max(of_cta.values(), default=1), pending)))

@@ -76,10 +76,21 @@ def judge_run(
     registers_per_thread: int | None = None,
 ) -> Trial:
     """The judgement on a run that has been made; `where` is the label and the CTA of the trial."""
-    judged = _Judged()
-    judged.diagnostics += breaches(run, places, policies)
     target = places.module.target[0] if places.module.target else ""
     recording = record(run, name, target, places.span, policies, registers_per_thread)
+    return judge_recording(run, recording, where, places, policies)
+
+
+def judge_recording(
+    run: Run,
+    recording: LaunchRecording,
+    where: tuple[str, str],
+    places: CodePlaces,
+    policies: CodePolicies,
+) -> Trial:
+    """The judgement on a run and its recording."""
+    judged = _Judged()
+    judged.diagnostics += breaches(run, places, policies)
     _conditions(run, recording, places, policies, judged)
     operations = sum(len(role.body) for role in recording.program.roles)
     happened = refuted = bool(judged.diagnostics)

@@ -6,33 +6,39 @@ run of one cluster can show (races between clusters through global memory) is no
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.diagnostics.wording import listed, suggestion
 from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Verdict
+from titan.frontends.code import CompiledKernel
 from titan.frontends.launch import LaunchDescription, beside, completed, read_launch
 from titan.frontends.machine import Runner
 from titan.frontends.missing import missing_value
+from titan.frontends.names import short_name
 from titan.frontends.places import CodePlaces
 from titan.frontends.policies import CodePolicies
+from titan.frontends.sweep import labels_text, sweep
 from titan.frontends.trial import Trial, judge_run
 from titan.isa.ptx.module import Function, Module
 from titan.isa.ptx.parse import parse_source
 from titan.isa.simt.launch import Launch
-from titan.verify.model import Coverage, EngineReport, Finding
+from titan.verify.model import Coverage, EngineReport, Finding, Narrowing, VerifyOptions
+
+if TYPE_CHECKING:
+    from titan.frontends.lift.any_number import AnyNumber
 
 TEXT_BYTES_MAX = 16 << 20
 STEPS_MAX = 20_000_000
 SCHEDULES = 4  # further schedules that are tried where one run does not decide
 DIAGNOSTICS_MAX = 8
 ENGINE = "happens-before"
-NAME_LENGTH_MAX = 80
+ANY_NUMBER = VerifyOptions(require="any", save_traces=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,8 @@ class CodeOptions:
     """What the user asked for. `launch` and `entry` None: what stands beside, every entry.
 
     `ctas`: the CTAs whose clusters are run; None takes the first, the middle and the last.
-    `steps_max` counts warp instructions of one run.
+    `steps_max` counts warp instructions of one run. `require` "any": a verdict for some launches
+    only is not enough; `engines` is then what the engines may spend on lifted kernels.
     """
 
     launch: str | None = None
@@ -50,24 +57,52 @@ class CodeOptions:
     policies: CodePolicies = field(default_factory=CodePolicies)
     steps_max: int = STEPS_MAX
     schedules: int = SCHEDULES
+    require: str = "bounded"
+    engines: VerifyOptions = field(default_factory=lambda: ANY_NUMBER)
 
 
-def verify_code_file(path: str, options: CodeOptions) -> Iterator[Finding]:
-    """The verdicts on the kernels of a PTX file."""
-    started = time.process_time()
+@dataclass(slots=True)
+class ReadCode:
+    """Code with its launch, read; or what is wrong with one of them."""
+
+    kernels: list[CompiledKernel] = field(default_factory=list)
+    description: LaunchDescription | None = None
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def read_code(path: str, options: CodeOptions) -> ReadCode:
+    """A PTX file and what says how it is launched."""
     source, errors = load_file(path, TEXT_BYTES_MAX)
     if source is None:
-        yield refused(path, errors, started)
-        return
+        return ReadCode(diagnostics=errors)
     name = options.launch or beside(path)
     description: LaunchDescription | None = None
     if name is not None:
         description, errors = read_launch(name)
         if description is None:
-            yield refused(path, errors, started)
-            return
-    notes = [] if name is None or options.launch else [f"the launch is that of {name}"]
-    yield from verify_code(source, description, options, notes, started)
+            return ReadCode(diagnostics=errors)
+    read = _read_text(source, description, options)
+    if name is not None and not options.launch:
+        read.notes.append(f"the launch is that of {name}")
+    return read
+
+
+def _read_text(
+    source: Source, description: LaunchDescription | None, options: CodeOptions
+) -> ReadCode:
+    module, errors = parse_source(source)
+    if module is None:
+        return ReadCode(diagnostics=errors)
+    chosen, errors = _entries(module, source, description, options)
+    kernels = [CompiledKernel(module, source, function) for function in chosen]
+    return ReadCode(kernels, description, errors)
+
+
+def verify_code_file(path: str, options: CodeOptions) -> Iterator[Finding]:
+    """The verdicts on the kernels of a PTX file."""
+    started = time.process_time()
+    yield from _verify_all(path, read_code(path, options), options, started)
 
 
 def verify_code(
@@ -78,16 +113,19 @@ def verify_code(
     started: float,
 ) -> Iterator[Finding]:
     """The verdicts on the kernels of a PTX text, launched as described."""
-    module, errors = parse_source(source)
-    if module is None:
-        yield refused(source.path, errors, started)
+    read = _read_text(source, description, options)
+    read.notes += notes
+    yield from _verify_all(source.path, read, options, started)
+
+
+def _verify_all(
+    path: str, read: ReadCode, options: CodeOptions, started: float
+) -> Iterator[Finding]:
+    if read.diagnostics:
+        yield refused(path, read.diagnostics, started)
         return
-    chosen, errors = _entries(module, source, description, options)
-    if errors:
-        yield refused(source.path, errors, started)
-        return
-    for function in chosen:
-        yield _verify_entry(_Code(module, source, function), description, options, notes, started)
+    for code in read.kernels:
+        yield _verify_entry(code, read.description, options, read.notes, started)
         started = time.process_time()
 
 
@@ -95,19 +133,6 @@ def refused(path: str, errors: list[Diagnostic], started: float) -> Finding:
     """The finding on code that cannot be read or launched."""
     seconds = time.process_time() - started
     return Finding(path, "", "", Verdict.REFUSED, diagnostics=tuple(errors), seconds=seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class _Code:
-    module: Module
-    source: Source
-    function: Function
-
-    @property
-    def registers(self) -> int | None:
-        """Registers of a thread at the launch, where the text fixes them."""
-        values = self.function.performance.get("maxnreg")
-        return values[0] if values else None
 
 
 def _entries(
@@ -133,7 +158,7 @@ def _entries(
 
 
 def _verify_entry(
-    code: _Code,
+    code: CompiledKernel,
     description: LaunchDescription | None,
     options: CodeOptions,
     notes: list[str],
@@ -147,8 +172,6 @@ def _verify_entry(
     places = CodePlaces(code.module, code.source)
     launches = [("", launch)]
     if options.sweep:
-        from titan.frontends.sweep import sweep
-
         runner = Runner(code.module, code.source, options.steps_max)
         launches, remarks = sweep(runner, code.function, launch)
         filled = [*filled, *remarks]
@@ -160,8 +183,42 @@ def _verify_entry(
                 break
         if trials[-1].verdict in (Verdict.REFUTED, Verdict.REFUSED):
             break
+    found = None
+    if options.require == "any" and all(item.verdict is Verdict.VERIFIED for item in trials):
+        found = _any_number(code, launch, places, options)
+        trials += found.trials
+        filled = [*filled, *found.notes]
     finding = _combined(code, launches, trials, options, started)
+    if found is not None and finding.verdict is Verdict.VERIFIED:
+        finding = _for_any(finding, found)
     return replace(finding, notes=(*notes, *filled, *finding.notes))
+
+
+def _any_number(
+    code: CompiledKernel, launch: Launch, places: CodePlaces, options: CodeOptions
+) -> AnyNumber:
+    """What lifting the kernel along the integers that drive its loops finds out."""
+    from titan.frontends.lift.any_number import any_number
+    from titan.frontends.lift.launches import LaunchedCode
+
+    launched = LaunchedCode(code, launch, places, options.policies, options.steps_max)
+    return any_number(launched, options.ctas or _sampled(launch), options.engines)
+
+
+def _for_any(finding: Finding, found: AnyNumber) -> Finding:
+    """The finding with what holds for any number; undecided where something that loops does not."""
+    coverage = replace(
+        finding.coverage,
+        parameters=tuple((name, None) for name, _ in found.parameters),
+        minimums=tuple(found.parameters),
+    )
+    finding = replace(finding, coverage=coverage, engines=(*found.engines, *finding.engines))
+    if not found.missing:
+        return finding
+    names = tuple(dict.fromkeys(name for name, _ in found.missing))
+    because = "; ".join(dict.fromkeys(reason for _, reason in found.missing))
+    narrowing = Narrowing(names, found.reason, because, "")
+    return replace(finding, verdict=Verdict.UNDECIDED, narrowing=narrowing)
 
 
 def _sampled(launch: Launch) -> tuple[int, ...]:
@@ -171,7 +228,12 @@ def _sampled(launch: Launch) -> tuple[int, ...]:
 
 
 def _trial(
-    code: _Code, launch: Launch, cta: int, label: str, places: CodePlaces, options: CodeOptions
+    code: CompiledKernel,
+    launch: Launch,
+    cta: int,
+    label: str,
+    places: CodePlaces,
+    options: CodeOptions,
 ) -> Trial:
     """One cluster of one launch; where one run does not decide, more schedules are tried."""
 
@@ -201,7 +263,7 @@ def _trial(
 
 
 def _combined(
-    code: _Code,
+    code: CompiledKernel,
     launches: list[tuple[str, Launch]],
     trials: list[Trial],
     options: CodeOptions,
@@ -253,18 +315,6 @@ def _combined(
     )
 
 
-def short_name(name: str) -> str:
-    """A long mangled name of a template by its head: `cutlass::device_kernel<...>`."""
-    if len(name) <= NAME_LENGTH_MAX or not name.startswith("_Z"):
-        return name
-    parts, at = [], 3 if name.startswith("_ZN") else 2
-    while found := re.match(r"\d+", name[at:]):
-        at += found.end()
-        parts.append(name[at : at + int(found[0])])
-        at += int(found[0])
-    return "::".join(parts) + "<...>" if parts else name
-
-
 def _run_text(trial: Trial) -> str:
     return f"{trial.label}, CTA {trial.cta}".lstrip(", ")
 
@@ -277,9 +327,16 @@ def _launch_texts(launch: Launch, covered: list[Trial]) -> tuple[str, ...]:
     runs: dict[str, list[str]] = {}
     for trial in covered:
         runs.setdefault(trial.label, []).append(trial.cta)
+    alike: dict[str, list[str]] = {}  # labels by the CTAs that were run
+    for label, ctas in runs.items():
+        alike.setdefault(", ".join(dict.fromkeys(ctas)), []).append(label)
     return (
         ", ".join(shape),
-        *(f"{label}: CTA {', '.join(ctas)}".lstrip(": ") for label, ctas in runs.items()),
+        *(
+            f"{label}: CTA {ctas}".lstrip(": ")
+            for ctas, labels in alike.items()
+            for label in labels_text(labels)
+        ),
     )
 
 

@@ -134,9 +134,6 @@ def scope_rows(finding: Finding, timings: bool = False) -> list[tuple[str, str]]
 
 def parameters_text(coverage: Coverage) -> str:
     """`any number of tiles`, `tiles = 0..14 only`."""
-    if coverage.launches:
-        shape, *runs = coverage.launches
-        return f"{shape}; {'; '.join(runs)}"
     minimums = dict(coverage.minimums)
     texts = []
     for name, values in coverage.parameters:
@@ -147,6 +144,7 @@ def parameters_text(coverage: Coverage) -> str:
             texts.append(f"{name} = {values[0]} only")
         else:
             texts.append(f"{name} = {values_text(values)} only")
+    texts += coverage.launches
     return "; ".join(texts) if texts else "no parameters"
 
 

@@ -1,0 +1,75 @@
+"""`titan lift`: the kernel file behind compiled code, with its loops folded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from titan.cli.exit_code import ExitCode
+from titan.cli.output import colour_option, deliver, show
+
+
+@click.command()
+@click.argument("path", metavar="FILE")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write the kernel file there; otherwise it is printed."
+)
+@click.option(
+    "--launch",
+    metavar="FILE",
+    help="How the code is launched (YAML or JSON); otherwise the file of its name beside it.",
+)
+@click.option("--entry", metavar="NAME", help="The kernel of a file with several.")
+@click.option(
+    "--policy",
+    "policies",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Another reading of the hardware contract, such as fence_rule=path.",
+)
+@click.option(
+    "--cta",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="The CTA whose cluster is lifted.",
+)
+@colour_option
+def lift(
+    path: str,
+    output: str | None,
+    launch: str | None,
+    entry: str | None,
+    policies: tuple[str, ...],
+    cta: int,
+    colour: str,
+) -> int:
+    """Lift compiled code (PTX) to a kernel file that stands for any number of trips.
+
+    The loops are folded from launches with several trip counts, and the file is compared with
+    others, operation by operation. Exit codes: 0 lifted, 2 bad input, 3 not lifted; the reason is
+    printed. Whether what the file says is right, `titan verify` decides.
+    """
+    from titan.cli.verify import code_policies
+    from titan.frontends.lift.command import lift_file
+    from titan.frontends.verify_code import CodeOptions
+
+    options = CodeOptions(launch, entry, ctas=(cta,), policies=code_policies(policies))
+    result = lift_file(path, options)
+    if result.diagnostics:
+        show(result.diagnostics, "text", colour)
+    for note in result.notes:
+        click.echo(f"note: {note}", err=True)
+    if result.lifted is None:
+        return result.verdict.exit_code
+    text = result.lifted.text
+    if output is None:
+        deliver(text, None)
+        return ExitCode.VERIFIED
+    try:
+        Path(output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise click.UsageError(f"{output} cannot be written: {reason}") from None
+    return ExitCode.VERIFIED

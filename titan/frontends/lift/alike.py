@@ -1,0 +1,61 @@
+"""Regions that all recordings use alike, taken as one; what cannot be in a conflict, left out.
+
+Two regions are alike if the same operations of all recordings access them in the same way. Whatever
+holds for one of them, at any time, holds for the other, so one of them stands for both.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from titan.frontends.lift.segments import class_of, effects_of
+from titan.sync import program as ir
+
+
+def merged_alike(programs: Sequence[ir.SyncProgram]) -> tuple[list[ir.SyncProgram], dict[str, int]]:
+    """The programs over fewer regions, and how many regions each of those that stay stands for."""
+    declared = {item.name: item for program in programs for item in program.buffers}
+    uses: dict[str, list[object]] = defaultdict(list)
+    written: set[str] = set()
+    for number, program in enumerate(programs):
+        for role in program.roles:
+            for place, operation in enumerate(role.body):
+                for effect in effects_of(operation):
+                    uses[effect.buffer].append((number, role.name, place, class_of(effect)))
+                    if effect.write:
+                        written.add(effect.buffer)
+    first: dict[object, str] = {}
+    stands: dict[str, int] = {}
+    kept: dict[str, str] = {}
+    for name, item in declared.items():
+        if name not in written:
+            continue
+        chosen = first.setdefault((item.space, item.cta, tuple(uses[name])), name)
+        kept[name] = chosen
+        stands[chosen] = stands.get(chosen, 0) + 1
+    buffers = tuple(item for name, item in declared.items() if name in stands)
+    return [_with(program, kept, buffers) for program in programs], stands
+
+
+def _with(
+    program: ir.SyncProgram, kept: dict[str, str], buffers: tuple[ir.Buffer, ...]
+) -> ir.SyncProgram:
+    roles = tuple(
+        replace(role, body=tuple(_kept_operations(role.body, kept))) for role in program.roles
+    )
+    return replace(program, roles=roles, buffers=buffers)
+
+
+def _kept_operations(body: ir.Block, kept: dict[str, str]) -> Iterable[ir.Operation]:
+    """The operations with fewer effects; an access without any is left out."""
+    for operation in body:
+        if not isinstance(operation, ir.Access | ir.Asynchronous):
+            yield operation
+            continue
+        effects = tuple(
+            effect for effect in operation.effects if kept.get(effect.buffer) == effect.buffer
+        )
+        if effects or isinstance(operation, ir.Asynchronous):
+            yield replace(operation, effects=effects)

@@ -1,0 +1,138 @@
+"""Any number of trips of compiled code: lifted from launches, verified as a kernel file.
+
+A verdict for every number rests on the launches that were compared: that the code goes on for
+further trips as it did for those is assumed, and said. What is refuted through the lifted file
+counts only after the launch with that number of trips is refuted itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from titan.foundation.verdict import Reason, Verdict
+from titan.frontends.lift.code_loops import first_loop
+from titan.frontends.lift.launches import ClusterLift, LaunchedCode, judged, lift_cluster
+from titan.frontends.lift.lifted import LiftedKernel, numbers_text
+from titan.frontends.sweep import Driver, drivers_of
+from titan.frontends.trial import Trial
+from titan.verify.model import EngineReport, Finding, VerifyOptions
+from titan.verify.pipeline import verify_kernel
+
+TRIPS_MAX = 4096  # of a launch that is made to confirm a counterexample
+
+
+@dataclass(slots=True)
+class AnyNumber:
+    """What was found out. `parameters` hold for any number of trips from the minimum upwards.
+
+    `missing` are parameters that do not, each with the reason.
+    """
+
+    trials: list[Trial] = field(default_factory=list)
+    parameters: list[tuple[str, int]] = field(default_factory=list)
+    missing: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    engines: list[EngineReport] = field(default_factory=list)
+    reason: Reason = Reason.UNSUPPORTED
+
+    @property
+    def refuted(self) -> bool:
+        """Whether a launch is refuted."""
+        return any(trial.verdict is Verdict.REFUTED for trial in self.trials)
+
+
+def any_number(launched: LaunchedCode, ctas: Sequence[int], options: VerifyOptions) -> AnyNumber:
+    """All integers that drive loops, one after the other; the others stay as given."""
+    found = AnyNumber()
+    code = launched.code
+    drivers, notes, unknown = drivers_of(launched.runner, code.function, launched.launch)
+    found.notes += [note.replace("nothing is swept", "nothing is lifted") for note in notes]
+    found.missing += [("trips", text) for text in unknown]
+    line = first_loop(code.module, code.function)
+    if not drivers and not unknown and line is not None:
+        text = f"nothing was found that drives the loops (the first ends in line {line})"
+        found.missing.append(("trips", text))
+    for driver in drivers:
+        _drive(found, launched, driver, ctas, options)
+        if found.refuted:
+            break
+    return found
+
+
+def _drive(
+    found: AnyNumber,
+    launched: LaunchedCode,
+    driver: Driver,
+    ctas: Sequence[int],
+    options: VerifyOptions,
+) -> None:
+    """One integer: each CTA is lifted, and each kernel that comes of it verified once."""
+    verified: dict[str, Finding] = {}
+    least = driver.fewest
+    kernels: list[LiftedKernel] = []
+    for cta in ctas:
+        lift = lift_cluster(launched, driver, cta)
+        found.trials += lift.trials
+        if found.refuted:
+            return
+        if lift.lifted is None:
+            found.missing.append((str(driver.place), lift.reason))
+            return
+        least = max(least, lift.lifted.minimum)
+        statements = lift.lifted.statements
+        if statements not in verified:
+            kernels.append(lift.lifted)
+            verified[statements] = verify_kernel(lift.lifted.kernel, options)
+            reason = _unverified(found, launched, lift, verified[statements])
+            if found.refuted:
+                return
+            if reason:
+                found.missing.append((str(driver.place), reason))
+                return
+    for finding in verified.values():
+        found.engines += finding.engines
+    # Fewer trips than the least of the lifted file were launched one by one, from the fewest on.
+    found.parameters.append((f"number of trips ({driver.place} = {driver.unit} a trip)",
+                             driver.fewest))  # fmt: skip
+    found.notes.append(_lift_note(driver, kernels[0], least, len(kernels)))
+
+
+def _unverified(
+    found: AnyNumber, launched: LaunchedCode, lift: ClusterLift, finding: Finding
+) -> str:
+    """Why the lifted kernel is not verified for any number; nothing if it is.
+
+    A refutation is confirmed by the launch that it names, which is then refuted by itself.
+    """
+    covered = all(values is None for _, values in finding.coverage.parameters)
+    if finding.verdict is Verdict.VERIFIED and covered:
+        return ""
+    if finding.verdict is not Verdict.REFUTED:
+        remarks = [item.remark for item in finding.engines if item.remark]
+        reasons = [item.reason for item in finding.engines if item.reason is not None]
+        found.reason = reasons[0] if reasons else Reason.UNSUPPORTED
+        return f"the lifted kernel is undecided: {(remarks or ['no engine decides it'])[0]}"
+    sizes = dict(finding.trace.parameters) if finding.trace is not None else {}
+    trips = next(iter(sizes.values()), None)
+    if not isinstance(trips, int) or trips > TRIPS_MAX:
+        return "the lifted kernel is refuted, and no launch was made of it"
+    trial = judged(launched, lift.driver, lift.cta, trips)
+    if trial is not None:
+        found.trials.append(trial)
+        if trial.verdict is Verdict.REFUTED:
+            return ""
+    return f"the lifted kernel is refuted with {trips} trips, and that launch is not"
+
+
+def _lift_note(driver: Driver, lifted: LiftedKernel, least: int, kernels: int) -> str:
+    used, compared = numbers_text(lifted.used), numbers_text(lifted.compared)
+    text = (
+        f"lifted along {driver.place}: loops folded from launches of {used} trips, unfolded again "
+        f"and equal to those of {compared} trips; assumed to go on so beyond them, and for whole "
+        f"multiples of {driver.unit}"
+    )
+    if least > driver.fewest:
+        alone = numbers_text(range(driver.fewest, least))
+        text += f"; {alone} trips by their launches alone"
+    return text + (f"; {kernels} CTAs differ and were verified apart" if kernels > 1 else "")

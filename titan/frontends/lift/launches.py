@@ -1,0 +1,194 @@
+"""One cluster launched with several trip counts: each run judged, all of them lifted together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.source.span import Span
+from titan.foundation.verdict import Verdict
+from titan.frontends.code import CompiledKernel
+from titan.frontends.lift.fold import Recorded
+from titan.frontends.lift.kernel_text import Heading, NotWritableError
+from titan.frontends.lift.lifted import LiftedKernel, LineOf, lift_recordings, write_launch
+from titan.frontends.lift.names import identifier
+from titan.frontends.lift.segments import NotFoldedError
+from titan.frontends.machine import Runner
+from titan.frontends.missing import missing_value
+from titan.frontends.names import short_name
+from titan.frontends.places import CodePlaces
+from titan.frontends.policies import CodePolicies
+from titan.frontends.record import record, record_together
+from titan.frontends.sweep import Driver
+from titan.frontends.trial import Trial, judge_recording, judge_run
+from titan.isa.simt.launch import Launch
+from titan.isa.simt.outcome import Ending, Run
+
+DEPTH_MIN = 2
+NAME_MAX = 48
+FAMILIES = {"sm_90": "sm_90a", "sm_100": "sm_100a", "sm_103": "sm_103a"}
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchedCode:
+    """A kernel with its launch as given, and how its runs are judged."""
+
+    code: CompiledKernel
+    launch: Launch
+    places: CodePlaces
+    policies: CodePolicies
+    steps_max: int
+
+    @property
+    def runner(self) -> Runner:
+        """The machine."""
+        return Runner(self.code.module, self.code.source, self.steps_max)
+
+    def cta_text(self, cta: int) -> str:
+        """`(0, 2, 0)`."""
+        return f"({', '.join(map(str, self.launch.coordinates(cta)))})"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLift:
+    """What came of one cluster: the judgements on its runs, and its kernel file or why not."""
+
+    driver: Driver
+    cta: int
+    trials: tuple[Trial, ...]
+    lifted: LiftedKernel | None
+    reason: str = ""
+
+
+def trips_used(driver: Driver) -> list[int]:
+    """The trip counts that a kernel is folded from: each stage of each ring is last in one."""
+    depth = max(DEPTH_MIN, driver.depth)
+    return list(range(2 * depth + 1, 3 * depth + 3))
+
+
+def trips_compared(driver: Driver) -> list[int]:
+    """Those that it is compared with: all up to beyond the depth, and two long ones."""
+    depth = max(DEPTH_MIN, driver.depth)
+    given = driver.place.value // driver.unit
+    wanted = {*range(driver.fewest, depth + 2), 2 * depth, 4 * depth + 3, given}
+    return sorted(wanted - set(trips_used(driver)))
+
+
+def lift_cluster(launched: LaunchedCode, driver: Driver, cta: int) -> ClusterLift:
+    """The cluster of CTA `cta`, launched with all those trip counts."""
+    used, compared = trips_used(driver), trips_compared(driver)
+    runs: dict[int, Run] = {}
+    for trips in sorted({*used, *compared}):
+        run, errors = launched.runner.run(driver.launch(launched.launch, trips), cta)
+        reason = _unfit(launched, run, errors, trips)
+        if run is None or reason:
+            return _unlifted(launched, driver, cta, runs, reason)
+        runs[trips] = run
+    return _lifted(launched, driver, cta, runs, used)
+
+
+def judged(launched: LaunchedCode, driver: Driver, cta: int, trips: int) -> Trial | None:
+    """The judgement on one more launch; None where it does not run."""
+    run, _ = launched.runner.run(driver.launch(launched.launch, trips), cta)
+    if run is None:
+        return None
+    code = launched.code
+    where = driver.label(trips), launched.cta_text(cta)
+    name = code.function.name
+    return judge_run(run, where, name, launched.places, launched.policies, code.registers)
+
+
+def _unfit(launched: LaunchedCode, run: Run | None, errors: list[Diagnostic], trips: int) -> str:
+    """Why a run is no part of a family; nothing if it ended by itself."""
+    if run is None:
+        return f"with {trips} trips it does not run: {errors[0].headline}"
+    missing = missing_value(run, launched.code.function, launched.places)
+    if missing is not None:
+        return f"with {trips} trips {missing.headline}"
+    if run.outcome.ending not in (Ending.FINISHED, Ending.HUNG):
+        return f"with {trips} trips the run does not end: {run.outcome.reason}"
+    return ""
+
+
+def _unlifted(
+    launched: LaunchedCode, driver: Driver, cta: int, runs: dict[int, Run], reason: str
+) -> ClusterLift:
+    """The runs so far are judged one by one."""
+    trials = [judged(launched, driver, cta, trips) for trips in runs]
+    return ClusterLift(driver, cta, tuple(item for item in trials if item), None, reason)
+
+
+def _lifted(
+    launched: LaunchedCode, driver: Driver, cta: int, runs: dict[int, Run], used: list[int]
+) -> ClusterLift:
+    code = launched.code
+    name = code.function.name
+    recordings = record_together(
+        list(runs.values()),
+        name,
+        code.target,
+        launched.places.span,
+        launched.policies,
+        code.registers,
+    )
+    trials = []
+    for (trips, run), recording in zip(runs.items(), recordings, strict=True):
+        where = driver.label(trips), launched.cta_text(cta)
+        trials.append(judge_recording(run, recording, where, launched.places, launched.policies))
+    unsure = next((item for item in trials if item.verdict is Verdict.UNDECIDED), None)
+    if unsure is not None:
+        reason = f"{unsure.label} is undecided: {unsure.reason}"
+        return ClusterLift(driver, cta, tuple(trials), None, reason)
+    programs = [
+        Recorded(trips, recording.program)
+        for trips, recording in zip(runs, recordings, strict=True)
+    ]
+    try:
+        heading = heading_of(launched, driver, cta)
+        lifted = lift_recordings(programs, used, heading, line_text(launched.places))
+    except (NotFoldedError, NotWritableError) as error:
+        return ClusterLift(driver, cta, tuple(trials), None, str(error))
+    return ClusterLift(driver, cta, tuple(trials), lifted)
+
+
+def write_given(launched: LaunchedCode, cta: int) -> tuple[LiftedKernel | None, str]:
+    """The kernel file of the launch as given, or why there is none."""
+    run, errors = launched.runner.run(launched.launch, cta)
+    if run is None:
+        return None, errors[0].headline
+    if run.outcome.ending not in (Ending.FINISHED, Ending.HUNG):
+        return None, f"the run does not end: {run.outcome.reason}"
+    code, places = launched.code, launched.places
+    recording = record(
+        run, code.function.name, code.target, places.span, launched.policies, code.registers
+    )
+    if recording.problems:
+        return None, recording.problems[0][0]
+    try:
+        heading = heading_of(launched, None, cta)
+        return write_launch(recording.program, heading, line_text(places)), ""
+    except NotWritableError as error:
+        return None, str(error)
+
+
+def heading_of(launched: LaunchedCode, driver: Driver | None, cta: int) -> Heading:
+    """The head of a lifted file; without a driver of one launch."""
+    code = launched.code
+    name = identifier(short_name(code.function.name))[:NAME_MAX].strip("_")
+    notes = [f"lifted from {code.source.path}, CTA {launched.cta_text(cta)}"]
+    if driver is not None:
+        notes.append(f"trips: {driver.place} = {driver.unit} * trips")
+    target = FAMILIES.get(code.target, code.target)
+    return Heading(name or "kernel", target, code.source.path, tuple(notes))
+
+
+def line_text(places: CodePlaces) -> LineOf:
+    """Words the place of an operation: `line 549, gemm.py:62`."""
+
+    def text(span: object) -> str:
+        if not isinstance(span, Span):
+            return ""
+        source = places.source_of(span)
+        return f"line {span.start_line}" + (f", {source}" if source else "")
+
+    return text

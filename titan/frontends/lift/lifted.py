@@ -1,0 +1,159 @@
+"""From recordings of one cluster under several trip counts to a kernel file that is compared.
+
+The text is read back by the ordinary reader, and what it read is unfolded and compared with every
+recording, operation by operation; so nothing rests on the folding or on the writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from titan.frontends.lift.alike import merged_alike
+from titan.frontends.lift.fold import TRIPS, Recorded, fold, unfolded
+from titan.frontends.lift.kernel_text import Heading, NotWritableError, kernel_text
+from titan.frontends.lift.names import Named, named
+from titan.frontends.lift.segments import NotFoldedError
+from titan.frontends.lift.unfolded import Difference, NameTable, difference
+from titan.language.kernel.decode import decode_text
+from titan.language.kernel.model import Kernel
+from titan.sync import program as ir
+
+LineOf = Callable[[object], str]
+
+
+@dataclass(frozen=True, slots=True)
+class LiftedKernel:
+    """A kernel file and what it was compared with.
+
+    `kernel` is as the reader read `text`. It stands for `minimum` trips and more; it was folded
+    from launches of the trips in `used` and compared with those in `compared` too.
+    """
+
+    text: str
+    kernel: Kernel
+    minimum: int
+    used: tuple[int, ...]
+    compared: tuple[int, ...]
+
+    @property
+    def statements(self) -> str:
+        """The text without comments, by which two lifted kernels are compared."""
+        lines = (line.partition("  #")[0] for line in self.text.splitlines())
+        return "\n".join(line for line in lines if not line.startswith("#"))
+
+
+def lift_recordings(
+    recordings: Sequence[Recorded], used: Sequence[int], heading: Heading, line_of: LineOf
+) -> LiftedKernel:
+    """The kernel file behind the recordings, folded from those of the trips in `used`.
+
+    Raises NotFoldedError, NotWritableError.
+    """
+    programs, _ = merged_alike([_without_idle_fences(item.program) for item in recordings])
+    recordings = [
+        Recorded(item.trips, program) for item, program in zip(recordings, programs, strict=True)
+    ]
+    folded = named(fold([item for item in recordings if item.trips in used]))
+    minimum = _minimum(folded, recordings, used, line_of)
+    program = replace(folded.program, parameters=(ir.Parameter(TRIPS, None, minimum),))
+    others = {item.trips for item in recordings} - set(used)
+    compared = tuple(sorted(trips for trips in others if trips >= minimum))
+    notes = (
+        *heading.notes,
+        f"folded from launches of {numbers_text(used)} trips, "
+        f"compared with those of {numbers_text(compared)} too",
+    )
+    heading = replace(heading, notes=notes)
+    text = kernel_text(program, heading, folded.addresses, line_of)
+    kernel = _read_back(text, folded.table, recordings, minimum)
+    return LiftedKernel(text, kernel, minimum, tuple(used), compared)
+
+
+def write_launch(program: ir.SyncProgram, heading: Heading, line_of: LineOf) -> LiftedKernel:
+    """The kernel file of one launch, without loops. Raises NotWritableError."""
+    (program,), _ = merged_alike([_without_idle_fences(program)])
+    plain = named(unfolded(program))
+    heading = replace(heading, notes=(*heading.notes, "this launch alone; no loops were folded"))
+    text = kernel_text(plain.program, heading, plain.addresses, line_of)
+    kernel = _read_back(text, plain.table, [Recorded(0, program)], 0)
+    return LiftedKernel(text, kernel, 0, (), ())
+
+
+def _minimum(
+    folded: Named, recordings: Sequence[Recorded], used: Sequence[int], line_of: LineOf
+) -> int:
+    """The least number of trips from which on all recordings are what the program says."""
+    wrong: dict[int, Difference] = {}
+    for item in recordings:
+        found = difference(folded.program, {TRIPS: item.trips}, folded.table, item.program)
+        if found is not None:
+            wrong[item.trips] = found
+    worst = max(wrong, default=-1)
+    beyond = [item.trips for item in recordings if item.trips > worst and item.trips not in used]
+    if worst >= min(used) or not beyond:
+        found = wrong[worst]
+        program = next(item.program for item in recordings if item.trips == worst)
+        raise NotFoldedError(
+            f"with {worst} trips it is not what was folded ({_where(found, program, line_of)})"
+        )
+    least = worst + 1 if wrong else min(item.trips for item in recordings)
+    recorded = {item.trips for item in recordings}
+    if not recorded.issuperset(range(min(recorded), least)):
+        raise NotFoldedError(f"with {worst} trips it is another program, and fewer are not known")
+    return least
+
+
+def _where(found: Difference, program: ir.SyncProgram, line_of: LineOf) -> str:
+    role = program.roles[min(found.agent, len(program.roles) - 1)]
+    if found.number >= len(role.body):
+        return f"{role.name}, at its end"
+    return f"{role.name}, {line_of(role.body[found.number].span)}"
+
+
+def _read_back(text: str, table: NameTable, recordings: Sequence[Recorded], minimum: int) -> Kernel:
+    """The kernel of a text, compared with all recordings that it stands for."""
+    family, errors = decode_text(text, "<lifted>")
+    if family is None:
+        raise NotWritableError(f"the text is refused: {errors[0].headline}")
+    kernel = family.kernels[0]
+    if kernel.program is None:
+        raise NotWritableError("the text is read as another kind of kernel")
+    for item in recordings:
+        if item.trips >= minimum:
+            found = difference(kernel.program, {TRIPS: item.trips}, table, item.program)
+            if found is not None:
+                raise NotWritableError(f"the text means something else with {item.trips} trips")
+    return kernel
+
+
+def _without_idle_fences(program: ir.SyncProgram) -> ir.SyncProgram:
+    """Without `fence.mbarrier_init` where the policy gives it no meaning."""
+    if program.policies.barrier_init != "assumed":
+        return program
+
+    def idle(item: ir.Operation) -> bool:
+        return isinstance(item, ir.Fence) and item.kind is ir.FenceKind.BARRIER_INIT
+
+    roles = tuple(
+        replace(role, body=tuple(item for item in role.body if not idle(item)))
+        for role in program.roles
+    )
+    return replace(program, roles=roles)
+
+
+def numbers_text(numbers: Sequence[int]) -> str:
+    """`0..6, 15`: runs of three and more as a range."""
+    texts: list[str] = []
+    rest = sorted(numbers)
+    while rest:
+        count = 1
+        while count < len(rest) and rest[count] == rest[0] + count:
+            count += 1
+        if count > 2:
+            texts.append(f"{rest[0]}..{rest[count - 1]}")
+        else:
+            count = 1
+            texts.append(str(rest[0]))
+        rest = rest[count:]
+    return ", ".join(texts) or "no"
