@@ -23,7 +23,7 @@ from titan.language.protocol.orders import (
     nearest_after,
     touches,
 )
-from titan.language.protocol.solver import SolverArithmetic
+from titan.language.protocol.solver import Residue, SolverArithmetic, apart, residue
 from titan.language.protocol.uses import StageUse, Uses
 from titan.sync.expression import Binary, Constant, Expression, binary
 from titan.target.description import target_of
@@ -62,6 +62,7 @@ class Obligations:
         self.ready = ready
         self.free = free
         self.rings = {ring.name: ring for ring in protocol.rings}
+        self._residues: dict[int, Residue] = {}
         self.commits = target_of(protocol.target).matrix_commits_to_barriers
 
     def groups(self) -> Iterator[Iterator[Obligation]]:
@@ -87,36 +88,55 @@ class Obligations:
         """The conjunction of the conditions as formula of the solver."""
         return self.ask.all_of(conditions)
 
+    def _apart(self, use: StageUse, wanted: Expression) -> bool:
+        """Whether no execution of a use touches `wanted`, by what divides their difference."""
+        self.ask.terms.count(1)
+        mine = self._residues.get(id(use))
+        if mine is None:
+            mine = self._residues[id(use)] = residue(use.family.expression(use.index))
+        return apart(mine, residue(wanted))
+
     def some(self, use: StageUse, wanted: Expression, *extra: Expression) -> Any:
         """Some execution of a use touches `wanted`."""
+        if self._apart(use, wanted):
+            return self.ask.terms.truth(False)
         execution = matching(use.family, use.index, wanted)
         return self.holds([*touches(execution, use.index, wanted), *extra])
 
     def some_before(self, use: StageUse, wanted: Expression, reference: FamilyExecution) -> Any:
         """Some execution of a use touches `wanted` and is earlier than `reference`."""
+        if self._apart(use, wanted):
+            return self.ask.terms.truth(False)
         execution = matching(use.family, use.index, wanted)
         order = earlier(execution, reference)
         return self.holds([*touches(execution, use.index, wanted), order])
 
     def some_after(self, use: StageUse, wanted: Expression, reference: FamilyExecution) -> Any:
         """Some execution of a use touches `wanted` and is later than `reference`."""
+        if self._apart(use, wanted):
+            return self.ask.terms.truth(False)
         execution = matching(use.family, use.index, wanted)
         order = earlier(reference, execution)
         return self.holds([*touches(execution, use.index, wanted), order])
 
     def arrived(self, uses: list[StageUse], ring: str, wanted: Expression) -> Any:
         """How many arrivals the uses give index `wanted`, over all agents."""
-        smt = self.ask.smt
-        terms = [
-            smt.Ite(self.some(use, wanted), smt.Int(use.family.agent.multiplicity), smt.Int(0))
-            for use in uses
-            if use.ring == ring
-        ]
-        return smt.Plus(terms) if terms else smt.Int(0)
+        terms = self.ask.terms
+        return terms.total(
+            [
+                terms.choice(
+                    self.some(use, wanted),
+                    terms.number(use.family.agent.multiplicity),
+                    terms.number(0),
+                )
+                for use in uses
+                if use.ring == ring
+            ]
+        )
 
     def any_of(self, uses: list[StageUse], ring: str, wanted: Expression) -> Any:
         """Some execution of any use of this ring touches `wanted`."""
-        return self.ask.smt.Or([self.some(use, wanted) for use in uses if use.ring == ring])
+        return self.ask.terms.any(*[self.some(use, wanted) for use in uses if use.ring == ring])
 
     def same_agent(self, uses: list[StageUse], use: StageUse) -> list[StageUse]:
         """Those of `uses` that concern the same ring and the same class of agents as `use`."""
@@ -139,95 +159,99 @@ class Obligations:
 
     def twice(self, uses: list[StageUse], use: StageUse) -> Any:
         """The same agent touches the index of `use` again, later."""
-        smt = self.ask.smt
+        terms = self.ask.terms
         execution, index, _ = self.own(use)
-        return smt.Or(
-            [self.some_after(other, index, execution) for other in self.same_agent(uses, use)]
+        return terms.any(
+            *[self.some_after(other, index, execution) for other in self.same_agent(uses, use)]
         )
 
     # ------------------------------------------------------------------------------- rules
 
     def indices(self) -> Iterator[Obligation]:
         """For every acquire, write, wait and release: can its index be negative (TTN106)?"""
-        smt = self.ask.smt
+        terms = self.ask.terms
         for use in (
             *self.uses.acquires, *self.uses.writes, *self.uses.waits, *self.uses.releases,
         ):  # fmt: skip
             _, index, there = self.own(use)
             below = self.ask.truth(Binary("<", index, Constant(0)))
-            yield Obligation("TTN106", smt.And(there, below), use.statement)
+            yield Obligation("TTN106", terms.all(there, below), use.statement)
 
     def write(self, use: StageUse) -> Iterator[Obligation]:
         """Acquired before, filled once, with as many arrivals as expected, and waited for."""
-        smt = self.ask.smt
+        terms = self.ask.terms
         execution, index, there = self.own(use)
         mine = self.same_agent(self.uses.acquires, use)
         again = self.ask.truth(Binary(">=", index, self.depths[use.ring]))
-        before = smt.Or([self.some_before(other, index, execution) for other in mine])
-        unheld = smt.And(there, again, smt.Not(before))
+        before = terms.any(*[self.some_before(other, index, execution) for other in mine])
+        unheld = terms.all(there, again, terms.negation(before))
         if not mine and self.others(self.uses.acquires, use):
             reason = f"{use.ring} is filled by agents that others acquire it for"
             yield Obligation("TTN101", unheld, use.statement, True, reason)
         else:
             yield Obligation("TTN106" if mine else "TTN101", unheld, use.statement)
         if not use.arrives:
-            completed = smt.Or(
-                [
+            completed = terms.any(
+                *[
                     self.some_before(other, index, execution)
                     for other in self.same_agent(self.uses.arrivals, use)
                 ]
             )
-            yield Obligation("TTN102", smt.And(there, completed), use.statement)
+            yield Obligation("TTN102", terms.all(there, completed), use.statement)
             return
         yield Obligation(
-            "TTN102", smt.And(there, self.twice(self.uses.arrivals, use)), use.statement
+            "TTN102", terms.all(there, self.twice(self.uses.arrivals, use)), use.statement
         )
         count = self.arrived(self.uses.arrivals, use.ring, index)
-        over = smt.GT(count, smt.Int(self.ready[use.ring]))
-        yield Obligation("TTN102", smt.And(there, over), use.statement)
+        over = terms.compared(">", count, terms.number(self.ready[use.ring]))
+        yield Obligation("TTN102", terms.all(there, over), use.statement)
         stored = isinstance(use.statement, model.Produce) and use.statement.stored
         if self.rings[use.ring].transport is not model.Transport.STORE and not stored:
-            unseen = smt.Not(self.any_of(self.uses.waits, use.ring, index))
+            unseen = terms.negation(self.any_of(self.uses.waits, use.ring, index))
             data = self._has_data(use, execution, index)
-            yield Obligation("TTN109", smt.And(there, data, unseen), use.statement)
+            yield Obligation("TTN109", terms.all(there, data, unseen), use.statement)
 
     def _has_data(self, use: StageUse, execution: FamilyExecution, index: Expression) -> Any:
-        smt = self.ask.smt
+        terms = self.ask.terms
         parts = []
         if use.bytes is not None:
             parts.append(self.ask.truth(Binary(">", execution.value(use.bytes), Constant(0))))
         statement = use.statement
         if isinstance(statement, model.Produce) and statement.poison is not None:
-            parts.append(smt.Not(self.ask.truth(execution.value(statement.poison))))
-        return smt.And(parts)
+            parts.append(terms.negation(self.ask.truth(execution.value(statement.poison))))
+        return terms.all(*parts)
 
     def acquire(self, use: StageUse) -> Iterator[Obligation]:
         """The stage's last readers all give it back; an agent that acquires also fills."""
-        smt = self.ask.smt
+        terms = self.ask.terms
         execution, index, there = self.own(use)
         older = binary("-", index, self.depths[use.ring])
         again = self.ask.truth(Binary(">=", older, Constant(0)))
         count = self.arrived(self.uses.releases, use.ring, older)
-        wanted = smt.Int(self.free[use.ring])
-        yield Obligation("TTN105", smt.And(there, again, smt.LT(count, wanted)), use.statement)
-        yield Obligation("TTN113", smt.And(there, again, smt.GT(count, wanted)), use.statement)
+        wanted = terms.number(self.free[use.ring])
+        yield Obligation(
+            "TTN105", terms.all(there, again, terms.compared("<", count, wanted)), use.statement
+        )
+        yield Obligation(
+            "TTN113", terms.all(there, again, terms.compared(">", count, wanted)), use.statement
+        )
         late = [
             self.some_before(other, index, execution)
             for other in self.same_agent(self.uses.arrivals, use)
         ]
         yield Obligation(
-            "TTN106", smt.And(there, smt.Or(late)), use.statement, True,
+            "TTN106", terms.all(there, terms.any(*late)), use.statement, True,
             f"an agent acquires an index of {use.ring} that it has filled already",
         )  # fmt: skip
         yield self._parity(use, self.uses.acquires, older)
-        filled = smt.Or(
-            [
+        filled = terms.any(
+            *[
                 self.some_after(other, index, execution)
                 for other in self.same_agent(self.uses.arrivals, use)
             ]
         )
         yield Obligation(
-            "TTN106", smt.And(there, smt.Not(filled)), use.statement, True,
+            "TTN106", terms.all(there, terms.negation(filled)), use.statement, True,
             f"an agent acquires a stage of {use.ring} that it does not fill",
         )  # fmt: skip
 
@@ -236,66 +260,68 @@ class Obligations:
 
         Without that, a parity wait passes on the phase before that one.
         """
-        smt = self.ask.smt
+        terms = self.ask.terms
         execution, index, there = self.own(use)
         depth = self.depths[use.ring]
         asks = self.ask.truth(Binary(">=", phase, depth))
         previous = binary("-", index, depth)
-        seen = smt.Or(
-            [self.some_before(other, previous, execution) for other in self.same_agent(uses, use)]
+        seen = terms.any(
+            *[self.some_before(other, previous, execution) for other in self.same_agent(uses, use)]
         )
-        wanted = smt.Bool(target_of(self.protocol.target).parity_barriers)
-        return Obligation("TTN106", smt.And(wanted, there, asks, smt.Not(seen)), use.statement)
+        wanted = terms.truth(target_of(self.protocol.target).parity_barriers)
+        return Obligation(
+            "TTN106", terms.all(wanted, there, asks, terms.negation(seen)), use.statement
+        )
 
     def wait(self, use: StageUse) -> Iterator[Obligation]:
         """Somebody makes the index ready, and the agent has not given it back already."""
-        smt = self.ask.smt
+        terms = self.ask.terms
         execution, index, there = self.own(use)
         count = self.arrived(self.uses.arrivals, use.ring, index)
-        few = smt.LT(count, smt.Int(self.ready[use.ring]))
-        yield Obligation("TTN107", smt.And(there, few), use.statement)
+        few = terms.compared("<", count, terms.number(self.ready[use.ring]))
+        yield Obligation("TTN107", terms.all(there, few), use.statement)
         yield self._parity(use, self.uses.waits, index)
-        gone = smt.Or(
-            [
+        gone = terms.any(
+            *[
                 self.some_before(other, index, execution)
                 for other in self.same_agent(self.uses.releases, use)
             ]
         )
         yield Obligation(
-            "TTN112", smt.And(there, gone), use.statement, True,
+            "TTN112", terms.all(there, gone), use.statement, True,
             f"an agent waits for a tile of {use.ring} that it has released",
         )  # fmt: skip
         if self.rings[use.ring].free_count:
-            returned = smt.Or(
-                [
+            returned = terms.any(
+                *[
                     self.some_after(other, index, execution)
                     for other in self.same_agent(self.uses.releases, use)
                 ]
             )
             yield Obligation(
-                "TTN105", smt.And(there, smt.Not(returned)), use.statement, True,
+                "TTN105", terms.all(there, terms.negation(returned)), use.statement, True,
                 f"an agent waits for tiles of {use.ring} that others release",
             )  # fmt: skip
 
     def read(self, use: StageUse) -> Iterator[Obligation]:
         """Waited for before, not released before, not poisoned."""
-        smt = self.ask.smt
+        terms = self.ask.terms
         execution, index, there = self.own(use)
         mine = self.same_agent(self.uses.waits, use)
-        before = smt.Or([self.some_before(other, index, execution) for other in mine])
-        early = smt.And(there, smt.Not(before))
+        before = terms.any(*[self.some_before(other, index, execution) for other in mine])
+        early = terms.all(there, terms.negation(before))
         if not mine and self.others(self.uses.waits, use):
             reason = f"{use.ring} is read by agents that others wait for it for"
             yield Obligation("TTN103", early, use.statement, True, reason)
         else:
             yield Obligation("TTN103", early, use.statement)
-        gone = smt.Or(
-            [
+        gone = terms.any(
+            *[
                 self.some_before(other, index, execution)
                 for other in self.same_agent(self.uses.releases, use)
             ]
         )
-        yield Obligation("TTN103", smt.And(there, gone), use.statement)
+        yield Obligation("TTN103", terms.all(there, gone), use.statement)
         condition = poison_condition(self.protocol, use.ring)
         if condition is not None:
             if not condition.exact:
@@ -304,22 +330,22 @@ class Obligations:
                     use.statement.span,
                 )
             poisoned = self.ask.truth(condition.at(index))
-            yield Obligation("TTN111", smt.And(there, poisoned), use.statement)
+            yield Obligation("TTN111", terms.all(there, poisoned), use.statement)
 
     def release(self, use: StageUse) -> Iterator[Obligation]:
         """Waited for before, once, and after every group that reads the stage."""
-        smt = self.ask.smt
+        terms = self.ask.terms
         execution, index, there = self.own(use)
         mine = self.same_agent(self.uses.waits, use)
-        before = smt.Or([self.some_before(other, index, execution) for other in mine])
-        early = smt.And(there, smt.Not(before))
+        before = terms.any(*[self.some_before(other, index, execution) for other in mine])
+        early = terms.all(there, terms.negation(before))
         if not mine and self.others(self.uses.waits, use):
             reason = f"{use.ring} is released by agents that others wait for it for"
             yield Obligation("TTN112", early, use.statement, True, reason)
         else:
             yield Obligation("TTN112", early, use.statement)
         yield Obligation(
-            "TTN113", smt.And(there, self.twice(self.uses.releases, use)), use.statement
+            "TTN113", terms.all(there, self.twice(self.uses.releases, use)), use.statement
         )
         for read in self.same_agent(self.uses.reads, use):
             if not read.asynchronous:
@@ -328,13 +354,15 @@ class Obligations:
             same = Binary("==", issue.value(read.index), index)
             open_ = self.holds([*issue.conditions, same, earlier(issue, execution)])
             drained = self.drained(issue, execution)
-            yield Obligation("TTN104", smt.And(there, open_, smt.Not(drained)), use.statement)
+            yield Obligation(
+                "TTN104", terms.all(there, open_, terms.negation(drained)), use.statement
+            )
 
     # ------------------------------------------------------------------------------ drains
 
     def drained(self, issue: FamilyExecution, until: FamilyExecution | None) -> Any:
         """Some drain before `until` covers the issue (`until` itself where it waits)."""
-        smt = self.ask.smt
+        terms = self.ask.terms
         agent = issue.family.agent
         cases: list[Any] = []
         for drain in self.uses.drains:
@@ -359,7 +387,7 @@ class Obligations:
                     cases.append(self._by(place, until, issue, after, 0))
             if until is not None and use.family.statement is until.family.statement:
                 cases.append(self._by(until, None, issue, after, 0))
-        return smt.Or(cases)
+        return terms.any(*cases)
 
     def _ordered(
         self, place: FamilyExecution, until: FamilyExecution | None, issue: FamilyExecution
@@ -379,7 +407,7 @@ class Obligations:
         leaving: int,
     ) -> Any:
         """A wait at `place` for all of `group` but the newest `leaving` covers the issue."""
-        smt = self.ask.smt
+        terms = self.ask.terms
         statement = issue.family.statement
         assert isinstance(statement, model.Issue)
         own = statement.group == group
@@ -395,29 +423,29 @@ class Obligations:
                 continue
             for later in nearest(other, place, needed + 1):
                 conditions = [*later.conditions, earlier(issue, later), earlier(later, place)]
-                newer.append(smt.Ite(self.holds(conditions), smt.Int(1), smt.Int(0)))
+                newer.append(terms.choice(self.holds(conditions), terms.number(1), terms.number(0)))
         if not newer:
-            return smt.FALSE()
-        return smt.And(executed, smt.GE(smt.Plus(newer), smt.Int(needed)))
+            return terms.truth(False)
+        return terms.all(executed, terms.compared(">=", terms.total(newer), terms.number(needed)))
 
     # ------------------------------------------------------------------------------ the end
 
     def ends(self) -> Iterator[Obligation]:
         """Whatever went into a tensor-core queue is over when the program ends."""
-        smt = self.ask.smt
+        terms = self.ask.terms
         for family in self.uses.issues:
             issue = FamilyExecution(family.renamed("~"))
             there = self.holds(issue.conditions)
-            over = smt.Or(self.drained(issue, None), self._seen(issue))
-            yield Obligation("TTN109", smt.And(there, smt.Not(over)), family.statement)
+            over = terms.any(self.drained(issue, None), self._seen(issue))
+            yield Obligation("TTN109", terms.all(there, terms.negation(over)), family.statement)
         if self.commits:
             for use in self.uses.releases:
                 if getattr(use.statement, "after", None) is None:
                     continue
                 mark = FamilyExecution(use.family.renamed("~"))
                 there = self.holds(mark.conditions)
-                over = smt.Or(self._drained_after(mark), self._seen(mark))
-                yield Obligation("TTN109", smt.And(there, smt.Not(over)), use.statement)
+                over = terms.any(self._drained_after(mark), self._seen(mark))
+                yield Obligation("TTN109", terms.all(there, terms.negation(over)), use.statement)
 
     def _drained_after(self, mark: FamilyExecution) -> Any:
         cases = [
@@ -426,11 +454,11 @@ class Obligations:
             if family.agent is mark.family.agent
             for place in (*nearest(family, None, 1), *nearest_after(family, mark))
         ]
-        return self.ask.smt.Or(cases)
+        return self.ask.terms.any(*cases)
 
     def _seen(self, reference: FamilyExecution) -> Any:
         """A commit at or after `reference` for which another agent waits."""
-        smt = self.ask.smt
+        terms = self.ask.terms
         cases = []
         zero: Expression = Constant(0)
         for use in (*self.uses.arrivals, *self.uses.releases):
@@ -450,14 +478,14 @@ class Obligations:
                 index = binary("+", place.value(use.index), shift)
                 watched = self.any_of(watchers, use.ring, index)
                 order = [] if place is reference else [earlier(reference, place)]
-                cases.append(smt.And(self.holds([*place.conditions, *order]), watched))
-        return smt.Or(cases)
+                cases.append(terms.all(self.holds([*place.conditions, *order]), watched))
+        return terms.any(*cases)
 
     def finalizes(self) -> Iterator[Obligation]:
         """Where one role finalizes, every role that takes part in a ring does, exactly once."""
         if not self.uses.finalizes:
             return
-        smt = self.ask.smt
+        terms = self.ask.terms
         agents: dict[int, tuple[AgentClass, StatementFamily]] = {}
         for use in (*self.uses.acquires, *self.uses.writes, *self.uses.waits, *self.uses.releases):
             agents.setdefault(id(use.family.agent), (use.family.agent, use.family))
@@ -465,16 +493,22 @@ class Obligations:
             mine = [item for item in self.uses.finalizes if item.agent is agent]
             if any(item.loops for item in mine):
                 raise UnsupportedProtocol("finalize in a loop", mine[0].statement.span)
-            terms = [
-                smt.Ite(self.holds(list(item.conditions)), smt.Int(1), smt.Int(0)) for item in mine
-            ]
-            times = smt.Plus(terms) if terms else smt.Int(0)
+            times = terms.total(
+                [
+                    terms.choice(
+                        self.holds(list(item.conditions)), terms.number(1), terms.number(0)
+                    )
+                    for item in mine
+                ]
+            )
             statement = mine[0].statement if mine else family.statement
-            yield Obligation("TTN109", smt.Not(smt.Equals(times, smt.Int(1))), statement)
+            yield Obligation(
+                "TTN109", terms.negation(terms.compared("==", times, terms.number(1))), statement
+            )
 
     def collective(self) -> Iterator[Obligation]:
         """A collective release is reached by all readers of the ring or by none."""
-        smt = self.ask.smt
+        terms = self.ask.terms
         for ring in self.protocol.rings:
             if ring.release is not model.ReleaseMode.COLLECTIVE:
                 continue
@@ -492,5 +526,7 @@ class Obligations:
                 _, index, there = self.own(use)
                 for agent in readers.values():
                     mine = [other for other in releases if other.family.agent is agent]
-                    joined = smt.Or([self.some(other, index) for other in mine])
-                    yield Obligation("TTN110", smt.And(there, smt.Not(joined)), use.statement)
+                    joined = terms.any(*[self.some(other, index) for other in mine])
+                    yield Obligation(
+                        "TTN110", terms.all(there, terms.negation(joined)), use.statement
+                    )

@@ -18,9 +18,10 @@ from typing import Any
 
 from titan.language.protocol.families import UnsupportedProtocol
 from titan.language.protocol.orders import FamilyExecution, order_cases
-from titan.language.protocol.solver import RESOURCES_MAX, z3_solver
+from titan.language.protocol.solver import RESOURCES_MAX, satisfiable, z3_solver
 from titan.sync.expression import Binary, Constant, Expression, Name, Not, names_of
 
+NODES_MAX, EDGES_MAX = 400, 4_500
 Linear = tuple[dict[str, int], int]
 
 
@@ -185,32 +186,34 @@ def has_ranking(
 ) -> bool:
     """Whether affine times exist. `sizes` are conditions on the sizes. Raises
     UnsupportedProtocol."""
-    from pysmt import shortcuts as smt
-    from pysmt.exceptions import PysmtException
-
     if not nodes:
         return True
-    problem = _Farkas(smt)
-    for edge in edges_of(nodes, depths):
+    if len(nodes) > NODES_MAX:
+        raise UnsupportedProtocol(f"{len(nodes)} waits and arrivals, of {NODES_MAX} that get times")
+    problem, edges = _Farkas(), edges_of(nodes, depths)
+    if len(edges) > EDGES_MAX:
+        raise UnsupportedProtocol(
+            f"{len(edges):,} dependences, of {EDGES_MAX:,} along which times are looked for"
+        )
+    for edge in edges:
         problem.grows(edge, nodes, sizes)
-    try:
-        with z3_solver(4 * RESOURCES_MAX) as solver:
-            solver.add_assertion(smt.And(problem.rows))
-            return bool(solver.solve())
-    except PysmtException as error:
-        raise UnsupportedProtocol(f"the solver gave up ({type(error).__name__})") from None
+    solver = z3_solver(4 * RESOURCES_MAX)
+    solver.add(*problem.rows)
+    return satisfiable(solver)
 
 
 class _Farkas:
-    def __init__(self, smt: Any) -> None:
-        self.smt = smt
+    def __init__(self) -> None:
+        import z3
+
+        self.real = z3.Real
+        self.sum = z3.Sum
+        self.never = z3.BoolVal(False)
         self.rows: list[Any] = []
         self.fresh = count()
 
     def _real(self, name: str) -> Any:
-        from pysmt.typing import REAL
-
-        return self.smt.Symbol(f"ranking:{name}", REAL)
+        return self.real(f"ranking:{name}")
 
     def _time(self, number: int, node: WaitNode, sizes: set[str], prime: str) -> dict[str, Any]:
         """Unknown coefficients of a node's time, by variable; "" is the constant."""
@@ -222,7 +225,6 @@ class _Farkas:
 
     def grows(self, edge: WaitEdge, nodes: list[WaitNode], sizes: list[Expression]) -> None:
         """time(target) - time(source) - 1 is a nonnegative combination of the conditions."""
-        smt = self.smt
         polyhedron = Polyhedron((*edge.conditions, *sizes))
         open_sizes: set[str] = set()
         for condition in sizes:
@@ -232,19 +234,23 @@ class _Farkas:
         weights = [
             self._real(f"weight.{next(self.fresh)}") for _ in range(len(polyhedron.rows) + 1)
         ]
-        self.rows += [smt.GE(weight, smt.Real(0)) for weight in weights]
+        self.rows += [weight >= 0 for weight in weights]
         names = set(later) | set(sooner)
         for row in polyhedron.rows:
             names |= row[0].keys()
         for name in sorted(names):
-            left = smt.Minus(later.get(name, smt.Real(0)), sooner.get(name, smt.Real(0)))
+            left = later.get(name, 0) - sooner.get(name, 0)
             terms = []
             if name == "":
-                left = smt.Minus(left, smt.Real(1))
+                left = left - 1
                 terms.append(weights[-1])
             for weight, row in zip(weights, polyhedron.rows, strict=False):
                 factor = row[1] if name == "" else row[0].get(name, 0)
                 if factor:
-                    terms.append(smt.Times(smt.Real(factor), weight))
-            right = smt.Plus(terms) if terms else smt.Real(0)
-            self.rows.append(smt.Equals(left, right))
+                    terms.append(factor * weight)
+            right = self.sum(terms) if terms else 0
+            if isinstance(left, int) and isinstance(right, int):
+                if left != right:
+                    self.rows.append(self.never)
+                continue
+            self.rows.append(left == right)
