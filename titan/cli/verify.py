@@ -158,7 +158,7 @@ def verify(
     sweep: bool,
     certificate: str | None,
 ) -> int:
-    """Verify kernels: files, folders with all kernel files in them, and compiled code (PTX)."""
+    """Verify kernels: files, folders of them, and compiled code (PTX, Triton's TTGIR)."""
     from titan.foundation.diagnostics.render.colour import wanted
     from titan.foundation.diagnostics.wording import quoted
     from titan.foundation.verdict import worst
@@ -181,21 +181,24 @@ def verify(
     found = opened.found
     if found.empty:
         raise click.UsageError(f"no kernel files in {quoted(found.empty[0])}")
-    if not opened.code and (launch or entry or sweep):
+    if not opened.code and (launch or sweep or (entry and not opened.ttgir)):
         raise click.UsageError("--launch, --entry and --sweep are for code, and none is named")
     for path in found.loops:
         click.echo(f"note: {path} is a loop; `titan schedule` takes it", err=True)
     for path in found.tiles:
         click.echo(f"note: {path} is a tile program; `titan build` takes it", err=True)
-    if not found.kernels and not opened.code:
+    if not found.kernels and not opened.code and not opened.ttgir:
         raise click.UsageError("there is no kernel file among what is named")
-    if certificate is not None and opened.code:
+    if certificate is not None and (opened.code or opened.ttgir):
         raise click.UsageError("--certificate is for kernel files, and code is named")
-    if found.kernels:
-        _check_policies(options, _POLICY_VALUES, "a kernel file")
+    if found.kernels or opened.ttgir:
+        what = "a kernel file" if found.kernels else "TTGIR"
+        _check_policies(options, _POLICY_VALUES, what)
     running = _run(_read(found, options), options, jobs)
     if opened.code:
         running = chain(running, _code(opened.code, _code_options(options, launch, entry, sweep)))
+    if opened.ttgir:
+        running = chain(running, _ttgir(opened.ttgir, options, entry))
     style = ReportStyle(output is None and wanted(sys.stdout, colour), timings, full_trace)
     shown = _Shown(format_name, output, style)
     findings = shown.all(running)
@@ -266,6 +269,14 @@ def _code(paths: list[str], options: CodeOptions) -> Iterator[Finding]:
 
     for path in paths:
         yield from verify_code_file(path, options)
+
+
+def _ttgir(paths: list[str], options: VerifyOptions, entry: str | None) -> Iterator[Finding]:
+    """The findings on files of Triton's intermediate representation."""
+    from titan.frontends.ttgir.verify import verify_ttgir_file
+
+    for path in paths:
+        yield from verify_ttgir_file(path, options, entry)
 
 
 def _read(found: Found, options: VerifyOptions) -> Iterator[KernelFile]:

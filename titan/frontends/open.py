@@ -14,16 +14,18 @@ from pathlib import Path
 from titan.verify.files import FILES_MAX, Found, find_kernels
 
 PTX_SUFFIXES = (".ptx",)
+TTGIR_SUFFIXES = (".ttgir",)
 _HEAD_BYTES = 65_536
 _VERSION = re.compile(rb"(?m)^\s*\.version\s+[0-9]+\.[0-9]+")
 
 
 @dataclass(slots=True)
 class Opened:
-    """Files by kind: kernel files with what goes with them, and code."""
+    """Files by kind: kernel files with what goes with them, PTX (`code`), and TTGIR."""
 
     found: Found = field(default_factory=Found)
     code: list[str] = field(default_factory=list)
+    ttgir: list[str] = field(default_factory=list)
 
 
 def open_files(paths: Iterable[str]) -> Opened:
@@ -32,6 +34,9 @@ def open_files(paths: Iterable[str]) -> Opened:
     others: list[str] = []
     seen: set[str] = set()
     for path in paths:
+        if path.endswith(TTGIR_SUFFIXES) and not Path(path).is_dir():
+            opened.ttgir += [] if path in opened.ttgir else [path]
+            continue
         files = [path] if is_code(path) else _code_in(path)
         if not files:
             others.append(path)

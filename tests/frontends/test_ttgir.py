@@ -1,0 +1,190 @@
+"""TTGIR: reading, numbers, clean samples, every synchronising operation left out, bad input.
+
+The samples in ttgir/ are what Triton 3.9 made of triton_kernels.py.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from titan.cli.main import run
+from titan.foundation.source.span import Source
+from titan.foundation.verdict import Verdict
+from titan.frontends.ttgir import integers
+from titan.frontends.ttgir.parse import parse_ttgir
+from titan.frontends.ttgir.samples import dependent, samples
+from titan.frontends.ttgir.verify import verify_ttgir
+from titan.sync.expression import Binary, Constant, Name, evaluate, parse_expression
+from titan.verify.model import Finding, VerifyOptions
+
+FOLDER = Path(__file__).parent / "ttgir"
+RING = (FOLDER / "ring_gemm_fault0.ttgir").read_text(encoding="utf-8")
+
+
+def verified(text: str, **more) -> Finding:
+    options = VerifyOptions(save_traces=None, **more)
+    (finding,) = verify_ttgir(Source("k.ttgir", text), options)
+    return finding
+
+
+def code_of(finding: Finding) -> str:
+    assert finding.verdict is Verdict.REFUTED, finding
+    assert finding.trace is not None
+    return finding.trace.fault.kind.value
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ttgir")), ids=lambda path: path.stem)
+def test_samples_are_verified_for_any_number(path):
+    finding = verified(path.read_text(encoding="utf-8"))
+    assert finding.verdict is Verdict.VERIFIED, finding.diagnostics
+    assert [values for _, values in finding.coverage.parameters] == [None]
+
+
+def without(pattern: str, text: str = RING, number: int = 0) -> str:
+    """The text without a line that matches."""
+    lines = text.split("\n")
+    found = [at for at, line in enumerate(lines) if re.search(pattern, line)]
+    del lines[found[number]]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "number", "codes"),
+    [
+        ("ttng.init_barrier", 0, {"TTN208"}),
+        ("ttng.wait_barrier", 0, {"TTN203"}),  # the consumer's
+        ("ttng.wait_barrier", 1, {"TTN206", "TTN202", "TTN204"}),  # the producer's
+        ("ttng.barrier_expect", 0, {"TTN205", "TTN203", "TTN207"}),
+        ("ttng.async_tma_copy_global_to_local", 0, {"TTN205"}),
+        ("ttng.arrive_barrier", 0, {"TTN205", "TTN211"}),
+        ("ttng.async_tma_store_wait", 0, {"TTN211"}),
+    ],
+)
+def test_an_operation_left_out_is_refuted(pattern, number, codes):
+    assert code_of(verified(without(pattern, RING, number))) in codes
+
+
+def test_a_product_that_is_not_waited_for():
+    text = without("warp_group_dot_wait", re.sub(r"yield %total_\d+", "yield %total", RING))
+    text = re.sub(r"scf.yield %total\b", "scf.yield %total_7", text)
+    assert code_of(verified(text)) in ("TTN202", "TTN211")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        (", 24576,", ", 12288,", "TTN207"),
+        ("ttng.arrive_barrier %(\\w+), 1,", "ttng.arrive_barrier %\\1, 2,", "TTN206"),
+        ("arith.xori %(\\w+), %\\w+", "arith.xori %\\1, %c0_i32_5", "TTN205"),
+    ],
+)
+def test_an_operation_that_is_wrong_is_refuted(old, new, code):
+    text, count = re.subn(old, new, RING)
+    assert count == 1
+    assert code_of(verified(text)) == code
+
+
+def test_a_counterexample_names_the_source():
+    finding = verified(without("ttng.arrive_barrier"))
+    labels = [getattr(one, "label", "") for one in finding.trace.fault.operations]
+    assert any(label.startswith("triton_kernels.py:") for label in labels)
+
+
+def test_the_source_is_not_needed():
+    assert verified(re.sub(r" loc\(.*\)$", "", RING, flags=re.MULTILINE)).exit_code == 0
+
+
+def test_policies_and_the_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "k.ttgir"
+    path.write_text(RING, encoding="utf-8")
+    assert run(["verify", str(path), "--policy", "exit_in_flight=allow"]) == 0
+    output = " ".join(capsys.readouterr().out.split())
+    assert "any k_per_64, 0 included" in output and "exit_in_flight allow" in output
+    assert run(["verify", str(path), "--policy", "parity=refuse"]) == 2
+
+
+# ------------------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda t: "", "the file holds no tt.func"),
+        (lambda t: t[: t.index("scf.for")], "the text ends inside of a region"),
+        (lambda t: t.replace("ttng.arrive_barrier", "ttng.arive_barrier"), "is not known"),
+        (lambda t: t.replace('"cuda:90"', '"cuda:70"'), "the target cuda:70 is none of"),
+        (lambda t: t.replace("ttng.init_barrier %", "%%% %", 1), "begins no operation"),
+        (lambda t: t.replace("%c3_i32 = arith.constant 3", "%c3_i32 = arith.constant x"), "index"),
+        (lambda t: t.replace("scf.for", "scf.while", 1), "is not known"),
+        (lambda t: t.replace("{inputPrecision", "{{inputPrecision"), "is not closed"),
+    ],
+)
+def test_bad_text_is_refused_with_its_place(change, said):
+    finding = verified(change(RING))
+    assert finding.verdict is Verdict.REFUSED and finding.exit_code == 2
+    assert any(said in item.headline for item in finding.diagnostics), finding.diagnostics
+    assert all(item.span is not None for item in finding.diagnostics)
+
+
+def test_all_unknown_operations_are_told_at_once():
+    text = RING.replace("ttng.wait_barrier", "ttng.wait_barier")
+    finding = verified(text)
+    assert len(finding.diagnostics) == 2
+    assert all("ttng.wait_barrier" in " ".join(item.helps) for item in finding.diagnostics)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, len(RING) - 1), st.integers(1, 40), st.sampled_from(["", "{", "%", "}\n"]))
+def test_damaged_text_gives_a_verdict_or_a_refusal(at, size, new):
+    text = RING[:at] + new + RING[at + size :]
+    module, errors = parse_ttgir(Source("k.ttgir", text))
+    assert (module is None) == bool(errors)
+    for function in module.functions if module is not None else ():
+        assert function.name
+
+
+# -------------------------------------------------------------------------------- numbers
+
+X = Name("x")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(-300, 300), st.integers(1, 5), st.integers(1, 70), st.integers(0, 500),
+    st.sampled_from(["<", "<=", ">", ">=", "==", "!="]),
+)  # fmt: skip
+def test_normal_forms_keep_their_value(constant, factor, divisor, x, operator):
+    left = integers.add(integers.multiply(Constant(factor), X), Constant(constant))
+    value = factor * x + constant
+    where = {"x": x, "k": 64 * x + constant}
+    assert evaluate(left, where) == value
+    assert evaluate(integers.floor_divide(left, divisor), where) == value // divisor
+    assert evaluate(integers.remainder(left, divisor), where) == value % divisor
+    assert evaluate(integers.ceiling_divide(left, divisor), where) == -(-value // divisor)
+    truth = integers.compare(operator, left, Name("k"), integers.holds_only(frozenset("k")))
+    plain = Binary(operator, left, Name("k"))
+    assert evaluate(truth, where) == evaluate(plain, where)
+
+
+def test_equal_trip_counts_have_one_form():
+    k = Name("k")
+    first = integers.ceiling_divide(k, 64)
+    second = integers.floor_divide(integers.add(k, Constant(191)), 64)
+    assert integers.subtract(second, first) == Constant(2)
+    quotient = integers.floor_divide(X, 3)
+    rest = integers.subtract(X, integers.multiply(quotient, Constant(3)))
+    assert rest == Binary("%", X, Constant(3))
+
+
+def test_sizes_that_belong_together():
+    sizes = [("k", Name("k")), ("tiles", parse_expression("(k + 63) // 64"))]
+    assert dependent(sizes)
+    assert not dependent([sizes[1], ("m", Name("m"))])
+    for chosen in samples(sizes, {}):
+        assert chosen["tiles"] == (chosen["k"] + 63) // 64

@@ -1,0 +1,295 @@
+"""What each operation of TTGIR does that synchronises: as operations of the sync program.
+
+The threads of a partition are one agent: Triton places the barriers between them when it lowers
+further, from the same order of operations. Sources: the operation definitions of Triton's dialects
+TritonGPU and TritonNvidiaGPU, and the PTX that each is lowered to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from titan.frontends.ttgir.model import Operation
+from titan.frontends.ttgir.values import Value, View, is_integer
+from titan.sync import program as ir
+from titan.sync.expression import ONE, ZERO, Constant, Expression
+
+BULK, COPY, WGMMA, TENSOR_CORE = "bulk group", "cp.async", "wgmma", "tcgen05"
+QUEUES = {
+    BULK: ir.Queue(BULK),
+    COPY: ir.Queue(COPY),
+    WGMMA: ir.Queue(WGMMA, pipelined=True),
+    TENSOR_CORE: ir.Queue(TENSOR_CORE, grouped=False, pipelined=True),
+}
+
+
+class Untranslatable(Exception):
+    """An operation that has a known name and a form or operand that is not followed."""
+
+
+@dataclass(slots=True)
+class Operands:
+    """The operands of one operation by their places, with what is asked of them."""
+
+    operation: Operation
+    values: list[Value]
+    threads: int
+
+    def view(self, place: int) -> View:
+        """The view of memory at a place. Raises Untranslatable."""
+        value = self.values[place] if place < len(self.values) else None
+        if not isinstance(value, View):
+            raise Untranslatable(f"operand {place} is no memory that is followed")
+        return value
+
+    def parts(self) -> list[list[Value]]:
+        """The operands by the commas between them; brackets belong to what stands before."""
+        found: list[list[Value]] = []
+        left = list(self.values)
+        depth, part = 0, ""
+        for character in self.operation.header + ",":
+            depth += (character in "[(") - (character in ")]")
+            if character == "," and depth == 0:
+                count = part.count("%")
+                found.append(left[:count])
+                left, part = left[count:], ""
+            else:
+                part += character
+        return found
+
+    def views(self) -> list[View]:
+        """All operands that are memory."""
+        return [value for value in self.values if isinstance(value, View)]
+
+    def integer(self, place: int, default: Expression = ONE) -> Expression:
+        """The number at a place, or the default where nothing stands there."""
+        if place >= len(self.values):
+            return default
+        value = self.values[place]
+        if isinstance(value, View) or not is_integer(value):
+            reason = getattr(value, "reason", "it is memory")
+            raise Untranslatable(f"operand {place} is not known: {reason}")
+        return value
+
+    def barrier(self, place: int) -> ir.Reference:
+        """The barrier at a place."""
+        return self.reference(self.view(place))
+
+    def reference(self, view: View) -> ir.Reference:
+        """The element of a barrier array that a view names."""
+        view.root.barrier = True
+        if view.stage is None and view.root.stages > 1:
+            raise Untranslatable("a barrier is one of an array, and none is chosen")
+        return ir.Reference(view.root.name, view.stage or ZERO)
+
+    def effects(
+        self, view: View, write: bool, proxy: ir.Proxy, accumulates: bool = False
+    ) -> tuple[ir.Effect, ...]:
+        """The accesses to what a view covers. Tensor memory has one path, and needs no fence."""
+        proxy = ir.Proxy.GENERIC if view.type.tensor else proxy
+        stages: Iterable[Expression] = (view.stage or ZERO,)
+        if view.stage is None and view.root.stages > 1:
+            stages = [Constant(stage) for stage in range(view.root.stages)]
+        name = view.root.name
+        return tuple(
+            ir.Effect(name, stage, write, proxy=proxy, accumulates=accumulates) for stage in stages
+        )
+
+
+Made = list[ir.Operation]
+
+
+def guarded(condition: Expression, made: Made) -> Made:
+    """The operations where the condition holds."""
+    if isinstance(condition, Constant):
+        return made if condition.value else []
+    return [ir.Branch(condition, tuple(made))] if made else []
+
+
+def _init(of: Operands) -> Made:
+    numbers = of.operation.header.rsplit(",", 1)
+    count = int(numbers[1]) if len(numbers) == 2 and numbers[1].strip().isdigit() else 1
+    reference = of.barrier(0)
+    of.view(0).root.count = count
+    return [ir.Init(reference, Constant(count))]
+
+
+def _invalidate(of: Operands) -> Made:
+    return [ir.Invalidate(of.barrier(0))]
+
+
+def _wait(of: Operands) -> Made:
+    return guarded(_predicate(of, 2), [ir.Wait(of.barrier(0), of.integer(1))])
+
+
+def _predicate(of: Operands, place: int) -> Expression:
+    """The predicate, where one stands at this place (tokens and views may stand there as well)."""
+    if place >= len(of.values) or isinstance(of.values[place], View):
+        return ONE
+    return of.integer(place)
+
+
+def _number_in_header(of: Operands, place: int) -> int:
+    parts = of.operation.header.split(",")
+    text = parts[place].strip() if place < len(parts) else ""
+    if not text.isdigit():
+        raise Untranslatable("a count is written as a number")
+    return int(text)
+
+
+def _expect(of: Operands) -> Made:
+    amount = Constant(_number_in_header(of, 1))
+    return guarded(of.integer(1), [ir.Arrive(of.barrier(0), ONE, amount)])
+
+
+def _arrive(of: Operands) -> Made:
+    count = Constant(_number_in_header(of, 1))
+    return guarded(of.integer(1), [ir.Arrive(of.barrier(0), count)])
+
+
+def _load_tile(of: Operands) -> Made:
+    """async_tma_copy_global_to_local desc[coordinates] destination, barrier, predicate."""
+    views = of.views()
+    if len(views) != 2:
+        raise Untranslatable("a copy has a destination and a barrier")
+    destination, barrier = views
+    after = of.values.index(barrier) + 1
+    completion = ir.Completion(of.reference(barrier), Constant(destination.type.size_bytes))
+    effects = of.effects(destination, True, ir.Proxy.ASYNC)
+    condition = _predicate(of, after)
+    return guarded(condition, [ir.Asynchronous(effects, None, (completion,))])
+
+
+def _store_tile(of: Operands) -> Made:
+    views = of.views()
+    if len(views) != 1:
+        raise Untranslatable("a store has one source in shared memory")
+    effects = of.effects(views[0], False, ir.Proxy.ASYNC)
+    return [ir.Asynchronous(effects, BULK), ir.Commit(BULK)]
+
+
+def _store_wait(of: Operands) -> Made:
+    pending = Constant(of.operation.integer("pendings", 0))
+    reads = "read_only" in of.operation.attributes
+    return [ir.QueueWait(BULK, pending, ir.Until.READ if reads else ir.Until.DONE)]
+
+
+def _copy(of: Operands) -> Made:
+    views = of.views()
+    if len(views) != 1:
+        raise Untranslatable("a copy has one destination in shared memory")
+    return [ir.Asynchronous(of.effects(views[0], True, ir.Proxy.GENERIC), COPY)]
+
+
+def _copy_wait(of: Operands) -> Made:
+    return [ir.QueueWait(COPY, Constant(of.operation.integer("num", 0)))]
+
+
+def _copy_arrive(of: Operands) -> Made:
+    if "noIncrement" not in of.operation.attributes:
+        raise Untranslatable("an arrival that raises the pending count is not modelled")
+    return [ir.QueueArrive(COPY, of.barrier(0), Constant(of.threads))]
+
+
+def _group_dot(of: Operands) -> Made:
+    effects = [one for view in of.views() for one in of.effects(view, False, ir.Proxy.ASYNC)]
+    made: Made = [ir.Asynchronous(tuple(effects), WGMMA), ir.Commit(WGMMA)]
+    if of.operation.attributes.get("isAsync") != "true":
+        made.append(ir.QueueWait(WGMMA))
+    return made
+
+
+def _group_dot_wait(of: Operands) -> Made:
+    return [ir.QueueWait(WGMMA, Constant(of.operation.integer("pendings", 0)))]
+
+
+def _tensor_core(of: Operands) -> Made:
+    """tc_gen5_mma a, b, d[token], (scales,) use d, predicate, barriers[predicates]."""
+    parts = of.parts()
+    if len(parts) < 5:
+        raise Untranslatable("a matrix instruction has at least five operands")
+    scales = 2 if of.operation.name.endswith("scaled") else 0
+    effects: tuple[ir.Effect, ...] = ()
+    for place, part in enumerate(parts[: 3 + scales]):
+        view = part[0] if part else None
+        if not isinstance(view, View):
+            raise Untranslatable(f"operand {place} is no memory that is followed")
+        effects += of.effects(view, place == 2, ir.Proxy.ASYNC, accumulates=place == 2)
+    made: Made = [ir.Asynchronous(effects, TENSOR_CORE)]
+    for part in parts[5 + scales :]:
+        if not part or not isinstance(part[0], View):
+            raise Untranslatable("what is arrived at is no barrier that is followed")
+        arrival = ir.QueueArrive(TENSOR_CORE, of.reference(part[0]))
+        made += guarded(_number(part[1]) if len(part) > 1 else ONE, [arrival])
+    return guarded(_number(*parts[4 + scales][:1]), made)
+
+
+def _number(value: Value) -> Expression:
+    if isinstance(value, View) or not is_integer(value):
+        raise Untranslatable(f"a predicate is not known: {getattr(value, 'reason', 'memory')}")
+    return value
+
+
+def _tensor_commit(of: Operands) -> Made:
+    return guarded(_predicate(of, 1), [ir.QueueArrive(TENSOR_CORE, of.barrier(0))])
+
+
+def _tensor_copy(of: Operands) -> Made:
+    """tmem_copy source, destination[, barrier]."""
+    effects = of.effects(of.view(0), False, ir.Proxy.ASYNC)
+    effects += of.effects(of.view(1), True, ir.Proxy.ASYNC)
+    made: Made = [ir.Asynchronous(effects, TENSOR_CORE)]
+    if len(of.views()) > 2:
+        made.append(ir.QueueArrive(TENSOR_CORE, of.reference(of.views()[2])))
+    return made
+
+
+def _read(of: Operands) -> Made:
+    return [ir.Access(of.effects(of.view(0), False, ir.Proxy.GENERIC))]
+
+
+def _tensor_store(of: Operands) -> Made:
+    place = of.values.index(of.views()[0]) if of.views() else 0
+    made: Made = [ir.Access(of.effects(of.view(place), True, ir.Proxy.GENERIC))]
+    return guarded(_predicate(of, place + 1), made)
+
+
+def _store(of: Operands) -> Made:
+    if len(of.views()) != 1:
+        raise Untranslatable("a store has one destination")
+    return [ir.Access(of.effects(of.views()[0], True, ir.Proxy.GENERIC))]
+
+
+def _fence(of: Operands) -> Made:
+    return [ir.Fence(ir.FenceKind.ASYNC, (ir.Space.SHARED,))]
+
+
+HANDLERS: dict[str, Callable[[Operands], Made]] = {
+    "ttng.init_barrier": _init,
+    "ttng.inval_barrier": _invalidate,
+    "ttng.wait_barrier": _wait,
+    "ttng.barrier_expect": _expect,
+    "ttng.arrive_barrier": _arrive,
+    "ttng.async_tma_copy_global_to_local": _load_tile,
+    "ttng.async_tma_gather": _load_tile,
+    "ttng.async_tma_copy_local_to_global": _store_tile,
+    "ttng.async_tma_reduce": _store_tile,
+    "ttng.async_tma_scatter": _store_tile,
+    "ttng.async_tma_store_wait": _store_wait,
+    "ttg.async_copy_global_to_local": _copy,
+    "ttg.async_commit_group": lambda of: [ir.Commit(COPY)],
+    "ttg.async_wait": _copy_wait,
+    "ttng.async_copy_mbarrier_arrive": _copy_arrive,
+    "ttng.warp_group_dot": _group_dot,
+    "ttng.warp_group_dot_wait": _group_dot_wait,
+    "ttng.tc_gen5_mma": _tensor_core,
+    "ttng.tc_gen5_mma_scaled": _tensor_core,
+    "ttng.tc_gen5_commit": _tensor_commit,
+    "ttng.tmem_copy": _tensor_copy,
+    "ttng.tmem_load": _read,
+    "ttng.tmem_store": _tensor_store,
+    "ttg.local_load": _read,
+    "ttg.local_store": _store,
+    "ttng.fence_async_shared": _fence,
+}

@@ -1,0 +1,80 @@
+"""Values of sizes that belong together, where several sizes rest on the same arguments.
+
+`K` and `(K + 63) // 64` are two parameters of the program, and an engine that takes any number for
+each finds runs that no `K` has. Here arguments are chosen and the sizes computed from them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+from titan.sync.expression import Binary, Constant, Expression, Name, Not, evaluate, names_of
+
+Sizes = Sequence[tuple[str, Expression]]
+SIZE_MAX = 9
+SAMPLES_MAX = 24
+TRIED_MAX = 60_000
+_FEW = (0, 1, 2, 3, 4, 5, 7)
+_MANY = (0, 1, 2, 3, 8, 16)
+
+
+def dependent(sizes: Sizes) -> bool:
+    """Whether two sizes rest on one argument."""
+    seen: set[str] = set()
+    for _, value in sizes:
+        names = names_of(value)
+        if names & seen:
+            return True
+        seen |= names
+    return False
+
+
+def _divisors(expression: Expression, found: dict[str, int]) -> None:
+    match expression:
+        case Binary("//", left, Constant(value)):
+            for name in names_of(left):
+                found[name] = max(found.get(name, 1), value if isinstance(left, Binary) else 1)
+            _divisors(left, found)
+        case Binary(_, left, right):
+            _divisors(left, found)
+            _divisors(right, found)
+        case Not(operand):
+            _divisors(operand, found)
+        case Name(name):
+            found.setdefault(name, 1)
+
+
+def _assignments(sizes: Sizes) -> Iterator[dict[str, int]]:
+    """Values of all arguments: multiples of what they are divided by, and beside them."""
+    units: dict[str, int] = {}
+    for _, value in sizes:
+        _divisors(value, units)
+    names = sorted(units)
+    few = _FEW if len(names) <= 2 else _MANY
+    ranges = []
+    for name in names:
+        multiples = {unit * units[name] for unit in few} | {1}
+        ranges.append(sorted({0, 1} if name.startswith("program_id") else multiples))
+    for values in itertools.islice(itertools.product(*ranges), TRIED_MAX):
+        yield dict(zip(names, values, strict=True))
+
+
+def computed(sizes: Sizes) -> Iterator[dict[str, int]]:
+    """The values of all sizes for many choices of the arguments; those that are negative are 0."""
+    for chosen in _assignments(sizes):
+        try:
+            yield {name: max(0, evaluate(value, chosen)) for name, value in sizes}
+        except ZeroDivisionError:
+            continue
+
+
+def samples(sizes: Sizes, minimums: Mapping[str, int]) -> list[dict[str, int]]:
+    """Different small values of all sizes, small sums first, at most `SAMPLES_MAX`."""
+    found = {
+        tuple(values.items()): values
+        for values in computed(sizes)
+        if all(minimums.get(name, 0) <= value <= SIZE_MAX for name, value in values.items())
+    }
+    ordered = sorted(found.values(), key=lambda values: (sum(values.values()), *values.values()))
+    return ordered[:SAMPLES_MAX]

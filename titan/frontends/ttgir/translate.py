@@ -1,0 +1,507 @@
+"""From a function of TTGIR to the roles of a sync program.
+
+The function itself is the role `default`; every partition of a `ttg.warp_specialize` is a role of
+its own, which starts and ends with it at a named barrier. Loops stay loops; what a loop carries
+becomes a counter of the role, or a multiple of the loop variable where it grows steadily. All
+operations that are not known are told at once, each with its place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.diagnostics.wording import quoted, suggestion
+from titan.frontends.ttgir import integers
+from titan.frontends.ttgir.blocks import (
+    IGNORED,
+    QUIET,
+    at_once,
+    gives_integer,
+    indexed_shapes,
+    lost,
+    placed,
+    synchronises,
+    yielded,
+)
+from titan.frontends.ttgir.effects import HANDLERS, Made, Operands, Untranslatable, guarded
+from titan.frontends.ttgir.integers import UnknownInteger
+from titan.frontends.ttgir.model import (
+    Block,
+    Function,
+    Operation,
+    TtgirModule,
+    memory_types,
+)
+from titan.frontends.ttgir.values import (
+    Arithmetic,
+    Root,
+    Unknown,
+    Value,
+    View,
+    is_integer,
+    is_scalar,
+)
+from titan.sync import program as ir
+from titan.sync.expression import (
+    ONE,
+    ZERO,
+    Constant,
+    Expression,
+    Name,
+    binary,
+)
+
+MAIN = "default"
+FAULTS_MAX = 20
+_REFUSED = {"tt.call": "a call", "tt.descriptor_load": "an operation that is not lowered yet"}
+_SAME_VIEW = ("ttg.memdesc_trans", "ttg.memdesc_reshape")
+
+
+@dataclass(slots=True)
+class RoleDraft:
+    """A role as it is written: its operations, and first values of its counters."""
+
+    name: str
+    warps: int
+    variables: dict[str, int] = field(default_factory=dict)
+    body: Made = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Draft:
+    """A whole function: roles, allocations, named barriers; `arguments` are names of sizes."""
+
+    roles: list[RoleDraft] = field(default_factory=list)
+    roots: list[Root] = field(default_factory=list)
+    meetings: list[str] = field(default_factory=list)
+    arguments: set[str] = field(default_factory=set)
+    faults: list[Diagnostic] = field(default_factory=list)
+
+
+def draft(module: TtgirModule, function: Function) -> Draft:
+    """The function as roles; `faults` says what could not be translated."""
+    unbounded: set[str] = set()
+    while True:
+        translator = _Translator(module, function, unbounded)
+        translator.run()
+        if not translator.falls:
+            return translator.draft
+        # Somebody relied on a bound that does not hold: once more without it.
+        unbounded |= translator.falls
+
+
+class _Translator:
+    def __init__(self, module: TtgirModule, function: Function, unbounded: set[str]) -> None:
+        self.function = function
+        self.unbounded = unbounded
+        self.falls: set[str] = set()
+        self.draft = Draft()
+        self.warps = module.integer("ttg.num-warps", 4)
+        self.arithmetic = Arithmetic(self.draft.arguments, {})
+        self.shapes = indexed_shapes(function.body, set())
+        self.role = RoleDraft(MAIN, self.warps)
+        self.draft.roles.append(self.role)
+        self.conditions: list[Expression] = []
+        self.loops = 0
+        self.names: dict[str, int] = {}
+        self.quiet = False  # an attempt: faults are told when the real one is made
+
+    def run(self) -> None:
+        """Translate the body; values are known by their names in `environment`."""
+        environment: dict[str, Value] = {}
+        for name, type_text in self.function.arguments:
+            environment[name] = self._argument(name) if is_scalar(type_text) else Unknown()
+        self.role.body = self._block(self.function.body, environment)
+
+    def _argument(self, name: str) -> Name:
+        plain = self._fresh(name)
+        self.draft.arguments.add(plain)
+        self.arithmetic.minimums[plain] = 0
+        return Name(plain)
+
+    def _fresh(self, name: str) -> str:
+        """A name that no other value of the program has."""
+        plain = "".join(c if c.isalnum() else "_" for c in name.strip("%").partition("#")[0])
+        plain = plain if plain[:1].isalpha() else f"v{plain}"
+        self.names[plain] = count = self.names.get(plain, 0) + 1
+        return plain if count == 1 else f"{plain}_{count}"
+
+    def _fault(self, operation: Operation, text: str, helps: tuple[str, ...] = ()) -> None:
+        if not self.quiet and len(self.draft.faults) < FAULTS_MAX:
+            self.draft.faults.append(diagnostic("TTN010", text, operation.span, helps=helps))
+
+    # ------------------------------------------------------------------------- operations
+
+    def _block(self, block: Block, environment: dict[str, Value]) -> Made:
+        made: Made = []
+        for operation in block.operations:
+            try:
+                found = self._operation(operation, environment)
+            except UnknownInteger as reason:
+                self._fault(operation, f"a number is not known: {reason}")
+                continue
+            for one in found:
+                label = operation.source
+                made.append(one if one.span is not None else placed(one, operation, label))
+        return made
+
+    def _operation(self, operation: Operation, environment: dict[str, Value]) -> Made:
+        name = operation.name
+        values = [environment.get(operand, Unknown()) for operand in operation.operands]
+        match name:
+            case "scf.for":
+                return self._for(operation, environment)
+            case "scf.if":
+                return self._if(operation, values, environment)
+            case "ttg.warp_specialize":
+                return self._specialise(operation, values, environment)
+            case "ttg.local_alloc" | "ttng.tmem_alloc":
+                return self._allocate(operation, values, environment)
+            case "ttg.memdesc_index":
+                self._index(operation, values, environment)
+                return []
+            case "tt.get_program_id" | "tt.get_num_programs":
+                axis = operation.header.split()[0] if operation.header else "x"
+                what = name.removeprefix("tt.get_")
+                environment[operation.results[0]] = self._place_in_grid(f"{what}_{axis}")
+                return []
+            case "scf.yield":
+                return []
+        if name in _SAME_VIEW and values and isinstance(values[0], View):
+            types = memory_types(operation.types)
+            shape = types[-1] if types else values[0].type
+            environment[operation.results[0]] = replace(values[0], type=shape)
+        elif name in HANDLERS:
+            return self._effects(operation, values, environment)
+        elif name.startswith("arith.") and gives_integer(operation):
+            environment[operation.results[0]] = self.arithmetic.evaluate(operation, values)
+        elif name in _REFUSED:
+            self._fault(operation, f"{quoted(name)} is {_REFUSED[name]}")
+        elif not name.startswith(QUIET) and name not in IGNORED:
+            self._unknown(operation)
+        return []
+
+    def _unknown(self, operation: Operation) -> None:
+        known = [*HANDLERS, *_SAME_VIEW, "ttg.warp_specialize", "scf.for", "scf.if"]
+        helps = suggestion(operation.name, known)
+        self._fault(operation, f"the operation {quoted(operation.name)} is not known", helps)
+
+    def _place_in_grid(self, name: str) -> Name:
+        if name not in self.draft.arguments:
+            self.draft.arguments.add(name)
+            self.arithmetic.minimums[name] = 0
+        return Name(name)
+
+    def _effects(
+        self, operation: Operation, values: list[Value], environment: dict[str, Value]
+    ) -> Made:
+        try:
+            made = HANDLERS[operation.name](Operands(operation, values, 32 * self.role.warps))
+        except (Untranslatable, ValueError) as reason:
+            self._fault(operation, f"{quoted(operation.name)} is not followed: {reason}")
+            return []
+        if operation.name == "ttng.warp_group_dot_wait":
+            for result, value in zip(operation.results, values, strict=False):
+                environment[result] = value
+        return made
+
+    # ----------------------------------------------------------------------------- memory
+
+    def _allocate(
+        self, operation: Operation, values: list[Value], environment: dict[str, Value]
+    ) -> Made:
+        types = memory_types(operation.types)
+        if not types:
+            self._fault(operation, "an allocation without a type of memory")
+            return []
+        found = types[-1]
+        indexed = found.shape in self.shapes and len(found.shape) > 1
+        stages = found.shape[0] if indexed else 1
+        known = next((r for r in self.draft.roots if r.span == operation.span), None)
+        root = known or Root(self._fresh(operation.results[0]), found, stages, span=operation.span)
+        if known is None:
+            self.draft.roots.append(root)
+        view = View(root, None, found)
+        environment[operation.results[0]] = view
+        if not operation.operands:
+            return []
+        of = Operands(operation, values, 0)
+        return [ir.Access(of.effects(view, True, ir.Proxy.GENERIC))]
+
+    def _index(
+        self, operation: Operation, values: list[Value], environment: dict[str, Value]
+    ) -> None:
+        types = memory_types(operation.types)
+        base = values[0] if values else None
+        if not isinstance(base, View) or len(values) < 2 or not types:
+            self._fault(operation, "what is indexed is no memory that is followed")
+            return
+        index = values[1]
+        if isinstance(index, View) or not is_integer(index):
+            reason = getattr(index, "reason", "it is memory")
+            self._fault(operation, f"an index is not known: {reason}")
+            return
+        if base.stage is not None:
+            self._fault(operation, "a stage of memory is indexed again, which is not followed")
+            return
+        view = replace(base, stage=index, type=types[-1])
+        environment[operation.results[0]] = view
+
+    # ----------------------------------------------------------------------- control flow
+
+    def _for(self, operation: Operation, environment: dict[str, Value]) -> Made:
+        body = operation.regions[0] if operation.regions else Block()
+        operands = list(operation.operands)
+        if len(operands) < 4:
+            self._fault(operation, "a loop has a variable, a start, an end and a step")
+            return []
+        variable, carried = operands[0], operands[4:]
+        names, starts = carried[0::2], [environment.get(x, Unknown()) for x in carried[1::2]]
+        bounds = [environment.get(x, Unknown()) for x in operands[1:4]]
+        numbers = [x for x in bounds if is_integer(x)]
+        if len(numbers) < 3 or not isinstance(numbers[2], Constant):
+            reason = next((x.reason for x in bounds if isinstance(x, Unknown)), "the step is open")
+            if synchronises(body):
+                self._fault(operation, f"the bounds of a loop are not known: {reason}")
+            for result in operation.results:
+                environment[result] = Unknown("it comes from a loop whose bounds are not known")
+            return []
+        low, high, step = numbers[0], numbers[1], numbers[2].value
+        if step <= 0:
+            self._fault(operation, "the step of a loop is not positive")
+            return []
+        trips = integers.ceiling_divide(integers.subtract(high, low), step)
+        counter = self._fresh(variable + "_trip")
+        self.arithmetic.minimums[counter] = 0
+        number = integers.add(low, integers.multiply(Constant(step), Name(counter)))
+        loop = _Loop(operation, body, counter, trips, number, variable)
+        steady = {} if self.loops else self._steady(loop, names, starts, environment)
+        return self._carried(loop, names, starts, environment, steady)
+
+    def _steady(
+        self,
+        loop: _Loop,
+        names: list[str],
+        starts: list[Value],
+        environment: dict[str, Value],
+    ) -> dict[str, int]:
+        """What each carried number grows by in every trip, where that is always the same."""
+        probes: dict[str, Value] = {}
+        for name, start in zip(names, starts, strict=True):
+            if is_integer(start):
+                plain = self._fresh(name)
+                self.arithmetic.minimums[plain] = self.arithmetic.least(start) or 0
+                probes[name] = Name(plain)
+            else:
+                probes[name] = start
+        before = self.quiet, len(self.draft.roots), len(self.draft.meetings)
+        self.quiet = True
+        inner = {**environment, **probes, loop.variable: loop.number}
+        self.loops += 1
+        self._block(loop.body, inner)
+        self.loops -= 1
+        self.quiet = before[0]
+        del self.draft.roots[before[1] :]
+        grown: dict[str, int] = {}
+        for name, value in zip(names, yielded(loop.body, inner), strict=False):
+            probe = probes[name]
+            if is_integer(value) and isinstance(probe, Name):
+                difference = integers.subtract(value, probe)
+                if isinstance(difference, Constant) and difference.value >= 0:
+                    grown[name] = difference.value
+        return grown
+
+    def _carried(
+        self,
+        loop: _Loop,
+        names: list[str],
+        starts: list[Value],
+        environment: dict[str, Value],
+        steady: dict[str, int],
+    ) -> Made:
+        """The loop with its counters: set before it, and at the end of every trip."""
+        made: Made = []
+        inner = {**environment, loop.variable: loop.number}
+        counters: dict[str, str] = {}
+        after: dict[str, Value] = {}
+        for name, start in zip(names, starts, strict=True):
+            stage = start.stage if isinstance(start, View) else start
+            if name in steady and is_integer(start):
+                growth = Constant(steady[name])
+                inner[name] = integers.add(start, integers.multiply(growth, Name(loop.counter)))
+                passed = binary("max", loop.trips, ZERO)
+                if (self.arithmetic.least(loop.trips) or -1) >= 0:
+                    passed = loop.trips
+                after[name] = integers.add(start, integers.multiply(growth, passed))
+            elif stage is None or not is_integer(stage):
+                inner[name] = after[name] = start
+            else:
+                plain = counters[name] = self._counter(name, stage)
+                made.append(ir.Assign(plain, stage))
+                value: Value = Name(plain)
+                if isinstance(start, View):
+                    value = replace(start, stage=Name(plain))
+                inner[name] = after[name] = value
+        self.loops += 1
+        body = self._block(loop.body, inner)
+        self.loops -= 1
+        body += self._assigned(loop.operation, names, counters, yielded(loop.body, inner), inner)
+        made.append(ir.Loop(loop.counter, ZERO, loop.trips, tuple(body)))
+        for result, name in zip(loop.operation.results, names, strict=False):
+            environment[result] = after[name]
+        return made
+
+    def _counter(self, name: str, first: Expression) -> str:
+        """A counter of the role. What it is never below has to be proved for divisions."""
+        plain = self._fresh(name)
+        self.role.variables[plain] = first.value if isinstance(first, Constant) else 0
+        low = self.arithmetic.least(first)
+        if low is not None and plain not in self.unbounded:
+            self.arithmetic.minimums[plain] = low
+        return plain
+
+    def _assigned(
+        self,
+        operation: Operation,
+        names: list[str],
+        counters: dict[str, str],
+        values: list[Value],
+        inner: dict[str, Value],
+    ) -> Made:
+        """All counters take their new values at once."""
+        new: list[tuple[str, Expression]] = []
+        for name, value in zip(names, values, strict=False):
+            plain = counters.get(name)
+            if plain is None:
+                continue
+            before = inner[name]
+            if isinstance(before, View) and not (
+                isinstance(value, View) and value.root is before.root
+            ):
+                self._fault(operation, "a loop carries views of different allocations")
+                continue
+            stage = value.stage if isinstance(value, View) else value
+            new.append((plain, stage if is_integer(stage) else Name(lost(value))))
+            self._check_bound(plain, new[-1][1])
+        return at_once(new, self._fresh, self.role.variables)
+
+    def _check_bound(self, counter: str, value: Expression) -> None:
+        """Whether a counter that is set to a value stays at or above its first one."""
+        bound = self.arithmetic.minimums.get(counter)
+        low = self.arithmetic.least(value)
+        if bound is not None and (low is None or low < bound):
+            self.falls.add(counter)
+
+    def _if(self, operation: Operation, values: list[Value], environment: dict[str, Value]) -> Made:
+        condition = values[0] if values else Unknown()
+        then = operation.regions[0] if operation.regions else Block()
+        otherwise = operation.regions[1] if len(operation.regions) > 1 else Block()
+        if isinstance(condition, View) or not is_integer(condition):
+            if synchronises(then) or synchronises(otherwise):
+                reason = getattr(condition, "reason", "it is memory")
+                self._fault(operation, f"a condition is not known: {reason}")
+            for result in operation.results:
+                environment[result] = Unknown("it comes from a branch on what is not known")
+            return []
+        decided: Expression = condition
+        made: list[Made] = []
+        results: list[list[Value]] = []
+        for block, way in ((then, decided), (otherwise, integers.select(decided, ZERO, ONE))):
+            inner = dict(environment)
+            self.conditions.append(way)
+            made.append([] if way == ZERO else self._block(block, inner))
+            self.conditions.pop()
+            results.append(yielded(block, inner))
+        if isinstance(decided, Constant):
+            chosen = 0 if decided.value else 1
+            environment |= zip(operation.results, results[chosen], strict=False)
+            return made[chosen]
+        merged = self._merged(operation, decided, results, made, environment)
+        if merged is not None:
+            return merged
+        return [ir.Branch(decided, tuple(made[0]), tuple(made[1]))] if any(made) else []
+
+    def _merged(
+        self,
+        operation: Operation,
+        condition: Expression,
+        results: list[list[Value]],
+        made: list[Made],
+        environment: dict[str, Value],
+    ) -> Made | None:
+        """Gives the results of a branch their values; counters where the arms do something."""
+        new: tuple[list[tuple[str, Expression]], ...] = ([], [])
+        for name, left, right in zip(operation.results, *results, strict=False):
+            if isinstance(left, View) and isinstance(right, View) and left.root is right.root:
+                stages = left.stage or ZERO, right.stage or ZERO
+            elif is_integer(left) and is_integer(right):
+                stages = left, right
+            else:
+                environment[name] = left if left == right else Unknown("the arms differ")
+                continue
+            if not any(made) or stages[0] == stages[1]:
+                value: Value = integers.select(condition, *stages)
+            else:
+                plain = self._counter(name, ZERO)
+                value = Name(plain)
+                for side in (0, 1):
+                    new[side].append((plain, stages[side]))
+                    self._check_bound(plain, stages[side])
+            both = isinstance(left, View) and is_integer(value)
+            environment[name] = replace(left, stage=value) if both else value
+        if not any(new):
+            return None
+        arms = [
+            (*made[side], *at_once(new[side], self._fresh, self.role.variables)) for side in (0, 1)
+        ]
+        return [ir.Branch(condition, *arms)]
+
+    # -------------------------------------------------------------------------- partitions
+
+    def _specialise(
+        self, operation: Operation, values: list[Value], environment: dict[str, Value]
+    ) -> Made:
+        if self.loops or self.role.name != MAIN:
+            self._fault(operation, "ttg.warp_specialize inside of a loop is not followed")
+            return []
+        partitions = [block for block in operation.regions if block.label != "default"]
+        first = next((block for block in operation.regions if block.label == "default"), Block())
+        number = len(self.draft.meetings) // 2 + 1
+        start, end = f"start {number}", f"end {number}"
+        self.draft.meetings += [start, end]
+        everyone = self.warps + sum(block.warps or self.warps for block in partitions)
+
+        def meet(name: str) -> ir.Operation:
+            return ir.BarrierSync(ir.Reference(name), Constant(32 * everyone), span=operation.span)
+
+        for block in partitions:
+            name = f"partition_{len(self.draft.roles)}"
+            role = RoleDraft(name, block.warps or self.warps)
+            self.draft.roles.append(role)
+            inner = {
+                argument: value
+                for (argument, _), value in zip(block.arguments, values, strict=False)
+            }
+            outer, self.role = self.role, role
+            body = [meet(start), *self._block(block, inner), meet(end)]
+            self.role = outer
+            for condition in reversed(self.conditions):
+                body = guarded(condition, body)
+            role.body = body
+        inner = dict(environment)
+        made = [meet(start), *self._block(first, inner), meet(end)]
+        environment |= zip(operation.results, yielded(first, inner), strict=False)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A loop: the counter of its trips, how many there are, and the number its variable has."""
+
+    operation: Operation
+    body: Block
+    counter: str
+    trips: Expression
+    number: Expression
+    variable: str

@@ -1,0 +1,130 @@
+"""From a file of TTGIR to the verdict on each of its kernels, for any number of trips where it can.
+
+Assumed, and told with every verdict: the threads of a partition are one agent, as Triton places the
+barriers between them later; allocations do not overlap; no number overflows; data steer nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from titan.engines.explore.search import CoreMissingError
+from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.source.loading import load_file
+from titan.foundation.source.span import Source
+from titan.foundation.verdict import Verdict
+from titan.frontends.ttgir.assemble import Assembled, assemble
+from titan.frontends.ttgir.model import Function, TtgirModule
+from titan.frontends.ttgir.parse import parse_ttgir
+from titan.frontends.ttgir.samples import dependent, samples
+from titan.frontends.ttgir.translate import draft
+from titan.sync.expression import Name, to_text
+from titan.sync.program import Policies
+from titan.verify.coverage import with_policies
+from titan.verify.engines import VerifyBudget, run_explorer
+from titan.verify.model import Finding, VerifyOptions
+from titan.verify.pipeline import verify_kernel
+
+ANY_STATES_MAX = 300_000  # of a search for any numbers of sizes that rest on one argument
+TEXT_BYTES_MAX = 16 << 20
+TARGETS = {"cuda:90": "sm_90a", "cuda:100": "sm_100a", "cuda:103": "sm_103a"}
+POLICIES = Policies(war_fence=False, barrier_init="assumed")
+ASSUMED = (
+    "assumed: the threads of a partition act as one, and allocations do not share memory (Triton "
+    "places barriers and memory later)"
+)
+
+
+def verify_ttgir_file(path: str, options: VerifyOptions, entry: str | None) -> Iterator[Finding]:
+    """The verdicts on the kernels of a file, or on the one named `entry`."""
+    source, errors = load_file(path, TEXT_BYTES_MAX)
+    if source is None:
+        yield _refused(path, errors)
+        return
+    yield from verify_ttgir(source, options, entry)
+
+
+def verify_ttgir(
+    source: Source, options: VerifyOptions, entry: str | None = None
+) -> Iterator[Finding]:
+    """The same for a text."""
+    module, errors = parse_ttgir(source)
+    if module is None:
+        yield _refused(source.path, errors)
+        return
+    for function in module.functions:
+        if entry in (None, function.name):
+            yield _verified(module, function, source.path, options)
+
+
+def _refused(path: str, errors: list[Diagnostic], kernel: str = "") -> Finding:
+    return Finding(path, kernel, "", Verdict.REFUSED, diagnostics=tuple(errors))
+
+
+def assembled(
+    module: TtgirModule, function: Function, path: str
+) -> tuple[Assembled | None, list[Diagnostic]]:
+    """The kernel of a function, or what is wrong with it."""
+    word = module.attributes.get("ttg.target", "").strip('"')
+    if word not in TARGETS:
+        known = ", ".join(TARGETS)
+        headline = f"the target {word or 'is not given'} is none of {known}"
+        return None, [diagnostic("TTN016", headline, function.span)]
+    made = draft(module, function)
+    if made.faults:
+        return None, made.faults
+    return assemble(made, function, path, TARGETS[word], POLICIES)
+
+
+def _verified(
+    module: TtgirModule, function: Function, path: str, options: VerifyOptions
+) -> Finding:
+    started = time.thread_time()
+    made, errors = assembled(module, function, path)
+    if made is None:
+        return _refused(path, errors, function.name)
+    kernel = with_policies(made.kernel, options.policies)
+    made = replace(made, kernel=kernel)
+    finding = _together(made, options) if dependent(made.sizes) else None
+    if finding is None:
+        finding = verify_kernel(kernel, options)
+    meanings = [f"{name} is {to_text(value)}" for name, value in made.sizes if value != Name(name)]
+    notes = (*finding.notes, *meanings, ASSUMED)
+    return replace(finding, notes=notes, seconds=time.thread_time() - started)
+
+
+def _together(made: Assembled, options: VerifyOptions) -> Finding | None:
+    """The verdict where sizes rest on one argument; None where it holds for any numbers anyhow."""
+    program = made.kernel.program
+    if program is None:
+        return None
+    try:
+        report = run_explorer(program, VerifyBudget(min(options.states_max, ANY_STATES_MAX)))
+    except CoreMissingError:
+        return None
+    if report.verdict is Verdict.VERIFIED:
+        return None
+    minimums = {item.name: item.minimum for item in program.parameters}
+    chosen = samples(made.sizes, minimums)
+    findings: list[Finding] = []
+    for values in chosen:
+        fixed = tuple(replace(item, value=values[item.name]) for item in program.parameters)
+        kernel = replace(made.kernel, program=replace(program, parameters=fixed))
+        findings.append(verify_kernel(kernel, options))
+        if findings[-1].verdict is not Verdict.VERIFIED:
+            return findings[-1]
+    if not findings:
+        return None
+    covered = tuple(
+        (item.name, tuple(sorted({values[item.name] for values in chosen})))
+        for item in program.parameters
+    )
+    last = findings[-1]
+    why = report.remark or "taken by themselves they give runs that no arguments have"
+    note = f"{len(chosen)} choices of sizes that belong together; any number: {why}"
+    verdict = Verdict.UNDECIDED if options.require == "any" else Verdict.VERIFIED
+    engines = tuple(replace(item, sizes=covered) for item in last.engines)
+    coverage = replace(last.coverage, parameters=covered)
+    return replace(last, verdict=verdict, engines=engines, coverage=coverage, notes=(note,))
