@@ -38,7 +38,7 @@ def both(made: compiling.Compiled) -> tuple[Verdict, Verdict]:
     return of_ptx(made).verdict, of_ttgir(made).verdict
 
 
-@pytest.mark.parametrize("fault", [0, 1, 3, 4, 5])
+@pytest.mark.parametrize("fault", [0, 1, 4])
 def test_a_ring_of_gluon_and_its_faults(fault):
     made = compiling.ring_gemm(fault)
     expected = Verdict.REFUTED if fault else Verdict.VERIFIED
@@ -46,8 +46,8 @@ def test_a_ring_of_gluon_and_its_faults(fault):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("fault", [2, 6])
-def test_a_ring_of_gluon_that_hangs(fault):
+@pytest.mark.parametrize("fault", [2, 3, 5, 6])
+def test_more_faults_of_the_ring(fault):
     assert both(compiling.ring_gemm(fault)) == (Verdict.REFUTED, Verdict.REFUTED)
 
 
@@ -56,14 +56,14 @@ def test_the_verdict_on_ttgir_is_for_any_number_of_tiles():
     assert finding.coverage.parameters == (("k_per_64", None),)
 
 
-@pytest.mark.parametrize(("sm", "specialised"), [(90, True), (100, False)])
+@pytest.mark.parametrize(("sm", "specialised"), [(90, True)])
 def test_a_gemm_that_triton_pipelines(sm, specialised):
     made = compiling.pipelined_gemm(sm, specialised)
     assert both(made) == (Verdict.VERIFIED, Verdict.VERIFIED)
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("sm", "specialised"), [(90, False), (100, True)])
+@pytest.mark.parametrize(("sm", "specialised"), [(90, False), (100, False), (100, True)])
 def test_more_gemms_that_triton_pipelines(sm, specialised):
     made = compiling.pipelined_gemm(sm, specialised)
     assert both(made) == (Verdict.VERIFIED, Verdict.VERIFIED)
