@@ -9,6 +9,7 @@ from titan.sync.parts import (
     barriers_of,
     completions_of,
     effects_of,
+    order_of,
     pool_of,
     queue_of,
     scope_of,
@@ -19,7 +20,7 @@ OPERATIONS = [kind for kind in KINDS if issubclass(kind, ir.Operation) and kind 
 EFFECT, REFERENCE = ir.Effect("m"), ir.Reference("b")
 COMPLETION = ir.Completion(REFERENCE, ir.ONE)
 VALUES = {"effects": (EFFECT,), "barrier": REFERENCE, "completes": (COMPLETION,), "queue": "q",
-          "pool": "p", "scope": ir.Scope.CLUSTER}  # fmt: skip
+          "pool": "p", "scope": ir.Scope.CLUSTER, "order": ir.Order.RELAXED}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", OPERATIONS, ids=lambda kind: kind.__name__)
@@ -36,6 +37,8 @@ def test_every_field_is_found(kind: type[ir.Operation]) -> None:
     assert queue_of(operation) == ("q" if "queue" in names else None)
     assert pool_of(operation) == ("p" if "pool" in names else None)
     assert scope_of(operation) is (ir.Scope.CLUSTER if "scope" in names else ir.Scope.CTA)
+    expected = ir.Order.RELAXED if "order" in names else ir.Order.SYNCHRONISING
+    assert order_of(operation) is expected
 
 
 def test_the_kinds_are_found() -> None:

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from titan.foundation.source.span import Span
 from titan.frontends.memory import united
 from titan.isa.simt.events import Event
 from titan.sync import program as ir
 
 Member = tuple[Event, tuple[ir.Effect, ...]]
-Locate = Callable[[int], object]  # an instruction to its place in the text
+Locate = Callable[[int], Span | None]  # an instruction to its place in the text
 
 
 @dataclass(slots=True, eq=False)

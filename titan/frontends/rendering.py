@@ -18,7 +18,6 @@ from titan.foundation.diagnostics.model import (
     diagnostic,
 )
 from titan.foundation.errors import InternalError
-from titan.foundation.source.span import Span
 from titan.foundation.verdict import Verdict
 from titan.frontends.agents import Member
 from titan.frontends.memory import united
@@ -27,6 +26,7 @@ from titan.frontends.record import LaunchRecording
 from titan.report.fault import diagnose
 from titan.sync import program as ir
 from titan.sync.fault import Fault
+from titan.sync.parts import effects_of
 from titan.verify.replay import ReplayError, replay
 
 STEPS_SHOWN_MAX = 24
@@ -61,7 +61,7 @@ def _concerned(fault: Fault) -> set[str]:
     names = {fault.object_name}
     if not fault.object_name:
         for operation in fault.operations:
-            names |= {effect.buffer for effect in getattr(operation, "effects", ())}
+            names |= {effect.buffer for effect in effects_of(operation)}
     return names
 
 
@@ -107,8 +107,7 @@ def _kept(
 
 
 def _render_without_trace(fault: Fault, places: CodePlaces) -> Diagnostic:
-    spans = [getattr(operation, "span", None) for operation in fault.operations]
-    found = [span for span in spans if isinstance(span, Span)]
+    found = [operation.span for operation in fault.operations if operation.span]
     others = tuple(Annotation(span) for span in found[1:])
     first = found[0] if found else None
     item = diagnostic(fault.kind.value, fault.message, first, others=others)

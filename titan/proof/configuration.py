@@ -19,6 +19,7 @@ from titan.sync import program as ir
 from titan.sync.expression import names_of
 from titan.sync.fault import Fault, Step
 from titan.sync.interpreter import ANY_TILE, UNDEFINED, Machine
+from titan.sync.parts import effects_of
 from titan.sync.proxy_marks import ProxyMarks
 from titan.sync.state import CellState, Flight, Position, QueueState, State
 
@@ -299,7 +300,7 @@ def _storages(program: ir.SyncProgram, proxy: ir.Proxy) -> frozenset[str]:
         storages[effect.buffer]
         for role in program.roles
         for operation in ir.walk(role.body)
-        for effect in getattr(operation, "effects", ())
+        for effect in effects_of(operation)
         if effect.proxy is proxy
     )
 

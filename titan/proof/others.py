@@ -22,6 +22,7 @@ from titan.sync.fault import Actor, Step
 from titan.sync.interpreter import Machine
 from titan.sync.mbarrier_rules import TRANSACTION_MAX
 from titan.sync.memory_rules import cells_of
+from titan.sync.parts import effects_of, queue_of
 from titan.sync.state import Cell, Extent, Flight, Key, Position, State, key_of
 
 OPERATIONS_MAX = 600
@@ -45,7 +46,7 @@ def reducible(program: ir.SyncProgram) -> bool:
                 operation.kind is not ir.FenceKind.ASYNC or program.policies.fence_rule != "writer"
             ):
                 return False
-            if any(effect.proxy in ir.CACHED for effect in getattr(operation, "effects", ())):
+            if any(effect.proxy in ir.CACHED for effect in effects_of(operation)):
                 return False
     return True
 
@@ -207,7 +208,7 @@ class _Others:
     def _own_queue(self) -> str | None:
         if self.flight is not None:
             return self.queue
-        return getattr(self.operation, "queue", None)
+        return queue_of(self.operation)
 
     def _own_cells(self) -> None:
         if self.flight is not None:
@@ -226,7 +227,7 @@ class _Others:
         )
 
     def _accesses(self, agent: int, operation: ir.Operation, values: dict[str, int]) -> Accesses:
-        for effect in getattr(operation, "effects", ()):
+        for effect in effects_of(operation):
             buffer = self.buffers[effect.buffer]
             stage = evaluate(effect.stage, values)
             part = None if effect.part is None else evaluate(effect.part, values)

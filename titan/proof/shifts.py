@@ -23,6 +23,7 @@ from titan.sync.expression import (
     names_of,
     substitute,
 )
+from titan.sync.parts import completions_of
 
 COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")
 
@@ -123,7 +124,7 @@ class CheckedClass:
                         self._ghost(role, operation, effect.tile, shift)
                     self._need(role, effect.stage, 0)
                     self._need(role, effect.part or Constant(0), 0)
-                for expression in expressions_of(getattr(operation, "completes", ())):
+                for expression in expressions_of(completions_of(operation)):
                     self._need(role, expression, 0)
                 return
         for expression in expressions_of(operation):

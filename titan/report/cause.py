@@ -56,14 +56,13 @@ def cause_of(replay: Replay, words: Words, story: list[Deed]) -> Cause:
     return cause
 
 
-def _line(span: object) -> str:
-    return f" (line {span.start_line})" if isinstance(span, Span) else ""
+def _line(span: Span | None) -> str:
+    return f" (line {span.start_line})" if span is not None else ""
 
 
-def _mark(cause: Cause, operation: object, label: str) -> None:
-    span = getattr(operation, "span", None)
-    if isinstance(span, Span):
-        cause.others.append(Annotation(span, label))
+def _mark(cause: Cause, operation: ir.Operation, label: str) -> None:
+    if operation.span is not None:
+        cause.others.append(Annotation(operation.span, label))
 
 
 def _stale(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> bool:
@@ -181,7 +180,7 @@ def _bytes(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> Non
 def _summed(parts: list[tuple[Deed, int]], verb: str) -> str:
     lines = ", ".join(
         dict.fromkeys(f"line {deed.operation.span.start_line}" for deed, _ in parts
-                      if isinstance(deed.operation.span, Span))
+                      if deed.operation.span is not None)
     )  # fmt: skip
     total = sum(size for _, size in parts)
     return f"{total} bytes {verb}" + (f" ({lines})" if lines else "")

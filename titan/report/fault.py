@@ -32,16 +32,15 @@ def diagnose(
     cause = cause_of(replay, words, story)
     annotations: list[Annotation] = []
     for index, operation in enumerate(fault.operations):
-        span = getattr(operation, "span", None)
-        if isinstance(span, Span):
+        span = operation.span
+        if span is not None:
             number = fault.agents[index] if index < len(fault.agents) else -1
             label = _label(replay, words, index, number)
             annotations.append(Annotation(span, label, primary=not annotations))
     annotations = _merged([*annotations, *cause.others])
-    spans = machine.program.span
     primary = annotations[0] if annotations else None
-    place = primary.span if primary else (spans if isinstance(spans, Span) else None)
-    return diagnostic(
+    place = primary.span if primary else machine.program.span
+    found = diagnostic(
         cause.code,
         _headline(replay, words.named(cause.headline, fault.object_name)),
         place,
@@ -49,8 +48,8 @@ def diagnose(
         others=tuple(annotations[1:]),
         notes=(*_notes(replay, words, sizes), *dict.fromkeys(cause.notes)),
         helps=_helps(cause.code),
-        trace=trace_of(replay, story, path, full=full_trace),
     )
+    return found.with_trace(trace_of(replay, story, path, full=full_trace))
 
 
 def _headline(replay: Replay, text: str) -> str:

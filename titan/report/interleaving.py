@@ -37,7 +37,7 @@ def _pending(replay: Replay, words: Words) -> list[TraceStep]:
     for index in range(len(replay.fault.operations)):
         deed = attempted(replay, index)
         if deed is not None:
-            span = deed.operation.span if isinstance(deed.operation.span, Span) else None
+            span = deed.operation.span
             text = f"may {words.operation(deed.operation, dict(deed.environment))}"
             name = agent_name(replay.machine.agents, deed.agent)
             found.append(TraceStep(name, text, span, "now, in either order"))
@@ -54,11 +54,11 @@ def _row(replay: Replay, words: Words, played: Played) -> tuple[str, str, str, S
         environment = machine.control.environment(
             agent, played.before.positions[agent.number].values
         )
-        span = operation.span if isinstance(operation.span, Span) else None
+        span = operation.span
         return agent.name, words.operation(operation, environment), follows, span
     flight = flight_of(played.before, step.agent, step.ordinal)
     operation = machine.operations[flight.site]
-    span = operation.span if isinstance(operation.span, Span) else None
+    span = operation.span
     what = _engine_text(words, flight, step.actor)
     return f"engine of {agent.name}", what, follows, span
 

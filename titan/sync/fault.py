@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from titan.sync.program import Operation
+
 
 class FaultKind(StrEnum):
     """The value is the rule code (titan/foundation/diagnostics/codes.py holds name and
@@ -61,7 +63,7 @@ class Fault:
     kind: FaultKind
     message: str
     agents: tuple[int, ...] = ()
-    operations: tuple[object, ...] = field(default=(), compare=False)
+    operations: tuple[Operation, ...] = field(default=(), compare=False)
     object_name: str = ""
 
 

@@ -265,7 +265,8 @@ class Machine:
             return None
         names = ", ".join(agent.name for agent in waiting)
         message = f"no step is possible and {names} cannot go on"
-        operations = tuple(self.control.operation_of(state, agent.number) for agent in waiting)
+        stopped = (self.control.operation_of(state, agent.number) for agent in waiting)
+        operations = tuple(operation for operation in stopped if operation is not None)
         numbers = tuple(agent.number for agent in waiting)
         return Fault(FaultKind.DEADLOCK, message, numbers, operations)
 

@@ -1,4 +1,4 @@
-"""The parts that operations have in common: effects, barriers, queue, pool, scope.
+"""The parts that operations have in common: effects, barriers, queue, pool, scope, order.
 
 Each function gives what an operation has of them, and nothing where it has none, so that nobody has
 to ask an operation for a field that it may lack. The match is over all kinds of operations; a test
@@ -63,3 +63,18 @@ def scope_of(operation: ir.Operation) -> ir.Scope:
         case ir.Arrive(scope=scope) | ir.Wait(scope=scope) | ir.TokenWait(scope=scope):
             return scope
     return ir.Scope.CTA
+
+
+def order_of(operation: ir.Operation) -> ir.Order:
+    """The memory order of the operation; SYNCHRONISING where it names none."""
+    match operation:
+        case (
+            ir.Arrive(order=order)
+            | ir.Wait(order=order)
+            | ir.TokenWait(order=order)
+            | ir.BarrierSync(order=order)
+            | ir.BarrierArrive(order=order)
+            | ir.BarrierWait(order=order)
+        ):
+            return order
+    return ir.Order.SYNCHRONISING

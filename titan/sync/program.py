@@ -5,8 +5,8 @@ is said. Every operation corresponds to an instruction (or a short fixed sequenc
 Meaning: `titan/sync/interpreter.py` executes it step by step and is the definition; the text is
 docs/explanation/semantics.md.
 
-A program is data: frozen dataclasses, no behaviour. `span` fields point into the user's file (any
-object; None where a program was made by a tool) and take no part in equality.
+A program is data: frozen dataclasses, no behaviour. `span` fields point into the user's file (None
+where a program was made by a tool) and take no part in equality.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from titan.foundation.source.span import Span
 from titan.sync.expression import ONE, ZERO, Expression
 
 
@@ -112,7 +113,7 @@ class Barrier:
     stages: int = 1
     initialised: bool = True
     cta: int = 0
-    span: object = field(default=None, compare=False)
+    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ class NamedBarrier:
     name: str
     stages: int = 1
     scope: Scope = Scope.CTA
-    span: object = field(default=None, compare=False)
+    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ class Buffer:
     initial: int | None = None
     bytes_per_stage: int = 0
     cta: int = 0
-    span: object = field(default=None, compare=False)
+    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ class Queue:
     grouped: bool = True
     ordered: bool = True
     pipelined: bool = False
-    span: object = field(default=None, compare=False)
+    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ class Pool:
 
     name: str
     available: int
-    span: object = field(default=None, compare=False)
+    span: Span | None = field(default=None, compare=False)
 
 
 # -------------------------------------------------------------------------------- operations
@@ -218,7 +219,7 @@ class Completion:
 class Operation:
     """Base of all operations; `span` and `label` serve reports and not comparisons."""
 
-    span: object = field(default=None, compare=False, repr=False)
+    span: Span | None = field(default=None, compare=False, repr=False)
     label: str = field(default="", compare=False)
 
 
@@ -446,7 +447,7 @@ class Role:
     cta: int = 0
     agent_constant: str = "self"
     variables: tuple[tuple[str, int], ...] = ()
-    span: object = field(default=None, compare=False)
+    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,7 +487,7 @@ class SyncProgram:
     queues: tuple[Queue, ...] = ()
     pools: tuple[Pool, ...] = ()
     policies: Policies = DEFAULT_POLICIES
-    span: object = field(default=None, compare=False)
+    span: Span | None = field(default=None, compare=False)
 
 
 def walk(block: Block) -> Iterator[Operation]:

@@ -190,9 +190,9 @@ def run_explorer_bounded(program: SyncProgram, budget: VerifyBudget) -> EngineRe
 def _explored(program: SyncProgram, values: Values, left: VerifyBudget) -> EngineAttempt:
     """One search. Whatever keeps the explorer from deciding is a reason, never a verdict."""
     from titan.engines.explore import search
-    from titan.engines.explore.flatten import TooLargeError
     from titan.engines.explore.quotient import NotApplicableError
     from titan.engines.explore.replay import NativeReplayError
+    from titan.engines.explore.tables import TooLargeError
 
     try:
         return _attempt(search.explore(program, values, EngineBudget(left.states, left.seconds)))

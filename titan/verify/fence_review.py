@@ -14,6 +14,7 @@ from titan.engines.fences.justify import Unjustified, describe, satisfied
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.foundation.source.span import Span
 from titan.sync import program as ir
+from titan.sync.fault import FaultKind
 from titan.verify.fence_runs import (
     Loaded,
     Runs,
@@ -139,9 +140,8 @@ class _Reviewer:
     def _price(self) -> None:
         for _, recording in self._runs.recordings:
             for _, fence in fences_in(recording.graph, recording.fences):
-                span = fence.span if isinstance(fence.span, Span) else None
                 line = ReviewedFence(
-                    line_of(fence), fence.kind, fence.spaces, bool(fence.label), span
+                    line_of(fence), fence.kind, fence.spaces, bool(fence.label), fence.span
                 )
                 self._lines.setdefault(self._own(fence), line)
         for recording in self._runs.largest:
@@ -155,15 +155,15 @@ class _Reviewer:
                     self._narrow_cost[choice] = self._narrow_cost.get(choice, 0) + weight
 
     def _missing(self, existing: frozenset[Choice]) -> list[Unjustified]:
-        found: dict[tuple[object, ...], Unjustified] = {}
+        found: dict[tuple[FaultKind, str, tuple[str, ...]], Unjustified] = {}
         for demand, number in self._pairs:
             if satisfied(demand, existing):
                 continue
             kernel, recording = self._runs.recordings[number]
             policies = self._programs[kernel].policies
             item = describe(recording.graph, demand, policies)
-            spans = [getattr(operation, "span", None) for operation in item.operations]
-            found.setdefault((item.kind, item.place[0], *map(str, spans)), item)
+            spans = tuple(str(one.span if one else None) for one in item.operations)
+            found.setdefault((item.kind, item.place[0], spans), item)
         return list(found.values())
 
     def _purposes(self, existing: frozenset[Choice]) -> None:
@@ -181,8 +181,8 @@ class _Reviewer:
             ends = []
             for node in (demand.first, demand.second):
                 instance = graph.nodes[node].instance
-                span = getattr(instance.operation, "span", None) if instance else None
-                ends.append(f"line {span.start_line}" if isinstance(span, Span) else "a tool")
+                span = instance.operation.span if instance else None
+                ends.append(f"line {span.start_line}" if span else "a tool")
             text = f"{demand.place[0]}: {_WHAT[demand.kind.value]} ({ends[0]} to {ends[1]})"
             for choice in helping:
                 if text not in self._lines[choice].purposes:
@@ -227,9 +227,8 @@ _WHAT = {
 
 
 def _missing_diagnostic(item: Unjustified) -> Diagnostic:
-    spans = [getattr(operation, "span", None) for operation in item.operations]
-    second = spans[1] if isinstance(spans[1], Span) else None
-    others = (Annotation(spans[0], "the first access"),) if isinstance(spans[0], Span) else ()
+    first, second = (operation.span if operation else None for operation in item.operations)
+    others = (Annotation(first, "the first access"),) if first else ()
     return diagnostic(
         item.kind.value,
         f"{item.missing}: {item.second} follows {item.first}",

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from titan.engines.fences.cost import table_of
 from titan.engines.fences.graph import EffectGraph
 from titan.engines.fences.recording import Recording, record
-from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Node
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
@@ -73,7 +72,7 @@ def run_all(
 
 def line_of(fence: ir.Fence) -> int:
     """The line that a fence was read from; 0 where a tool made it."""
-    return fence.span.start_line if isinstance(fence.span, Span) else 0
+    return fence.span.start_line if fence.span else 0
 
 
 def far_agents(recording: Recording) -> set[int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from titan.foundation.source.span import Span
 from titan.foundation.verdict import Reason, Verdict
 from titan.sync.expression import Binary, Constant, Expression, Name, Not, names_of, to_text
 from titan.sync.program import SyncProgram
@@ -67,7 +66,7 @@ def _unpublished(program: SyncProgram, names: tuple[str, ...]) -> Narrowing:
         )
         return Narrowing(names, Reason.PUBLICATION, because, edit)
     because = "what relaxed or narrow synchronisation makes visible is decided for given sizes only"
-    place = f" on line {weak.span.start_line}" if isinstance(weak.span, Span) else ""
+    place = f" on line {weak.span.start_line}" if weak.span else ""
     edit = f"leave out `order: relaxed`, or write `scope: cluster`{place}"
     return Narrowing(names, Reason.PUBLICATION, because, edit)
 

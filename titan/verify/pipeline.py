@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
-from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Node
 from titan.foundation.source.yaml import parse_file
 from titan.foundation.verdict import Verdict
@@ -167,17 +166,16 @@ def _worse(verdict: Verdict, report: EngineReport) -> Verdict:
 
 
 def _added(note: Note) -> str:
-    place = f", line {note.span.start_line}" if isinstance(note.span, Span) else ""
+    place = f", line {note.span.start_line}" if note.span else ""
     return f"{note.adds}{place}"
 
 
 def _missing(note: Note) -> Diagnostic:
     """A fence that the kernel, taken as written, lacks."""
-    span = note.span if isinstance(note.span, Span) else None
     return diagnostic(
         "TTN430",
         f"the kernel has no fence where lowering would add {note.adds}",
-        span,
+        note.span,
         "the kernel is taken as written here",
     )
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
-from titan.foundation.source.span import Span
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 from titan.sync.fault import Fault, FaultKind
@@ -70,8 +69,7 @@ def pool_diagnostic(kernel: Kernel, program: ir.SyncProgram, fault: Fault) -> Di
     """Weak synchronisation: accesses that nothing but a pool orders. `fault` is without pools."""
     names = sorted({item.pool for item in _operations(program, ir.PoolTake)
                     if isinstance(item, ir.PoolTake)})  # fmt: skip
-    spans = [getattr(operation, "span", None) for operation in fault.operations]
-    places = [span for span in spans if isinstance(span, Span)]
+    places = [operation.span for operation in fault.operations if operation.span]
     pool = " and ".join(names)
     return diagnostic(
         "TTN305",

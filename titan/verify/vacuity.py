@@ -15,6 +15,7 @@ from titan.foundation.source.span import Span
 from titan.sync import program as ir
 from titan.sync.fault import Actor
 from titan.sync.interpreter import Machine
+from titan.sync.parts import barriers_of
 from titan.sync.program import SyncProgram
 from titan.verify.sizes import bound_of, free_parameters
 
@@ -24,7 +25,7 @@ STEPS_MAX = 5_000  # of one run; a longer one says nothing about what is not use
 def written_fences(program: SyncProgram) -> bool:
     """Whether the text has a fence, so that one may be there for nothing."""
     return any(
-        isinstance(operation, ir.Fence) and isinstance(operation.span, Span)
+        isinstance(operation, ir.Fence) and operation.span is not None
         for role in program.roles
         for operation in ir.walk(role.body)
     )
@@ -42,7 +43,7 @@ def vacuous(program: SyncProgram, span: Span | None) -> list[Diagnostic]:
             return []
         if (not idle_roles and not unused) or not names:
             break
-    spans: dict[str, object] = {item.name: item.span for item in program.roles}
+    spans: dict[str, Span | None] = {item.name: item.span for item in program.roles}
     spans |= {item.name: item.span for item in program.barriers}
     found = []
     for names_left, one, many in (
@@ -53,7 +54,7 @@ def vacuous(program: SyncProgram, span: Span | None) -> list[Diagnostic]:
             place = spans[min(names_left)]
             words = (one if len(names_left) == 1 else many).format(listed(sorted(names_left)))
             headline = f"{words} in any run that was tried"
-            found.append(diagnostic("TTN215", headline, place if isinstance(place, Span) else span))
+            found.append(diagnostic("TTN215", headline, place or span))
     return found
 
 
@@ -83,7 +84,4 @@ def _cross_off(
 
 
 def _barriers(operation: ir.Operation | None) -> Iterable[str]:
-    if isinstance(operation, ir.Asynchronous):
-        return [completion.barrier.name for completion in operation.completes]
-    reference = getattr(operation, "barrier", None)
-    return [reference.name] if isinstance(reference, ir.Reference) else []
+    return [reference.name for reference in barriers_of(operation)] if operation else []

@@ -12,6 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from titan.sync import program as ir
+from titan.sync.parts import scope_of
 
 Synchronising = (
     ir.Arrive | ir.BarrierArrive | ir.BarrierSync | ir.Wait | ir.TokenWait | ir.BarrierWait
@@ -65,7 +66,7 @@ def weak_operations(program: ir.SyncProgram) -> list[Weak]:
             if operation.order is ir.Order.RELAXED:
                 found.append(Weak(operation, "relaxed", "leave out `order: relaxed`"))
             name = operation.barrier.name
-            scope = getattr(operation, "scope", ir.Scope.CTA)
+            scope = scope_of(operation)
             meeting = _Meeting(role.cta, name in wide or scope is ir.Scope.CLUSTER, operation)
             if isinstance(operation, _ARRIVING):
                 arriving[name].append(meeting)

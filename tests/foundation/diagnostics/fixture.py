@@ -50,17 +50,17 @@ def fixture() -> list[Diagnostic]:
         ),
         notes=("shortest interleaving has 3 steps", "a note\nof two lines"),
         helps=("drain `group` before the release, or release `operands[t - 1]` instead",),
-        trace=TraceReference(
-            (
-                TraceStep("consumer warp 0", "issue group: tile 0, stage 0", at("issue")),
-                TraceStep("consumer warp 1", "release operands[0]", at("release")),
-                TraceStep("copy engine", "write tile 4 to stage 0"),
-            ),
-            ".titan/traces/1.json",
+    )
+    interleaving = TraceReference(
+        (
+            TraceStep("consumer warp 0", "issue group: tile 0, stage 0", at("issue")),
+            TraceStep("consumer warp 1", "release operands[0]", at("release")),
+            TraceStep("copy engine", "write tile 4 to stage 0"),
         ),
+        ".titan/traces/1.json",
     )
     return [
-        in_flight,
+        in_flight.with_trace(interleaving),
         diagnostic("TTN306", "this fence orders nothing", at("wait"), "", helps=("remove it",)),
         diagnostic(
             "TTN006",

@@ -17,6 +17,7 @@ from titan.codegen.tile import model as tiles
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 from titan.sync.expression import BINARY_OPERATORS, Binary, Constant, Name, Not
+from titan.sync.parts import effects_of, queue_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -62,10 +63,10 @@ def _declared(program: ir.SyncProgram) -> None:
     queues = {queue.name for queue in program.queues} | {None}
     for role in program.roles:
         for operation in ir.walk(role.body):
-            for effect in getattr(operation, "effects", ()):
+            for effect in effects_of(operation):
                 if effect.buffer not in buffers:
                     raise EmissionRefused(f"{effect.buffer} is used and not declared")
-            if getattr(operation, "queue", None) not in queues:
+            if queue_of(operation) not in queues:
                 raise EmissionRefused(f"{role.name} uses a queue that is not declared")
 
 

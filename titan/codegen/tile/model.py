@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from titan.foundation.source.span import Span
 from titan.sync.expression import Expression
 from titan.sync.program import Parameter
 
@@ -39,7 +40,7 @@ class Tensor:
     dtype: str
     output: bool = False
     aligned: bool = True
-    span: object = field(default=None, compare=False)
+    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class TileOperation:
     number: float = 0.0
     function: str = ""
     condition: Expression | None = None
-    span: object = field(default=None, compare=False)
+    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ class TileProgram:
     depth: int = 0  # stages of the rings that the user asks for; 0: as the schedule needs
     tail: str = "boxes"  # how the last iteration is copied: in whole boxes, or by `threads`
     note: str = ""
-    span: object = field(default=None, compare=False)
+    span: Span | None = field(default=None, compare=False)
 
     @property
     def operations(self) -> tuple[TileOperation, ...]:

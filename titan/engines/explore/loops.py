@@ -112,7 +112,7 @@ def renamed(value: Node, variable: str, fresh: str) -> Node:
     }
     if isinstance(value, ir.Loop):
         changed["variable"] = fresh if value.variable == variable else value.variable
-    return replace(value, **changed)  # type: ignore[type-var]
+    return replace(value, **changed)
 
 
 def names_in(value: object) -> set[str]:

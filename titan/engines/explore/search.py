@@ -119,7 +119,7 @@ def explore(
     half of the time is spent, and begins again with symmetry alone.
 
     Raises CoreMissingError, quotient.NotApplicableError (open sizes that have no quotient),
-    LocalLoopError, ExplorationError, flatten.TooLargeError, replay.ReplayError.
+    LocalLoopError, ExplorationError, tables.TooLargeError, replay.ReplayError.
     """
     whole = budget or Budget()
     if reductions is not None:

@@ -73,14 +73,15 @@ def judge(
     recording = record(program, sizes)
     if recording.layout is None:
         return FenceJudgement(recording, [], 0, recording.reason)
-    found: dict[tuple[object, ...], Unjustified] = {}
+    found: dict[tuple[FaultKind, str, tuple[int, ...]], Unjustified] = {}
     count = 0
     for demand in Demands(recording, itself).all():
         count += 1
         if satisfied(demand):
             continue
         item = describe(recording.graph, demand, program.policies)
-        key = (demand.kind, demand.place[0], *(id(operation) for operation in item.operations))
+        both = tuple(id(operation) for operation in item.operations)
+        key = (demand.kind, demand.place[0], both)
         found.setdefault(key, item)
     return FenceJudgement(recording, list(found.values()), count, recording.reason)
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from titan.engines.fences.graph import EdgeKind, EffectGraph, MemoryEffect, NodeKind, ProxyEdge
+from titan.engines.happens_before.clocks import Moment
 from titan.engines.happens_before.execution import OrderedRun
 from titan.engines.happens_before.findings import Weight
 from titan.engines.happens_before.memory import MemoryObserver
@@ -33,6 +34,7 @@ from titan.engines.happens_before.unfolding import (
     UnfoldingRefused,
 )
 from titan.sync import program as ir
+from titan.sync.parts import order_of
 
 OPERATIONS_MAX = 8_000  # reach is kept as one bit for each pair of nodes
 
@@ -74,11 +76,11 @@ class _Unfenced(OrderedRun):
 class _OrderOnly(MemoryObserver):
     """Races and what is in flight, without the fences."""
 
-    def _check_proxy(self, at: object, flight: IssuedOperation, touch: Touch) -> None:
+    def _check_proxy(self, at: Moment, flight: IssuedOperation, touch: Touch) -> None:
         return
 
     def _check_cached(
-        self, at: object, instance: Instance, touch: Touch, flight: IssuedOperation | None
+        self, at: Moment, instance: Instance, touch: Touch, flight: IssuedOperation | None
     ) -> None:
         return
 
@@ -361,7 +363,7 @@ class _Recorder(Tracker):
         for agent in released:
             instance = self.execution.instance_of(agent)
             assert instance is not None
-            order = getattr(instance.operation, "order", ir.Order.SYNCHRONISING)
+            order = order_of(instance.operation)
             cta, scope = self._layout.ctas[agent], named.declaration.scope
             self._joins[agent] += self._learnt(place, cta, scope, order, _named_kind(named))
         super().named_completed(named, released)

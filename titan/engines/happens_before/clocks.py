@@ -18,7 +18,7 @@ from titan.engines.happens_before.run_state import RunState
 from titan.engines.happens_before.tables import IssuedOperation, QueueTable, RunLayout
 from titan.engines.happens_before.unfolding import Key
 from titan.sync import program as ir
-from titan.sync.parts import queue_of
+from titan.sync.parts import completions_of, order_of, queue_of
 
 Clock = list[int]
 
@@ -227,8 +227,7 @@ def _uses_weak_synchronisation(layout: RunLayout) -> bool:
     if len(set(layout.ctas)) > 1:
         return True
     return any(
-        getattr(operation, "order", None) is ir.Order.RELAXED
-        or bool(getattr(operation, "completes", ()))
+        order_of(operation) is ir.Order.RELAXED or bool(completions_of(operation))
         for role in layout.program.roles
         for operation in ir.walk(role.body)
     )

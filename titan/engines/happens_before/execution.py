@@ -22,6 +22,7 @@ from titan.engines.happens_before.tables import (
     CellTable,
     IssuedOperation,
     Mbarrier,
+    MbarrierStatus,
     Named,
     QueueTable,
 )
@@ -352,8 +353,8 @@ class OrderedRun(RunState):
         self.observer.fenced(agent, instance)
         if operation.kind is ir.FenceKind.BARRIER_INIT:
             for barrier in self.barriers.values():
-                if barrier.status == 1 and barrier.owner == agent:
-                    barrier.status = 2
+                if barrier.status is MbarrierStatus.INITIALISED and barrier.owner == agent:
+                    barrier.status = MbarrierStatus.LIVE
             return
         path = self.layout.program.policies.fence_rule == "path"
         cta = self.layout.ctas[agent]
@@ -408,11 +409,11 @@ class OrderedRun(RunState):
         return barrier
 
     def _check_status(self, barrier: Mbarrier, agent: int, instance: Instance, far: bool) -> None:
-        if barrier.status == 0:
+        if barrier.status is MbarrierStatus.DEAD:
             message = f"{barrier.text} is used before it is initialised or after it was invalidated"
             kind = FaultKind.BARRIER_UNINITIALISED
             fail(kind, message, agent, instance, barrier.key[0])
-        if far and barrier.status == 1:
+        if far and barrier.status is MbarrierStatus.INITIALISED:
             message = f"the initialisation of {barrier.text} is not published by a fence"
             fail(FaultKind.UNPUBLISHED_INIT, message, agent, instance, barrier.key[0])
 
@@ -487,7 +488,8 @@ class OrderedRun(RunState):
             message = f"{barrier.text} is initialised while it is live"
             fail(FaultKind.BARRIER_LIFECYCLE, message, agent, instance, barrier.key[0])
         published = self.layout.program.policies.barrier_init == "assumed"
-        barrier.status, barrier.owner = (2 if published else 1), agent
+        barrier.status = MbarrierStatus.LIVE if published else MbarrierStatus.INITIALISED
+        barrier.owner = agent
         barrier.expected = barrier.pending = instance.amount
         barrier.transaction = barrier.phase = 0
         barrier.tokens.clear()
@@ -499,7 +501,7 @@ class OrderedRun(RunState):
     def _invalidate(self, agent: int, instance: Instance) -> None:
         barrier = self.barriers[instance.key]
         name = barrier.key[0]
-        if barrier.status == 0:
+        if barrier.status is MbarrierStatus.DEAD:
             message = f"{barrier.text} is invalidated while it is not live"
             fail(FaultKind.BARRIER_UNINITIALISED, message, agent, instance, name)
         used = any(
@@ -515,7 +517,7 @@ class OrderedRun(RunState):
             message = f"{barrier.text} is invalidated while it is in use"
             fail(FaultKind.BARRIER_LIFECYCLE, message, agent, instance, name)
         self.observer.invalidated(barrier, agent, instance)
-        barrier.status = 0
+        barrier.status = MbarrierStatus.DEAD
 
     # ------------------------------------------------------------------ named barriers
 

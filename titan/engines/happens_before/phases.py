@@ -51,6 +51,7 @@ from titan.engines.happens_before.tables import IssuedOperation, Mbarrier, Named
 from titan.engines.happens_before.unfolding import Instance, Key
 from titan.sync import program as ir
 from titan.sync.fault import Fault, FaultKind
+from titan.sync.parts import order_of
 
 
 class PhaseRules:
@@ -270,7 +271,8 @@ class PhaseRules:
         """An arrival that counts; `after` are the clocks once it has been made."""
         count = instance.amount if flight is None else instance.completes[0][1]
         operation = instance.operation
-        if count == 0 and instance.size == 0 and not getattr(operation, "token", False):
+        token = isinstance(operation, ir.Arrive) and operation.token
+        if count == 0 and instance.size == 0 and not token:
             self.use(barrier, at, instance, flight)
             return
         point = self._at_phase(barrier, at, instance, flight)
@@ -488,7 +490,7 @@ class PhaseRules:
         point = track.points[named.generation - 1]
         index = next(index for who, index in point.arrivals if who == agent)
         operation = self._layout.agents[agent].instances[index].operation
-        return operation.order  # type: ignore[attr-defined]
+        return order_of(operation)
 
     def named_wait(self, named: Named, agent: int, operation: ir.BarrierWait) -> None:
         """A wait for the generation of the agent's own arrival."""

@@ -12,6 +12,7 @@ from titan.engines.happens_before.tables import (
     CellTable,
     IssuedOperation,
     Mbarrier,
+    MbarrierStatus,
     Named,
     QueueTable,
     RunLayout,
@@ -37,7 +38,7 @@ class RunState:
             (barrier.name, stage): Mbarrier(
                 (barrier.name, stage),
                 barrier.cta,
-                2 if barrier.initialised else 0,
+                MbarrierStatus.LIVE if barrier.initialised else MbarrierStatus.DEAD,
                 barrier.count,
                 barrier.count,
             )
@@ -84,12 +85,16 @@ class RunState:
         match operation:
             case ir.Wait():
                 barrier = self.barriers.get(instance.key)
-                if barrier is None or barrier.status == 0:
+                if barrier is None or barrier.status is MbarrierStatus.DEAD:
                     return True
                 return barrier.phase & 1 != instance.amount
             case ir.TokenWait():
                 barrier = self.barriers.get(instance.key)
-                return barrier is None or barrier.status == 0 or agent not in barrier.tokens
+                return (
+                    barrier is None
+                    or barrier.status is MbarrierStatus.DEAD
+                    or agent not in barrier.tokens
+                )
             case ir.QueueWait(queue=name, until=until):
                 queue = self.queues[(agent, name)]
                 return queue.outstanding(until is ir.Until.READ) <= instance.amount

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 from titan.engines.happens_before.trails import Trails
 from titan.engines.happens_before.unfolding import (
@@ -66,13 +67,21 @@ class QueueTable:
         return self.groups - min(busy) + 1 if self.declaration.ordered else len(set(busy))
 
 
+class MbarrierStatus(IntEnum):
+    """The life of an mbarrier in a run; only DEAD is false."""
+
+    DEAD = 0  # not yet initialised, or invalidated
+    INITIALISED = 1  # and no fence has published that
+    LIVE = 2
+
+
 @dataclass(slots=True, eq=False)
 class Mbarrier:
-    """`status`: 0 dead, 1 initialised but not published, 2 live. `generation` counts inits."""
+    """`generation` counts the initialisations."""
 
     key: Key
     cta: int
-    status: int
+    status: MbarrierStatus
     expected: int
     pending: int
     owner: int = ENGINE

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from titan.engines.spin.names import ExportError, Sizes, comment_text
+from titan.engines.spin.names import ExportError, comment_text
 from titan.engines.spin.promela_layout import ALL_FAULTS, AgentLayout, PromelaLayout, indent
 from titan.engines.spin.promela_marks import Marks
 from titan.engines.spin.promela_operations import OperationText
 from titan.engines.spin.promela_text import PromelaState
 from titan.sync import program as ir
+from titan.sync.control import Sizes
 
 CAPACITY = 6
 _HEADER = """\

@@ -17,11 +17,11 @@ from titan.engines.spin.names import (
     Jump,
     Let,
     Node,
-    Sizes,
     Test,
     flatten,
 )
 from titan.sync import program as ir
+from titan.sync.control import Sizes
 
 OUT_OF_CAPACITY = 1
 RULES = (

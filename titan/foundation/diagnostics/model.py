@@ -104,16 +104,18 @@ def diagnostic(
     others: tuple[Annotation, ...] = (),
     notes: tuple[str, ...] = (),
     helps: tuple[str, ...] = (),
-    trace: TraceReference | None = None,
 ) -> Diagnostic:
     """A diagnostic with the severity of its code, a primary annotation and a fingerprint.
+
+    `with_trace` adds the interleaving of a counterexample.
 
     Raises KeyError for a code that is not in the table.
     """
     severity = Severity(CODES[code].severity)
     primary = (Annotation(span, label, primary=True),) if span is not None else ()
     mark = fingerprint(code, headline, span)
-    return Diagnostic(code, severity, headline, primary + others, notes, helps, trace, mark)
+    annotations = primary + others
+    return Diagnostic(code, severity, headline, annotations, notes, helps, None, mark)
 
 
 def fingerprint(code: str, headline: str, span: Span | None) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.foundation.diagnostics.wording import counted, listed, quoted, suggestion
@@ -102,10 +102,10 @@ class Reader:
         others: tuple[Annotation, ...] = (),
         notes: tuple[str, ...] = (),
         helps: tuple[str, ...] = (),
-    ) -> Any:
+    ) -> None:
         """Record a fault.
 
-        Always gives None, so that a decoder can write `return reader.error(...)`.
+        It gives None, so that a decoder can write `return reader.error(...)`.
         """
         if len(self.errors) >= ERRORS_MAX:
             self.suppressed += 1
@@ -115,8 +115,8 @@ class Reader:
         )
         return None
 
-    def wrong_type(self, node: Node, expected: str, what: str) -> Any:
-        """Report a node of the wrong kind. Always gives None."""
+    def wrong_type(self, node: Node, expected: str, what: str) -> None:
+        """Report a node of the wrong kind."""
         return self.error("TTN008", f"{what} must be {expected}, not {kind(node)}", node.span)
 
     # Collections

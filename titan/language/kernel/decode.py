@@ -14,7 +14,6 @@ from titan.foundation.diagnostics.codes import find
 from titan.foundation.diagnostics.model import Diagnostic, sort_key
 from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.source.reader import Fields, Reader
-from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Mapping, Node
 from titan.foundation.source.yaml import parse_file, parse_text
 from titan.language.kernel.context import Context
@@ -288,9 +287,8 @@ class _Decoder:
             if (other.space, other.cta) != (buffer.space, buffer.cta):
                 names = f"{quoted(other.name)} and {quoted(buffer.name)}"
                 headline = f"{names} share a storage but not a memory"
-                place = buffer.span if isinstance(buffer.span, Span) else None
-                assert place is not None
-                self.reader.error("TTN017", headline, place)
+                assert buffer.span is not None
+                self.reader.error("TTN017", headline, buffer.span)
 
 
 class Things:

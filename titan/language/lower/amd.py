@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from titan.foundation.source.span import Span
 from titan.language.lower.body import BodyLowering, slot_text
 from titan.language.lower.counters import (
     LGKMCNT_MAX,
@@ -252,7 +253,7 @@ class _Amd(BodyLowering):
                         "tile after the other, in order and from 0",
                     )
 
-    def _barrier(self, span: object, label: str) -> ir.Operation:
+    def _barrier(self, span: Span | None, label: str) -> ir.Operation:
         threads = sum(
             role.agents * role.threads for role in self.protocol.roles if role.cta == self.role.cta
         )
@@ -276,7 +277,9 @@ class _Amd(BodyLowering):
         round_again = Binary(">=", statement.index, Constant(depth))
         return (ir.Branch(round_again, meet, span=statement.span),)
 
-    def _stand_in(self, ring: str, index: Expression, stages: Expression, span: object) -> ir.Block:
+    def _stand_in(
+        self, ring: str, index: Expression, stages: Expression, span: Span | None
+    ) -> ir.Block:
         """The barriers of the readers of one tile: ready once own copies are done, then free."""
         place = slot_text(ring, index)
         operations = binary("*", stages, Constant(len(self.ring(ring).ring.buffers)))
@@ -397,7 +400,7 @@ class _Amd(BodyLowering):
         return min(counts, default=1)
 
     def _wait_counter(
-        self, counter: str, pending: Expression, ring: str, span: object, label: str
+        self, counter: str, pending: Expression, ring: str, span: Span | None, label: str
     ) -> ir.Operation:
         """A wait by count, saturated to what the instruction can say."""
         each = self._instructions(ring) if counter == "vmcnt" else 1
@@ -436,7 +439,9 @@ class _Amd(BodyLowering):
 
     # ------------------------------------------------------------------------------- reads
 
-    def _reads(self, operands: tuple[model.Operand, ...], span: object, label: str) -> ir.Block:
+    def _reads(
+        self, operands: tuple[model.Operand, ...], span: Span | None, label: str
+    ) -> ir.Block:
         queue = self._counter("lgkmcnt")
         operations: list[ir.Operation] = []
         for operand in operands:

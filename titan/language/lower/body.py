@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import replace
 
+from titan.foundation.source.span import Span
 from titan.language.lower.facts import Facts, RingFacts, gather
 from titan.language.lower.model import Note, refusal
 from titan.language.protocol import model
@@ -47,7 +48,7 @@ class BodyLowering(ABC):
             self.sizes[ring.name] = bytes_condition(protocol, ring.name)
         self.role: model.ProtocolRole = protocol.roles[0] if protocol.roles else _NOBODY
 
-    def note(self, text: str, span: object = None, adds: str = "") -> None:
+    def note(self, text: str, span: Span | None = None, adds: str = "") -> None:
         """Record a choice once; `adds` names an operation that the choice puts in."""
         if all(note.text != text for note in self.notes):
             self.notes.append(Note(text, span, adds))

@@ -18,7 +18,7 @@ class Note:
     """
 
     text: str
-    span: object = field(default=None, compare=False)
+    span: Span | None = field(default=None, compare=False)
     adds: str = ""
 
 
@@ -38,7 +38,6 @@ class LoweringRefused(Refusal):
         self.diagnostics = diagnostics
 
 
-def refusal(code: str, message: str, span: object = None, *reasons: str) -> LoweringRefused:
+def refusal(code: str, message: str, span: Span | None = None, *reasons: str) -> LoweringRefused:
     """A refusal with one diagnostic; `reasons` become its notes."""
-    place = span if isinstance(span, Span) else None
-    return LoweringRefused(diagnostic(code, message, place, notes=reasons))
+    return LoweringRefused(diagnostic(code, message, span, notes=reasons))

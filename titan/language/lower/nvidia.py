@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from titan.foundation.source.span import Span
 from titan.language.lower.body import epoch, remainder, slot_text
 from titan.language.lower.drains import issued_groups, pending_groups
 from titan.language.lower.facts import RingFacts
@@ -402,7 +403,7 @@ class _Nvidia(MbarrierRings):
 
 
 def _either(
-    condition: Expression | None, then: ir.Block, otherwise: ir.Block, span: object
+    condition: Expression | None, then: ir.Block, otherwise: ir.Block, span: Span | None
 ) -> ir.Block:
     """A branch, or its one arm where there is nothing to decide."""
     if condition is None:

@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any
 
 from titan.foundation.errors import TitanError
+from titan.foundation.source.span import Span
 from titan.language.protocol import model
 from titan.language.protocol.unroll import walk
 from titan.sync.expression import (
@@ -32,7 +33,7 @@ from titan.sync.expression import (
 class UnsupportedProtocol(TitanError):
     """The protocol says something that families cannot; the span is that of the statement."""
 
-    def __init__(self, reason: str, span: object = None) -> None:
+    def __init__(self, reason: str, span: Span | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
         self.span = span
@@ -212,14 +213,14 @@ class _Walk:
         self.found.append(StatementFamily(self.agent, statement, loops, conditions, position, kept))
 
     def _over(
-        self, expression: Expression, environment: dict[str, Expression], span: object
+        self, expression: Expression, environment: dict[str, Expression], span: Span | None
     ) -> Expression:
         for name in sorted(names_of(expression)):
             if name not in environment:
                 raise UnsupportedProtocol(f"{name} has no affine value here", span)
         return substitute(expression, environment)
 
-    def _poisoned(self, ring: str, index: Expression, span: object) -> Expression:
+    def _poisoned(self, ring: str, index: Expression, span: Span | None) -> Expression:
         condition = self.poison.get(ring)
         if condition is None:
             return Constant(0)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from titan.foundation.source.span import Span
 from titan.sync.expression import ZERO, Expression
 from titan.sync.program import (
     DEFAULT_POLICIES,
@@ -67,14 +68,14 @@ class Ring:
     transport: Transport = Transport.BULK
     ready_count: int = 0
     free_count: int = 0
-    span: object = field(default=None, compare=False)
+    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
     """Base of all statements; `span` is where it stands, ignored in comparisons."""
 
-    span: object = field(default=None, compare=False, repr=False)
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +233,7 @@ class ProtocolRole:
     cta: int = 0
     agent_constant: str = "self"
     variables: tuple[tuple[str, int], ...] = ()
-    span: object = field(default=None, compare=False)
+    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +250,6 @@ class Protocol:
     queues: tuple[Queue, ...] = ()
     pools: tuple[Pool, ...] = ()
     policies: Policies = DEFAULT_POLICIES
-    span: object = field(default=None, compare=False)
+    span: Span | None = field(default=None, compare=False)
     barriers: tuple[Barrier, ...] = ()  # of primitives; those of rings are made by lowering
     queue_kinds: tuple[tuple[str, str], ...] = ()  # of declared queues: the counters they stand for

@@ -60,7 +60,7 @@ class Undecided:
     """Why a part of the question stays open."""
 
     reason: str
-    span: object = None
+    span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class _Checker:
             arithmetic.assume(condition)
         return arithmetic
 
-    def _leave(self, reason: str, span: object = None) -> None:
+    def _leave(self, reason: str, span: Span | None = None) -> None:
         item = Undecided(reason, span)
         if item not in self.open:
             self.open.append(item)
@@ -341,7 +341,7 @@ def _diagnostic(protocol: model.Protocol, item: Counterexample) -> Diagnostic:
     """The counterexample in the words of the kernel: sizes, iteration, both statements."""
     breach = item.breach
     spans = [statement.span for statement in breach.statements]
-    places = [span for span in spans if isinstance(span, Span)]
+    places = [span for span in spans if span]
     others = tuple(Annotation(span, "and this") for span in places[1:])
     notes = [f"for {_sizes_text(dict(item.sizes))}, in {breach.agent}"]
     for event in breach.events[:2]:

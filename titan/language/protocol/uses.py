@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from titan.foundation.source.span import Span
 from titan.language.protocol import model
 from titan.language.protocol.content import poison_condition
 from titan.language.protocol.families import StatementFamily, UnsupportedProtocol, families_of
@@ -43,7 +44,7 @@ class Uses:
     issues: list[StatementFamily] = field(default_factory=list)
     drains: list[StatementFamily] = field(default_factory=list)
     finalizes: list[StatementFamily] = field(default_factory=list)
-    opaque: list[tuple[str, object]] = field(default_factory=list)
+    opaque: list[tuple[str, Span | None]] = field(default_factory=list)
 
     @property
     def arrivals(self) -> list[StageUse]:

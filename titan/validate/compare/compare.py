@@ -30,6 +30,7 @@ from titan.isa.thread.machine import (
 )
 from titan.isa.thread.ptx import PtxKernel
 from titan.sync import program as ir
+from titan.sync.parts import queue_of
 from titan.validate.compare.bindings import Bindings
 from titan.validate.compare.expected import Numbers, Occurrence, occurrences
 from titan.validate.compare.matching import (
@@ -331,7 +332,7 @@ class _Whole:
                 self._met(where, occurrence, done, lanes - elected)
             elif kind == ONE:
                 good = len(by) == 1
-                queue = getattr(occurrence.operation, "queue", None)
+                queue = queue_of(occurrence.operation)
                 if queue is not None:
                     issuers.setdefault(queue, set()).update(by)
             elif handed:

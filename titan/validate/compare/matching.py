@@ -13,6 +13,7 @@ from titan.foundation.errors import TitanError
 from titan.isa.thread.machine import CTA_SHIFT, TENSOR_BASE, ThreadEvent
 from titan.sync import program as ir
 from titan.sync.expression import ZERO
+from titan.sync.parts import scope_of
 from titan.validate.compare.bindings import Bindings
 from titan.validate.compare.expected import Occurrence, Piece
 from titan.validate.compare.tensor import LANES_OF_WARP, ROWS, STEP_BYTES, TensorSide, shape_of
@@ -58,7 +59,7 @@ def in_cluster(address: int, rank: int) -> int:
 
 def _strong(event: ThreadEvent, occurrence: Occurrence) -> bool:
     """Whether the order and scope of an instruction are at least those of the operation."""
-    wide = getattr(occurrence.operation, "scope", ir.Scope.CTA) is ir.Scope.CLUSTER
+    wide = scope_of(occurrence.operation) is ir.Scope.CLUSTER
     return "relaxed" not in event.modifiers and (not wide or "cluster" in event.modifiers)
 
 

@@ -17,6 +17,7 @@ from titan.codegen.tile.manifest import Manifest
 from titan.isa.thread.integers import Bits
 from titan.isa.thread.machine import TENSOR_BASE, ThreadEvent
 from titan.sync import program as ir
+from titan.sync.parts import effects_of, queue_of
 from titan.validate.compare.expected import Piece
 
 ROWS = 128
@@ -211,8 +212,8 @@ def tensor_side(program: ir.SyncProgram, manifest: Manifest) -> TensorSide:
     for role in program.roles:
         operations = list(ir.walk(role.body))
         for operation in operations:
-            effects = getattr(operation, "effects", ())
-            queue = getattr(operation, "queue", None)
+            effects = effects_of(operation)
+            queue = queue_of(operation)
             if queue and any(item.buffer in buffers and item.write for item in effects):
                 queues.add(queue)
             written = {item.buffer for item in effects if item.write}

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
+from titan.foundation.source.span import Span
 from titan.sync.expression import Constant
 from titan.sync.program import (
     Arrive,
@@ -107,10 +108,10 @@ def bytes_of_a_phase(case: Case) -> Iterator[Diagnostic]:
             yield case.fault("TTN404", headline, span, source="transaction_max")
 
 
-def _least_of_arrivals(case: Case) -> Iterator[tuple[str, int, object]]:
+def _least_of_arrivals(case: Case) -> Iterator[tuple[str, int, Span | None]]:
     """Of each barrier: the least that the arrivals of one phase expect together."""
     counts = {item.name: item.count for item in case.program.barriers if item.initialised}
-    bytes_each: dict[str, list[tuple[Fraction, object]]] = {name: [] for name in counts}
+    bytes_each: dict[str, list[tuple[Fraction, Span | None]]] = {name: [] for name in counts}
     for _, operation in case.operations:
         if isinstance(operation, QueueArrive | Arrive) and operation.barrier.name in counts:
             count, least = operation.count, Fraction(0)
@@ -123,7 +124,7 @@ def _least_of_arrivals(case: Case) -> Iterator[tuple[str, int, object]]:
             yield name, int(least * counts[name]), span
 
 
-def _in_a_row(case: Case) -> Iterator[tuple[str, int, object]]:
+def _in_a_row(case: Case) -> Iterator[tuple[str, int, Span | None]]:
     """What one agent expects of one barrier without waiting for anything in between."""
     for block in _blocks(case):
         sums: dict[Reference, int] = {}
@@ -164,7 +165,7 @@ def named_barrier_ids(case: Case) -> Iterator[Diagnostic]:
     """A CTA has 16 named barriers, a work-group of CDNA one barrier."""
     number = case.limits.number("named_barriers")
     ids: Counter[str] = Counter()
-    first: dict[str, object] = {}
+    first: dict[str, Span | None] = {}
     for barrier in case.program.named_barriers:
         if barrier.scope is Scope.CTA:
             home = barrier.name.partition("@")[2]

@@ -82,14 +82,14 @@ class Case:
         self,
         code: str,
         headline: str,
-        span: object,
+        span: Span | None,
         *,
         source: str = "",
         helps: tuple[str, ...] = (),
         label: str = "",
     ) -> Diagnostic:
         """A finding that points at `span`, or at the kernel, and names its source."""
-        place = span if isinstance(span, Span) else self.kernel.span
+        place = span or self.kernel.span
         told = self.limits.source(source) if source in self.limits.sources else source
         notes = (f"source: {told}",) if told else ()
         return diagnostic(code, headline, place, label, notes=notes, helps=helps)
@@ -125,8 +125,7 @@ class Case:
         for buffer in self.program.buffers:
             name = plain(buffer.name)
             if name not in found:
-                span = buffer.span if isinstance(buffer.span, Span) else None
-                layout = layouts.get(name) or Layout(name, span=span)
+                layout = layouts.get(name) or Layout(name, span=buffer.span)
                 found[name] = PlacedBuffer(buffer, layout, name)
         return found
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import listed, quoted
+from titan.foundation.source.span import Span
 from titan.language.kernel.table import BITS_OF_DTYPE
 from titan.sync.expression import Constant
 from titan.sync.program import PoolGive, PoolTake, Space
@@ -58,7 +59,7 @@ def tensor_memory(case: Case) -> Iterator[Diagnostic]:
     """The stages in tensor memory fit into its columns."""
     columns = case.limits.number("tensor_columns")
     used: dict[str, int] = {}
-    place: object = None
+    place: Span | None = None
     for memory in case.memories.values():
         if memory.buffer.space is Space.TENSOR:
             storage = memory.buffer.storage.partition("@")[0] or memory.name

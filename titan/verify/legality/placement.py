@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
+from titan.foundation.source.span import Span
 from titan.sync.expression import Constant
 from titan.sync.program import Proxy, Space
 from titan.verify.legality.case import Case, PlacedBuffer, plain
@@ -161,7 +162,7 @@ def places_overlap(case: Case) -> Iterator[Diagnostic]:
     """Two things with a place share no byte, unless they are declared as one storage."""
     bases = dict(case.kernel.placement.barrier_bases)
     each = case.limits.number("barrier_bytes") or 8
-    found: list[tuple[int, int, str, str, int, object]] = []
+    found: list[tuple[int, int, str, str, int, Span | None]] = []
     for buffer in case.program.buffers:
         memory = case.memories[plain(buffer.name)]
         base = memory.layout.base

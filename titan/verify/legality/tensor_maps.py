@@ -11,6 +11,7 @@ from math import prod
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
+from titan.foundation.source.span import Span
 from titan.language.kernel.model import TensorMap
 from titan.language.kernel.table import BITS_OF_DTYPE, PACKED_DTYPES
 from titan.verify.legality.case import Case
@@ -188,7 +189,7 @@ def strides_of(item: TensorMap) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _strides_place(item: TensorMap) -> object:
+def _strides_place(item: TensorMap) -> Span | None:
     return item.place("global_strides" if item.global_strides else "global_shape")
 
 

@@ -183,7 +183,7 @@ def _explore(
 ) -> MutantDecision:
     """The explorer, or the reference search where the explorer was not built."""
     from titan.engines.explore import search
-    from titan.engines.explore.flatten import TooLargeError
+    from titan.engines.explore.tables import TooLargeError
 
     try:
         limits = Budget(budget.states, budget.seconds)

@@ -8,6 +8,7 @@ from titan.sync import program as ir
 from titan.sync.control import LocalLoopError
 from titan.sync.expression import Constant, evaluate
 from titan.sync.interpreter import Machine
+from titan.sync.parts import barriers_of, completions_of
 from titan.verify.mutate.decide import typical_sizes
 from titan.verify.mutate.mutants import Change, Mutant
 from titan.verify.mutate.site import MutationSite, sites
@@ -24,7 +25,7 @@ def merged_barrier(mutant: Mutant) -> str | None:
     reference = _reference(mutant.site.operation)
     if reference is None or not isinstance(reference.index, Constant):
         return None
-    others = [_references(site.operation) for site in sites(mutant.program)]
+    others = [barriers_of(site.operation) for site in sites(mutant.program)]
     same = [found for one in others for found in one if found.name == reference.name]
     constant = all(isinstance(found.index, Constant) for found in same)
     if not same or not constant or reference in same:
@@ -45,14 +46,9 @@ def same_in_another_order(program: ir.SyncProgram, mutant: Mutant) -> str | None
 
 
 def _reference(operation: ir.Operation) -> ir.Reference | None:
-    found = getattr(operation, "barrier", None)
-    return found if isinstance(found, ir.Reference) else None
-
-
-def _references(operation: ir.Operation) -> list[ir.Reference]:
-    own = _reference(operation)
-    completes = operation.completes if isinstance(operation, ir.Asynchronous) else ()
-    return ([own] if own else []) + [completion.barrier for completion in completes]
+    """The barrier that the operation itself names; not those that it completes on."""
+    named = () if completions_of(operation) else barriers_of(operation)
+    return named[0] if named else None
 
 
 def _occurrences(
@@ -88,7 +84,7 @@ def _occurrences(
 def _occurrence(operation: ir.Operation, environment: dict[str, int]) -> _Occurrence:
     """The operation with its numbers worked out."""
     told: list[object] = [type(operation).__name__]
-    for reference in _references(operation):
+    for reference in barriers_of(operation):
         told += [reference.name, evaluate(reference.index, environment)]
     for name in ("parity", "phase", "count", "transaction", "threads", "queue", "bytes"):
         value = getattr(operation, name, None)

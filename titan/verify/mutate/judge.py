@@ -16,6 +16,7 @@ from enum import StrEnum
 from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.sync.expression import Constant
+from titan.sync.parts import queue_of
 from titan.verify.mutate.decide import Decider, MutantDecision
 from titan.verify.mutate.explain import merged_barrier, same_in_another_order
 from titan.verify.mutate.mutants import Change, Mutant, mutants_of
@@ -168,7 +169,7 @@ def _issues(role: ir.Role, user: ir.Operation) -> bool:
     """Whether the role puts anything in the queue that `user` names."""
     return any(
         isinstance(operation, ir.Asynchronous | ir.QueueArrive)
-        and operation.queue == getattr(user, "queue", None)
+        and operation.queue == queue_of(user)
         for operation in ir.walk(role.body)
     )
 

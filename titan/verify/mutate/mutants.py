@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO, Constant, Expression, binary
+from titan.sync.parts import effects_of
 from titan.verify.mutate.site import MutationSite, replaced, sites
 from titan.verify.mutate.wording import operation_text
 
@@ -238,7 +239,7 @@ def _is_cached(program: ir.SyncProgram) -> bool:
         effect.proxy in ir.CACHED
         for role in program.roles
         for operation in ir.walk(role.body)
-        for effect in getattr(operation, "effects", ())
+        for effect in effects_of(operation)
     )
 
 
@@ -250,7 +251,7 @@ def _cached_reads(program: ir.SyncProgram, operation: ir.Access) -> Iterator[Var
         storages[effect.buffer]
         for role in program.roles
         for other in ir.walk(role.body)
-        for effect in getattr(other, "effects", ())
+        for effect in effects_of(other)
         if effect.write
     }
     effects = tuple(

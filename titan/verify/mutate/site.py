@@ -7,7 +7,15 @@ from dataclasses import dataclass, field, replace
 
 from titan.sync import program as ir
 
-_BLOCK_FIELDS = ("body", "then", "otherwise")
+
+def _inner_blocks(operation: ir.Operation) -> tuple[tuple[str, ir.Block], ...]:
+    """The blocks of a loop or a branch, by the names of their fields."""
+    match operation:
+        case ir.Loop(body=body):
+            return (("body", body),)
+        case ir.Branch(then=then, otherwise=otherwise):
+            return (("then", then), ("otherwise", otherwise))
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +41,7 @@ def _sites_of(
         following = block[index + 1] if index + 1 < len(block) else None
         path = (*outer, ("", index))
         yield MutationSite(role, path, operation, following)
-        for name in _BLOCK_FIELDS:
-            inner = getattr(operation, name, ())
+        for name, inner in _inner_blocks(operation):
             yield from _sites_of(role, inner, (*outer, (name, index)))
 
 
@@ -56,14 +63,15 @@ def _replaced_in(
     if not rest:
         return (*block[:index], *replacement, *block[index + width :])
     operation = block[index]
-    inner = _replaced_in(getattr(operation, name), rest, replacement, width)
     changed: ir.Operation
-    if isinstance(operation, ir.Loop):
-        changed = replace(operation, body=inner)
-    elif isinstance(operation, ir.Branch) and name == "then":
-        changed = replace(operation, then=inner)
-    elif isinstance(operation, ir.Branch):
-        changed = replace(operation, otherwise=inner)
-    else:
-        raise TypeError(f"{type(operation).__name__} has no inner block")
+    match operation, name:
+        case ir.Loop(body=body), "body":
+            changed = replace(operation, body=_replaced_in(body, rest, replacement, width))
+        case ir.Branch(then=then), "then":
+            changed = replace(operation, then=_replaced_in(then, rest, replacement, width))
+        case ir.Branch(otherwise=otherwise), "otherwise":
+            inner = _replaced_in(otherwise, rest, replacement, width)
+            changed = replace(operation, otherwise=inner)
+        case _:
+            raise TypeError(f"{type(operation).__name__} has no inner block {name}")
     return (*block[:index], changed, *block[index + 1 :])

@@ -55,8 +55,7 @@ def line_of(judgement: MutantJudgement) -> int | None:
     site = judgement.mutant.site
     if site is None:
         return None
-    line = getattr(site.operation.span, "line", None)
-    return line if isinstance(line, int) else None
+    return site.operation.span.start_line if site.operation.span else None
 
 
 def to_markdown(scores: Iterable[Score]) -> str:
