@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TypeGuard
 
+from titan.foundation.source.span import Span
 from titan.frontends.ttgir import integers
 from titan.frontends.ttgir.integers import UnknownInteger
 from titan.frontends.ttgir.model import MemoryType, Operation
@@ -35,7 +36,7 @@ class Root:
     stages: int
     barrier: bool = False
     count: int = 1
-    span: object = None
+    span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
