@@ -6,11 +6,13 @@ import importlib
 import platform
 import shutil
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import click
 
 from titan import __version__
 from titan.cli.exit_code import ExitCode
+from titan.foundation.native_core import StaleCoreError, check_core
 from titan.foundation.resources import KINDS, checkout, root
 
 REQUIRED = (
@@ -45,6 +47,8 @@ CORES = {
     "titan.isa.simt._core": "execution of PTX",
 }
 
+STALE = "built from other sources"
+
 
 @click.command()
 def doctor() -> None:
@@ -62,7 +66,9 @@ def doctor() -> None:
         _row(name, _version(name) or f"not installed ({purpose})")
     click.echo("\nnative cores")
     for name, purpose in CORES.items():
-        _row(name, f"{_core(name)} ({purpose})")
+        state = _core(name)
+        ok = ok and not state.startswith(STALE)
+        _row(name, f"{state} ({purpose})")
     click.echo("\ntools")
     for name, purpose in TOOLS.items():
         _row(name, ("found" if shutil.which(name) else "not found") + f" ({purpose})")
@@ -88,9 +94,13 @@ def _version(package: str) -> str | None:
 def _core(module: str) -> str:
     """How a native core is doing; without it the slower Python implementation is used."""
     try:
-        importlib.import_module(module)
+        loaded = importlib.import_module(module)
     except ModuleNotFoundError:
         return "not built, Python is used instead"
     except ImportError as error:
         return f"cannot be loaded, Python is used instead: {error}"
+    try:
+        check_core(loaded, Path(str(loaded.__file__)).parent)
+    except StaleCoreError:
+        return f"{STALE}, run `make setup`"
     return "loaded"

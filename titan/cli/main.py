@@ -235,6 +235,9 @@ def run(arguments: Sequence[str]) -> int:
         if _is_killed_worker(error):
             click.echo("Error: a worker process was killed, or ran out of memory", err=True)
             return ExitCode.UNDECIDED
+        if _is_stale_core(error):
+            click.echo(f"Error: {error}", err=True)
+            return ExitCode.BAD_INPUT
         if isinstance(error, OSError) and error.filename is None and error.errno in _OUTPUT_FAULTS:
             _silence_stdout()
             reason = (error.strerror or "it cannot be written").lower()
@@ -251,6 +254,11 @@ def run(arguments: Sequence[str]) -> int:
 def _is_killed_worker(error: Exception) -> bool:
     """Whether a worker process ended without an answer. Imports nothing."""
     return type(error).__name__ == "BrokenProcessPool"
+
+
+def _is_stale_core(error: Exception) -> bool:
+    """Whether a native core has to be built anew. Imports nothing."""
+    return type(error).__name__ == "StaleCoreError"
 
 
 def _is_named(error: OSError, arguments: Sequence[str]) -> bool:

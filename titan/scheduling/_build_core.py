@@ -3,6 +3,7 @@
 By hand: `python titan/scheduling/_build_core.py` from the root of the repository.
 """
 
+import runpy
 import shutil
 import tempfile
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 from cffi import FFI
 
 HERE = Path(__file__).resolve().parent
+# The package may not be installed yet.
+FINGERPRINT = runpy.run_path(str(HERE.parent / "foundation" / "fingerprint.py"))
 DECLARATIONS = """
 typedef struct {
     int n, m, units, teams;
@@ -30,8 +33,8 @@ int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t 
 def builder(*flags: str) -> FFI:
     """The configured cffi builder; `flags` are further ones of compiler and linker."""
     ffi = FFI()
-    ffi.cdef(DECLARATIONS)
-    source = (HERE / "iterative.c").read_text(encoding="utf-8")
+    ffi.cdef(DECLARATIONS + FINGERPRINT["DECLARATION"])
+    source = (HERE / "iterative.c").read_text(encoding="utf-8") + FINGERPRINT["definition"](HERE)
     compiling = ["-O2", "-Wall", "-Wextra", *flags]
     ffi.set_source(
         "titan.scheduling._core", source, extra_compile_args=compiling, extra_link_args=list(flags)

@@ -6,8 +6,10 @@ The C module is absent where it was not built; `TITAN_PURE=1` switches it off.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from types import ModuleType
 
+from titan.foundation.native_core import check_core
 from titan.scheduling import iterative as plain
 from titan.scheduling.loop.recurrence import Arc, PositiveCycle, unit_cycle
 from titan.scheduling.loop.recurrence import recurrence as plain_recurrence
@@ -17,7 +19,7 @@ _LIMIT = 1 << 30
 
 
 def core() -> ModuleType | None:
-    """The C module, or None."""
+    """The C module, or None. Raises StaleCoreError."""
     if os.environ.get("TITAN_PURE") == "1":
         return None
     try:
@@ -25,6 +27,7 @@ def core() -> ModuleType | None:
     except ImportError:
         return None
     module: ModuleType = _core
+    check_core(module, Path(__file__).parent)
     return module
 
 

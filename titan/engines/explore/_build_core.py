@@ -17,7 +17,9 @@ PARTS = (
     "machine.c", "engine.c", "quotient.c",
     "store.c", "steps.c", "closure.c", "others.c", "beyond.c", "alone.c", "search.c", "trace.c",
 )  # fmt: skip
-LAYOUT = runpy.run_path(str(HERE / "layout.py"))  # the package may not be installed yet
+# The package may not be installed yet.
+LAYOUT = runpy.run_path(str(HERE / "layout.py"))
+FINGERPRINT = runpy.run_path(str(HERE.parents[1] / "foundation" / "fingerprint.py"))
 WARNINGS = ["-Wall", "-Wextra"]
 
 
@@ -31,11 +33,11 @@ def source() -> str:
 def builder(*flags: str) -> FFI:
     """The configured cffi builder; `flags` are further ones of compiler and linker."""
     ffi = FFI()
-    ffi.cdef(LAYOUT["declarations"]())
+    ffi.cdef(LAYOUT["declarations"]() + FINGERPRINT["DECLARATION"])
     compiling = ["-std=c11", "-O2", *WARNINGS, *flags]
     ffi.set_source(
         "titan.engines.explore._core",
-        source(),
+        source() + FINGERPRINT["definition"](HERE),
         extra_compile_args=compiling,
         extra_link_args=list(flags),
     )

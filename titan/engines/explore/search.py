@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from titan.engines.explore.components import Component, components, whole_trace
@@ -31,6 +32,7 @@ from titan.engines.explore.rows import counts_of, words_of
 from titan.engines.explore.tables import Flat, TooLargeError
 from titan.engines.result import Budget, EngineResult
 from titan.foundation.errors import InternalError, Refusal
+from titan.foundation.native_core import check_core
 from titan.foundation.verdict import Reason, Verdict
 from titan.sync.fault import Actor, FaultKind, Step, Trace
 from titan.sync.interpreter import LocalLoopError, Sizes
@@ -293,13 +295,14 @@ def _shortened(program: SyncProgram, result: ExplorationResult) -> ExplorationRe
 
 
 def core() -> Any:
-    """The native module. Raises CoreMissingError."""
+    """The native module. Raises CoreMissingError, StaleCoreError."""
     try:
         from titan.engines.explore import _core  # type: ignore[attr-defined]
     except ImportError:
         raise CoreMissingError(
             "the native explorer is not built: no C compiler was there when TITAN was installed"
         ) from None
+    check_core(_core, Path(__file__).parent)
     return _core
 
 

@@ -4,6 +4,7 @@ By hand: `python titan/isa/simt/_build_core.py` from the root of the repository.
 """
 
 import re
+import runpy
 import shutil
 import tempfile
 from pathlib import Path
@@ -12,6 +13,8 @@ from cffi import FFI
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "native"
+# The package may not be installed yet.
+FINGERPRINT = runpy.run_path(str(HERE.parents[1] / "foundation" / "fingerprint.py"))
 PARTS = (
     "machine.h", "base.c", "arithmetic.c", "memory.c", "accesses.c", "control.c", "lanes.c",
     "barriers.c", "queues.c", "copies.c", "tensor.c", "execute.c", "clusters.c", "run.c",
@@ -44,11 +47,11 @@ def builder(*flags: str) -> FFI:
     `flags` come after the usual ones of the compiler, and go to the linker too.
     """
     ffi = FFI()
-    ffi.cdef(declarations())
+    ffi.cdef(declarations() + FINGERPRINT["DECLARATION"])
     source = "\n".join((SOURCES / part).read_text(encoding="utf-8") for part in PARTS)
     ffi.set_source(
         "titan.isa.simt._core",
-        source,
+        source + FINGERPRINT["definition"](HERE),
         extra_compile_args=["-std=c11", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", *flags],
         extra_link_args=list(flags),
         libraries=["m"],

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from titan.foundation.native_core import check_core
 from titan.isa.simt.accesses import global_bounds
 from titan.isa.simt.events import BarrierAddress
 from titan.isa.simt.footprints import Box, Footprint, MemorySpace
@@ -35,11 +37,12 @@ WAITS = ("", "warp", "mbarrier", "named barrier", "cluster barrier", "tensor mem
 
 
 def core() -> Any:
-    """The compiled module, or None where it was not built."""
+    """The compiled module, or None where it was not built. Raises StaleCoreError."""
     try:
         from titan.isa.simt import _core  # type: ignore[attr-defined]
     except ImportError:
         return None
+    check_core(_core, Path(__file__).parent)
     return _core
 
 

@@ -1,0 +1,34 @@
+"""Whether a native core that was found is the one that its Python side is written for."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from titan.foundation.errors import UserError
+from titan.foundation.fingerprint import fingerprint
+
+
+class StaleCoreError(UserError):
+    """The native core was built from other sources or tables than those beside it."""
+
+
+@cache
+def expected(folder: Path) -> str:
+    """The fingerprint of the sources of a package as they stand; read once in a process."""
+    return fingerprint(folder)
+
+
+def check_core(module: ModuleType, folder: Path) -> None:
+    """Raises StaleCoreError for a core that was not built from the sources in `folder`."""
+    wanted = expected(folder)
+    if not wanted:
+        return
+    function = getattr(module.lib, "titan_fingerprint", None)
+    if function is None or module.ffi.string(function()).decode("ascii") != wanted:
+        name = module.__name__.removesuffix("._core")
+        raise StaleCoreError(
+            f"the native core of {name} was built from other tables: run `make setup`, or "
+            "`python hatch_build.py`"
+        )
