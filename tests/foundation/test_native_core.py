@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
-from titan.cli.exit_code import ExitCode
 
 from titan.cli import main
 from titan.cli.doctor import doctor
+from titan.cli.exit_code import ExitCode
 from titan.foundation import native_core
 from titan.foundation.fingerprint import fingerprint
 from titan.foundation.native_core import StaleCoreError, check_core
