@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from titan.cli.litmus import litmus
@@ -80,9 +81,8 @@ def test_faults_show_the_line(tmp_path: Path) -> None:
         "PTX bad\n{ x = 0; }\n P0@cta 0,gpu 0 ;\n st.week x, 1 ;\nexists (x=1)\n", encoding="utf-8"
     )
     result = call("check", str(path))
-    message = str(result.exception.message)  # type: ignore[union-attr]
-    assert "bad.litmus:4:2" in message
-    assert "^^^" in message
+    assert result.return_value == 2
+    assert "bad.litmus:4:2" in result.output and "^^^" in result.output
 
 
 def test_list_shows_verdicts_and_exceptions() -> None:
@@ -90,3 +90,50 @@ def test_list_shows_verdicts_and_exceptions() -> None:
     line = next(row for row in result.output.splitlines() if "gr-bulkload+under-fenced" in row)
     assert line.startswith("Allowed")
     assert line.endswith("war=sync:Forbidden")
+
+
+TEST = ASYNC / "gw-bulkstore+minimal.litmus"
+
+
+def test_a_limit_of_time_goes_with_either_solver() -> None:
+    for extra in (["--solver", "cvc5"], ["--confirm"], []):
+        result = call("check", "--format", "concise", "--timeout", "60", *extra, str(TEST))
+        assert result.return_value == 0 and "Forbidden" in result.output
+
+
+def test_a_test_beyond_its_time_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("titan.foundation.limited.within", lambda seconds, call: None)
+    result = call("check", "--timeout", "5", str(TEST))
+    assert result.return_value == 3
+    assert "Undecided" in result.output and "Bounded" not in result.output
+
+
+def test_one_bad_file_does_not_hide_the_others(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.litmus"
+    bad.write_text("x\n", encoding="utf-8")
+    result = call("check", "--format", "concise", str(bad), str(TEST))
+    assert result.return_value == 2
+    assert "starts with `PTX`" in result.output and f"{TEST.stem}.litmus: Forb" in result.output
+
+
+HEAD = "PTX x\n{ x = 0; }\n P0@cta 0,gpu 0 ;\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (HEAD + "(" * 20_000 + " ;\nexists (x = 0)\n", "brackets nested more than 64 deep"),
+        (HEAD + f" st.weak x, {'9' * 50_000} ;\nexists (x = 0)\n", "more than 19 digits"),
+        (HEAD + f" st.weak x, 1 ;\nexists ({'~' * 5_000}x = 0)\n", "more than 64 negations"),
+        (HEAD + " st.weak x, 1 ;\n" * 1_001 + "exists (x = 0)\n", "1002 rows, of at most 1000"),
+        ("PTX x\n{ x = 0; }\n" + " | ".join(f"P{i}@cta 0,gpu 0" for i in range(99)) + " ;\n"
+         + " st.weak x, 1 ;\nexists (x = 0)\n", "99 threads, of at most 64"),
+    ],
+    ids=["brackets", "digits", "negations", "rows", "threads"],
+)  # fmt: skip
+def test_what_is_too_large_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "large.litmus"
+    path.write_text(text, encoding="utf-8")
+    result = call("check", str(path))
+    assert result.return_value == 2 and told in result.output
+    assert len(result.output) < 2_000

@@ -215,3 +215,19 @@ def test_a_last_resort_says_what_failed_before() -> None:
     first = data["operations"][0]
     assert set(first) == {"name", "cycle", "stage", "row", "end", "group", "warps", "units"}
     assert all(op["cycle"] == op["stage"] * data["ii"] + op["row"] for op in data["operations"])
+
+
+def test_a_damaged_cache_is_told_and_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "schedules.sqlite"
+    path.write_bytes(b"this is no database, whatever its name says" * 40)
+    before = path.read_bytes()
+    code, text = call(schedule, str(LOOPS / "toy_gemm.yaml"), "--cache", str(path))
+    assert code == 0 and "initiation interval" in text and "is left as it is" in text
+    assert path.read_bytes() == before
+
+
+def test_naive_registers_that_pass_a_limit_give_no_schedule() -> None:
+    loop = str(LOOPS / "gemm_epilogue.yaml")
+    code, text = call(schedule, loop, "--registers", "naive", "--solver", "rau")
+    assert code == 3
+    assert "that ignores limits is not kept: warp group `consumer0` holds" in text

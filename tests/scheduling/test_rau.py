@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
@@ -279,3 +280,11 @@ def test_scattered_feasibility_is_found_by_samples() -> None:
     found = rau.gallop(run, feasible, 101, 5000)
     assert found is not None and found <= 190
     assert len(run.tried) < 200
+
+
+def test_a_spent_budget_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look at the clock is a second later: few intervals, and one way of placing each."""
+    now = count()
+    monkeypatch.setattr(rau.time, "process_time", lambda: float(next(now)))
+    result = rau.solve(library("fa3_backward"), rau.RauOptions(seconds=2.0))
+    assert result.statistics["intervals_tried"] <= 3  # type: ignore[operator]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.litmus_run import run
+from titan.foundation.verdict import worst
 
 if TYPE_CHECKING:
     from titan.foundation.source.span import Span
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from titan.litmus.language.suite import SuiteEntry
     from titan.litmus.model.options import ModelOptions
 
+MESSAGE_MAX = 400
 _FOUND = click.Path(exists=True, path_type=Path)
 _PATHS = click.argument("paths", metavar="[FILE|DIR]...", nargs=-1, type=_FOUND)
 
@@ -79,7 +82,7 @@ def litmus() -> None:
 @click.option(
     "--timeout",
     type=click.IntRange(min=1),
-    help="Seconds a test; a test that takes longer is undecided.",
+    help="Seconds of processor time a test; a test that takes longer is undecided.",
 )
 def check(
     paths: tuple[Path, ...],
@@ -113,26 +116,32 @@ def check(
         FenceRule(fence_rule), WarPolicy(war), InitRule(init), TensorRule(tensor)
     )
     rows: list[dict[str, object]] = []
-    worst = ExitCode.VERIFIED
+    codes: list[ExitCode] = []
     count = unexpected = 0
     for entry in _entries(paths):
-        decision = _decide(entry, options, solver, unroll, timeout)
-        if confirm:
-            other = "cvc5" if solver == "z3" else "z3"
-            _compare(decision, _decide(entry, options, other, unroll, timeout))
+        try:
+            decision = _decide(entry, options, solver, unroll, timeout)
+            if confirm:
+                other = "cvc5" if solver == "z3" else "z3"
+                _compare(decision, _decide(entry, options, other, unroll, timeout))
+        except click.ClickException as problem:  # the others have answers of their own
+            click.echo(f"Error: {problem.format_message()}", err=True)
+            codes.append(ExitCode.BAD_INPUT)
+            count, unexpected = count + 1, unexpected + 1
+            continue
         expected = entry.expected.under(options) if entry.expected is not None else None
         code = _judge(decision, expected)
-        worst = max(worst, code)
+        codes.append(code)
         count += 1
         unexpected += code is not ExitCode.VERIFIED
         if graph is not None and decision.witness is not None:
             _draw(graph, entry.path.stem, decision)
-        _show(decision, entry.path, expected, format_name, states, execution, unroll, rows)
+        _show(decision, entry.path, expected, format_name, states, execution, unroll, timeout, rows)
     if format_name == "json":
         click.echo(json.dumps({"tests": rows}, indent=2))
     elif count != 1:
         click.echo(f"{count} tests, {unexpected} not as they should be", err=True)
-    return worst
+    return ExitCode(worst(codes))
 
 
 @litmus.command(name="list")
@@ -213,7 +222,8 @@ def _entries(paths: tuple[Path, ...]) -> list[SuiteEntry]:
 def _decide(
     entry: SuiteEntry, options: ModelOptions, solver: str, unroll: int, timeout: int | None
 ) -> LitmusDecision:
-    from titan.litmus.decide import decide
+    from titan.foundation.limited import within
+    from titan.litmus.decide import decide, gave_up
     from titan.litmus.language.condition import LitmusError
     from titan.litmus.language.suite import read_test
     from titan.litmus.smt.terms import UnsupportedTest
@@ -222,16 +232,15 @@ def _decide(
         test = read_test(entry.path)
     except LitmusError as error:
         raise click.ClickException(_located(error)) from None
+    ask = partial(decide, test, options, unroll=unroll, solver=solver)
     try:
-        return decide(
-            test,
-            options,
-            unroll=unroll,
-            solver=solver,
-            timeout_milliseconds=timeout * 1000 if timeout is not None else None,
-        )
+        decision = ask() if timeout is None else within(timeout, ask)
     except UnsupportedTest as error:
         raise click.ClickException(f"{entry.path}: {error}") from None
+    if decision is None:
+        note = f"its {timeout} s of processor time ran out"
+        return gave_up(test, options, solver, note, float(timeout or 0))
+    return decision
 
 
 def _compare(first: LitmusDecision, second: LitmusDecision) -> None:
@@ -250,11 +259,15 @@ def _located(error: Exception) -> str:
     """The message with the line of the file and a mark under what is wrong."""
     span: Span | None = getattr(error, "span", None)
     excerpt = span.excerpt() if span is not None else ""
+    text = str(error)
+    text = text if len(text) <= MESSAGE_MAX else text[:MESSAGE_MAX] + " ..."
     if span is None or not excerpt:
-        return str(error)
+        return text
+    if len(excerpt) > MESSAGE_MAX:  # a mark below it would not stand where it belongs
+        return text
     width = max(1, span.end_column - span.start_column) if span.end_line == span.start_line else 1
     mark = " " * (span.start_column - 1) + "^" * width
-    return f"{error}\n  {excerpt}\n  {mark}"
+    return f"{text}\n  {excerpt}\n  {mark}"
 
 
 def _judge(decision: LitmusDecision, expected: str | None) -> ExitCode:
@@ -273,8 +286,10 @@ def _show(
     states: bool,
     execution: bool,
     unroll: int,
+    timeout: int | None,
     rows: list[dict[str, object]],
 ) -> None:
+    from titan.foundation.limited import within
     from titan.litmus.decide import final_states
     from titan.litmus.report import as_json, format_decision, format_execution
 
@@ -282,7 +297,10 @@ def _show(
         note = "" if expected in (None, decision.verdict) else f" (expected {expected})"
         click.echo(f"{_shown(path)}: {decision.verdict}{note}")
         return
-    found = final_states(decision.test, decision.options, unroll=unroll) if states else None
+    found = None
+    if states and decision.allowed is not None:
+        ask = partial(final_states, decision.test, decision.options, unroll=unroll)
+        found = ask() if timeout is None else within(timeout, ask)
     if format_name == "json":
         rows.append(as_json(decision, _shown(path), found, expected))
         return

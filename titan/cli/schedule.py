@@ -368,7 +368,10 @@ def search(loop: Loop, request: Request, cache: str | None) -> ScheduleRun:
     if cache is None:
         return run(loop, request)
     with Cache(cache) as store:
-        return store.run(loop, request)
+        result = store.run(loop, request)
+    if store.damage:
+        click.echo(f"warning: {cache} is left as it is and not used: {store.damage}", err=True)
+    return result
 
 
 def _show(result: ScheduleRun, format_name: str) -> None:

@@ -20,7 +20,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 @contextmanager
 def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """A pool of `jobs` processes; any exception ends them at once, not when they are done."""
-    pool = ProcessPoolExecutor(jobs, initializer=_start, initargs=(os.getpid(),))
+    pool = ProcessPoolExecutor(jobs, initializer=follow_parent, initargs=(os.getpid(),))
     try:
         yield pool
     except BaseException:
@@ -34,7 +34,7 @@ def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     pool.shutdown()
 
 
-def _start(parent: int) -> None:
+def follow_parent(parent: int) -> None:
     """In a worker: signals mean the end, and an interrupt is the parent's to handle."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -73,7 +73,6 @@ def decide(
     *,
     unroll: int = 2,
     solver: str = "z3",
-    timeout_milliseconds: int | None = None,
     recheck: bool = True,
 ) -> LitmusDecision:
     """Whether the asked outcome is allowed.
@@ -81,14 +80,13 @@ def decide(
     Raises `UnsupportedTest` for what is not decided, and `EnginesDisagree` when the second engine
     does not accept the witness.
     """
-    started = time.perf_counter()
+    started = time.process_time()
     options = options or ModelOptions()
     question = LitmusQuestion(test, options, unroll)
-    settings = {"timeout": timeout_milliseconds} if timeout_milliseconds else {}
     allowed: bool | None
     witness = None
     note = ""
-    with Solver(name=solver, logic=SOLVER_LOGIC, solver_options=settings) as engine:
+    with Solver(name=solver, logic=SOLVER_LOGIC) as engine:
         for part in question.everything():
             engine.add_assertion(part)
         try:
@@ -97,7 +95,7 @@ def decide(
             allowed, note = None, "the solver gave up"
         if allowed:
             witness = extract(question, engine.get_model())
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     rechecked = False
     if witness is not None and recheck and not options.mutations:
         rechecked = _recheck(test, options, witness, unroll)
@@ -105,6 +103,13 @@ def decide(
     return LitmusDecision(
         test, options, allowed, complete, witness, seconds, solver, note, rechecked
     )
+
+
+def gave_up(
+    test: LitmusTest, options: ModelOptions, solver: str, note: str, seconds: float
+) -> LitmusDecision:
+    """No answer, with the reason."""
+    return LitmusDecision(test, options, None, True, None, seconds, solver, note)
 
 
 def _recheck(

@@ -31,18 +31,30 @@ CREATE TABLE IF NOT EXISTS results (
 
 
 class Cache:
-    """A database file; use it as a context. `hits` and `misses` count this use of it."""
+    """A database file; use it as a context. `hits` and `misses` count this use of it.
+
+    A file that is no database is left as it is, and every look-up misses; `damage` says why.
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.hits = self.misses = 0
         self.database: sqlite3.Connection | None = None
+        self.damage = ""
 
     def __enter__(self) -> Cache:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.database = sqlite3.connect(self.path, timeout=10)
-        self.database.execute(TABLE)
+        try:
+            self.database.execute(TABLE)
+        except sqlite3.DatabaseError as error:
+            self._give_up(error)
         return self
+
+    def _give_up(self, error: sqlite3.DatabaseError) -> None:
+        assert self.database is not None
+        self.database.close()
+        self.database, self.damage = None, str(error)
 
     def __exit__(
         self,
@@ -50,19 +62,24 @@ class Cache:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.database is not None:
+        if self.database is None:
+            return
+        try:
             self.database.commit()
+        except sqlite3.DatabaseError as damage:
+            self._give_up(damage)
+        else:
             self.database.close()
 
     def run(self, loop: Loop, request: Request) -> ScheduleRun:
         """The stored result if it still holds, else a fresh one, stored."""
-        begin = time.monotonic()
+        begin = time.process_time()
         key = cache_key(loop, request)
         found = self._look_up(key, loop)
         if found is not None:
             self.hits += 1
             schedule, evidence, produced_by, note = found
-            spent = time.monotonic() - begin
+            spent = time.process_time() - begin
             lower = bounds(loop, recurrence=recurrence)
             return ScheduleRun(
                 loop, schedule, evidence, lower, produced_by, spent, cached=True, notes=(note,)
@@ -73,10 +90,15 @@ class Cache:
         return result
 
     def _look_up(self, key: str, loop: Loop) -> tuple[Schedule, Evidence, str, str] | None:
-        assert self.database is not None
-        row = self.database.execute(
-            "SELECT content, seconds, explored FROM results WHERE key = ?", (key,)
-        ).fetchone()
+        if self.database is None:
+            return None
+        try:
+            row = self.database.execute(
+                "SELECT content, seconds, explored FROM results WHERE key = ?", (key,)
+            ).fetchone()
+        except sqlite3.DatabaseError as error:
+            self._give_up(error)
+            return None
         if row is None:
             return None
         try:
@@ -96,8 +118,7 @@ class Cache:
         return schedule, evidence, produced_by, note
 
     def _keep(self, key: str, result: ScheduleRun) -> None:
-        assert self.database is not None
-        if result.schedule is None or result.evidence.kind == "proof":
+        if self.database is None or result.schedule is None or result.evidence.kind == "proof":
             return
         evidence = result.evidence
         content = {
@@ -113,10 +134,11 @@ class Cache:
                 "complete": evidence.complete,
             },
         }
-        self.database.execute(
-            "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?)",
-            (key, time.time(), result.seconds, explored(result), json.dumps(content)),
-        )
+        row = (key, time.time(), result.seconds, explored(result), json.dumps(content))
+        try:
+            self.database.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?)", row)
+        except sqlite3.DatabaseError as error:
+            self._give_up(error)
 
 
 def explored(result: ScheduleRun) -> int:

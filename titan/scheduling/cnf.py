@@ -215,13 +215,13 @@ class SatSolver:
 
     def _limited(self, assumptions: list[int], seconds: float) -> bool | None:
         """In slices of conflicts, so that the time limit holds without threads."""
-        deadline = time.monotonic() + seconds
+        deadline = time.process_time() + seconds
         conflicts = 2000
         while True:
-            begin = time.monotonic()
+            begin = time.process_time()
             self.solver.conf_budget(conflicts)
             answer = self.solver.solve_limited(assumptions=assumptions)
-            now = time.monotonic()
+            now = time.process_time()
             if answer is not None or now > deadline:
                 return answer
             if now - begin > SLICE_SECONDS:

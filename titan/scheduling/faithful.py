@@ -299,11 +299,11 @@ def solve(
     loop: Loop, ii_from: int, ii_to: int, length_to: int, seconds: float = 600.0
 ) -> FaithfulResult:
     """The least interval in the range, and for it the least length up to `length_to`."""
-    begin = time.monotonic()
+    begin = time.process_time()
     size = [0, 0]
 
     def attempt(ii: int, length: int) -> Schedule | bool | None:
-        left = seconds - (time.monotonic() - begin)
+        left = seconds - (time.process_time() - begin)
         if left <= 0:
             return None
         formulation = Formulation(loop, ii, length)
@@ -313,7 +313,7 @@ def solve(
         return formulation.solve(left)
 
     def result(status: str, schedule: Schedule | None, refuted: int) -> FaithfulResult:
-        spent = time.monotonic() - begin
+        spent = time.process_time() - begin
         return FaithfulResult(status, schedule, spent, size[0], size[1], refuted)
 
     shortest = max(op.cycles for op in loop.operations)

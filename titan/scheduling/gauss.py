@@ -87,14 +87,14 @@ def solve(loop: Loop, options: GaussOptions | None = None) -> SchedulerResult:
     options = options or GaussOptions()
     torch = load_torch()
     torch.set_num_threads(options.threads)
-    begin = time.monotonic()
+    begin = time.process_time()
     lower = bounds(loop, recurrence=recurrence)
     teams = assign(loop)
     steps = 0
     if teams is not None:
         problem = compile_problem(loop, teams)
         for ii in _intervals(lower.ii, options):
-            if time.monotonic() - begin > options.seconds:
+            if time.process_time() - begin > options.seconds:
                 break
             model = GaussModel(torch, loop, problem, ii, options)
             if not model.feasible:
@@ -108,7 +108,7 @@ def solve(loop: Loop, options: GaussOptions | None = None) -> SchedulerResult:
                 return _outcome(how, schedule, lower.ii, lower.best.detail, begin, steps, model)
     fallback = rau.solve(loop)
     statistics = {**fallback.statistics, "steps": steps}
-    spent = time.monotonic() - begin
+    spent = time.process_time() - begin
     notes = ("the differentiable scheduler found nothing; this is Rau's schedule",)
     return SchedulerResult(
         "rau (gauss fell back)", fallback.schedule, fallback.evidence, spent, statistics, notes
@@ -149,7 +149,7 @@ def _outcome(
         "loss": model.last_loss,
         "violation": model.last_violation,
     }
-    spent = time.monotonic() - begin
+    spent = time.process_time() - begin
     return SchedulerResult(how, schedule, Evidence(kind, lower, detail), spent, statistics)
 
 
@@ -332,7 +332,7 @@ class GaussModel:
                 self.last_loss = float(loss.detach())
                 self.last_violation = float(late.detach().max()) if len(late) else 0.0
                 bar.advance(20)
-                if time.monotonic() > deadline:
+                if time.process_time() > deadline:
                     break
             if step % self.options.look_every == 0 and self.look():
                 break

@@ -75,7 +75,7 @@ class Search:
 
     def remaining(self) -> float:
         """Seconds that are left. Raises OutOfTime."""
-        left = self.deadline - time.monotonic()
+        left = self.deadline - time.process_time()
         if left <= 0:
             raise OutOfTime
         return left
@@ -103,7 +103,7 @@ def complete_horizon(loop: Loop, ii: int) -> int:
 def solve(loop: Loop, options: JointOptions | None = None) -> SchedulerResult:
     """The joint optimum. Raises Unschedulable, and Disagreement if TITAN itself is at fault."""
     options = options or JointOptions()
-    begin = time.monotonic()
+    begin = time.process_time()
     lower = bounds(loop, recurrence=recurrence)
     search = Search(loop, options, begin + options.budget_seconds)
     search.engine = cnf.available()[0] if options.engine == "auto" else options.engine
@@ -136,7 +136,7 @@ def anyhow(loop: Loop, options: JointOptions | None = None) -> Schedule | None:
     For when the search upwards did not end: larger intervals are easier.
     """
     options = options or JointOptions()
-    search = Search(loop, options, time.monotonic() + options.budget_seconds)
+    search = Search(loop, options, time.process_time() + options.budget_seconds)
     search.engine = cnf.available()[0] if options.engine == "auto" else options.engine
     lower = bounds(loop, recurrence=recurrence)
     last, ii = _last_interval(loop, lower), lower.ii
@@ -217,13 +217,13 @@ class Attempt:
         self.search = search
         self.ii = ii
         self.horizon = horizon
-        begin = time.monotonic()
+        begin = time.process_time()
         span = (within.low, within.high) if within is not None else None
         self.encoding = Encoding(search.loop, ii, horizon, span)
         self.solver = cnf.solver(search.engine)
         self.solver.load(self.encoding.cnf)
         self.covers: dict[tuple[str, int | None], int] = {}
-        search.seconds_encoding += time.monotonic() - begin
+        search.seconds_encoding += time.process_time() - begin
         search.remaining()
 
     def best(self, least: int, final: bool) -> Schedule | None:
@@ -489,7 +489,7 @@ def _outcome(
     if best is not None:
         statistics["registers"] = peak_registers(search.loop, best.ii, best.starts)
         statistics["crossings"] = crossings(search.loop, best.teams)
-    return SchedulerResult("joint", best, evidence, time.monotonic() - begin, statistics)
+    return SchedulerResult("joint", best, evidence, time.process_time() - begin, statistics)
 
 
 __all__ = ["OBJECTIVES", "Disagreement", "JointOptions", "Unschedulable", "anyhow", "solve"]

@@ -62,7 +62,7 @@ def solve(loop: Loop, options: PaperOptions | None = None) -> SchedulerResult:
     options = options or PaperOptions()
     search = _Search(restricted(loop, options.figure), options)
     lower = bounds(search.loop, recurrence=recurrence)
-    begin = time.monotonic()
+    begin = time.process_time()
     search.deadline = begin + options.budget_seconds
     best, ii = None, lower.ii
     last = max(lower.ii, sum(op.cycles for op in loop.operations) + 1)
@@ -75,7 +75,7 @@ def solve(loop: Loop, options: PaperOptions | None = None) -> SchedulerResult:
         "constraints": search.constraints, "solver_calls": search.calls,
         "intervals_refuted": ii - lower.ii,
     }  # fmt: skip
-    spent = time.monotonic() - begin
+    spent = time.process_time() - begin
     evidence = _evidence(lower, best, ii, search)
     return SchedulerResult("paper", best, evidence, spent, statistics)
 
@@ -146,7 +146,7 @@ class _Search:
 
     def attempt(self, loop: Loop, ii: int, length: int, solver: PaperEngine) -> Schedule | None:
         """A schedule of at most this length; None where there is none or the time is over."""
-        left = self.deadline - time.monotonic()
+        left = self.deadline - time.process_time()
         if left <= 0:
             self.out_of_time = True
             return None

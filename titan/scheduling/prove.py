@@ -38,10 +38,13 @@ ROUNDS_MAX = 2_000
 
 def prove(loop: Loop, ii: int, seconds: float = 60.0) -> Refutation | None:
     """A refutation of `ii` that has been checked, or None: none was found."""
-    deadline = time.monotonic() + seconds
+    deadline = time.process_time() + seconds
     try:
         found = _search(loop, ii, deadline)
-        if found is None or check_refutation(loop, found, deadline - time.monotonic()) is not None:
+        if (
+            found is None
+            or check_refutation(loop, found, deadline - time.process_time()) is not None
+        ):
             return None
     except (Unbounded, Late):
         return None
@@ -50,10 +53,10 @@ def prove(loop: Loop, ii: int, seconds: float = 60.0) -> Refutation | None:
 
 def prove_below(loop: Loop, lower: int, ii: int, seconds: float) -> tuple[Refutation, ...] | None:
     """Refutations of every interval from `lower` to `ii` - 1, or None where one is missing."""
-    deadline = time.monotonic() + seconds
+    deadline = time.process_time() + seconds
     found = []
     for smaller in range(lower, ii):
-        refutation = prove(loop, smaller, deadline - time.monotonic())
+        refutation = prove(loop, smaller, deadline - time.process_time())
         if refutation is None:
             return None
         found.append(refutation)
@@ -105,7 +108,7 @@ def _ordered(
 
 def _solve(solver: Solver, deadline: float) -> bool | None:
     conflicts = 2_000
-    while time.monotonic() < deadline:
+    while time.process_time() < deadline:
         solver.conf_budget(conflicts)
         answer = solver.solve_limited()
         if answer is not None:

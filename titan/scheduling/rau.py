@@ -59,7 +59,7 @@ class RauOptions:
     budget_ratio: int = 8
     arms_max: int = 400
     ii_cap: int | None = None
-    seconds: float = 60.0
+    seconds: float = 60.0  # of processor time
     below_max: int = 64
     far: float = 1.5
 
@@ -81,6 +81,10 @@ class _Run:
     skipped: int = 0
     aware: bool = False
     limited: bool = False
+
+    def expired(self) -> bool:
+        """Whether the processor time is spent; one way of placing is tried all the same."""
+        return time.process_time() > self.deadline
 
 
 def stage_count(loop: Loop, schedule: Schedule) -> int:
@@ -108,7 +112,7 @@ def solve(loop: Loop, options: RauOptions | None = None) -> SchedulerResult:
 
 
 def _solve(loop: Loop, options: RauOptions) -> SchedulerResult:
-    begin = time.monotonic()
+    begin = time.process_time()
     lower = bounds(loop, options.stages_max, recurrence)
     limited = any(loop.team_words(team) is not None for team in range(len(loop.teams)))
     run = _Run(loop, options, begin + options.seconds)
@@ -139,7 +143,7 @@ def _solve(loop: Loop, options: RauOptions) -> SchedulerResult:
     if schedule is not None:
         statistics["stage_count"] = stage_count(loop, schedule)
     evidence = _evidence(lower, schedule)
-    spent = time.monotonic() - begin
+    spent = time.process_time() - begin
     return SchedulerResult(
         "rau", schedule, evidence, spent, statistics, (), tuple(run.failures[-5:]),
         tuple(sorted(run.rejections.values(), key=lambda one: -one.count)),
@@ -190,7 +194,7 @@ def linear(run: _Run, feasible: Callable[[int], bool], low: int, cap: int) -> in
     for ii in range(low, cap + 1):
         if feasible(ii):
             return ii
-        if time.monotonic() > run.deadline:
+        if run.expired():
             return None
     return None
 
@@ -204,11 +208,14 @@ def gallop(run: _Run, feasible: Callable[[int], bool], low: int, cap: int) -> in
     step, ii, failed = 1, low, low - 1
     while not feasible(ii):
         failed = ii
-        if ii >= cap or time.monotonic() > run.deadline:
+        if ii < cap and run.expired():
+            large = len(run.loop.operations) > run.options.arms_max  # small ones go in sequence
+            return cap if large and feasible(cap) else None
+        if ii >= cap:
             return linear(run, feasible, low, cap)
         ii, step = min(ii + step, cap), step * 2
     high = ii
-    while high - failed > 1:
+    while high - failed > 1 and not run.expired():
         middle = (failed + high) // 2
         if feasible(middle):
             high = middle
@@ -221,11 +228,14 @@ def gallop(run: _Run, feasible: Callable[[int], bool], low: int, cap: int) -> in
         better = None
         if high > run.options.far * low:
             better = next((ii for ii in _spread(untried, SAMPLES) if feasible(ii)), None)
-        if better is None or time.monotonic() > run.deadline:
+        if better is None or run.expired():
             run.skipped = sum(ii not in run.tried for ii in untried)
             return high if better is None else better
         run.monotone, high = False, better
-    for smaller in untried:
+    for number, smaller in enumerate(untried):
+        if run.expired():
+            run.skipped = len(untried) - number
+            break
         if feasible(smaller):
             run.monotone = False
             return smaller
@@ -246,7 +256,7 @@ def attempt(run: _Run, ii: int) -> Schedule | None:
                 run.arms[arm] = run.arms.get(arm, 0) + 1
                 run.arms[f"style {style}"] = run.arms.get(f"style {style}", 0) + 1
                 return schedule
-        if run.options.registers == "reject":
+        if run.options.registers == "reject" or run.expired():
             break
     return None
 
@@ -273,6 +283,8 @@ def _placements(
     orders: list[tuple[str, list[int]]] = []
     for ratio in (2, run.options.budget_ratio):
         for name, priority in _remember(_priorities(problem, ii, heights), orders):
+            if orders[0][0] != name and run.expired():
+                return
             starts, steps = placer.place(ii, max(ratio * problem.n, 400), priority)
             run.placements += steps
             if starts is not None:

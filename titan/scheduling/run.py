@@ -25,6 +25,7 @@ from titan.scheduling.normalise import Normalised, TooSmall, normalise_loop
 from titan.scheduling.refine import refine, stretched
 from titan.scheduling.refutation import Refutation
 
+STORAGE = ("registers", "memory", "ring")  # limits that naive registers ignore
 SOLVERS = ("auto", "rau", "joint", "gauss")
 FORMULATIONS = ("encoded", "paper")
 REAL_INTERVALS_MAX = 32
@@ -108,7 +109,7 @@ def run(loop: Loop, request: Request) -> ScheduleRun:
 
     With the paper's formulation and fewer figures the loop of the result is the restricted one.
     Raises Unschedulable where a bound shows that no schedule exists."""
-    begin = time.monotonic()
+    begin = time.process_time()
     if request.formulation == "paper":
         loop = paper.restricted(loop, request.figure)
     lower = bounds(loop, recurrence=recurrence)
@@ -125,6 +126,9 @@ def run(loop: Loop, request: Request) -> ScheduleRun:
             ii_cap=request.ii_max, arms_max=request.arms_max, stages_max=request.stages_bound,
         )  # fmt: skip
         _keep(rau.solve(loop, options), outcomes, candidates)
+        if request.registers == "naive":
+            candidates, more = _within_limits(loop, candidates)
+            notes += more
     if request.solver == "gauss":
         _gauss(loop, request, outcomes, candidates, notes)
     proved = any(schedule.ii == lower.ii for _, schedule in candidates)
@@ -135,10 +139,26 @@ def run(loop: Loop, request: Request) -> ScheduleRun:
             _joint(loop, rougher, lower, outcomes, candidates, notes)
         exact = request.formulation == "encoded"
         if exact and normalised is not None and normalised.normalisation.scale != 1 and candidates:
-            left = request.budget_seconds - (time.monotonic() - begin)
+            left = request.budget_seconds - (time.process_time() - begin)
             _real_cycles(loop, request, lower, left, outcomes, candidates)
     result = _result(loop, lower, begin, outcomes, candidates, normalised, notes)
     return _with_proofs(result, request, begin) if request.proofs else result
+
+
+def _within_limits(
+    loop: Loop, candidates: list[tuple[str, Schedule]]
+) -> tuple[list[tuple[str, Schedule]], list[str]]:
+    """Candidates that keep the limits of storage, and what is told of those that ignore them."""
+    kept: list[tuple[str, Schedule]] = []
+    notes: list[str] = []
+    for solver, schedule in candidates:
+        passed = [f.text for f in check(loop, schedule) if f.kind in STORAGE]
+        if passed:
+            text = f"a schedule of interval {schedule.ii} that ignores limits is not kept"
+            notes.append(f"{text}: {passed[0]}")
+        else:
+            kept.append((solver, schedule))
+    return kept, notes
 
 
 def _is_far(candidates: list[tuple[str, Schedule]], lower: Bounds) -> bool:
@@ -163,7 +183,7 @@ def _with_proofs(result: ScheduleRun, request: Request, begin: float) -> Schedul
     text = f"intervals {least} to {found.ii - 1} refuted for schedules of every length, "
     text += "the proofs checked by plain code"
     evidence = Evidence("proof", found.ii, text)
-    spent = time.monotonic() - begin
+    spent = time.process_time() - begin
     return replace(result, evidence=evidence, refutations=refutations, seconds=spent)
 
 
@@ -321,7 +341,7 @@ def _result(
         evidence,
         lower,
         best[0] if best is not None else "none",
-        time.monotonic() - begin,
+        time.process_time() - begin,
         tuple(outcomes),
         normalised,
         False,

@@ -7,9 +7,11 @@ spent memory or time, or too small a capacity of the model give UNDECIDED.
 
 from __future__ import annotations
 
+import math
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -116,24 +118,23 @@ def _check(command: list[str], folder: Path) -> None:
 
 
 def _run_verifier(folder: Path, arguments: list[str], time_s: float, memory_mib: int) -> str | None:
-    """What pan printed; None when the time ran out."""
+    """What pan printed; None when its processor time ran out."""
 
-    def limit_memory() -> None:
-        size = memory_mib * 2**20
+    def limit() -> None:
+        size, seconds = memory_mib * 2**20, math.ceil(time_s)
         resource.setrlimit(resource.RLIMIT_AS, (size, size))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
 
-    try:
-        done = subprocess.run(
-            ["./pan", *arguments],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=time_s,
-            preexec_fn=limit_memory,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+    done = subprocess.run(
+        ["./pan", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        preexec_fn=limit,
+        check=False,
+    )
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
         return None
     return done.stdout + done.stderr
 

@@ -48,6 +48,7 @@ from titan.litmus.language.ast import (
     ThreadPlacement,
 )
 from titan.litmus.language.condition import ConditionReader, LitmusError
+from titan.litmus.language.limits import check_limits, check_program
 from titan.litmus.language.mnemonics import InstructionError, read_instruction
 
 _HEAD = re.compile(r"\s*([A-Za-z0-9_.]+)\s*(?:@\s*(.*))?$")
@@ -85,6 +86,7 @@ class _Reader:
         return LitmusError(message, self.source.span(start, end))
 
     def read(self) -> LitmusTest:
+        check_limits(self.source)
         header = re.match(r"\s*(\w+)[ \t]+(\S+)[^\n]*\n", self.text)
         if header is None or header.group(1) != "PTX":
             raise self.fail("a litmus file starts with `PTX` and the name of the test", 0, 1)
@@ -259,6 +261,7 @@ class _Reader:
 
     def _program(self, start: int, end: int) -> list[LitmusThread]:
         rows = self._pieces(start, end, ";")
+        check_program(self.source, start, len(self._cells(*rows[0])) if rows else 0, len(rows))
         if not rows:
             raise self.fail("the test has no threads", start, end)
         heads = self._cells(*rows[0])
