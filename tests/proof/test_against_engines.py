@@ -68,9 +68,19 @@ def test_mutants_for_every_number(name: str) -> None:
 
 @pytest.mark.heavy
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", ["hopper_gemm", "mi300_pingpong", "ampere_gemm_multistage"])
-def test_all_mutants_for_every_number(name: str) -> None:
-    seen = compare_mutants(name, 1)
+@pytest.mark.parametrize(
+    ("name", "every"),
+    [
+        ("hopper_gemm", 1),
+        ("mi300_pingpong", 1),
+        ("ampere_gemm_multistage", 1),
+        ("split_k_cluster", 2),
+        ("grouped_gemm", 3),
+    ],
+)
+def test_all_mutants_for_every_number(name: str, every: int) -> None:
+    """Two rings that roam, and sizes of their own in each iteration, are among them."""
+    seen = compare_mutants(name, every)
     assert seen[("faulty", Verdict.REFUTED)] > 10
 
 

@@ -2,29 +2,29 @@
 
 A certificate is a closed set of configurations, each given by the way to it: for each, all steps
 with their successors, or one step that stands for all, or a question about a size with both
-answers. The checker executes each step, compares each successor, sees that no configuration is
-faulty, that nothing is left without its line, and that the reductions are ones it knows to be
-sound. It imports no solver and none of the engines. Theorems: `any_number`, `any_number_reduced`
-(proofs/AnyNumber.v).
+answers. The checker asks of each line only what it chooses, executes each step, writes the line
+that this gives, and compares; it sees that no configuration is faulty, that nothing is left
+without its line, and that the reductions are ones it knows to be sound. It imports no solver and
+none of the engines. Theorems: `any_number`, `any_number_reduced` (proofs/AnyNumber.v).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from titan.foundation.errors import UserError
-from titan.proof.codec import digest_of, program_of
-from titan.proof.configuration import Configuration, System
+from titan.proof.codec import digest_of, program_of, text_of, value_of
+from titan.proof.commuting import alone
+from titan.proof.configuration import Configuration, FaultyError, System
 from titan.proof.open_sizes import NotCoveredError, UndecidedError
-from titan.proof.others import first_alone
 from titan.proof.shifts import CertifiedShiftClass
 from titan.sync.fault import Actor, Step
 from titan.sync.program import SyncProgram
 
-HEAD = "titan-certificate 1"
-ACTORS = {"a": Actor.AGENT, "r": Actor.READS, "f": Actor.FINISH}
-LETTERS = {actor: letter for letter, actor in ACTORS.items()}
+HEAD = "titan-certificate 2"
+LETTERS = {Actor.AGENT: "a", Actor.READS: "r", Actor.FINISH: "f"}
 
 
 class RefusedError(UserError):
@@ -54,183 +54,114 @@ def step_text(step: Step) -> str:
     return f"a{step.agent}" if letter == "a" else f"{letter}{step.agent}.{step.ordinal}"
 
 
-def class_text(claim: CertifiedShiftClass) -> str:
-    """The canonical JSON text of a class; `class_of` reads it back."""
-    members = sorted(map(list, claim.members))
-    values = [claim.period, claim.threshold, members, sorted(claim.sizes)]
-    return json.dumps([*values, *(sorted(map(list, t)) for t in (claim.tiles, claim.phases))])
+class Proof:
+    """The configurations met so far, numbered in the order in which lines lead to them."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self.numbers: dict[Configuration, int] = {}
+        self.found: list[Configuration] = []
+
+    def line(self, kind: str, successors: Iterable[tuple[str, Configuration]]) -> str:
+        """A line of a certificate: `KIND LABEL>NUMBER ...`."""
+        words = [kind]
+        for label, configuration in successors:
+            if configuration not in self.numbers:
+                self.numbers[configuration] = len(self.found)
+                self.found.append(configuration)
+            words.append(f"{label}>{self.numbers[configuration]}")
+        return " ".join(words)
+
+    def start(self) -> str:
+        """The line of the configurations before the first step."""
+        return self.line("start", (("", start) for start in self.system.starts()))
+
+    def expanded(self, before: Configuration, kind: str, choice: str) -> str:
+        """The line of a configuration: `all` steps, `one` step, or a `split` by a size.
+
+        Raises NotCoveredError where the choice proves nothing, and UndecidedError.
+        """
+        steps = {step_text(step): step for step in self.system.steps(before)}
+        if kind == "split":
+            return self.line(kind, ((choice, c) for c in self.system.split(before, choice)))
+        if kind == "one":
+            if choice not in steps or len(steps) == 1:
+                raise NotCoveredError("the step is not possible, or the only one")
+            if not alone(self.system, before, steps[choice]):
+                raise NotCoveredError("the step does not stand for all")
+            steps = {choice: steps[choice]}
+        elif kind != "all":
+            raise NotCoveredError("not a line of a certificate")
+        return self.line(kind, [(t, self.system.after(before, s)) for t, s in steps.items()])
 
 
-def class_of(text: str) -> CertifiedShiftClass:
-    """Read a class; raises ValueError where the text is not exactly its canonical form."""
-    period, threshold, members, sizes, tiles, phases = json.loads(text)
-    claim = CertifiedShiftClass(
-        int(period),
-        int(threshold),
-        frozenset((str(role), str(name)) for role, name in members),
-        frozenset(map(str, sizes)),
-        tuple((str(name), int(shift)) for name, shift in tiles),
-        tuple((str(name), int(shift)) for name, shift in phases),
-    )
-    if class_text(claim) != text:
-        raise ValueError("not the text of a class")
-    return claim
+def head_of(program: SyncProgram, given: dict[str, int], claims: list[CertifiedShiftClass]) -> str:
+    """The first lines: the program, the sizes given, and the classes of numbers."""
+    text = text_of(program)
+    lines = [HEAD, f"program {digest_of(text)} {text}", f"given {json.dumps(given)}"]
+    return "\n".join([*lines, *(f"class {text_of(claim)}" for claim in claims), ""])
 
 
 def check(text: str) -> Covered:
     """Check a certificate. Raises RefusedError."""
-    return _Check(text).run()
+    lines = _Lines(text.split("\n"))
+    try:
+        return _checked(text, lines)
+    except UndecidedError as question:
+        message = f"the size {question.name} decides and is not asked for"
+        raise RefusedError(lines.at, message) from None
+    except (NotCoveredError, FaultyError) as reason:
+        raise RefusedError(lines.at, str(reason)) from None
+    except (ValueError, KeyError, TypeError, ZeroDivisionError, IndexError) as error:
+        raise RefusedError(lines.at, f"not a line of a certificate ({error})") from None
 
 
-class _Check:
-    def __init__(self, text: str) -> None:
-        if not text.endswith("\n"):
-            raise RefusedError(0, "the last line is not complete")
-        self.lines = text[:-1].split("\n")
-        self.at = 0  # lines read
-        self.numbers: dict[Configuration, int] = {}
-        self.found: list[Configuration] = []
-        self.alone = self.splits = 0
+class _Lines:
+    """The lines of a certificate; `at` is the number of the last one read."""
 
-    def run(self) -> Covered:
-        try:
-            return self._run()
-        except RefusedError:
-            raise
-        except NotCoveredError as reason:
-            raise RefusedError(self.at, str(reason)) from None
-        except UndecidedError as question:
-            message = f"the size {question.name} decides and is not asked for"
-            raise RefusedError(self.at, message) from None
-        except (ValueError, KeyError, TypeError, ZeroDivisionError, IndexError) as error:
-            raise RefusedError(self.at, f"not a line of a certificate ({error})") from None
+    def __init__(self, lines: list[str]) -> None:
+        self.lines, self.at = lines, 0
 
-    def _run(self) -> Covered:
-        if self._next() != HEAD:
-            raise RefusedError(1, "not a certificate of this version")
-        body = "\n".join(self.lines[:-1]) + "\n"
-        if self.lines[-1] != f"end {digest_of(body)}":
-            raise RefusedError(len(self.lines), "the text is not the one that was written")
-        digest, text = self._words("program", 2)
-        if digest != digest_of(text):
-            raise RefusedError(self.at, "the program is another one")
-        program = program_of(text)
-        given = json.loads(self._words("given", 1)[0])
-        if not isinstance(given, dict) or any(type(v) is not int for v in given.values()):
-            raise RefusedError(self.at, "the sizes given are no numbers")
-        count = self._number(self._words("classes", 1)[0])
-        classes = [class_of(self._words("class", 1)[0]) for _ in range(count)]
-        self.system = System(program, given, classes)
-        self._starts(self._words("start", 1)[0])
-        while self.at < len(self.lines) - 1:
-            self._line(self._next())
-        if self.line_count != len(self.found):
-            raise RefusedError(0, "a configuration has no line")
-        given_all = tuple(sorted(self.system.given.items()))
-        sizes = tuple((p.name, p.minimum) for p in self.system.open)
-        return Covered(program, digest, given_all, sizes, len(self.found), self.alone, self.splits)
-
-    # ---------------------------------------------------------------------------- reading
-
-    line_count = 0
-
-    def _next(self) -> str:
+    def next(self) -> str:
         self.at += 1
-        if self.at > len(self.lines):
-            raise RefusedError(0, "the certificate is not complete")
+        if self.at > len(self.lines) - 2:  # the closing line, and nothing after it
+            raise NotCoveredError("the certificate is not complete")
         return self.lines[self.at - 1]
 
-    def _words(self, head: str, count: int) -> list[str]:
-        words = self._next().split(" ", count)
-        if words[0] != head or len(words) != count + 1:
-            raise RefusedError(self.at, f"a line of {head} is missing")
-        return words[1:]
 
-    @staticmethod
-    def _number(text: str) -> int:
-        if not text.isdecimal() or str(int(text)) != text:
-            raise ValueError(f"{text} is no number")
-        return int(text)
+def _checked(text: str, lines: _Lines) -> Covered:
+    if lines.next() != HEAD:
+        raise NotCoveredError("not a certificate of this version")
+    if text != sealed("\n".join(lines.lines[:-2]) + "\n"):
+        raise NotCoveredError("the text is not the one that was written")
+    program = program_of(lines.next().split(" ", 2)[2])
+    given = json.loads(lines.next().partition(" ")[2])
+    if not isinstance(given, dict) or any(type(v) is not int for v in given.values()):
+        raise ValueError("the sizes given are no numbers")
+    claims = []
+    while (line := lines.next()).startswith("class "):
+        claims.append(value_of(CertifiedShiftClass, line.removeprefix("class ")))
+    if not text.startswith(head_of(program, given, claims)):
+        raise ValueError("the first lines are others")
+    proof = Proof(System(program, given, claims))
+    if line != proof.start():
+        raise NotCoveredError("there are other starts")
+    kinds = []
+    for before in proof.found:  # grows while lines lead to more
+        line = lines.next()
+        kind, choice = f"{line} ".split(" ")[:2]
+        derived = proof.expanded(before, kind, choice.partition(">")[0])
+        if line != derived:
+            raise NotCoveredError(f"what is derived is another line: {derived}")
+        kinds.append(kind)
+    if lines.at != len(lines.lines) - 2:
+        raise NotCoveredError("a line for a configuration that nothing leads to")
+    sizes = tuple((p.name, p.minimum) for p in proof.system.open)
+    known = tuple(sorted(proof.system.given.items()))
+    counts = len(proof.found), kinds.count("one"), kinds.count("split")
+    return Covered(program, digest_of(text_of(program)), known, sizes, *counts)
 
-    @staticmethod
-    def _step(text: str) -> Step:
-        agent, _, ordinal = text[1:].partition(".")
-        number = _Check._number
-        step = (
-            Step(ACTORS[text[0]], number(agent))
-            if text[0] == "a"
-            else Step(ACTORS[text[0]], number(agent), number(ordinal))
-        )
-        if step_text(step) != text:
-            raise ValueError(f"{text} is no step")
-        return step
 
-    # ---------------------------------------------------------------------------- proving
-
-    def _reach(self, configuration: Configuration, text: str) -> None:
-        """The number named must be that of the configuration, or the next one if it is new."""
-        known = self.numbers.get(configuration)
-        if known is None:
-            known = self.numbers[configuration] = len(self.found)
-            self.found.append(configuration)
-        if str(known) != text:
-            raise RefusedError(self.at, f"leads to configuration {known}, not {text}")
-
-    def _starts(self, text: str) -> None:
-        starts = self.system.starts()
-        named = text.split(",")
-        if len(starts) != len(named):
-            raise RefusedError(self.at, "there are other starts")
-        for start, number in zip(starts, named, strict=True):
-            self._reach(start, number)
-
-    def _line(self, line: str) -> None:
-        """`all STEP>NUMBER ...`, `one STEP>NUMBER` or `split SIZE>NUMBER,NUMBER`."""
-        if self.line_count >= len(self.found):
-            raise RefusedError(self.at, "a line for a configuration that nothing leads to")
-        before = self.found[self.line_count]
-        self.line_count += 1
-        fault = self.system.fault_of(before)
-        if fault is not None:
-            raise RefusedError(self.at, f"the configuration is faulty: {fault.message}")
-        head, *items = line.split(" ")
-        if head == "split":
-            self._split(before, items)
-            return
-        named = [
-            (self._step(step), number) for step, _, number in (i.partition(">") for i in items)
-        ]
-        possible = self.system.steps(before)
-        if head == "all":
-            if [step for step, _ in named] != possible:
-                raise RefusedError(self.at, "the steps that are possible are others")
-        elif head == "one":
-            if len(named) != 1 or named[0][0] not in possible:
-                raise RefusedError(self.at, "the step is not possible")
-            if len(possible) == 1:
-                raise RefusedError(self.at, "the step is the only one that is possible")
-            if first_alone(self.system, before, possible)[0] != named[0][0]:
-                raise RefusedError(self.at, "the step is not the first that stands for all")
-            self.alone += 1
-        else:
-            raise RefusedError(self.at, "not a line of a certificate")
-        for step, number in named:
-            self._reach(self._after(before, step), number)
-
-    def _after(self, before: Configuration, step: Step) -> Configuration:
-        state, fault = self.system.apply(before, step)
-        if state is None:
-            raise RefusedError(self.at, f"{step_text(step)} is a fault: {fault and fault.message}")
-        return self.system.canonical(Configuration(state, before.sizes))
-
-    def _split(self, before: Configuration, items: list[str]) -> None:
-        if len(items) != 1:
-            raise RefusedError(self.at, "not a line of a certificate")
-        name, _, numbers = items[0].partition(">")
-        answers = self.system.split(before, name)
-        named = numbers.split(",")
-        if len(named) != len(answers):
-            raise RefusedError(self.at, "a size has two answers")
-        for answer, number in zip(answers, named, strict=True):
-            self._reach(answer, number)
-        self.splits += 1
+def sealed(body: str) -> str:
+    """The text with its closing line."""
+    return f"{body}end {digest_of(body)}\n"

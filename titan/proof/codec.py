@@ -1,6 +1,6 @@
-"""A sync program as one line of text, and back.
+"""A sync program, or a class of numbers, as one line of text, and back.
 
-What is read is checked by building it anew: a text that is not that of the program it yields is
+What is read is checked by building it anew: a text that is not that of the value it yields is
 refused.
 """
 
@@ -12,30 +12,37 @@ from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from typing import Any
 
+from titan.proof import shifts
 from titan.sync import expression, program
 
 _TYPES: dict[str, Any] = {
     name: item
-    for module in (program, expression)
+    for module in (program, expression, shifts)
     for name, item in vars(module).items()
     if isinstance(item, type) and (is_dataclass(item) or issubclass(item, StrEnum))
 }
 _HIDDEN = ("span", "label")
 
 
-def text_of(value: program.SyncProgram) -> str:
-    """The program, one line; spans and labels are left out."""
+def text_of(value: object) -> str:
+    """The value, one line; spans and labels are left out."""
     return json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=True)
 
 
-def program_of(text: str) -> program.SyncProgram:
-    """Raises ValueError for a text that `text_of` does not write."""
+def value_of(kind: type, text: str) -> Any:
+    """Raises ValueError for a text that `text_of` does not write of a value of this kind."""
     try:
         value = _built(json.loads(text))
     except (TypeError, KeyError, IndexError, RecursionError) as error:
-        raise ValueError(f"not a program: {error}") from None
-    if not isinstance(value, program.SyncProgram) or text_of(value) != text:
-        raise ValueError("not the text of a program")
+        raise ValueError(f"not a {kind.__name__}: {error}") from None
+    if not isinstance(value, kind) or text_of(value) != text:
+        raise ValueError(f"not the text of a {kind.__name__}")
+    return value
+
+
+def program_of(text: str) -> program.SyncProgram:
+    """The sync program of a text. Raises ValueError."""
+    value: program.SyncProgram = value_of(program.SyncProgram, text)
     return value
 
 

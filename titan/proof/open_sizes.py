@@ -32,24 +32,21 @@ class AtLeast(int):
         number.name = name
         return number
 
-    def _bound(self) -> int:
-        return int.__int__(self)
-
     def _plain(self, other: object) -> int:
         if type(other) is not int:
             raise NotCoveredError(f"the open size {self.name} meets another open number")
         return other
 
     def __add__(self, other: int) -> int:
-        return AtLeast(self._bound() + self._plain(other), self.name)
+        return AtLeast(int.__add__(self, self._plain(other)), self.name)
 
     __radd__ = __add__
 
     def __sub__(self, other: int) -> int:
-        return AtLeast(self._bound() - self._plain(other), self.name)
+        return self + -self._plain(other)
 
     def __lt__(self, other: int) -> bool:
-        if self._bound() >= self._plain(other):
+        if int.__ge__(self, self._plain(other)):
             return False
         raise UndecidedError(self.name)
 
@@ -63,9 +60,7 @@ class AtLeast(int):
         return not self < other
 
     def __eq__(self, other: object) -> bool:
-        if self._bound() > self._plain(other):
-            return False
-        raise UndecidedError(self.name)
+        return self <= self._plain(other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -83,3 +78,29 @@ class AtLeast(int):
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _refuse  # type: ignore[assignment]
     __and__ = __rand__ = __or__ = __ror__ = _refuse  # type: ignore[assignment]
     __xor__ = __index__ = _refuse  # type: ignore[assignment]
+
+
+class Numbers(tuple[int, ...]):
+    """The numbers of a size that has one for each iteration: `known`, then any from `minimum` on.
+
+    The interpreter asks it as it asks a tuple of numbers.
+    """
+
+    name: str
+    minimum: int
+
+    @classmethod
+    def of(cls, name: str, minimum: int, known: tuple[int, ...]) -> Numbers:
+        """Numbers of the size `name`."""
+        numbers = cls(known)
+        numbers.name, numbers.minimum = name, minimum
+        return numbers
+
+    def __len__(self) -> int:
+        return 2**40
+
+    def __getitem__(self, place: int) -> int:  # type: ignore[override]
+        try:
+            return super().__getitem__(place)
+        except IndexError:
+            return AtLeast(self.minimum, f"{self.name}.{place}")

@@ -23,7 +23,7 @@ from titan.sync.expression import (
     names_of,
     substitute,
 )
-from titan.sync.parts import completions_of
+from titan.sync.parts import completions_of, effects_of
 
 COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")
 
@@ -38,8 +38,8 @@ class CertifiedShiftClass:
 
     period: int
     threshold: int
-    members: frozenset[tuple[str, str]]
-    sizes: frozenset[str]
+    members: tuple[tuple[str, str], ...]
+    sizes: tuple[str, ...]
     tiles: tuple[tuple[str, int], ...]
     phases: tuple[tuple[str, int], ...]
 
@@ -59,13 +59,13 @@ def expressions_of(value: object) -> Iterator[Expression]:
 
 def ends(program: ir.SyncProgram) -> bool:
     """Whether every loop counts off passes that are fixed when it begins: then every run ends."""
-    for role in program.roles:
-        for loop in ir.walk(role.body):
-            if not isinstance(loop, ir.Loop):
-                continue
+    outer = {parameter.name: parameter.per or "" for parameter in program.parameters}
+    for loop in (op for role in program.roles for op in ir.walk(role.body)):
+        if isinstance(loop, ir.Loop):
             inner = [op for op in ir.walk(loop.body) if isinstance(op, ir.Assign | ir.Loop)]
             changed = {op.variable for op in inner}
-            if loop.variable in changed or names_of(loop.stop) & (changed | {loop.variable}):
+            named = names_of(loop.stop) | {outer.get(name, "") for name in names_of(loop.stop)}
+            if loop.variable in changed or named & (changed | {loop.variable}):
                 return False
     return True
 
@@ -81,7 +81,7 @@ class CheckedClass:
     ) -> None:
         if claim.period < 1 or claim.threshold < 0:
             raise NotCoveredError("a class has no period or no threshold")
-        self.program, self.claim, self.given = program, claim, given
+        self.claim, self.given = claim, given
         self.tiles, self.phases = dict(claim.tiles), dict(claim.phases)
         self.blocking: set[int] = set()  # operations by identity
         names = {b.name for b in program.barriers}
@@ -91,7 +91,9 @@ class CheckedClass:
         for role in program.roles:
             self._ranges = _constant_loops(role, given)
             for operation in ir.walk(role.body):
-                self._check(role, operation)
+                for expression in self._bounded(role, operation):
+                    if self.drop(role, expression):
+                        raise NotCoveredError(f"role {role.name}: an index or a guard falls")
 
     def member(self, role: ir.Role, name: str) -> bool:
         """Whether a name shifts with the class: one of its sizes, or a variable of this role."""
@@ -99,63 +101,51 @@ class CheckedClass:
 
     # ------------------------------------------------------------------------------ uses
 
-    def _check(self, role: ir.Role, operation: ir.Operation) -> None:
+    def _bounded(self, role: ir.Role, operation: ir.Operation) -> list[Expression]:
+        """The expressions that must not fall; the others of the operation are checked here."""
         match operation:
             case ir.Assign(variable=variable, value=value):
-                self._assigned(role, operation, variable, value)
-                return
+                return self._assigned(role, operation, variable, value)
             case ir.Loop(variable=variable, start=start, stop=stop):
-                self._assigned(role, operation, variable, start)
-                self._need(role, Binary("<", Name(variable), stop), 0)
-                return
+                below: Expression = Binary("<", Name(variable), stop)
+                return [below, *self._assigned(role, operation, variable, start)]
             case ir.Wait(barrier=barrier, parity=parity, phase=phase):
-                self._need(role, barrier.index, 0)
                 if self.drop(role, parity) % 2:
                     raise NotCoveredError(f"role {role.name}: a parity falls by an odd number")
                 if phase is not None:
                     self._ghost(role, operation, phase, self.phases.get(barrier.name, 0))
-                return
+                return [barrier.index]
             case ir.Init(barrier=barrier) if self.phases.get(barrier.name, 0):
                 self.blocking.add(id(operation))
-            case ir.Access(effects=effects) | ir.Asynchronous(effects=effects):
-                for effect in effects:
-                    if effect.tile is not None:
-                        shift = self.tiles.get(self._storage[effect.buffer], 0)
-                        self._ghost(role, operation, effect.tile, shift)
-                    self._need(role, effect.stage, 0)
-                    self._need(role, effect.part or Constant(0), 0)
-                for expression in expressions_of(completions_of(operation)):
-                    self._need(role, expression, 0)
-                return
-        for expression in expressions_of(operation):
-            self._need(role, expression, 0)
-
-    def _need(self, role: ir.Role, expression: Expression, fall: int) -> None:
-        if self.drop(role, expression) != fall:
-            raise NotCoveredError(f"role {role.name}: an expression falls where it must not")
+        found = list(expressions_of(completions_of(operation)))
+        for effect in effects_of(operation):
+            if effect.tile is not None:
+                shift = self.tiles.get(self._storage[effect.buffer], 0)
+                self._ghost(role, operation, effect.tile, shift)
+            found += [effect.stage, effect.part or Constant(0)]
+        return found if effects_of(operation) else list(expressions_of(operation))
 
     def _ghost(self, role: ir.Role, operation: ir.Operation, value: Expression, fall: int) -> None:
         """A tile or a phase falls with the others, or stays and forbids the shift for so long."""
         found = self.drop(role, value)
-        if found == fall:
-            return
-        if found:
+        if found not in (0, fall):
             raise NotCoveredError(f"role {role.name}: tiles or phases are counted in two ways")
-        self.blocking.add(id(operation))
+        if found != fall:
+            self.blocking.add(id(operation))
 
     def _assigned(
         self, role: ir.Role, operation: ir.Operation, variable: str, value: Expression
-    ) -> None:
-        if not self.member(role, variable):
-            self._need(role, value, 0)
-            return
+    ) -> list[Expression]:
         fall = self.drop(role, value)
+        if not self.member(role, variable):
+            return [value]
         if fall == 0:
             self.blocking.add(id(operation))  # a new start
-            return
+            return []
         form = linear_form(self._known(value))
         if fall != self.claim.period or form is None or len(form[0]) != 1 or form[1] < 0:
             raise NotCoveredError(f"role {role.name}: {variable} does not grow with its class")
+        return []
 
     # ----------------------------------------------------------------------------- falls
 

@@ -6,30 +6,20 @@ sizes, and writes down what it meets. The budget counts configurations.
 
 from __future__ import annotations
 
-import json
-
 from titan.engines.explore.flatten import flatten
 from titan.engines.explore.shifts import Analysis, NotApplicableError
-from titan.foundation.errors import TitanError
-from titan.proof.check import HEAD, class_text, step_text
-from titan.proof.codec import digest_of, text_of
-from titan.proof.configuration import Configuration, System
+from titan.proof.check import Proof, head_of, sealed, step_text
+from titan.proof.commuting import alone
+from titan.proof.configuration import Configuration, FaultyError, System
 from titan.proof.open_sizes import NotCoveredError, UndecidedError
-from titan.proof.others import first_alone
 from titan.proof.shifts import CertifiedShiftClass
-from titan.sync.fault import Fault, Step
+from titan.sync.fault import Actor, Step
 from titan.sync.program import SyncProgram
+
+__all__ = ["STATES_MAX", "FaultyError", "write"]
 
 STATES_MAX = 60_000
 AHEAD_MAX = 1  # periods beyond the last of its class that a size is asked for a single step
-
-
-class FaultyError(TitanError):
-    """The search came to a fault: there is no certificate."""
-
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.message)
-        self.fault = fault
 
 
 def write(
@@ -41,13 +31,13 @@ def write(
     """The certificate of a program. Raises NotCoveredError and FaultyError."""
     sizes = dict(given or {})
     claims = claims_of(program, sizes)
-    system = System(program, sizes, claims)
-    lines = _Writer(system, states_max, reduce).lines()
-    text = text_of(program)
-    head = [HEAD, f"program {digest_of(text)} {text}", f"given {json.dumps(sizes)}"]
-    head += [f"classes {len(claims)}", *(f"class {class_text(claim)}" for claim in claims)]
-    body = "\n".join([*head, *lines]) + "\n"
-    return f"{body}end {digest_of(body)}\n"
+    proof = Proof(System(program, sizes, claims))
+    lines = [proof.start()]
+    for before in proof.found:  # grows while lines lead to more
+        lines.append(_line(proof, before, reduce))
+        if len(proof.found) > states_max:
+            raise NotCoveredError(f"more than {states_max} configurations")
+    return sealed("\n".join([head_of(program, sizes, claims) + lines[0], *lines[1:], ""]))
 
 
 def claims_of(program: SyncProgram, given: dict[str, int]) -> list[CertifiedShiftClass]:
@@ -75,8 +65,8 @@ def claims_of(program: SyncProgram, given: dict[str, int]) -> list[CertifiedShif
             CertifiedShiftClass(
                 entry.period,
                 entry.threshold,
-                frozenset((program.roles[r].name, name) for r, name in entry.members if r >= 0),
-                frozenset(name for r, name in entry.members if r < 0),
+                tuple(sorted((program.roles[r].name, n) for r, n in entry.members if r >= 0)),
+                tuple(sorted(name for r, name in entry.members if r < 0)),
                 tuple(sorted((name, shift) for name, shift in tiles.items() if shift)),
                 tuple(sorted((name, shift) for name, shift in phases.items() if shift)),
             )
@@ -84,73 +74,45 @@ def claims_of(program: SyncProgram, given: dict[str, int]) -> list[CertifiedShif
     return claims
 
 
-class _Writer:
-    def __init__(self, system: System, states_max: int, reduce: bool) -> None:
-        self.system, self.states_max, self.reduce = system, states_max, reduce
-        self.numbers: dict[Configuration, int] = {}
-        self.found: list[Configuration] = []
+def _line(proof: Proof, before: Configuration, reduce: bool) -> str:
+    """One step that stands for all where there is one, all steps where not, or a question."""
+    system = proof.system
+    steps = {step_text(step): step for step in system.steps(before)}
+    try:
+        if reduce and len(steps) > 1:
+            chosen = _chosen(system, before, list(steps.values()))
+            if chosen is not None:
+                return proof.expanded(before, "one", step_text(chosen))
+        return proof.expanded(before, "all", "")
+    except UndecidedError as question:
+        return proof.expanded(before, "split", question.name)
 
-    def _number(self, configuration: Configuration) -> int:
-        number = self.numbers.get(configuration)
-        if number is None:
-            number = self.numbers[configuration] = len(self.found)
-            self.found.append(configuration)
-            if number > self.states_max:
-                raise NotCoveredError(f"more than {self.states_max} configurations")
-        return number
 
-    def lines(self) -> list[str]:
-        starts = [self._number(start) for start in self.system.starts()]
-        lines = ["start " + ",".join(map(str, starts))]
-        place = 0
-        while place < len(self.found):
-            lines.append(self._line(self.found[place]))
-            place += 1
-        return lines
+def _chosen(system: System, before: Configuration, steps: list[Step]) -> Step | None:
+    """A step that stands for all. Raises UndecidedError where a size may find one."""
+    asked: set[str] = set()
+    for step in sorted(steps, key=lambda step: step.actor is Actor.AGENT):
+        if alone(system, before, step, asked):
+            return step
+    if asked:
+        ahead, name = min((_ahead(system, before, name), name) for name in asked)
+        if ahead <= AHEAD_MAX:
+            raise UndecidedError(name)
+    return None
 
-    def _line(self, before: Configuration) -> str:
-        fault = self.system.fault_of(before)
-        if fault is not None:
-            raise FaultyError(fault)
-        steps = self.system.steps(before)
-        try:
-            after = {step: self._after(before, step) for step in steps}
-            chosen = self._chosen(before, steps) if self.reduce and len(steps) > 1 else None
-        except UndecidedError as question:
-            answers = self.system.split(before, question.name)
-            return f"split {question.name}>" + ",".join(str(self._number(a)) for a in answers)
-        if chosen is not None:
-            return f"one {step_text(chosen)}>{self._number(after[chosen])}"
-        named = [f"{step_text(step)}>{self._number(after[step])}" for step in steps]
-        return " ".join(["all", *named])
 
-    def _after(self, before: Configuration, step: Step) -> Configuration:
-        state, fault = self.system.apply(before, step)
-        if state is None:
-            assert fault is not None
-            raise FaultyError(fault)
-        return self.system.canonical(Configuration(state, before.sizes))
-
-    def _chosen(self, before: Configuration, steps: list[Step]) -> Step | None:
-        """A step that stands for all. Raises UndecidedError where a size may find one."""
-        step, asked = first_alone(self.system, before, steps)
-        if step is None and asked:
-            ahead, name = min((self._ahead(before, name), name) for name in asked)
-            if ahead <= AHEAD_MAX:
-                raise UndecidedError(name)
-        return step
-
-    def _ahead(self, before: Configuration, name: str) -> int:
-        """How far ahead of the last of its class the size is asked for, in periods."""
-        place = [parameter.name for parameter in self.system.open].index(name)
-        bound = before.sizes[place].value
-        ahead = 0
-        for agent, position in zip(self.system.machine.agents, before.state.positions, strict=True):
-            names = self.system.machine.control.variables_of(agent.role.name)
-            for entry in self.system.classes:
-                if name not in entry.claim.sizes or not position.frames:
-                    continue
-                for variable, value in zip(names, position.values, strict=True):
-                    if entry.member(agent.role, variable):
-                        ahead = max(ahead, (bound - value) // max(entry.claim.period, 4))
-        return ahead
+def _ahead(system: System, before: Configuration, asked: str) -> int:
+    """How far ahead of the last of its class the size is asked for, in periods."""
+    name, _, place = asked.rpartition(".")
+    known = before.sizes[[parameter.name for parameter in system.open].index(name)]
+    bound = known[int(place)].value if int(place) < len(known) else 0
+    ahead = 0
+    for agent, position, inside in system.live(before.state):
+        for entry in system.classes:
+            if name not in entry.claim.sizes:
+                continue
+            falls = system.falls(agent, inside, entry)
+            for value, own in zip(position.values, falls, strict=True):
+                if own:
+                    ahead = max(ahead, (bound - value) // max(entry.claim.period, 4))
+    return ahead

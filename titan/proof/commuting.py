@@ -1,0 +1,384 @@
+"""Whether one step may be followed alone: everything that others can do before it commutes with it.
+
+`alone` decides it from an over-approximation U of what the others can do: every agent goes on as
+long as its waits could pass by all that U counts, and whatever is in flight may finish. The step is
+then held against U by what both touch: memory, arrivals and bytes of barriers, the open phases
+that waits see, proxy fences, the end of a CTA. Theorem `persistent_alone` (proofs/AnyNumber.v) says
+why this suffices; that no conflict implies its hypotheses is argued beside each case.
+
+An agent whose way depends on an open size, or is long, roams: it may execute all that lies ahead of
+it, with any index, any number of times. False is always a safe answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from titan.foundation.errors import TitanError
+from titan.proof.configuration import Configuration, System, flying
+from titan.proof.open_sizes import UndecidedError
+from titan.sync import program as ir
+from titan.sync.expression import evaluate
+from titan.sync.fault import Actor, Step
+from titan.sync.mbarrier_rules import TRANSACTION_MAX
+from titan.sync.memory_rules import cells_of
+from titan.sync.parts import barriers_of, effects_of
+from titan.sync.state import ENGINE, BarrierStatus, Cell, Flight, Key, MbarrierState, State, key_of
+
+OPERATIONS_MAX = 100  # of one agent, until it roams
+UNCOUNTED = 2**40
+UNTOLD = (ir.Init, ir.Invalidate, ir.ExpectTransaction, ir.TokenWait)  # nothing is said of these
+ONE_WAY = {ir.FenceKind.ASYNC_RELEASE, ir.FenceKind.ASYNC_ACQUIRE}
+TENSORMAP = {ir.FenceKind.TENSORMAP_RELEASE, ir.FenceKind.TENSORMAP_ACQUIRE}
+
+Touched = list[tuple[Cell, bool, ir.Proxy]]  # cell, whether written, by which way
+Signal = tuple[Key, int, int, int]  # barrier, arrivals, bytes expected, bytes completed
+
+
+class _Conflict(TitanError):
+    """Something that the others can do does not commute with the step."""
+
+
+def alone(system: System, before: Configuration, step: Step, asked: set[str] | None = None) -> bool:
+    """Whether the step, possible and without fault here, stands for all steps.
+
+    `asked` gathers the sizes that ways depend on.
+    """
+    ready = all(b.status is BarrierStatus.USABLE for _, b in before.state.barriers)
+    if system.cached or system.program.policies.fence_rule != "writer" or not ready:
+        return False
+    system.use_sizes(before.sizes)
+    others = _Others(system, before.state, step)
+    try:
+        return others.commute()
+    except _Conflict:
+        return False
+    finally:
+        if asked is not None:
+            asked |= others.asked
+
+
+class _Others:
+    """U of one step, and the step itself."""
+
+    def __init__(self, system: System, state: State, step: Step) -> None:
+        self.system, self.machine, self.state, self.step = system, system.machine, state, step
+        self.barriers, self.named = dict(state.barriers), dict(state.named)
+        self.queues = {queue.name: queue for queue in system.program.queues}
+        self.buffers = {buffer.name: buffer for buffer in system.program.buffers}
+        self.own = step.agent if step.actor is Actor.AGENT else -1
+        self.flying = list(flying(state))
+        self.flight: Flight | None = None
+        self.queue: str | None = None
+        for flight, queue in self.flying if self.own < 0 else ():
+            if (flight.agent, flight.ordinal) == (step.agent, step.ordinal):
+                self.flight, self.queue = flight, queue
+        operation = (
+            self.machine.control.operation_of(state, self.own)
+            if self.flight is None
+            else self.machine.operations[self.flight.site]
+        )
+        assert operation is not None
+        self.operation = operation
+        self.cells: dict[Cell, bool] = {}  # of the step: whether written
+        # U: what arrives at barriers, who waits there, what is committed, fenced and touched
+        self.arrivals: Counter[Key] = Counter()
+        self.expected: Counter[Key] = Counter()
+        self.completed: Counter[Key] = Counter()
+        self.waited: set[Key] = set()
+        self.commits: Counter[tuple[int, str]] = Counter()
+        self.fences: set[ir.FenceKind] = set()
+        self.reaching: Touched = []  # by an engine or through another proxy
+        self.touched: set[str] = set()
+        self.places = list(state.positions)
+        self.seen: dict[tuple[int, Key], int] = {}
+        self.syncing: set[int] = set()  # whose arrival at a named barrier is counted
+        self.executed: Counter[int] = Counter()
+        self.roaming: set[int] = set()
+        self.asked: set[str] = set()
+
+    # ------------------------------------------------------------------------------- U
+
+    def commute(self) -> bool:
+        """Whether everything in U commutes with the step."""
+        values = {} if self.own < 0 else self._values(self.own)
+        own = self._touches(self.operation, values) if self.flight is None else _held(self.flight)
+        for cell, write, _ in own:
+            self.cells[cell] = write or self.cells.get(cell, False)
+        for flight, _ in self.flying:
+            if flight is not self.flight:
+                self._meet(_held(flight), True)
+                self._signal(self._completions(flight))
+        while any([self._moves(n) for n in range(len(self.places)) if n != self.own]):
+            pass
+        return (
+            self._kind_commutes(values)
+            and self._fences_commute(own)
+            and all(self._signal_commutes(s, values) for s in self._own_signals(values))
+            and self._ends_commute()
+        )
+
+    def _values(self, agent: int) -> dict[str, int]:
+        return self.machine.control.environment(
+            self.machine.agents[agent], self.places[agent].values
+        )
+
+    def _touches(self, operation: ir.Operation, values: dict[str, int]) -> Touched:
+        found: Touched = []
+        for effect in effects_of(operation):
+            buffer = self.buffers[effect.buffer]
+            stage = evaluate(effect.stage, values)
+            part = None if effect.part is None else evaluate(effect.part, values)
+            if not 0 <= stage < buffer.stages or not 0 <= (part or 0) < buffer.parts:
+                raise _Conflict
+            found += [(c, effect.write, effect.proxy) for c in cells_of(buffer, stage, part)]
+        return found
+
+    def _meet(self, touched: Touched, asynchronous: bool) -> None:
+        """U touches memory: of the step's cells, only what both read."""
+        if any(write or self.cells[c] for c, write, _ in touched if c in self.cells):
+            raise _Conflict
+        self.touched |= {cell[0] for cell, *_ in touched}
+        self.reaching += [t for t in touched if asynchronous or t[2] is not ir.Proxy.GENERIC]
+
+    def _signal(self, signals: Iterable[Signal]) -> None:
+        for key, arrivals, expected, completed in signals:
+            self.arrivals[key] += arrivals
+            self.expected[key] += expected
+            self.completed[key] += completed
+
+    def _signals(self, number: int, op: ir.Operation, values: dict[str, int]) -> list[Signal]:
+        """What an operation tells barriers, now or when it has finished."""
+        match op:
+            case ir.Arrive(barrier=barrier, count=count, transaction=expects):
+                return [(key_of(barrier, values), evaluate(count, values),
+                         evaluate(expects, values), 0)]  # fmt: skip
+            case ir.QueueArrive(barrier=barrier, count=count):
+                return [(key_of(barrier, values), evaluate(count, values), 0, 0)]
+            case ir.Asynchronous(completes=done):
+                return [(key_of(c.barrier, values), 0, 0, evaluate(c.bytes, values)) for c in done]
+            case ir.BarrierSync(barrier=barrier) | ir.BarrierArrive(barrier=barrier):
+                threads = self.machine.agents[number].role.threads
+                return [(_named(key_of(barrier, values)), threads, 0, 0)]
+        return []
+
+    def _completions(self, flight: Flight, chunk: bool = False) -> list[Signal]:
+        """What the end of an operation tells barriers, or the next chunk of it."""
+        operation = self.machine.operations[flight.site]
+        if not isinstance(operation, ir.Asynchronous):
+            return [(key, amount, 0, 0) for key, amount in flight.completes]
+        found: list[Signal] = []
+        for key, amount in flight.completes:
+            share = amount // operation.chunks
+            left = amount - share * (operation.chunks - flight.chunks)
+            found.append((key, 0, 0, share if chunk and flight.chunks > 1 else left))
+        return found
+
+    def _moves(self, number: int) -> bool:
+        """Whether the agent adds anything to U."""
+        if number in self.roaming:
+            return False
+        try:
+            return self._go_on(number)
+        except UndecidedError as question:
+            self.asked.add(question.name)
+            self._roam(number)
+            return True
+
+    def _roam(self, number: int) -> None:
+        """All that lies ahead of the agent is in U, wherever its indices may point."""
+        self.roaming.add(number)
+        for operation in self.system.lies_ahead(self.places[number].frames):
+            self._add(number, operation)
+            for effect in effects_of(operation):
+                buffer = self.buffers[effect.buffer]
+                cells = [c for stage in range(buffer.stages) for c in cells_of(buffer, stage, None)]
+                touched = [(cell, effect.write, effect.proxy) for cell in cells]
+                self._meet(touched, isinstance(operation, ir.Asynchronous))
+            for reference in barriers_of(operation):
+                for key in (*self.barriers, *map(_named, self.named)):
+                    if key[0] in (reference.name, _named((reference.name, 0))[0]):
+                        self._signal([(key, UNCOUNTED, UNCOUNTED, UNCOUNTED)])
+                        self.waited.add(key)
+
+    def _add(self, number: int, operation: ir.Operation) -> None:
+        """The operation is in U; what it says to barriers and touches is added beside."""
+        dropped = isinstance(operation, ir.Arrive) and (operation.drop or operation.token)
+        if dropped or isinstance(operation, UNTOLD):
+            raise _Conflict
+        self.executed[number] += 1
+        if isinstance(operation, ir.Commit):
+            self.commits[(number, operation.queue)] += 1
+        if isinstance(operation, ir.Fence):
+            self.fences.add(operation.kind)
+
+    def _go_on(self, number: int) -> bool:
+        """The agent goes on as far as what U counts so far lets it."""
+        moved = False
+        while (operation := self.machine.control.operation_at(self.places[number])) is not None:
+            values = self._values(number)
+            if not self._passes(number, operation, values):
+                return moved
+            after = self.machine.control.after(self.machine.agents[number], self.places[number])
+            if self.executed[number] > OPERATIONS_MAX:
+                self._roam(number)
+                return True
+            self._add(number, operation)
+            self._meet(self._touches(operation, values), isinstance(operation, ir.Asynchronous))
+            if not isinstance(operation, ir.BarrierSync):
+                self._signal(self._signals(number, operation, values))
+            self.places[number] = after
+            moved = True
+        return moved
+
+    def _passes(self, number: int, operation: ir.Operation, values: dict[str, int]) -> bool:
+        """Whether the operation can pass: False only where it cannot by anything in U."""
+        match operation:
+            case ir.Wait(barrier=reference, parity=parity):
+                key = key_of(reference, values)
+                phase = self._barrier(key).phase
+                seen = self.seen.get((number, key), phase)
+                if seen & 1 == evaluate(parity, values) & 1:
+                    seen += 1
+                    if not self._ends(key, seen - phase):
+                        return False
+                self.seen[(number, key)] = seen
+                self.waited.add(key)
+            case ir.QueueWait(queue=name, pending=pending, until=until):
+                return not self._waits_for_step(number, name, evaluate(pending, values), until)
+            case ir.BarrierSync(barrier=reference, threads=threads):
+                key = key_of(reference, values)
+                if number not in self.syncing | self.named[key].waiting:
+                    self._signal(self._signals(number, operation, values))
+                    self.syncing.add(number)
+                arrived = self.named[key].arrived_threads + self.arrivals[_named(key)]
+                if arrived < evaluate(threads, values):
+                    return False
+                self.syncing.discard(number)
+        return True
+
+    def _barrier(self, key: Key) -> MbarrierState:
+        if key not in self.barriers:
+            raise _Conflict
+        return self.barriers[key]
+
+    def _ends(self, key: Key, times: int) -> bool:
+        """Whether U can complete so many phases of the barrier."""
+        barrier = self._barrier(key)
+        needed = barrier.pending + (times - 1) * barrier.expected
+        return self.arrivals[key] >= needed and barrier.transaction <= self.completed[key]
+
+    def _waits_for_step(self, number: int, name: str, pending: int, until: ir.Until) -> bool:
+        """Whether a wait on a queue cannot pass before the step, which is in that queue."""
+        if self.flight is None or name != self.queue or number != self.flight.agent:
+            return False
+        if until is ir.Until.READ and not self.flight.reading:
+            return False
+        groups = dict(self.state.queues)[(number, name)].closed
+        own = [place for place, group in enumerate(groups) if self.flight in group]
+        if not self.queues[name].ordered or not own:
+            return bool(own) and pending < 1
+        return len(groups) - own[0] + self.commits[(number, name)] > pending
+
+    # -------------------------------------------------------------------------- the step
+
+    def _own_signals(self, values: dict[str, int]) -> list[Signal]:
+        if self.flight is None:
+            issued = isinstance(self.operation, ir.Asynchronous | ir.QueueArrive)
+            return [] if issued else self._signals(self.own, self.operation, values)
+        finished = self.step.actor is Actor.FINISH
+        return self._completions(self.flight, chunk=True) if finished else []
+
+    def _kind_commutes(self, values: dict[str, int]) -> bool:
+        operation = self.operation
+        if self.flight is not None:  # without order, a commit counts what is unfinished
+            commits = self.commits[(self.flight.agent, self.queue or "")]
+            return not self.queue or self.queues[self.queue].ordered or not commits
+        match operation:
+            case ir.Commit(queue=name):
+                return self.queues[name].ordered
+            case ir.Wait(barrier=reference):  # no phase ends before it; no arrival has to see it
+                key = key_of(reference, values)
+                seen = self._barrier(key).observed or not self.arrivals[key]
+                return seen and not self._ends(key, 1)
+            case ir.Arrive(drop=drop, token=token):
+                return not (drop or token)
+        return not isinstance(operation, (ir.PoolTake, *UNTOLD))
+
+    def _signal_commutes(self, signal: Signal, values: dict[str, int]) -> bool:
+        """With all of U the phase ends at most once, by the last of all, whichever that is.
+
+        Then no wait of U may pass on the barrier. Of a named barrier: its generation.
+        """
+        key, count, expects, completes = signal
+        arrived = self.arrivals[key] + count
+        operation = self.operation
+        if isinstance(operation, ir.BarrierSync | ir.BarrierArrive):
+            held = self.named[key_of(operation.barrier, values)]
+            return held.arrived_threads + arrived <= evaluate(operation.threads, values)
+        barrier = self._barrier(key)
+        most = abs(barrier.transaction) + self.expected[key] + expects
+        if most + self.completed[key] + completes > TRANSACTION_MAX or arrived > barrier.pending:
+            return False
+        left = barrier.transaction + self.expected[key] + expects - self.completed[key] - completes
+        # Below the count the phase cannot end, and sums do not depend on the order.
+        return arrived < barrier.pending or left > 0 or (left == 0 and key not in self.waited)
+
+    def _fences_commute(self, touched: Touched) -> bool:
+        """No fence takes away a mark that the other side makes or meets."""
+        own = {cell[0] for cell, *_ in touched}
+        generic_own = {cell[0] for cell, _, proxy in touched if proxy is ir.Proxy.GENERIC}
+        mine = {self.operation.kind} if isinstance(self.operation, ir.Fence) else set()
+        marked, tensormaps = self.system.asynchronous, self.system.tensormaps
+        if (mine | self.fences) & ONE_WAY:
+            return False
+        if self.fences & TENSORMAP and (own & tensormaps or (mine & TENSORMAP and tensormaps)):
+            return False
+        if mine & TENSORMAP and self.touched & tensormaps:
+            return False
+        if self.flight is not None and self.fences and generic_own & marked:
+            return False  # the end of an operation leaves a mark of the engine
+        if ir.FenceKind.ASYNC not in mine:
+            return True
+        generic = {cell[0] for cell, _, proxy in self.reaching if proxy is ir.Proxy.GENERIC}
+        reached = {cell for cell, *_ in self.reaching}
+        gone = {self.own, ENGINE}
+        meets = any(gone & (h.writers | h.readers) for c, h in self.state.cells if c in reached)
+        return not (generic & marked or meets)
+
+    def _ends_commute(self) -> bool:
+        """No CTA ends before or by the step, where that could meet anything in flight."""
+        if self.system.program.policies.exit_in_flight == "allow":
+            return True
+        places = list(self.places)
+        if self.own >= 0 and not isinstance(self.operation, ir.BarrierSync):
+            places[self.own] = self.machine.control.after(
+                self.machine.agents[self.own], places[self.own]
+            )
+        for cta in {agent.role.cta for agent in self.machine.agents}:
+            numbers = [a.number for a in self.machine.agents if a.role.cta == cta]
+            ended = not any(places[n].frames for n in numbers if n not in self.roaming)
+            was = not any(self.state.positions[n].frames for n in numbers)
+            touched = self.own in numbers and (self.executed or self.flying)
+            if ended and not was and (touched or self._uses(cta)):
+                return False
+        return True
+
+    def _uses(self, cta: int) -> bool:
+        """Whether the step touches memory or a barrier of the CTA."""
+        storages = {cell[0] for cell in self.cells}
+        names = {reference.name for reference in barriers_of(self.operation)}
+        return any(
+            buffer.cta == cta and (buffer.storage or buffer.name) in storages
+            for buffer in self.system.program.buffers
+        ) or any(b.cta == cta and b.name in names for b in self.system.program.barriers)
+
+
+def _held(flight: Flight) -> Touched:
+    return [(cell, write, proxy) for cell, write, _, proxy, _ in flight.accesses]
+
+
+def _named(key: Key) -> Key:
+    """The key under which arrivals at a named barrier are summed; no mbarrier has such a name."""
+    return f"named barrier {key[0]}", key[1]
