@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from titan.cli.main import run
+from titan.proof.write import write
 
 PROTOCOLS = Path(__file__).resolve().parents[2] / "protocols"
 KERNEL = str(PROTOCOLS / "mi300_gemm.yaml")
@@ -48,12 +50,15 @@ def test_a_changed_certificate_is_refused(
 
 
 def test_a_kernel_without_a_certificate_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "grouped.cert"
-    arguments = ["verify", str(PROTOCOLS / "grouped_gemm.yaml"), "--certificate", str(path)]
+    few = partial(write, states_max=20)
+    monkeypatch.setattr("titan.proof.write.write", few)
+    path = tmp_path / "gemm.cert"
+    arguments = ["verify", str(PROTOCOLS / "mi300_gemm.yaml"), "--certificate", str(path)]
     assert run([*arguments, "--save-trace", str(tmp_path)]) == 3
-    assert "no certificate for grouped_gemm" in capsys.readouterr().err
+    told = "no certificate for mi300_gemm: more than 20 configurations"
+    assert told in capsys.readouterr().err
     assert not path.exists()
 
 
