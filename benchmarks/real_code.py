@@ -24,9 +24,13 @@ from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Verdict
 from titan.frontends.code_mutants import CodeMutant, mutants_of
+from titan.frontends.equivalence import Likeness, likeness
 from titan.frontends.launch import LaunchDescription, beside, completed, read_launch
 from titan.frontends.machine import Runner
-from titan.frontends.policies import chosen
+from titan.frontends.places import CodePlaces
+from titan.frontends.policies import CodePolicies, chosen
+from titan.frontends.record import LaunchRecording, record
+from titan.frontends.sweep import sweep
 from titan.frontends.verify_code import (
     STEPS_MAX,
     TEXT_BYTES_MAX,
@@ -35,6 +39,8 @@ from titan.frontends.verify_code import (
     verify_code_file,
 )
 from titan.isa.ptx.parse import parse_source
+from titan.isa.simt.launch import Launch, LaunchParameter
+from titan.isa.simt.outcome import Ending
 from titan.verify.model import Finding
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "real_code.md"
@@ -129,12 +135,15 @@ def mutant_rows(paths: list[Path]) -> Iterator[Row]:
             for mutant in mutants_of(module, source, function):
                 reached = not executed or mutant.instruction in executed
                 fate = _fate(mutant, path, description) if reached else "not executed"
+                if fate == "verified":
+                    fate = _likeness(mutant, source, description, function.name)
                 key = (mutant.name, mutant.kind)
                 table.setdefault(key, Counter())[fate] += 1
                 lines.setdefault((*key, fate), []).append(mutant.line)
         for (instruction, kind), fates in sorted(table.items()):
             for fate, count in sorted(fates.items()):
-                where = lines[(instruction, kind, fate)] if fate == "verified" else []
+                alive = fate.startswith("verified")
+                where = lines[(instruction, kind, fate)] if alive else []
                 shown = ", ".join(map(str, where[:12]))
                 yield (path.stem, instruction, kind, str(count), fate, shown)
 
@@ -155,8 +164,8 @@ def _fate(mutant: CodeMutant, path: Path, description: LaunchDescription | None)
     """What becomes of a mutant: in the launch as given, and if that is clean in longer ones."""
     source = Source(str(path), mutant.text)
     findings: list[Finding] = []
-    for sweep in (False, True):
-        options = CodeOptions(ctas=(0,), sweep=sweep)
+    for longer in (False, True):
+        options = CodeOptions(ctas=(0,), sweep=longer)
         findings = list(verify_code(source, description, options, [], time.process_time()))
         if any(finding.verdict is not Verdict.VERIFIED for finding in findings):
             break
@@ -166,6 +175,57 @@ def _fate(mutant: CodeMutant, path: Path, description: LaunchDescription | None)
             codes = [item.code for finding in findings for item in finding.diagnostics[:1]]
             return f"{verdict.value} {codes[0]}" if codes else verdict.value
     return "verified"
+
+
+def _likeness(
+    mutant: CodeMutant, source: Source, description: LaunchDescription | None, entry: str
+) -> str:
+    """What is shown of a mutant that is verified: of all launches of the sweep, the least."""
+    found: list[Likeness] = []
+    for launch in _launches(source, description, entry):
+        first = _recorded(source, entry, launch)
+        second = _recorded(Source(source.path, mutant.text), entry, launch)
+        if first is None or second is None:
+            return f"verified, {Likeness.DIFFERENT.value}"
+        found.append(likeness(first, second))
+    order = (Likeness.DIFFERENT, Likeness.SAME_ORDER, Likeness.SAME_PROGRAM)
+    return f"verified, {next(item for item in order if item in found).value}"
+
+
+def _launches(source: Source, description: LaunchDescription | None, entry: str) -> list[Launch]:
+    """The launch as given and those of a sweep."""
+    if source.path not in _SWEPT:
+        module, _ = parse_source(source)
+        assert module is not None
+        function = next(item for item in module.entries() if item.name == entry)
+        launch, _, _ = completed(description, function, whole_file(source.path))
+        assert launch is not None
+        launches, _ = sweep(Runner(module, source, STEPS_MAX), function, launch)
+        _SWEPT[source.path] = [one for _, one in launches]
+    return _SWEPT[source.path]
+
+
+def _recorded(source: Source, entry: str, launch: Launch) -> LaunchRecording | None:
+    """The recording of the first CTA."""
+    key = (source.text, launch.parameters)
+    if key in _RECORDED:
+        return _RECORDED[key]
+    module, _ = parse_source(source)
+    if module is None:
+        return None
+    run, _ = Runner(module, source, STEPS_MAX).run(launch, 0)
+    if run is None or run.outcome.ending is not Ending.FINISHED:
+        return None
+    places = CodePlaces(module, source)
+    found = record(run, entry, "", places.span, CodePolicies())
+    if source.text not in {text for text, _ in _RECORDED} and len(_RECORDED) > 8:
+        return found
+    _RECORDED[key] = found
+    return found
+
+
+_SWEPT: dict[str, list[Launch]] = {}
+_RECORDED: dict[tuple[str, tuple[LaunchParameter, ...]], LaunchRecording] = {}
 
 
 def table_text(head: Row, rows: list[Row]) -> str:

@@ -62,7 +62,7 @@ def _changes(item: Instruction, old: str) -> Iterator[tuple[str, str]]:
         found = _NUMBER.search(old)
         if found is not None:
             yield "one group more left", old.replace(found.group(), f"{int(found[1]) + 1};")
-        if item.opcode == "cp" and "wait_group" in item.modifiers and "read" not in item.modifiers:
+        if "bulk" in item.modifiers and "read" not in item.modifiers:
             yield "waits for reads only", old.replace(".wait_group", ".wait_group.read")
     elif family == "plain":
         yield "deleted", _nothing(old)

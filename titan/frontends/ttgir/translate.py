@@ -54,7 +54,10 @@ from titan.sync.expression import (
 
 MAIN = "default"
 FAULTS_MAX = 20
-_REFUSED = {"tt.call": "a call", "tt.descriptor_load": "an operation that is not lowered yet"}
+_LATER = "an operation that is not lowered yet"
+_REFUSED = {"tt.call": "a call"} | {
+    f"tt.descriptor_{what}": _LATER for what in ("load", "store", "reduce", "gather", "scatter")
+}
 _SAME_VIEW = ("ttg.memdesc_trans", "ttg.memdesc_reshape")
 
 
@@ -169,13 +172,15 @@ class _Translator:
             case "scf.yield":
                 return []
         if name in _SAME_VIEW and values and isinstance(values[0], View):
-            types = memory_types(operation.types)
-            shape = types[-1] if types else values[0].type
-            environment[operation.results[0]] = replace(values[0], type=shape)
+            self._reshape(operation, values[0], environment)
         elif name in HANDLERS:
             return self._effects(operation, values, environment)
         elif name.startswith("arith.") and gives_integer(operation):
             environment[operation.results[0]] = self.arithmetic.evaluate(operation, values)
+        elif name == "tt.elementwise_inline_asm" and "true" not in operation.attributes.get(
+            "pure", ""
+        ):
+            self._fault(operation, "assembly with side effects is not followed")
         elif name in _REFUSED:
             self._fault(operation, f"{quoted(name)} is {_REFUSED[name]}")
         elif not name.startswith(QUIET) and name not in IGNORED:
@@ -228,6 +233,17 @@ class _Translator:
             return []
         of = Operands(operation, values, 0)
         return [ir.Access(of.effects(view, True, ir.Proxy.GENERIC))]
+
+    def _reshape(self, operation: Operation, base: View, environment: dict[str, Value]) -> None:
+        """A transposition or another shape of the same bytes."""
+        types = memory_types(operation.types)
+        order = operation.attributes.get("order", "0").rpartition(":")[2].strip()
+        whole = base.stage is None and base.root.stages > 1
+        if whole and (operation.name != "ttg.memdesc_trans" or not order.startswith("0")):
+            self._fault(operation, "stages that change their place are not followed")
+            return
+        shape = types[-1] if types else base.type
+        environment[operation.results[0]] = replace(base, type=shape)
 
     def _index(
         self, operation: Operation, values: list[Value], environment: dict[str, Value]

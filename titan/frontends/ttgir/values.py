@@ -95,6 +95,8 @@ class Arithmetic:
 
     def _integer(self, operation: Operation, numbers: list[Expression]) -> Value:
         name = operation.name
+        if operation.types.strip() == "i1" and name in ("arith.addi", "arith.subi", "arith.muli"):
+            return Unknown("truths are added")
         if name in _SAME:
             return numbers[0]
         match name, numbers:
@@ -134,6 +136,12 @@ class Arithmetic:
         operator = _PREDICATES.get(predicate)
         if operator is None:
             return Unknown(f"{predicate} is no comparison")
+        if predicate.startswith("s") and operation.types.strip() == "i1":
+            return Unknown("truths are compared as numbers with a sign")
+        if predicate.startswith("u"):
+            lows = self.least(left), self.least(right)
+            if any(low is None or low < 0 for low in lows):
+                return Unknown("a number that may be negative is compared without its sign")
         fixed = integers.holds_only(frozenset(self.arguments))
         return integers.compare(operator, left, right, fixed)
 

@@ -72,6 +72,11 @@ def assembled(
         known = ", ".join(TARGETS)
         headline = f"the target {word or 'is not given'} is none of {known}"
         return None, [diagnostic("TTN016", headline, function.span)]
+    if module.integer("ttg.num-ctas", 1) != 1 or "true" in module.attributes.get(
+        "ttng.two-ctas", ""
+    ):
+        headline = "a kernel of several CTAs to a cluster is not followed"
+        return None, [diagnostic("TTN010", headline, function.span)]
     made = draft(module, function)
     if made.faults:
         return None, made.faults
