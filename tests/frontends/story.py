@@ -42,6 +42,9 @@ class Story:
     def init(self, warp: int, offset: int, count: int) -> None:
         self.add(ev.BarrierInit(*self.at(warp, 1), ev.BarrierAddress(0, offset), count))
 
+    def invalidate(self, warp: int, offset: int) -> None:
+        self.add(ev.BarrierInvalidate(*self.at(warp, 1), ev.BarrierAddress(0, offset)))
+
     def sync(self, warps: list[int], number: int = 0, generation: int = 0) -> None:
         for side in (ev.Side.SYNC, ev.Side.PASS):
             for warp in warps:
@@ -166,9 +169,10 @@ def ring(
     drain: bool = True,
     expect: int = TILE,
     consumed: int | None = None,
+    story: Story | None = None,
 ) -> Story:
     """A warp copies tiles, another multiplies them, through a ring of `depth` stages."""
-    story = Story()
+    story = Story() if story is None else story
     for stage in range(depth):
         story.init(0, FULL + 8 * stage, 1)
         story.init(0, EMPTY + 8 * stage, 1)

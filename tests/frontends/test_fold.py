@@ -10,6 +10,8 @@ from tests.frontends.story import TILE, Story, ring
 from titan.foundation.verdict import Verdict
 from titan.frontends.lift.alike import merged_alike
 from titan.frontends.lift.fold import TRIPS, Folded, Recorded, fold
+from titan.frontends.lift.kernel_text import Heading
+from titan.frontends.lift.lifted import BARRIER_CELL, lift_recordings
 from titan.frontends.lift.names import named
 from titan.frontends.lift.segments import NotFoldedError, segments_of
 from titan.frontends.lift.unfolded import difference
@@ -111,6 +113,23 @@ def test_stages_cut_into_unequal_regions_are_one_ring():
     folded = fold([Recorded(t, story(t).recording().program) for t in range(5, 10)])
     assert {(array.stages, array.parts) for array in folded.memory.arrays.values()} >= {(2, 3)}
     assert equal(folded, Recorded(12, story(12).recording().program))
+
+
+def test_bytes_that_are_a_barrier_at_other_times_belong_to_one_stage():
+    """Stage 0 alone is a barrier before the loop: the copy into it differs from the others."""
+
+    def story(trips: int) -> Story:
+        made = Story()
+        made.init(0, 0, 1)
+        made.invalidate(0, 0)
+        made.sync([0, 1], number=1)
+        return ring(trips, 3, story=made)
+
+    items = [Recorded(t, story(t).recording().program) for t in range(7, 13)]
+    assert any(buffer.name.endswith(BARRIER_CELL) for buffer in items[0].program.buffers)
+    assert equal(fold(items[:5]), items[5])
+    lifted = lift_recordings(items, range(7, 12), Heading("k", "sm_90a", "story"), lambda _: "")
+    assert lifted.barrier_bytes and lifted.compared == (12,)
 
 
 def test_regions_that_all_use_alike_are_one():

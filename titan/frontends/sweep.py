@@ -21,7 +21,9 @@ from titan.isa.ptx.module import Function, Variable
 from titan.isa.simt import events as ev
 from titan.isa.simt.launch import Launch, LaunchTensorMap
 from titan.isa.simt.outcome import Ending, Run
+from titan.isa.simt.tensor_maps import ELEMENT_BITS
 
+STRIDE_BYTES = 16  # strides of a tensor map are multiples of it
 VALUE_MAX = 1 << 20
 DEPTH_MAX = 16
 DRIVERS_MAX = 3
@@ -178,8 +180,14 @@ def changed(launch: Launch, place: Place, value: int) -> Launch:
 
 
 def _resized(item: LaunchTensorMap, old: int, value: int) -> LaunchTensorMap:
+    """Rows that grow lie further apart, so that they do not run into each other."""
     extents = tuple(max(1, value) if extent == old else extent for extent in item.dimensions)
-    return replace(item, dimensions=extents)
+    strides: list[int] = []
+    whole = -(-extents[0] * ELEMENT_BITS[item.data_type] // 8)
+    for extent, stride in zip(extents[1:], item.stride_bytes, strict=False):
+        strides.append(max(stride, -(-whole // STRIDE_BYTES) * STRIDE_BYTES))
+        whole = strides[-1] * extent
+    return replace(item, dimensions=extents, stride_bytes=tuple(strides))
 
 
 def _integer(launch: Launch, number: int, variable: Variable) -> int | None:

@@ -135,4 +135,6 @@ def _lift_note(driver: Driver, lifted: LiftedKernel, least: int, kernels: int) -
     if least > driver.fewest:
         alone = numbers_text(range(driver.fewest, least))
         text += f"; {alone} trips by their launches alone"
+    if lifted.barrier_bytes:
+        text += "; that bytes are handed over which are a barrier at other times: by launches alone"
     return text + (f"; {kernels} CTAs differ and were verified apart" if kernels > 1 else "")

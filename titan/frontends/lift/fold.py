@@ -15,7 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from titan.frontends.lift.grouping import RoleGroup, grouped
-from titan.frontends.lift.rings import Rings, add_rings, entries_of, modular_index, quotient_number
+from titan.frontends.lift.rings import (
+    Rings,
+    add_rings,
+    entries_of,
+    modular_choice,
+    modular_index,
+    quotient_number,
+)
 from titan.frontends.lift.segments import (
     EffectClass,
     NotFoldedError,
@@ -27,7 +34,7 @@ from titan.frontends.lift.segments import (
 )
 from titan.frontends.lift.sketch import OperationSketch, RoleSketch
 from titan.sync import program as ir
-from titan.sync.expression import Constant, Expression, evaluate
+from titan.sync.expression import Constant, Expression
 
 TRIPS, ROUND, AGENT = "trips", "r", "self"
 NAMES = (TRIPS, ROUND)
@@ -156,8 +163,9 @@ class _Folder:
             phase = quotient_number(values, sorted({1, stages}), NAMES)
             if phase is None:
                 raise NotFoldedError(f"the phases do not follow the rounds ({where})")
-        sketch = OperationSketch(example, references, phase)
-        for kind in {class_of(effect): None for effect in effects_of(example)}:
+        effects = {class_of(one): one for _, _, item in points for one in effects_of(item)}
+        sketch = OperationSketch(example, references, phase, effects=effects)
+        for kind in effects:
             sets = [(t, r, _of_class(item, kind)) for t, r, item in points]
             self._effects(sketch, kind, sets, where)
         return sketch
@@ -195,44 +203,39 @@ class _Folder:
             for array, some in by_array.items():
                 touched.setdefault(array, []).append((trips, at, frozenset(some)))
         for array, points in sorted(touched.items()):
-            index = self._whole_stages(array, points)
-            if index is None or not self._empty_elsewhere(array, index, points, sets):
+            index = self._whole_stages(array, points, sets)
+            if index is None:
                 raise NotFoldedError(f"its memory does not follow the rounds ({where})")
             sketch.in_turn.append((kind, array, index))
 
     def _whole_stages(
-        self, array: str, points: Sequence[tuple[int, int, frozenset[str]]]
+        self,
+        array: str,
+        points: Sequence[tuple[int, int, frozenset[str]]],
+        sets: Sequence[tuple[int, int, frozenset[str]]],
     ) -> Expression | None:
-        """The stage of an array that is used, if it is a whole one each time."""
+        """The stage of an array that is used, if it is a whole one each time.
+
+        Where the array is not used, a stage that stands for no memory may be due.
+        """
         if array not in self.memory.arrays:
             return None
         found = self.memory.arrays[array]
-        values = []
+        stages: dict[tuple[int, int], int] = {}
         for trips, at, names in points:
             stage = self.memory.place[next(iter(names))][1]
             if names != {item for item in found.pieces[stage] if item is not None}:
                 return None
-            values.append((trips, at, stage))
-        return modular_index(values, found.stages, NAMES)
-
-    def _empty_elsewhere(
-        self,
-        array: str,
-        index: Expression,
-        points: Sequence[tuple[int, int, frozenset[str]]],
-        sets: Sequence[tuple[int, int, frozenset[str]]],
-    ) -> bool:
-        """Whether the stages that are due where the array is not used stand for no memory."""
+            stages[(trips, at)] = stage
         if len(points) == len(sets):
-            return True
-        used = {(trips, at) for trips, at, _ in points}
-        pieces = self.memory.arrays[array].pieces
+            values = [(trips, at, stage) for (trips, at), stage in stages.items()]
+            return modular_index(values, found.stages, NAMES)
+        empty = {n for n, items in enumerate(found.pieces) if not any(items)}
         due = [
-            pieces[evaluate(index, {TRIPS: trips, ROUND: at})]
+            (trips, at, {stages[(trips, at)]} if (trips, at) in stages else empty)
             for trips, at, _ in sets
-            if (trips, at) not in used
         ]
-        return all(item is None for stage in due for item in stage)
+        return modular_choice(due, found.stages, NAMES)
 
     # ---------------------------------------------------------------------------- program
 

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from titan.frontends.lift.rings import Entry, Rings, add_rings, address_key
-from titan.frontends.lift.segments import EffectClass, NotFoldedError, class_of, shape_of
+from titan.frontends.lift.segments import EffectClass, NotFoldedError, shape_of
 from titan.frontends.lift.sketch import OperationSketch, RoleSketch
 from titan.sync import program as ir
 from titan.sync.expression import ZERO, Constant, Expression, Name, binary
@@ -142,7 +142,7 @@ def _operation(sketches: Sequence[OperationSketch], memory: Rings) -> ir.Operati
 
 def _effects(sketches: Sequence[OperationSketch], memory: Rings) -> Iterable[ir.Effect]:
     first = sketches[0]
-    examples = {class_of(item): item for item in getattr(first.example, "effects", ())}
+    examples = first.effects
     for kind, array, index in first.in_turn:
         yield replace(examples[kind], buffer=array, stage=index, part=None)
     for kind, names in first.always.items():

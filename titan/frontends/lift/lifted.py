@@ -19,6 +19,7 @@ from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 
+BARRIER_CELL = " as barrier"  # titan/frontends/memory.py
 LineOf = Callable[[object], str]
 
 
@@ -28,6 +29,8 @@ class LiftedKernel:
 
     `kernel` is as the reader read `text`. It stands for `minimum` trips and more; it was folded
     from launches of the trips in `used` and compared with those in `compared` too.
+    `barrier_bytes`: asynchronous operations use bytes that are a barrier at other times; that they
+    are handed over in order is decided for the launches, and not by the file.
     """
 
     text: str
@@ -35,6 +38,7 @@ class LiftedKernel:
     minimum: int
     used: tuple[int, ...]
     compared: tuple[int, ...]
+    barrier_bytes: bool = False
 
     @property
     def statements(self) -> str:
@@ -50,7 +54,13 @@ def lift_recordings(
 
     Raises NotFoldedError, NotWritableError.
     """
-    programs, _ = merged_alike([_without_idle_fences(item.program) for item in recordings])
+    touched = any(
+        _touches_barriers(operation)
+        for item in recordings
+        for role in item.program.roles
+        for operation in role.body
+    )
+    programs, _ = merged_alike([_prepared(item.program) for item in recordings])
     recordings = [
         Recorded(item.trips, program) for item, program in zip(recordings, programs, strict=True)
     ]
@@ -67,12 +77,12 @@ def lift_recordings(
     heading = replace(heading, notes=notes)
     text = kernel_text(program, heading, folded.addresses, line_of)
     kernel = _read_back(text, folded.table, recordings, minimum)
-    return LiftedKernel(text, kernel, minimum, tuple(used), compared)
+    return LiftedKernel(text, kernel, minimum, tuple(used), compared, touched)
 
 
 def write_launch(program: ir.SyncProgram, heading: Heading, line_of: LineOf) -> LiftedKernel:
     """The kernel file of one launch, without loops. Raises NotWritableError."""
-    (program,), _ = merged_alike([_without_idle_fences(program)])
+    (program,), _ = merged_alike([_prepared(program)])
     plain = named(unfolded(program))
     heading = replace(heading, notes=(*heading.notes, "this launch alone; no loops were folded"))
     text = kernel_text(plain.program, heading, plain.addresses, line_of)
@@ -125,6 +135,32 @@ def _read_back(text: str, table: NameTable, recordings: Sequence[Recorded], mini
             if found is not None:
                 raise NotWritableError(f"the text means something else with {item.trips} trips")
     return kernel
+
+
+def _prepared(program: ir.SyncProgram) -> ir.SyncProgram:
+    """The program in terms that a kernel file has.
+
+    A kernel file cannot say that an asynchronous operation also touches bytes, without regard to
+    proxies, that are a barrier at other times. That is left to the launches (`barrier_bytes`).
+    """
+    roles = tuple(
+        replace(role, body=tuple(_of_data(item) for item in role.body)) for role in program.roles
+    )
+    return _without_idle_fences(replace(program, roles=roles))
+
+
+def _of_data(item: ir.Operation) -> ir.Operation:
+    """An asynchronous operation without its effects on bytes as a barrier."""
+    if not isinstance(item, ir.Asynchronous) or not _touches_barriers(item):
+        return item
+    kept = (effect for effect in item.effects if not effect.buffer.endswith(BARRIER_CELL))
+    return replace(item, effects=tuple(kept))
+
+
+def _touches_barriers(item: ir.Operation) -> bool:
+    return isinstance(item, ir.Asynchronous) and any(
+        effect.buffer.endswith(BARRIER_CELL) for effect in item.effects
+    )
 
 
 def _without_idle_fences(program: ir.SyncProgram) -> ir.SyncProgram:

@@ -85,8 +85,6 @@ def entries_of(key: Hashable, rounds: Sequence[frozenset[str]]) -> tuple[set[str
         periods[period][name] = at[0]
     made = [Entry((key, period), period, offsets) for period, offsets in sorted(periods.items())]
     for entry in made:
-        if len(set(entry.offsets.values())) != entry.period:
-            raise NotFoldedError(f"{min(entry.offsets)} is not used in turn with others")
         if entry.period > STAGES_MAX:
             raise NotFoldedError(f"a ring of {entry.period} stages")
     return set(constant), made
@@ -99,7 +97,7 @@ def add_rings(rings: Rings, entries: Iterable[Entry], turned: bool = True) -> No
     """
     for cluster in _clusters(list(entries)):
         stages, users = _stages(cluster)
-        count = max(stages.values()) + 1
+        count = cluster[0].period
         shift = stages[min(stages, key=address_key)] if turned else 0
         groups: dict[frozenset[Hashable], list[list[str]]] = {}
         for name in sorted(stages, key=address_key):
@@ -179,11 +177,18 @@ def modular_index(
     """
     if len({value for _, _, value in points}) == 1:
         return Constant(points[0][2])
+    return modular_choice([(trips, at, {value}) for trips, at, value in points], stages, names)
+
+
+def modular_choice(
+    points: Sequence[tuple[int, int, set[int]]], stages: int, names: tuple[str, str]
+) -> Expression | None:
+    """The same, through one of several values at each point."""
     for b in range(stages):
         for a in range(stages):
-            c = (points[0][2] - a * points[0][1] - b * points[0][0]) % stages
-            if all((a * at + b * trips + c) % stages == value for trips, at, value in points):
-                return binary("%", _sum(names, b, a, c), Constant(stages))
+            for c in range(stages):
+                if all((a * at + b * t + c) % stages in values for t, at, values in points):
+                    return binary("%", _sum(names, b, a, c), Constant(stages))
     return None
 
 

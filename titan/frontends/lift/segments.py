@@ -89,7 +89,6 @@ def shape_of(operation: ir.Operation) -> tuple[object, ...]:
         rest.append(operation.barrier)
     if isinstance(operation, ir.Asynchronous):
         rest.append(tuple(item.bytes for item in operation.completes))
-    rest.append(frozenset(class_of(effect) for effect in effects_of(operation)))
     return tuple(rest)
 
 

@@ -13,7 +13,8 @@ from titan.sync.expression import Expression
 class OperationSketch:
     """One operation. `references`: its mbarriers, its own first, then those that it completes.
 
-    `always`: regions by name that it uses each time; `in_turn`: whole stages of arrays.
+    `always`: regions by name that it uses each time; `in_turn`: whole stages of arrays. `effects`
+    has an effect of each class as an example.
     """
 
     example: ir.Operation
@@ -21,6 +22,7 @@ class OperationSketch:
     phase: Expression | None = None
     always: dict[EffectClass, frozenset[str]] = field(default_factory=dict)
     in_turn: list[tuple[EffectClass, str, Expression]] = field(default_factory=list)
+    effects: dict[EffectClass, ir.Effect] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
