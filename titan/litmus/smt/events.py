@@ -10,11 +10,10 @@ accesses and nothing that the issuing thread did before (PTX, Asynchronous Opera
 
 from __future__ import annotations
 
-from pysmt.fnode import FNode
-from pysmt.shortcuts import BOOL, INT, Int, Symbol
+from pysmt.shortcuts import INT, Int, Symbol
 
 from titan.litmus.language import ast
-from titan.litmus.language.ast import GroupKind, LitmusTest, Scope, Semantics, ThreadPlacement
+from titan.litmus.language.ast import LitmusTest, Scope, Semantics, ThreadPlacement
 from titan.litmus.language.text import defined_registers
 from titan.litmus.smt.event import (
     MBARRIER_USE,
@@ -36,6 +35,7 @@ from titan.litmus.smt.terms import (
     compare,
     negation,
 )
+from titan.litmus.smt.thread_events import ThreadEvents
 
 
 def build_events(test: LitmusTest, unroll: int = 2) -> EventGraph:
@@ -58,37 +58,28 @@ def build_events(test: LitmusTest, unroll: int = 2) -> EventGraph:
     return graph
 
 
-class _ThreadBuilder(AsynchronousSteps):
+class _ThreadBuilder:
     """Symbolic execution of one thread."""
 
     def __init__(self, graph: EventGraph, number: int, unroll: int) -> None:
-        self.graph = graph
-        self.number = number
-        self.thread = graph.test.threads[number]
-        self.code = self.thread.instructions
-        self.labels = {i.name: n for n, i in enumerate(self.code) if isinstance(i, ast.Label)}
-        self.unroll = unroll
-        self.pending: dict[tuple[int, int], list[SymbolicState]] = {}
-        self.finished: list[SymbolicState] = []
-        self.blocked: list[tuple[SymbolicState, set[str]]] = []
-        self.groups: dict[GroupKind, list[list[LitmusEvent]]] = {k: [[]] for k in GroupKind}
-        self.loose: set[GroupKind] = set()
-        self.matrix: list[LitmusEvent] = []
-        self.copies: list[LitmusEvent] = []
-        self.at = (0, 0)
+        self._events = ThreadEvents(graph, number)
+        self._asynchronous = AsynchronousSteps(self._events)
+        self._unroll = unroll
+        self._pending: dict[tuple[int, int], list[SymbolicState]] = {}
+        self._finished: list[SymbolicState] = []
 
     # Control ------------------------------------------------------------------------------
 
     def run(self) -> None:
-        start = {n: (Int(v), frozenset[int]()) for n, v in self.thread.registers}
-        self.pending[(0, 0)] = [SymbolicState(YES, start, frozenset())]
-        for copy in range(self.unroll + 1):
-            for index in range(len(self.code)):
-                states = self.pending.pop((copy, index), [])
+        start = {n: (Int(v), frozenset[int]()) for n, v in self._events.thread.registers}
+        self._pending[(0, 0)] = [SymbolicState(YES, start, frozenset())]
+        for copy in range(self._unroll + 1):
+            for index in range(len(self._events.code)):
+                states = self._pending.pop((copy, index), [])
                 if states:
-                    self.at = (copy, index)
-                    self._step(self._merge(states), self.code[index])
-            self.finished += self.pending.pop((copy, len(self.code)), [])
+                    self._events.at = (copy, index)
+                    self._step(self._merge(states), self._events.code[index])
+            self._finished += self._pending.pop((copy, len(self._events.code)), [])
         self._finish()
 
     def _merge(self, states: list[SymbolicState]) -> SymbolicState:
@@ -107,74 +98,55 @@ class _ThreadBuilder(AsynchronousSteps):
         return SymbolicState(guard, registers, control)
 
     def _go(self, state: SymbolicState, target: int) -> None:
-        copy, index = self.at
+        copy, index = self._events.at
         if state.guard.is_false():
             return
         if target <= index:
-            polls = self._polls(target, index)
-            if polls or copy == self.unroll:
-                (self.graph.polling if polls else self.graph.cut).append(state.guard)
+            polls = self._events.polls(target, index)
+            if polls or copy == self._unroll:
+                graph = self._events.graph
+                (graph.polling if polls else graph.cut).append(state.guard)
                 return
             copy += 1
-        self.pending.setdefault((copy, target), []).append(state)
-
-    def _polls(self, start: int, end: int) -> bool:
-        """Whether the loop only reads memory and carries no register from round to round."""
-        body = self.code[start : end + 1]
-        defined: set[str] = set()
-        for instruction in body:
-            if isinstance(instruction, ast.Branch):
-                used = {
-                    o.name
-                    for o in (instruction.left, instruction.right)
-                    if isinstance(o, ast.Register)
-                }
-                assigned = {i.destination for i in body if isinstance(i, ast.Load)}
-                if (used & assigned) - defined:
-                    return False
-            elif isinstance(instruction, ast.Load):
-                defined.add(instruction.destination)
-            elif not isinstance(instruction, ast.Label):
-                return False
-        return True
+        self._pending.setdefault((copy, target), []).append(state)
 
     def _finish(self) -> None:
-        ends = self.finished + [state for state, _ in self.blocked]
+        ends = self._finished + [state for state, _ in self._events.blocked]
         if not ends:
             ends = [SymbolicState(NO, {}, frozenset())]
         final = self._merge(ends)
-        for name in defined_registers(self.thread):
-            key = (self.thread.name, name)
-            self.graph.registers[key] = final.registers.get(name, (Int(0), frozenset()))[0]
-            self.graph.undetermined[key] = any_of(
-                s.guard for s, later in self.blocked if name in later
+        for name in defined_registers(self._events.thread):
+            key = (self._events.thread.name, name)
+            self._events.graph.registers[key] = final.registers.get(name, (Int(0), frozenset()))[0]
+            self._events.graph.undetermined[key] = any_of(
+                s.guard for s, later in self._events.blocked if name in later
             )
 
     # Steps --------------------------------------------------------------------------------
 
     def _step(self, state: SymbolicState, instruction: ast.LitmusInstruction) -> None:
-        copy, index = self.at
+        copy, index = self._events.at
         if isinstance(instruction, ast.Branch):
             self._branch(state, instruction)
             return
         if isinstance(instruction, ast.Assign):
-            parts = [self._value(state, operand) for operand in instruction.operands]
+            parts = [self._events.value(state, operand) for operand in instruction.operands]
             value = arithmetic(instruction.operation, [part for part, _ in parts])
             taint = frozenset[int]().union(*(t for _, t in parts))
             state.registers = {**state.registers, instruction.destination: (value, taint)}
         elif not isinstance(instruction, ast.Label | ast.NoEffect):
             state = self._effect(state, instruction)
-        self.pending.setdefault((copy, index + 1), []).append(state)
+        self._pending.setdefault((copy, index + 1), []).append(state)
 
     def _branch(self, state: SymbolicState, branch: ast.Branch) -> None:
-        copy, index = self.at
-        target = self.labels[branch.target]
+        copy, index = self._events.at
+        target = self._events.labels[branch.target]
         if branch.relation is None:
             self._go(state, target)
             return
         (left, first), (right, second) = (
-            self._value(state, branch.left),
-            self._value(state, branch.right),
+            self._events.value(state, branch.left),
+            self._events.value(state, branch.right),
         )
         taken = compare(left, branch.relation, right)
         control = state.control | first | second
@@ -182,51 +154,18 @@ class _ThreadBuilder(AsynchronousSteps):
         stays = both(state.guard, negation(taken))
         if not stays.is_false():
             rest = SymbolicState(stays, dict(state.registers), control)
-            self.pending.setdefault((copy, index + 1), []).append(rest)
-
-    def _value(self, state: SymbolicState, operand: ast.Operand) -> tuple[FNode, frozenset[int]]:
-        if isinstance(operand, int):
-            return Int(operand), frozenset()
-        return state.registers.get(operand.name, (Int(0), frozenset()))
-
-    def _event(
-        self, state: SymbolicState, kind: EventKind, part: str = "", **rest: object
-    ) -> LitmusEvent:
-        copy, index = self.at
-        placement = rest.pop("placement", self.thread.placement)
-        rest.setdefault("instruction", self.code[index])
-        rest.setdefault("depends", state.control)
-        event = add_event(
-            self.graph,
-            kind,
-            self.number,
-            (self.thread.name, index, copy, part),
-            state.guard,
-            placement,  # type: ignore[arg-type]
-            **rest,
-        )
-        return event
-
-    def _here(self, part: int = 0) -> int:
-        copy, index = self.at
-        return (copy * len(self.code) + index) * 4 + part
-
-    def _set(
-        self, state: SymbolicState, register: str | None, value: FNode, taint: frozenset[int]
-    ) -> None:
-        if register is not None:
-            state.registers = {**state.registers, register: (value, taint)}
+            self._pending.setdefault((copy, index + 1), []).append(rest)
 
     def _effect(self, state: SymbolicState, instruction: ast.LitmusInstruction) -> SymbolicState:
         match instruction:
             case ast.Load():
                 self._load(state, instruction)
             case ast.Store():
-                value, taint = self._value(state, instruction.value)
-                self._event(
+                value, taint = self._events.value(state, instruction.value)
+                self._events.event(
                     state,
                     EventKind.WRITE,
-                    position=self._here(),
+                    position=self._events.position(),
                     location=instruction.location,
                     proxy=instruction.proxy,
                     semantics=instruction.semantics,
@@ -237,69 +176,69 @@ class _ThreadBuilder(AsynchronousSteps):
             case ast.Atomic():
                 self._atomic(state, instruction)
             case ast.Fence():
-                self._event(
+                self._events.event(
                     state,
                     EventKind.FENCE,
-                    position=self._here(),
+                    position=self._events.position(),
                     semantics=instruction.semantics,
                     scope=instruction.scope,
                 )
             case ast.DescriptorCopy():
                 self._descriptor_copy(state, instruction)
             case ast.ProxyFence():
-                self._event(
+                self._events.event(
                     state,
                     EventKind.PROXY_FENCE,
-                    position=self._here(),
+                    position=self._events.position(),
                     proxy=instruction.proxy,
                     scope=instruction.scope,
                     location=instruction.location,
                 )
             case ast.AliasFence():
-                self._event(state, EventKind.ALIAS_FENCE, position=self._here())
+                self._events.event(state, EventKind.ALIAS_FENCE, position=self._events.position())
             case ast.MbarrierInitFence():
-                self._event(state, EventKind.INIT_FENCE, position=self._here())
+                self._events.event(state, EventKind.INIT_FENCE, position=self._events.position())
             case ast.Barrier():
                 return self._barrier(state, instruction)
             case ast.ClusterBarrier():
                 return self._cluster(state, instruction)
             case _:
-                return self._asynchronous(state, instruction)
+                return self._asynchronous.step(state, instruction)
         return state
 
     def _load(self, state: SymbolicState, load: ast.Load) -> None:
-        event = self._event(
+        event = self._events.event(
             state,
             EventKind.READ,
-            position=self._here(),
+            position=self._events.position(),
             location=load.location,
             proxy=load.proxy,
             semantics=load.semantics,
             scope=load.scope,
         )
         event.value = Symbol(f"value_{event.index}", INT)
-        self._set(state, load.destination, event.value, frozenset({event.index}))
+        self._events.assign(state, load.destination, event.value, frozenset({event.index}))
 
     def _descriptor_copy(self, state: SymbolicState, copy: ast.DescriptorCopy) -> None:
         """A generic read and write, then the release half of the tensormap fence."""
-        read = self._event(
-            state, EventKind.READ, "read", position=self._here(), location=copy.source
+        read = self._events.event(
+            state, EventKind.READ, "read", position=self._events.position(), location=copy.source
         )
         read.value = Symbol(f"value_{read.index}", INT)
-        self._event(
+        self._events.event(
             state,
             EventKind.WRITE,
             "write",
-            position=self._here(1),
+            position=self._events.position(1),
             location=copy.destination,
             value=read.value,
             depends=state.control | {read.index},
         )
-        self._event(
+        self._events.event(
             state,
             EventKind.PROXY_FENCE,
             "fence",
-            position=self._here(2),
+            position=self._events.position(2),
             proxy=ast.Proxy.TENSORMAP,
             scope=copy.scope,
             instruction=ast.copy_fence(copy),
@@ -308,18 +247,18 @@ class _ThreadBuilder(AsynchronousSteps):
     def _atomic(self, state: SymbolicState, atomic: ast.Atomic) -> None:
         acquires, releases = atomic.semantics.acquires, atomic.semantics.releases
         reduction = atomic.destination is None
-        read = self._event(
+        read = self._events.event(
             state,
             EventKind.READ,
             "read",
-            position=self._here(),
+            position=self._events.position(),
             location=atomic.location,
             semantics=Semantics.ACQUIRE if acquires and not reduction else Semantics.RELAXED,
             scope=atomic.scope,
             reduction=reduction,
         )
         read.value = Symbol(f"value_{read.index}", INT)
-        operands = [self._value(state, operand) for operand in atomic.operands]
+        operands = [self._events.value(state, operand) for operand in atomic.operands]
         taint = frozenset({read.index}).union(*(part for _, part in operands))
         before = state.guard
         if atomic.operation == "cas":
@@ -327,11 +266,11 @@ class _ThreadBuilder(AsynchronousSteps):
             state.guard = both(before, compare(read.value, "==", operands[0][0]))
         else:
             new = arithmetic(atomic.operation, [read.value, operands[0][0]])
-        write = self._event(
+        write = self._events.event(
             state,
             EventKind.WRITE,
             "write",
-            position=self._here(1),
+            position=self._events.position(1),
             location=atomic.location,
             semantics=Semantics.RELEASE if releases else Semantics.RELAXED,
             scope=atomic.scope,
@@ -339,56 +278,35 @@ class _ThreadBuilder(AsynchronousSteps):
             depends=state.control | taint,
         )
         state.guard = before
-        self.graph.rmw.append((read.index, write.index))
-        self._set(state, atomic.destination, read.value, frozenset({read.index}))
-
-    def _pass(self, state: SymbolicState, event: LitmusEvent) -> SymbolicState:
-        """The state behind a blocking event; the executions that stay there are kept as ends."""
-        event.passes = Symbol(f"pass_{event.index}", BOOL)
-        event.blocking = True
-        stuck = SymbolicState(
-            both(state.guard, negation(event.passes)), state.registers, state.control
-        )
-        self.blocked.append((stuck, self._assigned_later()))
-        control = state.control | {event.index}
-        return SymbolicState(both(state.guard, event.passes), state.registers, control)
-
-    def _assigned_later(self) -> set[str]:
-        index = self.at[1]
-        starts = [
-            self.labels[b.target]
-            for n, b in enumerate(self.code)
-            if isinstance(b, ast.Branch) and self.labels[b.target] <= index < n
-        ]
-        rest = self.code[min([index + 1, *starts]) :]
-        return set(defined_registers(ast.LitmusThread("", self.thread.placement, rest)))
+        self._events.graph.rmw.append((read.index, write.index))
+        self._events.assign(state, atomic.destination, read.value, frozenset({read.index}))
 
     def _barrier(self, state: SymbolicState, barrier: ast.Barrier) -> SymbolicState:
-        identifier, taint = self._value(state, barrier.identifier)
+        identifier, taint = self._events.value(state, barrier.identifier)
         count = None
         if barrier.count is not None:
-            count, more = self._value(state, barrier.count)
+            count, more = self._events.value(state, barrier.count)
             taint |= more
-        event = self._event(
+        event = self._events.event(
             state,
             EventKind.BARRIER,
-            position=self._here(),
+            position=self._events.position(),
             identifier=identifier,
             count=count,
             depends=state.control | taint,
         )
-        return self._pass(state, event) if barrier.waits else state
+        return self._events.block(state, event) if barrier.waits else state
 
     def _cluster(self, state: SymbolicState, barrier: ast.ClusterBarrier) -> SymbolicState:
         kind = EventKind.CLUSTER_WAIT if barrier.waits else EventKind.CLUSTER_ARRIVE
-        event = self._event(
+        event = self._events.event(
             state,
             kind,
-            position=self._here(),
+            position=self._events.position(),
             semantics=barrier.semantics,
             scope=Scope.CLUSTER,
         )
-        return self._pass(state, event) if barrier.waits else state
+        return self._events.block(state, event) if barrier.waits else state
 
 
 __all__ = ["MBARRIER_USE", "MEMORY", "EventGraph", "EventKind", "LitmusEvent", "build_events"]

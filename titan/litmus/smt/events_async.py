@@ -7,68 +7,60 @@ memory event has.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 from pysmt.fnode import FNode
 from pysmt.shortcuts import BOOL, INT, Int, Symbol
 
 from titan.litmus.language import ast
 from titan.litmus.language.ast import GroupKind, Proxy, Scope, Semantics
-from titan.litmus.smt.event import EventGraph, EventKind, LitmusEvent, SymbolicState
+from titan.litmus.smt.event import EventKind, LitmusEvent, SymbolicState
 from titan.litmus.smt.terms import UnsupportedTest, arithmetic, choose
+from titan.litmus.smt.thread_events import ThreadEvents
+
+
+@dataclass(frozen=True, slots=True)
+class _MemoryPart:
+    """An access that an asynchronous operation makes; its value is open where None is given."""
+
+    kind: EventKind
+    name: str
+    location: str
+    proxy: Proxy
+    value: FNode | None = None
+    depends: frozenset[int] = frozenset()
 
 
 class AsynchronousSteps:
-    """The part of the thread builder that unfolds asynchronous instructions."""
+    """Unfolds the asynchronous instructions of one thread into its events.
 
-    graph: EventGraph
-    thread: ast.LitmusThread
-    code: tuple[ast.LitmusInstruction, ...]
-    at: tuple[int, int]
-    groups: dict[GroupKind, list[list[LitmusEvent]]]
-    loose: set[GroupKind]
-    matrix: list[LitmusEvent]
-    copies: list[LitmusEvent]
+    `_groups` of each kind: the committed ones and the open one at the end. A kind is `_loose` where
+    jumps make the groups of its copies depend on the path.
+    """
 
-    def _event(
-        self, state: SymbolicState, kind: EventKind, part: str = "", **rest: Any
-    ) -> LitmusEvent:
-        raise NotImplementedError
+    def __init__(self, events: ThreadEvents) -> None:
+        self._events = events
+        self._groups: dict[GroupKind, list[list[LitmusEvent]]] = {k: [[]] for k in GroupKind}
+        self._loose: set[GroupKind] = set()
+        self._matrix: list[LitmusEvent] = []
+        self._copies: list[LitmusEvent] = []
 
-    def _value(self, state: SymbolicState, operand: ast.Operand) -> tuple[FNode, frozenset[int]]:
-        raise NotImplementedError
-
-    def _polls(self, start: int, end: int) -> bool:
-        raise NotImplementedError
-
-    def _here(self, part: int = 0) -> int:
-        raise NotImplementedError
-
-    def _set(
-        self, state: SymbolicState, register: str | None, value: FNode, taint: frozenset[int]
-    ) -> None:
-        raise NotImplementedError
-
-    def _pass(self, state: SymbolicState, event: LitmusEvent) -> SymbolicState:
-        raise NotImplementedError
-
-    def _asynchronous(
-        self, state: SymbolicState, instruction: ast.LitmusInstruction
-    ) -> SymbolicState:
+    def step(self, state: SymbolicState, instruction: ast.LitmusInstruction) -> SymbolicState:
+        """Unfold one instruction; the state behind it. Raises UnsupportedTest."""
         match instruction:
             case ast.MbarrierInit():
-                self._event(
+                self._events.event(
                     state,
                     EventKind.MBARRIER_INIT,
-                    position=self._here(),
+                    position=self._events.position(),
                     location=instruction.location,
                     count=Int(instruction.count),
                 )
             case ast.MbarrierArrive():
-                self._event(
+                self._events.event(
                     state,
                     EventKind.ARRIVE,
-                    position=self._here(),
+                    position=self._events.position(),
                     location=instruction.location,
                     semantics=instruction.semantics,
                     scope=instruction.scope,
@@ -76,10 +68,10 @@ class AsynchronousSteps:
                     expect=instruction.expect,
                 )
             case ast.MbarrierExpect():
-                self._event(
+                self._events.event(
                     state,
                     EventKind.EXPECT,
-                    position=self._here(),
+                    position=self._events.position(),
                     location=instruction.location,
                     count=Int(0),
                     expect=instruction.expect,
@@ -93,17 +85,17 @@ class AsynchronousSteps:
             case ast.AsyncCopy():
                 self._copy(state, instruction)
             case ast.MatrixRead():
-                self._matrix(state, instruction)
+                self._read_matrix(state, instruction)
             case ast.AsyncCopyArrive():
                 self._copy_arrive(state, instruction)
             case ast.TensorCommit():
                 arrive = self._completion(state, instruction.location, Scope.CLUSTER, "arrive", 0)
                 arrive.count = Int(1)
-                for part in self.matrix:
+                for part in self._matrix:
                     part.exits.append(arrive.index)
             case ast.CommitGroup():
                 self._counted(instruction, instruction.kind)
-                self.groups[instruction.kind].append([])
+                self._groups[instruction.kind].append([])
             case ast.WaitGroup():
                 self._group_wait(state, instruction)
             case _:
@@ -111,91 +103,66 @@ class AsynchronousSteps:
         return state
 
     def _wait(self, state: SymbolicState, wait: ast.MbarrierWait) -> SymbolicState:
-        event = self._event(
+        event = self._events.event(
             state,
             EventKind.WAIT,
-            position=self._here(),
+            position=self._events.position(),
             location=wait.location,
             semantics=wait.semantics,
             scope=wait.scope,
         )
         if wait.destination is None:
-            return self._pass(state, event)
+            return self._events.block(state, event)
         event.passes = Symbol(f"pass_{event.index}", BOOL)
         seen = choose(event.passes, Int(1), Int(0))
-        self._set(state, wait.destination, seen, frozenset({event.index}))
+        self._events.assign(state, wait.destination, seen, frozenset({event.index}))
         return state
 
     def _copy_arrive(self, state: SymbolicState, arrive: ast.AsyncCopyArrive) -> None:
         """Without `.noinc` one more arrival is awaited from the moment of issue (PTX)."""
         if not arrive.noinc:
-            self._event(
+            self._events.event(
                 state,
                 EventKind.EXPECT,
                 "increment",
-                position=self._here(-1),
+                position=self._events.position(-1),
                 location=arrive.location,
                 count=Int(-1),
             )
         done = self._completion(state, arrive.location, Scope.CTA, "arrive", 0)
         done.count = Int(1)
-        for part in self.copies:
+        for part in self._copies:
             part.exits.append(done.index)
-
-    def _straight(self) -> bool:
-        """Whether the instruction is executed once, and in the first copy, if at all.
-
-        Group counting is static. A loop that only polls is left behind without a further copy; a
-        jump over the instruction, or any other loop before or around it, makes the count depend on
-        the path.
-        """
-        index = self.at[1]
-        labels = {i.name: n for n, i in enumerate(self.code) if isinstance(i, ast.Label)}
-        for number, branch in enumerate(self.code):
-            if isinstance(branch, ast.Branch):
-                target = labels[branch.target]
-                back = target <= number
-                if (back and not self._polls(target, number)) or number < index < target:
-                    return False
-        return True
 
     def _counted(self, instruction: ast.LitmusInstruction, kind: GroupKind) -> None:
         """A group operation behind a jump is refused, not guessed."""
-        if not self._straight() or kind in self.loose:
+        if not self._events.straight() or kind in self._loose:
             name = type(instruction).__name__
             raise UnsupportedTest(f"{name} after a jump that may skip or repeat it is not decided")
 
-    def _part(
-        self,
-        state: SymbolicState,
-        kind: EventKind,
-        issue: LitmusEvent,
-        name: str,
-        location: str,
-        proxy: Proxy,
-        value: FNode | None,
-        depends: frozenset[int],
-    ) -> LitmusEvent:
-        spot = self.graph.test.location(location)
-        event = self._event(
+    def _part(self, state: SymbolicState, issue: LitmusEvent, access: _MemoryPart) -> LitmusEvent:
+        """One memory event of an operation that was issued."""
+        spot = self._events.graph.test.location(access.location)
+        event = self._events.event(
             state,
-            kind,
-            name,
-            location=location,
-            proxy=proxy,
+            access.kind,
+            access.name,
+            location=access.location,
+            proxy=access.proxy,
             entry=issue.index,
-            placement=spot.home or self.thread.placement,
-            depends=state.control | depends,
+            placement=spot.home or self._events.thread.placement,
+            depends=state.control | access.depends,
         )
-        event.value = value if value is not None else Symbol(f"value_{event.index}", INT)
+        made = Symbol(f"value_{event.index}", INT)
+        event.value = made if access.value is None else access.value
         return event
 
     def _completion(
         self, state: SymbolicState, location: str, scope: Scope, name: str, size: int
     ) -> LitmusEvent:
         """An asynchronous arrival; it is performed at the CTA that holds the mbarrier."""
-        home = self.graph.test.location(location).home or self.thread.placement
-        event = self._event(
+        home = self._events.graph.test.location(location).home or self._events.thread.placement
+        event = self._events.event(
             state,
             EventKind.ARRIVE,
             name,
@@ -207,16 +174,16 @@ class AsynchronousSteps:
             expect=-size,
         )
         issue = self._issue(state, name)
-        self.graph.prefix.append((issue.index, event.index))
+        self._events.graph.prefix.append((issue.index, event.index))
         return event
 
     def _issue(self, state: SymbolicState, name: str = "issue") -> LitmusEvent:
-        copy, index = self.at
-        key = (self.thread.name, index, copy, "issue")
-        for event in reversed(self.graph.events):
+        copy, index = self._events.at
+        key = (self._events.thread.name, index, copy, "issue")
+        for event in reversed(self._events.graph.events):
             if event.key == key:
                 return event
-        return self._event(state, EventKind.ISSUE, "issue", position=self._here())
+        return self._events.event(state, EventKind.ISSUE, "issue", position=self._events.position())
 
     def _bulk(self, state: SymbolicState, bulk: ast.BulkCopy) -> None:
         issue = self._issue(state)
@@ -228,7 +195,8 @@ class AsynchronousSteps:
             ("read", bulk.source, Proxy.ASYNC),
         ):
             if location is not None:
-                part = self._part(state, EventKind.READ, issue, name, location, proxy, None, chain)
+                access = _MemoryPart(EventKind.READ, name, location, proxy, None, chain)
+                part = self._part(state, issue, access)
                 chain = frozenset({part.index})
                 value = part.value
                 parts.append(part)
@@ -241,18 +209,19 @@ class AsynchronousSteps:
             chain |= {old.index}
             parts.append(old)
         for number, location in enumerate(bulk.destinations):
-            write = self._part(
-                state, EventKind.WRITE, issue, f"write{number}", location, Proxy.ASYNC, value, chain
+            access = _MemoryPart(
+                EventKind.WRITE, f"write{number}", location, Proxy.ASYNC, value, chain
             )
+            write = self._part(state, issue, access)
             parts.append(write)
             if bulk.reduction is not None:
                 write.semantics, write.scope = Semantics.RELAXED, Scope.GPU
-                self.graph.rmw.append((parts[-2].index, write.index))
+                self._events.graph.rmw.append((parts[-2].index, write.index))
         for part in parts:
             part.implicit_fence = True
         if not bulk.barriers:
             self._counted(bulk, GroupKind.BULK)
-            self.groups[GroupKind.BULK][-1] += parts
+            self._groups[GroupKind.BULK][-1] += parts
             return
         reads = [part for part in parts if part.kind is EventKind.READ]
         for number, barrier in enumerate(bulk.barriers):
@@ -267,9 +236,9 @@ class AsynchronousSteps:
         self, state: SymbolicState, issue: LitmusEvent, location: str, proxy: Proxy, scope: Scope
     ) -> LitmusEvent:
         """The read of the destination's element: relaxed, as its write (PTX)."""
-        old = self._part(state, EventKind.READ, issue, "old", location, proxy, None, frozenset())
+        old = self._part(state, issue, _MemoryPart(EventKind.READ, "old", location, proxy))
         if proxy is Proxy.GENERIC:
-            old.placement = self.thread.placement
+            old.placement = self._events.thread.placement
         old.semantics, old.scope = Semantics.RELAXED, scope
         old.reduction = True
         return old
@@ -281,7 +250,7 @@ class AsynchronousSteps:
         thread's place, and its own cluster scope theirs.
         """
         issue = self._issue(state)
-        value, taint = self._value(state, store.value)
+        value, taint = self._events.value(state, store.value)
         parts: list[LitmusEvent] = []
         if store.reduction is not None:
             old = self._reduced(state, issue, store.location, Proxy.GENERIC, Scope.CLUSTER)
@@ -289,13 +258,12 @@ class AsynchronousSteps:
             value = arithmetic(store.reduction, [old.value, value])
             taint |= {old.index}
             parts.append(old)
-        write = self._part(
-            state, EventKind.WRITE, issue, "write0", store.location, Proxy.GENERIC, value, taint
-        )
-        write.placement = self.thread.placement
+        access = _MemoryPart(EventKind.WRITE, "write0", store.location, Proxy.GENERIC, value, taint)
+        write = self._part(state, issue, access)
+        write.placement = self._events.thread.placement
         if parts:
             write.semantics, write.scope = Semantics.RELAXED, Scope.CLUSTER
-            self.graph.rmw.append((parts[0].index, write.index))
+            self._events.graph.rmw.append((parts[0].index, write.index))
         done = self._completion(state, store.barrier, Scope.CLUSTER, "complete0", store.size)
         for part in (*parts, write):
             done.depends = done.depends | {part.index}
@@ -303,45 +271,41 @@ class AsynchronousSteps:
 
     def _copy(self, state: SymbolicState, copy: ast.AsyncCopy) -> None:
         issue = self._issue(state)
-        generic = Proxy.GENERIC
-        read = self._part(
-            state, EventKind.READ, issue, "read", copy.source, generic, None, frozenset()
-        )
-        write = self._part(
-            state,
+        source = _MemoryPart(EventKind.READ, "read", copy.source, Proxy.GENERIC)
+        read = self._part(state, issue, source)
+        target = _MemoryPart(
             EventKind.WRITE,
-            issue,
             "write0",
             copy.destination,
-            generic,
+            Proxy.GENERIC,
             read.value,
             frozenset({read.index}),
         )
-        self.copies += [read, write]
-        if self._straight():
-            self.groups[GroupKind.COPY][-1] += [read, write]
+        write = self._part(state, issue, target)
+        self._copies += [read, write]
+        if self._events.straight():
+            self._groups[GroupKind.COPY][-1] += [read, write]
         else:
-            self.loose.add(GroupKind.COPY)
+            self._loose.add(GroupKind.COPY)
 
-    def _matrix(self, state: SymbolicState, matrix: ast.MatrixRead) -> None:
+    def _read_matrix(self, state: SymbolicState, matrix: ast.MatrixRead) -> None:
         issue = self._issue(state)
-        read = self._part(
-            state, EventKind.READ, issue, "read", matrix.location, Proxy.ASYNC, None, frozenset()
-        )
+        access = _MemoryPart(EventKind.READ, "read", matrix.location, Proxy.ASYNC)
+        read = self._part(state, issue, access)
         assert read.value is not None
-        self._set(state, matrix.destination, read.value, frozenset({read.index}))
+        self._events.assign(state, matrix.destination, read.value, frozenset({read.index}))
         if matrix.tensor_memory:
             read.tensor = True
-            self.matrix.append(read)
+            self._matrix.append(read)
             return
         read.implicit_fence = True
         self._counted(matrix, GroupKind.WGMMA)
-        self.groups[GroupKind.WGMMA][-1].append(read)
+        self._groups[GroupKind.WGMMA][-1].append(read)
 
     def _group_wait(self, state: SymbolicState, wait: ast.WaitGroup) -> None:
         self._counted(wait, wait.kind)
-        event = self._event(state, EventKind.GROUP_WAIT, position=self._here())
-        committed = self.groups[wait.kind][:-1]
+        event = self._events.event(state, EventKind.GROUP_WAIT, position=self._events.position())
+        committed = self._groups[wait.kind][:-1]
         done = committed[: len(committed) - wait.pending] if wait.pending else committed
         for part in (part for group in done for part in group):
             if part.kind is EventKind.READ or not wait.read:
