@@ -33,14 +33,15 @@ def outputs(context: DecodeContext, operand: ptx.Operand) -> tuple[int, ...]:
 
 
 def opaque(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
-    """A result that is not computed. The sources are kept: they are read."""
+    """A result that the domain of unknown values does not compute; all sources, in their order."""
     out = outputs(context, instruction.operands[0])
+    kind, bits = type_of(instruction.modifiers[-1]) or (Kind.BITS, 32)
     args: list[int] = []
     for operand in instruction.operands[1:]:
         if isinstance(operand, ptx.Vector):
             args.extend(context.sources(operand))
-        elif isinstance(operand, ptx.PtxRegister):
-            args.append(context.source(operand))
+        elif isinstance(operand, ptx.PtxRegister | ptx.Immediate):
+            args.append(context.source(operand, bits, kind))
     return DecodedStep(Op.OPAQUE, out=out, args=tuple(args))
 
 

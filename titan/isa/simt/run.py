@@ -9,8 +9,9 @@ from titan.isa.ptx.module import Function, Module
 from titan.isa.simt.decode import decode
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.launch import Launch, LaunchTensorMap, Options
-from titan.isa.simt.layout import lay_out
+from titan.isa.simt.layout import MemoryLayout, lay_out
 from titan.isa.simt.native import Native, core
+from titan.isa.simt.operations import DecodedCode
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.tensor_maps import ELEMENT_BITS, whole
 
@@ -55,6 +56,26 @@ def run(
     result.
     """
     options = Options() if options is None else options
+    ready, findings = prepare(module, launch, options, source)
+    if ready is None:
+        return None, findings
+    code, layout, places = ready
+    if native or (native is None and core() is not None):
+        return Native(code, layout, launch, options).run(places), []
+    machine = SimtExecution(code, layout, launch, options)
+    machine.load_parameters(places)
+    return machine.run(), []
+
+
+Prepared = tuple[DecodedCode, MemoryLayout, list[tuple[int, int]]]
+
+
+def prepare(
+    module: Module, launch: Launch, options: Options, source: Source | None = None
+) -> tuple[Prepared | None, list[Diagnostic]]:
+    """The decoded code of the entry, the layout of memory, and (offset, bytes) of its parameters;
+    or why there is no run.
+    """
     entry, findings = find_entry(module, launch.entry)
     if entry is None:
         return None, findings
@@ -78,11 +99,7 @@ def run(
     if code is None:
         return None, findings
     places = [(p.offset, p.size_bytes) for p in entry.parameters]
-    if native or (native is None and core() is not None):
-        return Native(code, layout, launch, options).run(places), []
-    machine = SimtExecution(code, layout, launch, options)
-    machine.load_parameters(places)
-    return machine.run(), []
+    return (code, layout, places), []
 
 
 def _map(map_: LaunchTensorMap) -> str:

@@ -1,0 +1,132 @@
+"""Emitted kernels compute what their tile programs mean: their PTX, run with numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.validate.compare.kernels import SOURCE, Emission, emission
+from titan.codegen.tile.dtypes import rounded
+from titan.codegen.tile.semantics import run
+from titan.device.plan import LaunchPlan, Number, Pointer, TensorMapArguments, plan
+from titan.isa.numbers.device import (
+    Argument,
+    DeviceArray,
+    EmulatedDevice,
+    EmulationError,
+    Shape,
+    TiledMap,
+)
+from titan.isa.numbers.formats import FORMATS, decode, encode
+from titan.validate.compare.compile import nvcc, ptx_of
+
+pytestmark = pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")
+
+# Relative to the largest number of the output: sums in another order, one rounding.
+TOLERANCE = {"f32": 1e-5, "bf16": 1e-2, "f16": 2e-3, "e4m3": 0.1}
+
+
+def stored(values: np.ndarray, dtype: str) -> np.ndarray:
+    """Numbers as the array of their bits."""
+    if dtype in ("f32", "f16"):
+        return values.astype(np.float32 if dtype == "f32" else np.float16)
+    form = FORMATS[dtype]
+    bits = [encode(float(value), form) for value in values.ravel()]
+    return np.array(bits, dtype=np.uint16 if form.bits == 16 else np.uint8).reshape(values.shape)
+
+
+def numbers(values: np.ndarray, dtype: str) -> np.ndarray:
+    """The numbers that an array of bits stands for."""
+    if dtype in ("f32", "f16"):
+        return values.astype(np.float64)
+    found = [decode(int(bits), FORMATS[dtype]) for bits in values.ravel()]
+    return np.array(found).reshape(values.shape)
+
+
+def arguments(planned: LaunchPlan, arrays: dict[str, DeviceArray]) -> list[Argument]:
+    found: list[Argument] = []
+    for item in planned.arguments:
+        match item:
+            case TensorMapArguments():
+                found.append(
+                    TiledMap(arrays[item.tensor], item.dtype, item.extents, item.strides_bytes,
+                             item.box, item.swizzle)
+                )  # fmt: skip
+            case Pointer():
+                found.append(arrays[item.tensor])
+            case Number():
+                found.append(item.value)
+    return found
+
+
+def furthest(made: Emission, text: str, sizes: dict[str, int], seed: int) -> dict[str, float]:
+    """How far every output is from what is meant, relative to its largest number, by type."""
+    planned = plan(made.manifest, sizes, 4)
+    random = np.random.default_rng(3)
+    inputs, arrays, device = {}, {}, EmulatedDevice(seed)
+    for tensor in planned.tensors:
+        values = np.full(tensor.shape, np.nan)
+        if not tensor.output:
+            values = inputs[tensor.name] = rounded(
+                random.standard_normal(tensor.shape), tensor.dtype
+            )
+        arrays[tensor.name] = device.array(stored(values, tensor.dtype))
+    shape = Shape(
+        (planned.grid, 1, 1), (planned.block, 1, 1), (planned.cluster, 1, 1), planned.shared_bytes
+    )
+    device.launch(text, shape, arguments(planned, arrays), planned.entry)
+    meant = run(made.tile, inputs, sizes)
+    found = {}
+    for tensor in planned.tensors:
+        if tensor.output:
+            far = np.abs(numbers(arrays[tensor.name].values, tensor.dtype) - meant[tensor.name])
+            scale = max(float(np.abs(meant[tensor.name]).max()), 1e-3)
+            found[tensor.dtype] = float(far.max()) / scale
+    return found
+
+
+CASES = [
+    ("gemm", {"M": 130, "N": 72, "K": 136}),
+    ("gemm_cluster2", {"M": 256, "N": 128, "K": 64}),
+    ("gemm_fp8", {"M": 100, "N": 128, "K": 256}),
+    ("attention_forward_64", {"heads": 1, "queries": 100, "keys": 136}),
+    ("softmax_rows", {"M": 20}),
+    ("row_sum", {"M": 40, "N": 72}),
+    ("gemm_f16", {"M": 64, "N": 96, "K": 520}),
+    ("gemm_bias_gelu", {"M": 100, "N": 128, "K": 64}),
+    ("gemm_persistent", {"M": 300, "N": 136, "K": 72}),
+    ("layer_norm", {"M": 20}),
+]
+QUICK = {"gemm", "gemm_cluster2", "attention_forward_64", "row_sum"}
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [pytest.param(*case, marks=() if case[0] in QUICK else (pytest.mark.heavy,)) for case in CASES],
+    ids=[case[0] for case in CASES],
+)
+def test_emitted_kernels_compute_what_is_meant(name, sizes):
+    made = emission(name)
+    text = ptx_of(made.files, "sm_90a")
+    for seed in (1,) if name in QUICK else (0, 1, 2):
+        for dtype, far in furthest(made, text, sizes, seed).items():
+            assert far <= TOLERANCE[dtype]
+
+
+def test_a_wrong_operand_gives_wrong_numbers():
+    made = emission("gemm")
+    source = made.files[SOURCE]
+    step = "right + k * 32 / 128 * 16384 + k * 32 % 128"
+    assert step in source
+    wrong = ptx_of({**made.files, SOURCE: source.replace(step, "right")}, "sm_90a")
+    (far,) = furthest(made, wrong, {"M": 64, "N": 64, "K": 64}, 0).values()
+    assert far > 0.1
+
+
+def test_operands_that_are_not_waited_for_are_seen():
+    made = emission("gemm")
+    source = made.files[SOURCE]
+    wait = next(line for line in source.splitlines() if "barrier_wait(b_ring_a_full" in line)
+    wrong = ptx_of({**made.files, SOURCE: source.replace(wait, "")}, "sm_90a")
+    with pytest.raises(EmulationError):  # what is read has not been written: it is unknown
+        furthest(made, wrong, {"M": 64, "N": 64, "K": 64}, 0)

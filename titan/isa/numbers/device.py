@@ -1,0 +1,189 @@
+"""An emulated device: NumPy arrays as global memory, launches of PTX with numbers.
+
+Every launch runs to its end before the next one begins. What a kernel leaves unknown in an array
+is counted and raises, unless it is asked for. Not emulated: timing, occupancy, reordering of weak
+memory (each run is one interleaving, chosen by `seed`), tensor memory of sm_100a.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.errors import UserError
+from titan.isa.numbers.run import Computed, compute
+from titan.isa.numbers.transfers import read
+from titan.isa.ptx.module import Module
+from titan.isa.ptx.parse import parse
+from titan.isa.simt.launch import (
+    MAP_BYTES,
+    Allocation,
+    Dimensions,
+    Launch,
+    LaunchParameter,
+    LaunchTensorMap,
+    Options,
+)
+from titan.isa.simt.memory import KNOWN
+from titan.isa.simt.outcome import Ending
+from titan.isa.simt.run import find_entry
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FIRST_ADDRESS = 0x7_0000_0000
+ALIGNMENT_BYTES = 1024  # of arrays; guard bytes between them are outside of every allocation
+# CUtensorMapDataType by the names of elements
+DATA_TYPES = {"u8": 0, "e4m3": 0, "e5m2": 0, "u16": 1, "u32": 2, "i32": 3, "f16": 6, "f32": 7,
+              "bf16": 9}  # fmt: skip
+SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+
+
+class EmulationError(UserError):
+    """A launch that cannot be run, or did not end well; `findings` where the PTX is at fault."""
+
+    def __init__(self, text: str, findings: Sequence[Diagnostic] = ()) -> None:
+        super().__init__(text)
+        self.findings = tuple(findings)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceArray:
+    """An array in global memory. `values` is the host's copy, which launches bring up to date."""
+
+    address: int
+    values: NDArray[np.generic]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the array."""
+        return int(self.values.nbytes)
+
+
+@dataclass(frozen=True, slots=True)
+class TiledMap:
+    """A tensor map over an array: lists from the innermost dimension outwards; `box` in elements,
+    `stride_bytes` of all dimensions but the innermost.
+    """
+
+    array: DeviceArray
+    dtype: str
+    extents: tuple[int, ...]
+    stride_bytes: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: str = "none"
+
+
+Argument = DeviceArray | TiledMap | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Grid, block and cluster, and the dynamic shared memory in bytes."""
+
+    grid: Dimensions
+    block: Dimensions
+    cluster: Dimensions = (1, 1, 1)
+    dynamic_shared_bytes: int = 0
+
+
+@dataclass(slots=True)
+class EmulatedDevice:
+    """Global memory and a queue of launches that run at once. `seed` chooses the interleaving and
+    when asynchronous operations complete; `steps_max` bounds the warp instructions of a launch.
+    """
+
+    seed: int = 0
+    steps_max: int = 20_000_000
+    arrays: list[DeviceArray] = field(default_factory=list)
+
+    def array(self, values: NDArray[np.generic]) -> DeviceArray:
+        """A copy of an array in global memory."""
+        import numpy as np
+
+        last = self.arrays[-1] if self.arrays else None
+        end = FIRST_ADDRESS if last is None else last.address + last.size_bytes + 1
+        found = DeviceArray(-(-end // ALIGNMENT_BYTES) * ALIGNMENT_BYTES,
+                            np.ascontiguousarray(values).copy())  # fmt: skip
+        self.arrays.append(found)
+        return found
+
+    def launch(
+        self, module: Module | str, shape: Shape, arguments: Sequence[Argument],
+        entry: str | None = None,
+    ) -> Computed:  # fmt: skip
+        """Run one launch and update the arrays. Raises EmulationError where the PTX cannot be run,
+        the run hangs, faults or is refused, or bytes of an array are unknown behind it.
+        """
+        if isinstance(module, str):
+            parsed, findings = parse(module, "kernel.ptx")
+            if parsed is None:
+                raise EmulationError("the PTX cannot be read", findings)
+            module = parsed
+        found, findings = find_entry(module, entry)
+        if found is None:
+            raise EmulationError("the entry is not in the module", findings)
+        sizes = [parameter.size_bytes for parameter in found.parameters]
+        if len(sizes) != len(arguments):
+            raise EmulationError(f"{len(arguments)} arguments for {len(sizes)} parameters")
+        maps: dict[bytes, LaunchTensorMap] = {}
+        parameters = tuple(
+            LaunchParameter(_bytes_of(argument, size, maps))
+            for argument, size in zip(arguments, sizes, strict=True)
+        )
+        launch = Launch(
+            found.name, shape.grid, shape.block, shape.cluster, shape.dynamic_shared_bytes,
+            parameters, maps, {a.address: a.values.tobytes() for a in self.arrays},
+            tuple(Allocation(a.address, a.size_bytes) for a in self.arrays),
+        )  # fmt: skip
+        computed, findings = compute(
+            module, launch, Options(seed=self.seed, steps_max=self.steps_max)
+        )
+        if computed is None:
+            raise EmulationError("the launch cannot be run", findings)
+        self._take(computed)
+        return computed
+
+    def _take(self, computed: Computed) -> None:
+        """Bring the arrays up to date. Raises EmulationError."""
+        import numpy as np
+
+        outcome = computed.run.outcome
+        if outcome.ending is not Ending.FINISHED:
+            raise EmulationError(f"the launch ended as {outcome.ending}: {outcome.reason}")
+        for array in self.arrays:
+            data, state = read(computed.memory, array.address, array.size_bytes)
+            missing = len(state) - state.count(KNOWN)
+            if missing:
+                raise EmulationError(
+                    f"{missing} of {array.size_bytes} bytes at {array.address:#x} are not known: "
+                    "the kernel stores what this emulation does not compute"
+                )
+            flat = np.frombuffer(data, dtype=array.values.dtype)
+            array.values[...] = flat.reshape(array.values.shape)
+
+
+def _bytes_of(argument: Argument, size: int, maps: dict[bytes, LaunchTensorMap]) -> bytes:
+    """The bytes of a parameter; a tensor map is named by bytes that are its own."""
+    match argument:
+        case TiledMap():
+            name = struct.pack("<QQ", 0x7469746E, len(maps)) + bytes(MAP_BYTES - 16)
+            maps[name] = LaunchTensorMap(
+                DATA_TYPES[argument.dtype], argument.array.address, argument.extents,
+                argument.stride_bytes, argument.box, (1,) * len(argument.box), 0,
+                SWIZZLES[argument.swizzle],
+            )  # fmt: skip
+            data = name
+        case DeviceArray():
+            data = struct.pack("<Q", argument.address)
+        case float():
+            data = struct.pack("<f" if size == 4 else "<d", argument)
+        case _:
+            data = (argument & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    if len(data) != size:
+        raise EmulationError(f"{type(argument).__name__} for a parameter of {size} bytes")
+    return data

@@ -1,0 +1,139 @@
+"""Floating-point formats by their bits: exact decoding, correctly rounded encoding.
+
+Sources: IEEE 754; OCP 8-bit Floating Point Specification (e4m3 has no infinities, its largest
+pattern is NaN); PTX, "Fundamental Types" and `cvt`.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from fractions import Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class FloatFormat:
+    """`exponent_bits` and `fraction_bits`; `finite`: no infinities, one NaN pattern (e4m3)."""
+
+    name: str
+    exponent_bits: int
+    fraction_bits: int
+    finite: bool = False
+
+    @property
+    def bits(self) -> int:
+        """Bits of a value."""
+        return 1 + self.exponent_bits + self.fraction_bits
+
+    @property
+    def bias(self) -> int:
+        """The exponent that is stored for 1.0."""
+        return (1 << (self.exponent_bits - 1)) - 1
+
+    @property
+    def nan(self) -> int:
+        """The canonical NaN of an arithmetic result (PTX: all ones but the sign)."""
+        return (1 << (self.bits - 1)) - 1
+
+    @property
+    def largest(self) -> int:
+        """The bits of the largest finite number."""
+        top = ((1 << self.exponent_bits) - 1) << self.fraction_bits
+        return top | ((1 << self.fraction_bits) - 2) if self.finite else top - 1
+
+
+F16 = FloatFormat("f16", 5, 10)
+BF16 = FloatFormat("bf16", 8, 7)
+F32 = FloatFormat("f32", 8, 23)
+F64 = FloatFormat("f64", 11, 52)
+E4M3 = FloatFormat("e4m3", 4, 3, finite=True)
+E5M2 = FloatFormat("e5m2", 5, 2)
+FORMATS = {item.name: item for item in (F16, BF16, F32, F64, E4M3, E5M2)}
+
+
+def decode(bits: int, form: FloatFormat) -> float:
+    """The number; every format here is exact in binary64."""
+    sign = -1.0 if bits >> (form.bits - 1) & 1 else 1.0
+    exponent = bits >> form.fraction_bits & ((1 << form.exponent_bits) - 1)
+    fraction = bits & ((1 << form.fraction_bits) - 1)
+    if exponent == (1 << form.exponent_bits) - 1:
+        if not form.finite:
+            return sign * math.inf if fraction == 0 else math.nan
+        if fraction == (1 << form.fraction_bits) - 1:
+            return math.nan
+    if exponent == 0:
+        return sign * math.ldexp(fraction, 1 - form.bias - form.fraction_bits)
+    whole = fraction | 1 << form.fraction_bits
+    return sign * math.ldexp(whole, exponent - form.bias - form.fraction_bits)
+
+
+def encode(
+    value: float | Fraction, form: FloatFormat, mode: str = "rn", *, sat: bool = False
+) -> int:
+    """The bits of a number rounded to nearest even (`rn`), to zero (`rz`), down or up (`rm`, `rp`).
+
+    `sat`: beyond the largest finite number, that number (`satfinite`). A negative zero is kept.
+    """
+    if isinstance(value, float):
+        if math.isnan(value):
+            return form.nan
+        negative = math.copysign(1.0, value) < 0
+        if math.isinf(value):
+            return _overflow(form, negative, sat, infinite=True)
+        if value == 0:
+            return negative << (form.bits - 1)
+        value = Fraction(value)
+    negative = value < 0
+    sign = negative << (form.bits - 1)
+    size = abs(value)
+    if size == 0:
+        return 0
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    if Fraction(2) ** exponent > size:
+        exponent -= 1
+    exponent = max(exponent, 1 - form.bias)
+    scaled = size / Fraction(2) ** (exponent - form.fraction_bits)
+    whole, rest = divmod(scaled.numerator, scaled.denominator)
+    up = {
+        "rn": 2 * rest > scaled.denominator or (2 * rest == scaled.denominator and whole & 1 == 1),
+        "rz": False,
+        "rm": negative and rest > 0,
+        "rp": not negative and rest > 0,
+        "rna": 2 * rest >= scaled.denominator,
+    }[mode]
+    whole += up
+    stored = ((exponent + form.bias - 1) << form.fraction_bits) + whole
+    if stored > form.largest:
+        to_zero = mode == "rz" or (mode == "rm" and not negative) or (mode == "rp" and negative)
+        return sign | form.largest if to_zero else _overflow(form, negative, sat, infinite=False)
+    return sign | stored
+
+
+def _overflow(form: FloatFormat, negative: bool, sat: bool, *, infinite: bool) -> int:
+    sign = negative << (form.bits - 1)
+    if sat:
+        return sign | form.largest
+    if form.finite:
+        return sign | form.nan
+    return sign | ((1 << form.exponent_bits) - 1) << form.fraction_bits
+
+
+def flushed(bits: int, form: FloatFormat) -> int:
+    """Subnormal numbers as zeros of their sign (`ftz`)."""
+    if not bits >> form.fraction_bits & ((1 << form.exponent_bits) - 1):
+        return bits & 1 << (form.bits - 1)
+    return bits
+
+
+def f32_of(bits: int) -> float:
+    """The number of the bits of a binary32."""
+    found: float = struct.unpack("<f", bits.to_bytes(4, "little"))[0]
+    return found
+
+
+def bf16_of_f32(bits: int) -> int:
+    """binary32 bits rounded to nearest even to bfloat16."""
+    if bits & 0x7F800000 == 0x7F800000 and bits & 0x7FFFFF:
+        return BF16.nan
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF

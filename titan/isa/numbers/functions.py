@@ -1,0 +1,322 @@
+"""What the instructions compute that the unknown domain leaves opaque: floating-point forms.
+
+One function of bits for each instruction. Exact forms round as PTX says; `.approx` and `.full`
+forms are computed in binary64 and rounded once, which is nearer than the bounds that PTX states
+(at most 2 ulp of binary32 for ex2, rcp, sqrt, rsqrt; 2^-22 absolute for lg2; tanh 2^-11 relative),
+so results may differ from a device's in the last bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from titan.isa.numbers.formats import (
+    BF16,
+    F16,
+    F32,
+    FORMATS,
+    FloatFormat,
+    bf16_of_f32,
+    decode,
+    encode,
+    flushed,
+)
+from titan.isa.ptx.module import Instruction
+from titan.isa.simt.arithmetic import signed
+
+Function = Callable[..., int]
+
+_ROUNDINGS = {"rn": "rn", "rz": "rz", "rm": "rm", "rp": "rp", "rna": "rna"}
+_INTEGER_ROUNDINGS: dict[str, Callable[[float], int]] = {
+    "rni": round, "rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil,
+}  # fmt: skip
+
+
+def _safe(function: Callable[[float], float], otherwise: float) -> Callable[[float], float]:
+    def computed(x: float) -> float:
+        try:
+            return function(x)
+        except (ValueError, OverflowError, ZeroDivisionError):
+            return math.nan if math.isnan(x) else otherwise
+
+    return computed
+
+
+def _exp2(x: float) -> float:
+    if math.isnan(x):
+        return x
+    if x >= 1024:
+        return math.inf
+    return 0.0 if x < -1100 else 2.0**x
+
+
+def _reciprocal(x: float) -> float:
+    return math.copysign(math.inf, x) if x == 0 else 1.0 / x
+
+
+def _root(x: float) -> float:
+    return x if x == 0 else math.nan if x < 0 else math.sqrt(x)
+
+
+def _reciprocal_root(x: float) -> float:
+    if x == 0:
+        return math.copysign(math.inf, x)
+    return math.nan if x < 0 else 0.0 if math.isinf(x) else 1.0 / math.sqrt(x)
+
+
+def _logarithm(x: float) -> float:
+    return -math.inf if x == 0 else math.nan if x < 0 else x if math.isinf(x) else math.log2(x)
+
+
+_UNARY: dict[str, Callable[[float], float]] = {
+    "ex2": _exp2, "lg2": _logarithm, "rcp": _reciprocal, "sqrt": _root,
+    "rsqrt": _reciprocal_root, "sin": _safe(math.sin, math.nan), "cos": _safe(math.cos, math.nan),
+    "tanh": math.tanh,
+}  # fmt: skip
+
+
+def function_of(instruction: Instruction) -> Function | None:
+    """The function on the bits of the sources, in their order; None for what is not computed."""
+    words = instruction.modifiers
+    if not words:
+        return None
+    if instruction.opcode == "cvt":
+        return _conversion(words)
+    if instruction.opcode in ("setp", "set"):
+        return _comparison(instruction)
+    packed = words[-1] in ("f16x2", "bf16x2", "f32x2")
+    form = FORMATS.get(words[-1][:-2] if packed else words[-1])
+    if form is None:
+        return None
+    made = _operation(instruction.opcode, words, form)
+    if made is None or not packed:
+        return made
+    bits, mask = form.bits, (1 << form.bits) - 1
+
+    def both(*values: int) -> int:
+        low = made(*(value & mask for value in values))
+        return low | made(*(value >> bits & mask for value in values)) << bits
+
+    return both
+
+
+def _operation(opcode: str, words: tuple[str, ...], form: FloatFormat) -> Function | None:
+    """An operation on numbers of one format."""
+    flush, sat = "ftz" in words, "sat" in words
+    mode = next((word for word in words if word in ("rn", "rz", "rm", "rp")), "rn")
+    sign = 1 << (form.bits - 1)
+    if opcode == "neg":
+        return lambda a: (flushed(a, form) if flush else a) ^ sign
+    if opcode == "abs":
+        return lambda a: (flushed(a, form) if flush else a) & ~sign
+    if opcode == "copysign":
+        return lambda a, b: (a & sign) | (b & ~sign)
+    if opcode in ("min", "max"):
+        return _extremum(opcode, words, form)
+
+    def finish(value: float | Fraction) -> int:
+        bits = encode(value, form, mode)
+        if flush:
+            bits = flushed(bits, form)
+        if sat:
+            number = decode(bits, form)
+            bits = encode(0.0 if math.isnan(number) else min(max(number, 0.0), 1.0), form)
+        if "relu" in words:
+            bits = 0 if bits & sign and not math.isnan(decode(bits, form)) else bits
+        return bits
+
+    def number(bits: int) -> float:
+        return decode(flushed(bits, form) if flush else bits, form)
+
+    if opcode in _UNARY:
+        unary = _UNARY[opcode]
+        return lambda a: finish(unary(number(a)))
+    exact: dict[str, Callable[..., float | Fraction]] = {
+        "add": _sum,
+        "sub": lambda a, b: _sum(a, -b),
+        "mul": _product,
+        "fma": _fused,
+        "mad": _fused,
+        "div": _quotient,
+    }
+    found = exact.get(opcode)
+    if found is None:
+        return None
+    return lambda *values: finish(found(*(number(value) for value in values)))
+
+
+def _finite(*values: float) -> bool:
+    return all(math.isfinite(value) for value in values)
+
+
+def _sum(a: float, b: float) -> float | Fraction:
+    if not _finite(a, b) or a + b == 0:
+        return a + b
+    return Fraction(a) + Fraction(b)
+
+
+def _product(a: float, b: float) -> float | Fraction:
+    if not _finite(a, b):
+        return math.nan if 0 in (a, b) else a * b
+    return (
+        math.copysign(1, a) * math.copysign(1, b) * 0.0
+        if 0 in (a, b)
+        else Fraction(a) * Fraction(b)
+    )
+
+
+def _fused(a: float, b: float, c: float) -> float | Fraction:
+    product = _product(a, b)
+    if isinstance(product, float) or not math.isfinite(c):
+        return float(product) + c
+    total = product + Fraction(c)
+    return total if total else 0.0
+
+
+def _quotient(a: float, b: float) -> float | Fraction:
+    if not _finite(a, b) or b == 0 or a == 0:
+        if (
+            math.isnan(a)
+            or math.isnan(b)
+            or (a == 0 and b == 0)
+            or (math.isinf(a) and math.isinf(b))
+        ):
+            return math.nan
+        sign = math.copysign(1, a) * math.copysign(1, b)
+        return sign * (math.inf if b == 0 or math.isinf(a) else 0.0)
+    return Fraction(a) / Fraction(b)
+
+
+def _extremum(opcode: str, words: tuple[str, ...], form: FloatFormat) -> Function:
+    """min and max of two or three; `.NaN` lets a NaN win, else the numbers do."""
+    flush, sign = "ftz" in words, 1 if opcode == "max" else -1
+
+    def pick(a: int, b: int) -> int:
+        left, right = decode(a, form), decode(b, form)
+        if math.isnan(left) or math.isnan(right):
+            if "NaN" in words or (math.isnan(left) and math.isnan(right)):
+                return form.nan
+            return b if math.isnan(left) else a
+        if left == right:  # of the two zeros, -0 is the smaller
+            key = (math.copysign(1, left), math.copysign(1, right))
+            return a if sign * key[0] >= sign * key[1] else b
+        return a if sign * left > sign * right else b
+
+    def function(*values: int) -> int:
+        found = [flushed(value, form) if flush else value for value in values]
+        best = found[0]
+        for value in found[1:]:
+            best = pick(best, value)
+        return best
+
+    return function
+
+
+def _comparison(instruction: Instruction) -> Function | None:
+    """setp of f16 and bf16 without a combination: p in bit 0, q in bit 1."""
+    words = instruction.modifiers
+    form = FORMATS.get(words[-1])
+    if form not in (F16, BF16) or instruction.opcode != "setp" or len(instruction.operands) != 3:
+        return None
+    word = words[0]
+
+    def function(a: int, b: int) -> int:
+        left, right = decode(a, form), decode(b, form)
+        unordered = math.isnan(left) or math.isnan(right)
+        if word in ("num", "nan"):
+            holds = unordered == (word == "nan")
+        elif unordered:
+            holds = word.endswith("u")
+        else:
+            holds = {
+                "eq": left == right, "ne": left != right, "lt": left < right,
+                "le": left <= right, "gt": left > right, "ge": left >= right,
+            }[word[:2]]  # fmt: skip
+        return int(holds) | int(not holds) << 1
+
+    return function
+
+
+# ------------------------------------------------------------------------------- conversions
+
+
+def _conversion(words: tuple[str, ...]) -> Function | None:
+    """cvt with a floating-point side."""
+    to, source = words[-2], words[-1]
+    if to in ("f16x2", "bf16x2", "e4m3x2", "e5m2x2") and source == "f32":
+        return _packed(to[:-2], words)
+    if source in ("e4m3x2", "e5m2x2") and to == "f16x2":
+        form = FORMATS[source[:-2]]
+        return lambda a: (
+            encode(decode(a & 0xFF, form), F16) | encode(decode(a >> 8 & 0xFF, form), F16) << 16
+        )
+    target, origin = FORMATS.get(to), FORMATS.get(source)
+    flush = "ftz" in words
+    mode = next((_ROUNDINGS[word] for word in words if word in _ROUNDINGS), "rn")
+    if target is not None and origin is not None:
+        rounding = next((_INTEGER_ROUNDINGS[w] for w in words if w in _INTEGER_ROUNDINGS), None)
+
+        def between(a: int) -> int:
+            number = decode(flushed(a, origin) if flush else a, origin)
+            if rounding is not None and math.isfinite(number):
+                number = math.copysign(float(rounding(number)), number)
+            bits = encode(number, target, mode, sat="satfinite" in words)
+            if "sat" in words:
+                bits = encode(min(max(decode(bits, target), 0.0), 1.0), target)
+            return flushed(bits, target) if flush and target is F32 else bits
+
+        return between
+    if target is not None and source[:1] in "us" and source[1:].isdigit():
+        width, is_signed = int(source[1:]), source[0] == "s"
+
+        def from_integer(a: int) -> int:
+            value = a & ((1 << width) - 1)
+            return encode(Fraction(signed(value, width) if is_signed else value), target, mode)
+
+        return from_integer
+    if origin is not None and to[:1] in "us" and to[1:].isdigit():
+        return _to_integer(words, origin, to)
+    return None
+
+
+def _to_integer(words: tuple[str, ...], origin: FloatFormat, to: str) -> Function:
+    """Rounded and clamped to the integer's range; NaN gives 0 (of 64-bit sources: the top bit)."""
+    width, is_signed = int(to[1:]), to[0] == "s"
+    low, high = (
+        (-(1 << (width - 1)), (1 << (width - 1)) - 1) if is_signed else (0, (1 << width) - 1)
+    )
+    rounding = next((_INTEGER_ROUNDINGS[w] for w in words if w in _INTEGER_ROUNDINGS), math.trunc)
+
+    def function(a: int) -> int:
+        number = decode(flushed(a, origin) if "ftz" in words else a, origin)
+        if math.isnan(number):
+            return 0
+        if math.isinf(number):
+            value = high if number > 0 else low
+        else:
+            value = min(max(rounding(number), low), high)
+        return value & ((1 << width) - 1)
+
+    return function
+
+
+def _packed(name: str, words: tuple[str, ...]) -> Function | None:
+    """Two f32 to one register: the first operand goes to the upper half."""
+    form = FORMATS[name]
+    if "rn" not in words and "rz" not in words:
+        return None
+    mode = "rz" if "rz" in words else "rn"
+    sat = "satfinite" in words
+
+    def one(bits: int) -> int:
+        if form is BF16 and mode == "rn" and not sat:
+            found = bf16_of_f32(bits)
+        else:
+            found = encode(decode(bits, F32), form, mode, sat=sat)
+        if "relu" in words and found >> (form.bits - 1):
+            found = found if math.isnan(decode(found, form)) else 0
+        return found
+
+    return lambda a, b: one(a) << form.bits | one(b)

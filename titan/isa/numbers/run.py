@@ -1,0 +1,70 @@
+"""Runs a launch with numbers: the memory that it leaves, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.source.span import Source
+from titan.isa.numbers import copies, products
+from titan.isa.numbers.machine import NumbersHandler, NumbersMachine
+from titan.isa.ptx.module import Module
+from titan.isa.simt.launch import Launch, Options
+from titan.isa.simt.memory import KNOWN, Sparse
+from titan.isa.simt.operations import Op
+from titan.isa.simt.outcome import Run
+from titan.isa.simt.run import prepare
+
+COMPUTING: dict[Op, NumbersHandler] = {
+    Op.COPY: copies.copy,
+    Op.BULK_COPY: copies.bulk_copy,
+    Op.TENSOR_COPY: copies.tensor_copy,
+    Op.STORE_ASYNC: copies.store_async,
+    Op.ATOMIC: copies.atomic,
+    Op.WGMMA: products.wgmma,
+    Op.COLLECTIVE: products.collective,
+    Op.LOAD_MATRIX: products.load_matrix,
+    Op.STORE_MATRIX: products.store_matrix,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A run and the global memory behind it."""
+
+    run: Run
+    memory: Sparse
+
+    def bytes_at(self, address: int, count: int) -> bytes | None:
+        """Bytes of global memory; None unless the run has made, or was given, all of them."""
+        data = bytearray()
+        for start in range(address, address + count, 1 << 20):
+            part = self.memory.bytes_at(start, min(1 << 20, address + count - start))
+            if part is None:
+                return None
+            data += part
+        return bytes(data)
+
+    def unknown(self, address: int, count: int) -> int:
+        """How many of the bytes are not known."""
+        from titan.isa.numbers.transfers import read
+
+        _, state = read(self.memory, address, count)
+        return count - state.count(KNOWN)
+
+
+def compute(
+    module: Module, launch: Launch, options: Options | None = None, source: Source | None = None
+) -> tuple[Computed | None, list[Diagnostic]]:
+    """The run of a launch with numbers, or why there is none (as `titan.isa.simt.run.run`).
+
+    `launch.memory` brings the inputs. Needs NumPy.
+    """
+    options = Options() if options is None else options
+    ready, findings = prepare(module, launch, options, source)
+    if ready is None:
+        return None, findings
+    code, layout, places = ready
+    machine = NumbersMachine(code, layout, launch, options, module.instructions, COMPUTING)
+    machine.load_parameters(places)
+    return Computed(machine.run(), machine.memory), []
