@@ -67,9 +67,9 @@ def gate(
     """Check packages, schedules and kernels without searching; one line each.
 
     DIR is a package or a folder with packages below it. FILE is a schedule (its loop beside it), a
-    kernel file, or the certificate of a package. Each line names the scope of the verdict and
-    policies other than the defaults. Exit code 1 when any fails; what is not looked into (links,
-    hidden folders) fails.
+    kernel file, the certificate of a package or of a verdict (`.cert`). Each line names the scope
+    of the verdict and policies other than the defaults. Exit code 1 when any fails; what is not
+    looked into (links, hidden folders) fails.
     """
     from titan.package.gate import GateRules, NothingThere, find
     from titan.package.gate import gate as run

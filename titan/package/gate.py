@@ -1,7 +1,8 @@
 """Goes over packages, schedules and kernels and says of each whether it may pass, in two processes.
 
 A package: `check.py` and then the question that it leaves, answered once for equal questions. A
-schedule file: judged for the loop that lies beside it. A kernel file: verified.
+schedule file: judged for the loop that lies beside it. A kernel file: verified. The certificate of
+a verdict (`.cert`): derived anew.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from titan.foundation.errors import UserError
 from titan.foundation.verdict import Verdict
 from titan.foundation.workers import worker_pool
-from titan.package import contents
+from titan.package import certified, contents
 from titan.package.check import Checked, check_package
 from titan.package.verdicts import Kept, RecheckResult, answer, fault_of
 from titan.report.findings import narrowing_text, parameters_text
@@ -25,7 +26,9 @@ from titan.verify.model import Coverage, Finding, VerifyOptions
 from titan.verify.pipeline import verify_file
 
 PACKAGE, SCHEDULE, KERNEL, SKIPPED = "package", "schedule", "kernel", "skipped"
+PROOF = "proof"
 RECOMPUTED, SHARED, KEPT = "recomputed", "shared", "kept"
+DERIVED = "derived from its certificate"
 FOLDERS_MAX = 100_000
 LOOPS = (".yaml", ".yml", ".graphml")
 OWN_FOLDER = ".titan"  # where commands keep traces and caches
@@ -104,7 +107,7 @@ def find(paths: tuple[str, ...]) -> list[GateItem]:
             parent = os.path.dirname(path) or "."
             items.append(GateItem(PACKAGE, parent) if certificate else GateItem(SCHEDULE, path))
         else:
-            items.append(GateItem(KERNEL, path))
+            items.append(GateItem(PROOF if path.endswith(certified.SUFFIX) else KERNEL, path))
     return list(dict.fromkeys(items))
 
 
@@ -126,6 +129,10 @@ def _packages(folder: str) -> Iterator[GateItem]:
             yield GateItem(PACKAGE, parent)
             continue
         yield from _skipped(parent, folders, files)
+        for name in sorted(files):
+            path = os.path.join(parent, name)
+            if name.endswith(certified.SUFFIX) and not os.path.islink(path):
+                yield GateItem(PROOF, path)
         folders[:] = sorted(
             name
             for name in folders
@@ -200,6 +207,8 @@ class _Run:
             return self.pool.submit(_not_judged, item)
         if item.kind == PACKAGE:
             return self.pool.submit(check_package, item.path)
+        if item.kind == PROOF:
+            return self.pool.submit(judge_proof, item)
         if item.kind == SCHEDULE:
             return self.pool.submit(judge_schedule, item, self.rules.loop)
         return self.pool.submit(judge_kernel, item, self.rules)
@@ -257,6 +266,32 @@ def _not_judged(item: GateItem) -> Judged:
     """What is not looked into does not pass."""
     name = contents.printable(os.path.basename(os.path.abspath(item.path)))
     return Judged(item, False, name, item.why)
+
+
+def judge_proof(item: GateItem) -> Judged:
+    """The certificate of a verdict: every line derived anew, and it is of the kernel beside it."""
+    from titan.sync.program import DEFAULT_POLICIES
+
+    name = contents.printable(os.path.basename(item.path))
+    try:
+        covered, whose = certified.covered_by(item.path)
+    except certified.NotProved as reason:
+        return Judged(item, False, name, str(reason))
+    policies = tuple(
+        (field.name, str(chosen))
+        for field in fields(DEFAULT_POLICIES)
+        if (chosen := getattr(covered.program.policies, field.name))
+        != getattr(DEFAULT_POLICIES, field.name)
+    )
+    return Judged(
+        item,
+        True,
+        contents.printable(covered.program.name),
+        stated=(whose,),
+        verdict=DERIVED,
+        scope=certified.scope_text(covered),
+        policies=policies,
+    )
 
 
 def judge_schedule(item: GateItem, loop_path: str | None) -> Judged:

@@ -1,0 +1,70 @@
+"""Judges a certificate of a verdict (`titan verify --certificate`) without an engine and a solver.
+
+Every line is derived anew by the checker. Where a kernel file of the same name lies beside it, the
+certificate must be of a sync program of that file. What it does not speak of (typestate, legality,
+relaxed synchronisation) is left to the kernel file itself.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from titan.foundation.errors import UserError
+from titan.package import contents
+
+if TYPE_CHECKING:
+    from titan.proof.check import Covered
+
+SUFFIX = ".cert"
+KERNELS = (".yaml", ".yml")
+
+
+class NotProved(UserError):
+    """The certificate proves nothing, or nothing of the kernel beside it; the text says why."""
+
+
+def covered_by(path: str) -> tuple[Covered, str]:
+    """What the certificate proves, and of what: the kernel file beside it, or a program alone.
+
+    Raises NotProved.
+    """
+    from titan.proof.check import RefusedError, check
+
+    try:
+        if os.path.getsize(path) > contents.BYTES_MAX:
+            raise NotProved("the certificate is larger than one may be")
+        text = Path(path).read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise NotProved("the certificate cannot be read") from None
+    try:
+        covered = check(text)
+    except RefusedError as refused:
+        raise NotProved(f"refused: {contents.printable(str(refused))}") from None
+    kernel = next((k for s in KERNELS if (k := Path(path).with_suffix(s)).is_file()), None)
+    if kernel is None:
+        return covered, "no kernel file beside it"
+    if covered.digest not in _digests(str(kernel)):
+        raise NotProved(f"certifies another program than {contents.printable(kernel.name)}")
+    return covered, f"of {contents.printable(kernel.name)}"
+
+
+def scope_text(covered: Covered) -> str:
+    """The sizes that the certificate speaks of, in words."""
+    sizes = [f"{name} = {value}" for name, value in covered.given]
+    return ", ".join([*sizes, *(f"{name} any from {least}" for name, least in covered.open)])
+
+
+def _digests(path: str) -> set[str]:
+    from titan.proof.codec import digest_of, text_of
+    from titan.verify.lowering import NotLowered, sync_program
+    from titan.verify.model import VerifyOptions
+    from titan.verify.pipeline import read_family
+
+    family, _, _ = read_family(path, VerifyOptions())
+    try:
+        programs = [sync_program(k).program for k in (family.kernels if family else ())]
+    except NotLowered as refusal:
+        raise NotProved(f"its kernel cannot be lowered: {refusal}") from None
+    return {digest_of(text_of(program)) for program in programs}
