@@ -8,7 +8,7 @@ import pytest
 
 from tests.frontends.story import TILE, Story, ring
 from titan.foundation.verdict import Verdict
-from titan.frontends.lift.alike import merged_alike
+from titan.frontends.lift.alike import merged_alike, outputs_in_order
 from titan.frontends.lift.fold import TRIPS, Folded, Recorded, fold
 from titan.frontends.lift.kernel_text import Heading
 from titan.frontends.lift.lifted import BARRIER_CELL, lift_recordings
@@ -162,3 +162,16 @@ def test_repeats_of_a_fixed_number_are_no_loop():
     }
     segments = segments_of("warp 0", bodies)
     assert [(item.length, item.slope) for item in segments] == [(2, 1), *[(1, 0)] * 4]
+
+
+def test_an_output_may_lie_elsewhere_for_each_number_of_trips():
+    def program(trips: int) -> ir.SyncProgram:
+        made = recorded(trips, 2).program
+        name = f"global+{trips * 4096:#x}"
+        store = ir.Asynchronous((ir.Effect(name, write=True, proxy=ir.Proxy.ASYNC),))
+        roles = (made.roles[0], replace(made.roles[1], body=(*made.roles[1].body, store)))
+        buffer = ir.Buffer(name, space=ir.Space.GLOBAL)
+        return replace(made, roles=roles, buffers=(*made.buffers, buffer))
+
+    items = [Recorded(t, outputs_in_order(program(t))) for t in range(5, 11)]
+    assert equal(fold(items[:5]), items[5])

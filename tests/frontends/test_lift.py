@@ -158,3 +158,18 @@ def test_bad_input_is_refused(tmp_path):
     result = lifted(ring(), tmp_path, "--cta", "4")
     assert result.return_value == 2 and "the launch has 4 CTAs" in result.output
     assert CodeOptions().require == "bounded"
+
+
+def test_several_files_are_verified_at_the_same_time(tmp_path):
+    from titan.cli.verify import verify
+
+    broken = ring().replace("\tbar.sync 0;", "", 1)
+    for name, text in (("a", ring()), ("b", broken), ("c", ring())):
+        (tmp_path / f"{name}.ptx").write_text(text)
+        (tmp_path / f"{name}.launch.yaml").write_text(LAUNCH)
+    paths = [str(tmp_path / f"{name}.ptx") for name in "abc"]
+    arguments = [*paths, "--format", "concise"]
+    one = CliRunner().invoke(verify, arguments, standalone_mode=False)
+    two = CliRunner().invoke(verify, [*arguments, "-j", "2"], standalone_mode=False)
+    assert one.return_value == two.return_value == 1
+    assert one.output == two.output

@@ -196,7 +196,8 @@ def verify(
         _check_policies(options, _POLICY_VALUES, what)
     running = _run(_read(found, options), options, jobs)
     if opened.code:
-        running = chain(running, _code(opened.code, _code_options(options, launch, entry, sweep)))
+        code = _code_options(options, launch, entry, sweep)
+        running = chain(running, _code(opened.code, code, jobs))
     if opened.ttgir:
         running = chain(running, _ttgir(opened.ttgir, options, entry))
     style = ReportStyle(output is None and wanted(sys.stdout, colour), timings, full_trace)
@@ -263,12 +264,19 @@ def code_policies(texts: tuple[str, ...]) -> CodePolicies:
     return chosen(options.policies)
 
 
-def _code(paths: list[str], options: CodeOptions) -> Iterator[Finding]:
-    """The findings on files of code."""
-    from titan.frontends.verify_code import verify_code_file
+def _code(paths: list[str], options: CodeOptions, jobs: int) -> Iterator[Finding]:
+    """The findings on files of code, in their order."""
+    from titan.frontends.verify_code import findings_on, verify_code_file
 
-    for path in paths:
-        yield from verify_code_file(path, options)
+    if jobs == 1 or len(paths) == 1:
+        for path in paths:
+            yield from verify_code_file(path, options)
+        return
+    from titan.foundation.workers import worker_pool
+
+    with worker_pool(jobs) as pool:
+        for item in [pool.submit(findings_on, path, options) for path in paths]:
+            yield from item.result()
 
 
 def _ttgir(paths: list[str], options: VerifyOptions, entry: str | None) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.foundation.source.span import Span
+from titan.frontends.names import short_name
 from titan.frontends.places import CodePlaces
 from titan.isa.ptx.module import Address, Function, Symbol
 from titan.isa.simt.outcome import Ending, Run
@@ -29,8 +30,8 @@ def missing_value(run: Run, function: Function, places: CodePlaces) -> Diagnosti
         if variable.name == address.base.name:
             offset = address.base.offset + address.offset
             headline = (
-                f"the launch lacks parameter {number} ({variable.name}), offset {offset}, of type "
-                f"{variable.type}"
+                f"the launch lacks parameter {number} ({short_name(variable.name)}), "
+                f"offset {offset}, of type {variable.type}"
             )
             others = (Annotation(places.span(outcome.origin), "it is read here"),)
             return diagnostic("TTN018", headline, place, outcome.reason, others=others)
@@ -43,5 +44,5 @@ def _missing_map(at: int, function: Function, place: Span) -> Diagnostic:
     for number, variable in enumerate(function.parameters):
         if variable.offset <= at < variable.offset + variable.size_bytes:
             offset = at - variable.offset
-            headline += f": parameter {number} ({variable.name}), offset {offset}: box?"
+            headline += f": parameter {number} ({short_name(variable.name)}), offset {offset}: box?"
     return diagnostic("TTN018", headline, place, "this copy needs it")

@@ -105,6 +105,11 @@ def verify_code_file(path: str, options: CodeOptions) -> Iterator[Finding]:
     yield from _verify_all(path, read_code(path, options), options, started)
 
 
+def findings_on(path: str, options: CodeOptions) -> list[Finding]:
+    """The same as a list, which another process can send back."""
+    return list(verify_code_file(path, options))
+
+
 def verify_code(
     source: Source,
     description: LaunchDescription | None,

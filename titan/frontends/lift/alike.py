@@ -39,6 +39,39 @@ def merged_alike(programs: Sequence[ir.SyncProgram]) -> tuple[list[ir.SyncProgra
     return [_with(program, kept, buffers) for program in programs], stands
 
 
+def outputs_in_order(program: ir.SyncProgram) -> ir.SyncProgram:
+    """Global memory of one recording by the order in which it is first used, not by its address.
+
+    Where a tile of the output lies may depend on the trips (its rows are further apart). Names are
+    changed one for one within the recording, regions that it uses alike are one.
+    """
+    spaces = {item.name: item for item in program.buffers if item.space is ir.Space.GLOBAL}
+    uses: dict[str, list[object]] = defaultdict(list)
+    for number, role in enumerate(program.roles):
+        for place, operation in enumerate(role.body):
+            for effect in effects_of(operation):
+                if effect.buffer in spaces:
+                    uses[effect.buffer].append((number, place, class_of(effect)))
+    names: dict[object, str] = {}
+    kept = {name: names.setdefault(tuple(at), f"global+{len(names)}") for name, at in uses.items()}
+    made = {new: replace(spaces[old], name=new) for old, new in reversed(kept.items())}
+    others = (item for item in program.buffers if item.name not in spaces)
+    roles = tuple(
+        replace(role, body=tuple(_renamed(item, kept) for item in role.body))
+        for role in program.roles
+    )
+    return replace(program, roles=roles, buffers=(*others, *made.values()))
+
+
+def _renamed(operation: ir.Operation, names: dict[str, str]) -> ir.Operation:
+    if not isinstance(operation, ir.Access | ir.Asynchronous):
+        return operation
+    effects = (
+        replace(item, buffer=names.get(item.buffer, item.buffer)) for item in operation.effects
+    )
+    return replace(operation, effects=tuple(dict.fromkeys(effects)))
+
+
 def _with(
     program: ir.SyncProgram, kept: dict[str, str], buffers: tuple[ir.Buffer, ...]
 ) -> ir.SyncProgram:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from titan.frontends.lift.alike import merged_alike
+from titan.frontends.lift.alike import merged_alike, outputs_in_order
 from titan.frontends.lift.fold import TRIPS, Recorded, fold, unfolded
 from titan.frontends.lift.kernel_text import Heading, NotWritableError, kernel_text
 from titan.frontends.lift.names import Named, named
@@ -146,7 +146,7 @@ def _prepared(program: ir.SyncProgram) -> ir.SyncProgram:
     roles = tuple(
         replace(role, body=tuple(_of_data(item) for item in role.body)) for role in program.roles
     )
-    return _without_idle_fences(replace(program, roles=roles))
+    return _without_idle_fences(outputs_in_order(replace(program, roles=roles)))
 
 
 def _of_data(item: ir.Operation) -> ir.Operation:
