@@ -2,16 +2,41 @@
 
 from typing import TYPE_CHECKING
 
+from titan.foundation.version import __version__
+
 if TYPE_CHECKING:
+    from titan.api import Findings as Findings
+    from titan.api import InputError as InputError
+    from titan.api import Kernel as Kernel
+    from titan.api import LitmusResult as LitmusResult
+    from titan.api import Package as Package
+    from titan.api import Scheduled as Scheduled
+    from titan.api import build as build
+    from titan.api import litmus as litmus
+    from titan.api import schedule as schedule
+    from titan.api import verify as verify
     from titan.api import verify_ptx as verify_ptx
 
-__version__ = "0.1.0"
+__all__ = ["__version__"]
+_OF_API = (
+    "Findings", "InputError", "Kernel", "LitmusResult", "Package", "Scheduled", "build", "schedule",
+    "verify_ptx",
+)  # fmt: skip
+_ROOMS = ("litmus", "verify")  # packages that can be called
 
 
 def __getattr__(name: str) -> object:
-    """`titan.verify_ptx`, loaded when it is asked for."""
-    if name == "verify_ptx":
-        from titan.api import verify_ptx
+    """What `titan.api` has, loaded when it is asked for."""
+    if name in _OF_API:
+        import titan.api
 
-        return verify_ptx
+        return getattr(titan.api, name)
+    if name in _ROOMS:
+        from importlib import import_module
+
+        return import_module(f"titan.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_OF_API, *_ROOMS})

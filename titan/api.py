@@ -1,18 +1,168 @@
-"""TITAN from Python: `titan.verify_ptx(text, launch)`.
+"""TITAN from Python: `titan.verify`, `titan.schedule`, `titan.build`, `titan.litmus`.
 
-The functions return findings as the command line shows them and raise nothing for bad input: a
-finding with the verdict REFUSED carries the diagnostics.
+What is given is a path, a text (anything with a line break), or for `verify` a kernel that
+`titan.Kernel` has built. `verify` raises nothing for bad input: its finding has the verdict REFUSED
+and the diagnostics. The others raise InputError with them. Options mean what those of the commands
+mean, and are explained there.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from titan.builder import Kernel
+from titan.results import Findings, InputError, LitmusResult, Package, Scheduled
 
 if TYPE_CHECKING:
+    from titan.foundation.diagnostics.model import Diagnostic
+    from titan.foundation.source.span import Source
+    from titan.litmus.language.ast import LitmusTest
     from titan.verify.model import Finding
+
+__all__ = [
+    "Findings", "InputError", "Kernel", "LitmusResult", "Package", "Scheduled", "build", "litmus",
+    "schedule", "verify", "verify_ptx",
+]  # fmt: skip
+
+Given = str | os.PathLike[str]
+Sizes = Mapping[str, int | Sequence[int]]
+Policies = Mapping[str, str | bool]
+
+
+def verify(
+    given: Given | Kernel,
+    *,
+    sizes: Sizes | None = None,
+    policies: Policies | None = None,
+    engine: Literal["auto", "explore", "order", "reference"] = "auto",
+    require: Literal["any", "bounded"] = "bounded",
+    states_max: int = 10_000_000,
+    rewrites: Iterable[str] = (),
+    as_written: bool | None = None,
+) -> Findings:
+    """The verdicts on a kernel, one for each choice of its sizes.
+
+    `sizes` gives sizes other values: a number, or several to go through. `policies` are other
+    readings of the hardware contract (`{"fence_rule": "path"}`). `states_max` bounds a search.
+    """
+    from titan.language.kernel.decode import decode, size_names
+    from titan.verify.model import VerifyOptions
+    from titan.verify.pipeline import KernelFile, verify_each
+
+    options = VerifyOptions(
+        _overrides(sizes),
+        tuple((name, _word(value)) for name, value in (policies or {}).items()),
+        engine,
+        require,
+        states_max=states_max,
+        save_traces=None,
+        rewrites=frozenset(rewrites),
+        as_written=as_written,
+    )
+    _check_policies(options.policies)
+    from titan.foundation.source.yaml import parse
+
+    source, errors = _source(given.text() if isinstance(given, Kernel) else given, "<kernel>")
+    root = None
+    if source is not None:
+        root, errors = parse(source)
+    path = source.path if source is not None else str(given)
+    family, diagnostics = decode(root, errors, path, dict(options.overrides))
+    known = size_names(root)
+    unknown = [name for name, _ in options.overrides if name not in known]
+    if family is not None and unknown:
+        raise ValueError(f"the kernel has no size {unknown[0]!r}")
+    file = KernelFile(path, family, tuple(diagnostics), frozenset(known))
+    return Findings(tuple(verify_each(file, options)))
+
+
+def schedule(
+    given: Given,
+    *,
+    solver: Literal["auto", "rau", "joint", "gauss"] = "auto",
+    objective: Literal["ii", "length", "registers", "edges"] = "length",
+    budget_seconds: float = 60.0,
+    proofs: bool = False,
+) -> Scheduled:
+    """The schedule of a loop, checked, with what is proved of it.
+
+    `proofs`: where solvers refute smaller intervals, look for proofs that plain code checks. Raises
+    InputError, and Unschedulable where no interval exists.
+    """
+    from titan.foundation.source.span import Source
+    from titan.scheduling.loop.load import load_loop, read_loop
+    from titan.scheduling.run import Request, run
+    from titan.target.load import TargetRefused
+
+    try:
+        text = _text(given)
+        loop = read_loop(Source("<loop>", text), Path()) if text else load_loop(str(given))
+    except TargetRefused as refused:
+        raise InputError(refused.diagnostics) from None
+    request = Request(solver, objective, budget_seconds, proofs=proofs)
+    return Scheduled(run(loop, request))
+
+
+def build(
+    given: Given,
+    output: str | os.PathLike[str],
+    *,
+    target: str | None = None,
+    solver: Literal["auto", "rau", "joint", "gauss"] = "auto",
+    require: Literal["any", "bounded"] = "bounded",
+    compile: bool = True,
+    cache: str | None = None,
+) -> Package:
+    """Build a tile program into a folder of its own below `output`: verified CUDA or HIP.
+
+    `target`: one of those that the file names, the first unless said. `compile`: ask the toolchain
+    of the target, where there is one. Raises InputError, BuildRefused where no pipeline of the
+    program is verified, and CannotWrite.
+    """
+    from titan.codegen.pipeline.build import BuildLimits
+    from titan.codegen.tile.load import read_tile
+    from titan.package.produce import produce
+    from titan.target.load import TargetRefused
+
+    source, errors = _source(given, "<tile>")
+    if source is None:
+        raise InputError(errors)
+    try:
+        tile = read_tile(source, target)
+    except TargetRefused as refused:
+        raise InputError(refused.diagnostics) from None
+    limits = BuildLimits(require_any=require == "any", cache=cache, solver=solver)
+    made = produce(tile, source.text, Path(output), limits, with_toolchain=compile)
+    return Package(source.path, made)
+
+
+def litmus(
+    given: Given,
+    *,
+    fence_rule: Literal["writer", "path"] = "writer",
+    solver: Literal["z3", "cvc5"] = "z3",
+    unroll: int = 2,
+) -> LitmusResult:
+    """What the PTX memory model with proxies says of a litmus test (text or YAML form).
+
+    Raises InputError, and UnsupportedTest for what the model does not decide.
+    """
+    from titan.litmus.decide import decide
+    from titan.litmus.model.options import FenceRule, ModelOptions
+
+    return LitmusResult(
+        decide(
+            _test(given),
+            ModelOptions(FenceRule(fence_rule)),
+            unroll=unroll,
+            solver=solver,
+        )
+    )
 
 
 def verify_ptx(
@@ -44,3 +194,60 @@ def verify_ptx(
             return [refused(path, errors, started)]
     options = CodeOptions(entry=entry, sweep=sweep)
     return list(verify_code(source, description, options, [], started))
+
+
+# ------------------------------------------------------------------------------------- input
+
+
+def _text(given: Given) -> str:
+    """The text that is given; empty where it is a path."""
+    return given if isinstance(given, str) and "\n" in given else ""
+
+
+def _source(given: Given, name: str) -> tuple[Source | None, list[Diagnostic]]:
+    from titan.foundation.source.loading import load_file, load_text
+
+    text = _text(given)
+    return load_text(text, name) if text else load_file(os.fspath(given))
+
+
+def _test(given: Given) -> LitmusTest:
+    """A litmus test in either form. Raises InputError."""
+    from titan.foundation.diagnostics.model import diagnostic
+    from titan.litmus.language.condition import LitmusError
+    from titan.litmus.language.suite import read_test
+    from titan.litmus.language.text import read_litmus
+    from titan.litmus.language.yaml import read_litmus_yaml
+
+    text = _text(given)
+    try:
+        if not text:
+            return read_test(Path(given))
+        reader = read_litmus_yaml if text.lstrip().startswith("litmus:") else read_litmus
+        return reader("<litmus>", text)
+    except LitmusError as error:
+        raise InputError([diagnostic("TTN001", error.message, error.span)]) from None
+
+
+def _overrides(sizes: Sizes | None) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Sizes as the options of the command give them."""
+    return tuple(
+        (name, (value,) if isinstance(value, int) else tuple(value))
+        for name, value in (sizes or {}).items()
+    )
+
+
+def _word(value: str | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _check_policies(policies: Iterable[tuple[str, str]]) -> None:
+    """Raises ValueError for a policy, or a value of one, that there is not."""
+    from titan.language.kernel.table import POLICIES
+
+    known = {key.name: key.words or ("true", "false") for key in POLICIES}
+    for name, value in policies:
+        if name not in known:
+            raise ValueError(f"no policy {name!r}; known are {', '.join(known)}")
+        if value not in known[name]:
+            raise ValueError(f"the policy {name} is {' or '.join(known[name])}, not {value!r}")

@@ -9,6 +9,8 @@ import pytest
 
 from titan.foundation import resources
 
+PARTS = ("__init__", "resources", "version")  # what resources.py needs to be loaded
+
 
 def test_the_checkout_comes_first():
     here = Path(__file__).resolve().parents[2]
@@ -36,7 +38,7 @@ def test_where_a_copy_of_the_package_looks(tmp_path, project, expected):
     package = tmp_path / "titan"
     source = Path(resources.__file__).parents[1]
     (package / "foundation").mkdir(parents=True)
-    for name in ("__init__.py", "foundation/__init__.py", "foundation/resources.py"):
+    for name in ("__init__.py", *(f"foundation/{part}.py" for part in PARTS)):
         shutil.copy(source / name, package / name)
     (package / "_data").mkdir()
     if project is not None:

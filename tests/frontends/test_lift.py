@@ -15,6 +15,7 @@ from titan.frontends.code_mutants import mutants_of
 from titan.frontends.verify_code import CodeOptions
 from titan.isa.ptx.parse import parse_source
 from titan.language.kernel.decode import decode_text
+from titan.language.kernel.standard import standard_form
 from titan.verify.engines import VerifyBudget, run_order
 from titan.verify.model import VerifyOptions
 from titan.verify.mutate.decide import decide
@@ -57,9 +58,10 @@ def test_the_file_is_readable_and_gives_the_same_verdict(tmp_path):
         "    - for: r in 0..trips",
         "        - wait: empty[r % 2]  # line 51, ring.cu:20",
         "          phase: r // 2 - 1",
-        "          completes: [full[r % 2]]",
+        "          completes: full[r % 2]",
     ):
         assert line in text.splitlines(), text
+    assert standard_form(text) == (text, [])
     assert verdict_on(text) is Verdict.VERIFIED
 
 

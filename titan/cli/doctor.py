@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 
-from titan import __version__
 from titan.cli.exit_code import ExitCode
 from titan.foundation.native_core import StaleCoreError, check_core
 from titan.foundation.resources import KINDS, checkout, root
+from titan.foundation.version import __version__
 
 REQUIRED = (
     "cffi",

@@ -18,8 +18,8 @@ from importlib.machinery import PathFinder
 
 import click
 
-from titan import __version__
 from titan.cli.exit_code import ExitCode
+from titan.foundation.version import __version__
 
 EPILOG = (
     "Exit codes: 0 verified, 1 refuted, 2 bad usage or input, 3 undecided, "
@@ -48,13 +48,17 @@ class CommandEntry:
 COMMANDS: dict[str, CommandEntry] = {
     "verify": CommandEntry("titan.cli.verify:verify", "Verify the pipelines of kernels."),
     "lift": CommandEntry("titan.cli.lift:lift", "Lift compiled code to a kernel file."),
+    "new": CommandEntry("titan.cli.new:new", "Write a commented kernel file to begin with."),
+    "examples": CommandEntry("titan.cli.examples:examples", "List shipped files, or copy them."),
+    "fmt": CommandEntry("titan.cli.fmt:fmt", "Rewrite kernel files as standard YAML."),
+    "lsp": CommandEntry("titan.cli.lsp:lsp", "Serve editors over the Language Server Protocol."),
     "explain": CommandEntry("titan.cli.explain:explain", "Explain a rule, by its code or name."),
     "rules": CommandEntry("titan.cli.rules:rules", "List all rules."),
     "replay": CommandEntry("titan.cli.replay:replay", "Step through a saved trace and confirm it."),
     "check": CommandEntry("titan.cli.check:check", "Check certificates, without searching."),
     "schema": CommandEntry(
         "titan.cli.schema:schema",
-        "Print the JSON Schema of kernel.yaml.",
+        "Print the JSON Schemas of input files.",
         "titan.language.kernel.schema",
     ),
     "export": CommandEntry(
@@ -217,7 +221,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line and give the exit code; only a SystemExit of a command gets out."""
     try:
         code = _invoke(arguments)
-        sys.stdout.flush()
+        if not sys.stdout.closed:  # a language server closes it
+            sys.stdout.flush()
         return code
     except click.ClickException as error:
         error.show()

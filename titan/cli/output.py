@@ -15,6 +15,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 FORMATS = ("text", "concise", "json")
 CI_FORMATS = ("sarif", "junit", "github", "gitlab")  # titan/report/checks.py has their writers
+PAGES = ("html", "perfetto")  # of verdicts alone
 
 
 def format_option(command: Command) -> Command:
@@ -29,15 +30,15 @@ def format_option(command: Command) -> Command:
     )(command)
 
 
-def report_options(command: Command) -> Command:
-    """Adds `--format` with the formats of CI systems, and `--output`, given as `output`."""
+def report_options(command: Command, more: tuple[str, ...] = ()) -> Command:
+    """Adds `--format` with the formats of CI systems and `more`, and `--output` as `output`."""
     format_name = click.option(
         "--format",
         "format_name",
-        type=click.Choice((*FORMATS, *CI_FORMATS)),
+        type=click.Choice((*FORMATS, *CI_FORMATS, *more)),
         default="text",
         show_default=True,
-        help="How to show what was found; the last four are for CI systems.",
+        help=f"How to show what was found; {', '.join(CI_FORMATS)} are for CI systems.",
     )
     output = click.option(
         "--output",
@@ -45,6 +46,16 @@ def report_options(command: Command) -> Command:
         help="Write what was found to this file instead of stdout, whole or not at all.",
     )
     return format_name(output(command))
+
+
+def page_options(command: Command) -> Command:
+    """`report_options` with pages and traces of verdicts, and `--html`, given as `html`."""
+    html = click.option(
+        "--html",
+        type=click.Path(dir_okay=False),
+        help="Write a page with the counterexample, or with what is covered, to this file too.",
+    )
+    return report_options(html(command), PAGES)
 
 
 def colour_option(command: Command) -> Command:
@@ -70,7 +81,7 @@ def show(
     write(text)
 
 
-def deliver(text: str, output: str | None) -> None:
+def deliver(text: str, output: str | None, option: str = "--output") -> None:
     """Write text to a file, whole or not at all, or to stdout. Raises click.BadParameter."""
     if output is None:
         write(text)
@@ -88,7 +99,7 @@ def deliver(text: str, output: str | None) -> None:
         os.replace(fresh.name, output)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise click.BadParameter(f"{output}: {reason}", param_hint="--output") from None
+        raise click.BadParameter(f"{output}: {reason}", param_hint=option) from None
 
 
 def write(text: str) -> None:

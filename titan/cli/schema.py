@@ -1,15 +1,36 @@
-"""`titan schema`: the JSON Schema of kernel.yaml."""
+"""`titan schema`: the JSON Schemas of input files."""
 
 from __future__ import annotations
 
+import importlib
 import json
 
 import click
 
+MODULES = {
+    "kernel": "titan.language.kernel.schema",
+    "tile": "titan.codegen.tile.schema",
+    "loop": "titan.scheduling.loop.schema",
+    "launch": "titan.frontends.schema",
+}
+
 
 @click.command()
-def schema() -> None:
-    """Print the JSON Schema of kernel.yaml, for editors and for checks without TITAN."""
-    from titan.language.kernel.schema import json_schema
+@click.argument("kind", type=click.Choice(list(MODULES)), default="kernel", metavar="[KIND]")
+@click.option("--path", is_flag=True, help="Print where the schema lies, for settings of editors.")
+def schema(kind: str, path: bool) -> None:
+    """Print the JSON Schema of kernel, tile, loop or launch files.
 
-    click.echo(json.dumps(json_schema(), indent=2))
+    Editors check files against it, and so can programs without TITAN; KIND is kernel unless given.
+    """
+    if path:
+        from titan.foundation.resources import root
+
+        click.echo(root("schemas") / f"{kind}.schema.json")
+        return
+    click.echo(text_of(kind), nl=False)
+
+
+def text_of(kind: str) -> str:
+    """The schema of one kind of file as it is shipped."""
+    return json.dumps(importlib.import_module(MODULES[kind]).json_schema(), indent=2) + "\n"

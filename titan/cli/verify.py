@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from titan.cli.output import CI_FORMATS, colour_option, deliver, report_options, write
+from titan.cli.output import CI_FORMATS, PAGES, colour_option, deliver, page_options, write
 from titan.cli.settings import overrides, settings_options
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ REWRITES = ("transport", "group", "depth", "unspecialise", "drain_all")
 
 @click.command()
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@report_options
+@page_options
 @colour_option
 @settings_options("Give a size other values: 4, or 2,3,4, or 2..5; one verdict for each.")
 @click.option(
@@ -138,6 +138,7 @@ def verify(
     paths: tuple[str, ...],
     format_name: str,
     output: str | None,
+    html: str | None,
     colour: str,
     depth: str | None,
     tiles: str | None,
@@ -183,10 +184,7 @@ def verify(
         raise click.UsageError(f"no kernel files in {quoted(found.empty[0])}")
     if not opened.code and (launch or sweep or (entry and not opened.ttgir)):
         raise click.UsageError("--launch, --entry and --sweep are for code, and none is named")
-    for path in found.loops:
-        click.echo(f"note: {path} is a loop; `titan schedule` takes it", err=True)
-    for path in found.tiles:
-        click.echo(f"note: {path} is a tile program; `titan build` takes it", err=True)
+    _note_others(found)
     if not found.kernels and not opened.code and not opened.ttgir:
         raise click.UsageError("there is no kernel file among what is named")
     if certificate is not None and (opened.code or opened.ttgir):
@@ -203,8 +201,28 @@ def verify(
     style = ReportStyle(output is None and wanted(sys.stdout, colour), timings, full_trace)
     shown = _Shown(format_name, output, style)
     findings = shown.all(running)
+    if html is not None:
+        deliver(_page(findings, "html"), html, "--html")
     codes = [item.exit_code for item in findings]
     return worst(codes + _certificates(certificate, found.kernels, findings, options))
+
+
+def _note_others(found: Found) -> None:
+    """Say which commands take the files that are no kernels."""
+    for path in found.loops:
+        click.echo(f"note: {path} is a loop; `titan schedule` takes it", err=True)
+    for path in found.tiles:
+        click.echo(f"note: {path} is a tile program; `titan build` takes it", err=True)
+
+
+def _page(findings: list[Finding], format_name: str) -> str:
+    if format_name == "html":
+        from titan.report.verdict_page import page
+
+        return page(findings)
+    from titan.report.verdict_trace import trace
+
+    return trace(findings)
 
 
 def _certificates(
@@ -292,7 +310,7 @@ def _read(found: Found, options: VerifyOptions) -> Iterator[KernelFile]:
     from titan.foundation.diagnostics.wording import quoted
     from titan.verify.pipeline import read_kernel_file, unknown_sizes
 
-    files = (read_kernel_file(path, options) for path in found.kernels)
+    files = (_noted(read_kernel_file(path, options)) for path in found.kernels)
     if not options.overrides:
         return files
     read = list(files)
@@ -300,6 +318,18 @@ def _read(found: Found, options: VerifyOptions) -> Iterator[KernelFile]:
     if read and unknown:
         raise click.UsageError(f"no kernel has a size {quoted(unknown[0])}")
     return iter(read)
+
+
+def _noted(file: KernelFile) -> KernelFile:
+    """The file; what other programs cannot read in it is said on stderr."""
+    if file.nonstandard:
+        first = file.nonstandard[0]
+        text = first.excerpt()[first.start_column - 1 : first.end_column - 1]
+        more = len(file.nonstandard) - 1
+        others = f" (and {more} more)" if more else ""
+        what = f"`{text}`{others} is read by TITAN only; `titan fmt` makes standard YAML of it"
+        click.echo(f"note: {first}: {what}", err=True)
+    return file
 
 
 def _run(files: Iterator[KernelFile], options: VerifyOptions, jobs: int) -> Iterator[Finding]:
@@ -356,6 +386,8 @@ class _Shown:
             from titan.report.checks import check_of, render
 
             return render(map(check_of, findings), self.format_name)
+        if self.format_name in PAGES:
+            return _page(findings, self.format_name)
         from titan.report import findings as report
 
         return report.render(findings, self.format_name, self.style)

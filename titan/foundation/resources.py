@@ -1,4 +1,4 @@
-"""Finds the data folders that stand beside the package: protocols, litmus, backends, proofs.
+"""Finds the data folders that stand beside the package: protocols, litmus, backends and others.
 
 In a checkout the live files at the top level are used, also under an editable install; a wheel
 carries copies under `titan/_data`. The checkout comes first, because a stale copy beside the
@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-KINDS = ("protocols", "litmus", "backends", "proofs")
+KINDS = ("protocols", "litmus", "backends", "proofs", "schemas", "examples")
 _PROJECT = "titan-verify"
 
 

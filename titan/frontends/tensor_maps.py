@@ -71,7 +71,7 @@ def read_map(
         reader.integer(fields["rank"], minimum=rank, maximum=rank, what="the rank")
     data_type = _coded(reader, fields.get("data_type"), 6, _TYPE_NUMBERS, 15, "the data type")
     swizzle = _coded(reader, fields.get("swizzle"), 0, SWIZZLES, SWIZZLE_MAX, "the swizzle")
-    interleave = _coded(reader, fields.get("interleave"), 0, _INTERLEAVES, 2, "the interleaving")
+    interleave = _coded(reader, fields.get("interleave"), 0, INTERLEAVES, 2, "the interleaving")
     strides = _strides(reader, fields.get("stride_bytes"), dimensions, data_type)
     steps = (1,) * rank
     if fields.has("element_strides"):
@@ -95,7 +95,7 @@ def read_map(
 
 
 _TYPE_NUMBERS = {name: number for name, (number, _) in ELEMENT_BYTES.items()}
-_INTERLEAVES = {"none": 0, "16B": 1, "32B": 2}
+INTERLEAVES = {"none": 0, "16B": 1, "32B": 2}
 
 
 def _strides(

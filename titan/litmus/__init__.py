@@ -5,3 +5,7 @@ executions as data. `smt` asks a solver with one formula per axiom; `enumerate` 
 that shares no code with the first and re-checks every witness. `decide` and `report` stand above
 both; `render` writes tests as kernels.
 """
+
+from titan.foundation.callable_module import make_callable
+
+make_callable(__name__)  # `titan.litmus(...)`

@@ -128,7 +128,7 @@ def versions() -> dict[str, str]:
     """Versions of titan and of the solvers that may have searched; nothing else of the machine."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from titan import __version__
+    from titan.foundation.version import __version__
 
     found = {"titan": __version__}
     for package in SOLVERS:

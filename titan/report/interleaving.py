@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from titan.foundation.diagnostics.model import TraceReference, TraceStep
-from titan.foundation.source.span import Span
 from titan.report.story import Deed, attempted, flight_of, relevant
 from titan.report.words import Words
 from titan.sync.control import Agent
 from titan.sync.fault import Actor, FaultKind
+from titan.sync.interpreter import Machine
 from titan.sync.state import Flight
 from titan.verify.replay import Played, Replay
 
@@ -24,8 +24,7 @@ def trace_of(
     steps = []
     for number, played in enumerate(replay.steps, 1):
         if number in kept:
-            who, what, follows, span = _row(replay, words, played)
-            steps.append(TraceStep(who, what, span, follows, number))
+            steps.append(told_step(replay.machine, words, played, number))
     if replay.fault.kind is FaultKind.DATA_RACE:
         steps += _pending(replay, words)
     return TraceReference(tuple(steps), path, len(replay.steps))
@@ -44,8 +43,9 @@ def _pending(replay: Replay, words: Words) -> list[TraceStep]:
     return found
 
 
-def _row(replay: Replay, words: Words, played: Played) -> tuple[str, str, str, Span | None]:
-    machine, step = replay.machine, played.step
+def told_step(machine: Machine, words: Words, played: Played, number: int) -> TraceStep:
+    """One step of a run in words: who, what, and what follows from it."""
+    step = played.step
     agent = machine.agents[step.agent]
     follows = words.changes(played.before, played.after) if played.after is not None else ""
     if step.actor is Actor.AGENT:
@@ -55,12 +55,13 @@ def _row(replay: Replay, words: Words, played: Played) -> tuple[str, str, str, S
             agent, played.before.positions[agent.number].values
         )
         span = operation.span
-        return agent.name, words.operation(operation, environment), follows, span
+        what = words.operation(operation, environment)
+        return TraceStep(agent.name, what, span, follows, number)
     flight = flight_of(played.before, step.agent, step.ordinal)
     operation = machine.operations[flight.site]
     span = operation.span
     what = _engine_text(words, flight, step.actor)
-    return f"engine of {agent.name}", what, follows, span
+    return TraceStep(f"engine of {agent.name}", what, span, follows, number)
 
 
 def _engine_text(words: Words, flight: Flight, actor: Actor) -> str:

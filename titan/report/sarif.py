@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from titan import __version__
 from titan.foundation.diagnostics import rules
 from titan.foundation.diagnostics.codes import CODES
 from titan.foundation.diagnostics.model import Diagnostic, Severity, TraceReference, TraceStep
 from titan.foundation.diagnostics.wording import clean
 from titan.foundation.source.span import Span
 from titan.foundation.verdict import Verdict
+from titan.foundation.version import __version__
 from titan.report.checks import Check, relative_uri
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

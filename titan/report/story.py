@@ -5,12 +5,13 @@ Plain facts of an interleaving, from which causes are worded and traces are cut 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from titan.sync import program as ir
 from titan.sync.expression import ExpressionError, evaluate
 from titan.sync.fault import Actor
+from titan.sync.interpreter import Machine
 from titan.sync.memory_rules import cells_of
 from titan.sync.state import ANY_TILE, Cell, Flight, Key, State, key_of
 from titan.verify.replay import Played, Replay
@@ -50,7 +51,12 @@ class Deed:
 
 def story_of(replay: Replay) -> list[Deed]:
     """The steps of a replay, in order."""
-    return [_deed(replay, number, played) for number, played in enumerate(replay.steps, 1)]
+    return deeds_of(replay.machine, replay.steps)
+
+
+def deeds_of(machine: Machine, steps: Sequence[Played]) -> list[Deed]:
+    """The steps of any run of a machine, in order."""
+    return [_deed(machine, number, played) for number, played in enumerate(steps, 1)]
 
 
 def attempted(replay: Replay, index: int) -> Deed | None:
@@ -60,7 +66,7 @@ def attempted(replay: Replay, index: int) -> Deed | None:
     operation = fault.operations[index] if index < len(fault.operations) else None
     if not isinstance(operation, ir.Operation) or not 0 <= agent < len(replay.machine.agents):
         return None
-    return _of_agent(replay, len(replay.steps) + 1, agent, operation, replay.last)
+    return _of_agent(replay.machine, len(replay.steps) + 1, agent, operation, replay.last)
 
 
 def flight_of(state: State, agent: int, ordinal: int) -> Flight:
@@ -72,12 +78,12 @@ def flight_of(state: State, agent: int, ordinal: int) -> Flight:
     return next(item for item in flights if (item.agent, item.ordinal) == (agent, ordinal))
 
 
-def _deed(replay: Replay, number: int, played: Played) -> Deed:
-    step, machine = played.step, replay.machine
+def _deed(machine: Machine, number: int, played: Played) -> Deed:
+    step = played.step
     if step.actor is Actor.AGENT:
         operation = machine.control.operation_of(played.before, step.agent)
         assert operation is not None, "a replayed step of an agent at its end"
-        return _of_agent(replay, number, step.agent, operation, played.before)
+        return _of_agent(machine, number, step.agent, operation, played.before)
     flight = flight_of(played.before, step.agent, step.ordinal)
     done = step.actor is Actor.FINISH
     return Deed(
@@ -92,9 +98,8 @@ def _deed(replay: Replay, number: int, played: Played) -> Deed:
 
 
 def _of_agent(
-    replay: Replay, number: int, agent: int, operation: ir.Operation, state: State
+    machine: Machine, number: int, agent: int, operation: ir.Operation, state: State
 ) -> Deed:
-    machine = replay.machine
     environment = machine.control.environment(machine.agents[agent], state.positions[agent].values)
     arrives: list[Key] = []
     waits: list[Key] = []
@@ -104,7 +109,7 @@ def _of_agent(
         waits.append(key_of(operation.barrier, environment))
     if isinstance(operation, ir.ExpectTransaction | ir.Init | ir.Invalidate):
         arrives.append(key_of(operation.barrier, environment))
-    found = tuple(_accesses(replay.machine.program, operation, environment))
+    found = tuple(_accesses(machine.program, operation, environment))
     return Deed(
         number, agent, Actor.AGENT, operation, environment, found, tuple(arrives), tuple(waits)
     )

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
-from titan.foundation.source.tree import Node
+from titan.foundation.source.span import Span
+from titan.foundation.source.tree import Mapping, Node
 from titan.foundation.source.yaml import parse_file
 from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode, size_names
@@ -41,18 +42,23 @@ def read_family(
 
 @dataclass(frozen=True, slots=True)
 class KernelFile:
-    """A kernel file, read once: its kernels or what is wrong with it, and the sizes it declares."""
+    """A kernel file, read once: its kernels or what is wrong with it, and the sizes it declares.
+
+    `nonstandard`: what only TITAN reads as YAML.
+    """
 
     path: str
     family: Family | None
     errors: tuple[Diagnostic, ...]
     sizes: frozenset[str]
+    nonstandard: tuple[Span, ...] = ()
 
 
 def read_kernel_file(path: str, options: VerifyOptions, only: int | None = None) -> KernelFile:
     """The file under the overrides, all of its kernels or the one with number `only`."""
     family, errors, root = read_family(path, options, only)
-    return KernelFile(path, family, tuple(errors), frozenset(size_names(root)))
+    odd = root.nonstandard if isinstance(root, Mapping) else ()
+    return KernelFile(path, family, tuple(errors), frozenset(size_names(root)), odd)
 
 
 def unknown_sizes(files: Iterable[KernelFile], options: VerifyOptions) -> list[str]:

@@ -95,9 +95,9 @@ REFUSED = {
     "the sum before the last product": (
         r"load: o\[g\] = tiles - 1", "load: o[g] = tiles - 2", "where it is not|reads o"),
     "probabilities of the other sub-tile": (
-        r"mma: \[p16\[g\]", "mma: [p16[1 - g]", "reads another tile of p16"),
+        r"mma: p16\[g\]", "mma: p16[1 - g]", "reads another tile of p16"),
     "keys of another iteration": (
-        r"k\[t % depth\] = t\]", "k[t % depth] = t - 1]", "reads another tile of k"),
+        r"(mma: .*k\[t % depth\] = t)\n", r"\1 - 1\n", "reads another tile of k"),
     "the put of another value": (
         r"( *)- compute: p16\n *tile: t\n", "", "p16"),
     "one sub-tile is left out": (

@@ -110,30 +110,30 @@ MUTANTS = {
         "            - commit: tensor_core\n              arrives: s_full[g]\n", "", "issuer",
     ),
     "scores told too early": (
-        "            - mma: [q[0] = 0, k[t % depth] = t]\n              into: s[g] = t\n"
+        "            - mma: q[0] = 0, k[t % depth] = t\n              into: s[g] = t\n"
         "              queue: tensor_core\n"
         "            - commit: tensor_core\n              arrives: s_full[g]\n",
         "            - commit: tensor_core\n              arrives: s_full[g]\n"
-        "            - mma: [q[0] = 0, k[t % depth] = t]\n              into: s[g] = t\n"
+        "            - mma: q[0] = 0, k[t % depth] = t\n              into: s[g] = t\n"
         "              queue: tensor_core\n", "issuer",
     ),
     "accumulator told too early": (
-        "        - mma: [p16[g] = tiles - 1, v[(tiles - 1) % depth] = tiles - 1]\n"
+        "        - mma: p16[g] = tiles - 1, v[(tiles - 1) % depth] = tiles - 1\n"
         "          into: o[g] = tiles - 1\n          queue: tensor_core\n"
         "        - commit: tensor_core\n          arrives: o_full[g]\n",
         "        - commit: tensor_core\n          arrives: o_full[g]\n"
-        "        - mma: [p16[g] = tiles - 1, v[(tiles - 1) % depth] = tiles - 1]\n"
+        "        - mma: p16[g] = tiles - 1, v[(tiles - 1) % depth] = tiles - 1\n"
         "          into: o[g] = tiles - 1\n          queue: tensor_core\n", "issuer",
     ),
     # The scores overwrite the probabilities before the second product has read them.
     "products swapped": (
-        "            - mma: [p16[g] = t - 1, v[(t - 1) % depth] = t - 1]\n"
+        "            - mma: p16[g] = t - 1, v[(t - 1) % depth] = t - 1\n"
         "              into: o[g] = t - 1\n              queue: tensor_core\n"
-        "            - mma: [q[0] = 0, k[t % depth] = t]\n              into: s[g] = t\n"
+        "            - mma: q[0] = 0, k[t % depth] = t\n              into: s[g] = t\n"
         "              queue: tensor_core\n",
-        "            - mma: [q[0] = 0, k[t % depth] = t]\n              into: s[g] = t\n"
+        "            - mma: q[0] = 0, k[t % depth] = t\n              into: s[g] = t\n"
         "              queue: tensor_core\n"
-        "            - mma: [p16[g] = t - 1, v[(t - 1) % depth] = t - 1]\n"
+        "            - mma: p16[g] = t - 1, v[(t - 1) % depth] = t - 1\n"
         "              into: o[g] = t - 1\n              queue: tensor_core\n", "issuer",
     ),
     # Correction without its turn: nobody tells the issuer, and the product comes before it.

@@ -80,8 +80,8 @@ def test_scores_of_the_next_block_run_beside_the_values_of_this_one(ping_pong):
     text = construct(tile, Shape("", 2, ping_pong=ping_pong), starts, ii)
     lines = [line.strip() for line in text.splitlines()]
     loop = lines[lines.index("- for: t in 1..tiles") :]
-    scores = loop.index("- issue: {mma: [q[0], k[t]], as: s}")
-    values = loop.index("- issue: {mma: [v[t - 1]], as: o_new}")
+    scores = loop.index("- issue: mma(q[0], k[t])")
+    values = loop.index("- issue: mma(v[t - 1])")
     assert scores < values < loop.index("- drain: s")
     finding = verdict(text)
     assert finding.verdict is Verdict.VERIFIED

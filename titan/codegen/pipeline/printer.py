@@ -136,7 +136,7 @@ def slot_text(slot: doc.Slot) -> str:
 
 
 def _slots(slots: Iterable[doc.Slot]) -> str:
-    return _list(slot_text(slot) for slot in slots)
+    return _joined(slot_text(slot) for slot in slots)
 
 
 def _given(**options: object) -> dict[str, object]:
@@ -198,26 +198,20 @@ def _(statement: doc.WaitStatement) -> Spelling:
 
 @spelled.register
 def _(statement: doc.ReleaseStatement) -> Spelling:
-    place = slot_text(statement.slot)
-    if statement.after:
-        place = f"{{{place}, after: {statement.after}}}"
-    return f"release: {place}", {}
+    return f"release: {slot_text(statement.slot)}", _given(after=statement.after)
 
 
 @spelled.register
 def _(statement: doc.ReadStatement) -> Spelling:
-    place = slot_text(statement.slot)
-    if statement.buffers:
-        place = f"{{{place}, buffers: {_list(statement.buffers)}}}"
-    return f"read: {place}", {}
+    buffers = _list(statement.buffers) if statement.buffers else ""
+    return f"read: {slot_text(statement.slot)}", _given(buffers=buffers)
 
 
 @spelled.register
 def _(statement: doc.IssueStatement) -> Spelling:
-    items = [f"mma: {_slots(statement.operands)}", f"as: {statement.name}"]
-    if statement.accumulates is not None:
-        items.append(f"accumulates: {slot_text(statement.accumulates)}")
-    return f"issue: {{{_joined(items)}}}", {}
+    adds = slot_text(statement.accumulates) if statement.accumulates is not None else ""
+    options = {"as": statement.name, **_given(accumulates=adds)}
+    return f"issue: mma({_slots(statement.operands)})", options
 
 
 @spelled.register
@@ -291,10 +285,5 @@ def _(statement: doc.CopyToLdsStatement) -> Spelling:
 
 @spelled.register
 def _(statement: doc.AsynchronousStatement) -> Spelling:
-    items = {
-        "reads": _slots(statement.reads) if statement.reads else "",
-        "writes": _slots(statement.writes) if statement.writes else "",
-        "queue": statement.queue,
-        "proxy": "generic",
-    }
-    return f"async: {_mapping(items)}", {}
+    reads, writes = _slots(statement.reads), _slots(statement.writes)
+    return "async:", _given(reads=reads, writes=writes, queue=statement.queue, proxy="generic")

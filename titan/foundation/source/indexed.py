@@ -4,6 +4,9 @@ YAML ends a plain scalar at a bracket or comma inside brackets or braces. Before
 brackets and commas of an index or call are replaced, one character for one, by characters of the
 private use area, and put back in each scalar: offsets stay true, and other text stays as it is.
 The loader refuses characters of that area, so that nothing else is put back.
+
+Other readers of YAML refuse such text, or read it otherwise (`{stage: min(a, b)}` has two keys for
+them). It is read for the sake of old files; `titan fmt` rewrites them.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from titan.foundation.source.span import Span
 
@@ -74,12 +74,18 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """Entries in the order of the file; keys are unique scalars."""
+    """Entries in the order of the file; keys are unique scalars.
+
+    `nonstandard`, filled in for the root alone: the plain scalars of the whole file that stand in
+    brackets or braces and hold brackets or commas of their own, which YAML reads otherwise or not
+    at all.
+    """
 
     entries: tuple[Entry, ...]
     span: Span
     size: int = 1
     depth: int = 1
+    nonstandard: tuple[Span, ...] = field(default=(), compare=False)
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries)

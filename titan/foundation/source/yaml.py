@@ -10,7 +10,7 @@ documents in a file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,7 @@ class _Builder:
         self.root: Node | None = None
         self.nodes = 0
         self.documents = 0
+        self.nonstandard: list[Span] = []
 
     def report(self, code: str, headline: str, span: Span, label: str = "", **more: Any) -> None:
         self.errors.append(diagnostic(code, headline, span, label, **more))
@@ -84,6 +85,8 @@ class _Builder:
             self.check_tag(event, span)
             self.count(1, span)
             node = Scalar(indexed.show(event.value), span, not event.style)
+            if node.plain and node.text != event.value and any(f.flow for f in self.frames):
+                self.nonstandard.append(span)
             self.anchor(anchor, node)
             self.add(node, event.end_mark.index)
         elif name == "AliasEvent":
@@ -204,7 +207,10 @@ def parse(
     if builder.root is None or (isinstance(builder.root, Scalar) and builder.root.is_null):
         builder.errors.append(diagnostic("TTN007", "the file is empty", source.span(0, 0)))
         return None, builder.errors
-    return builder.root, builder.errors
+    root = builder.root
+    if isinstance(root, Mapping) and builder.nonstandard:
+        root = replace(root, nonstandard=tuple(builder.nonstandard))
+    return root, builder.errors
 
 
 def parse_text(text: str, path: str = "<text>") -> tuple[Node | None, list[Diagnostic]]:

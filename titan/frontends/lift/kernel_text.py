@@ -283,7 +283,7 @@ class _Writer:
             if len(sizes) > 1:
                 raise NotWritableError("a copy that completes barriers by different bytes")
             places = ", ".join(self._reference(item.barrier) for item in operation.completes)
-            made += [f"completes: [{places}]", f"bytes: {sizes.pop()}"]
+            made += [f"completes: {places}", f"bytes: {sizes.pop()}"]
         return made + ([f"chunks: {operation.chunks}"] if operation.chunks > 1 else [])
 
     def _listed(self, start: str, effects: Sequence[ir.Effect]) -> list[str]:
@@ -291,7 +291,9 @@ class _Writer:
         lines, line = [], f"{start}["
         for number, effect in enumerate(effects):
             last = number + 1 == len(effects)
-            piece = self._piece(effect) + ("]" if last else ",")
+            piece = self._piece(effect)
+            piece = f'"{piece}"' if "[" in piece else piece  # within brackets YAML wants quotes
+            piece += "]" if last else ","
             if len(line) + len(piece) > WIDTH:
                 lines.append(line.rstrip())
                 line = " " * (len(start) + 1)

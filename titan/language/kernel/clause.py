@@ -1,7 +1,7 @@
 """One statement as written: its verb, what it acts on, and its options.
 
-`{wait: full[s], parity: p}`, `{wait: {full[s], parity: p}}` and a bare `finalize` all become a
-`Clause`; what the words mean is decided by the modules that read clauses.
+A verb with its options beside it, or in braces with what it acts on, and a bare `finalize` all
+become a `Clause`; what the words mean is decided by the modules that read clauses.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from titan.foundation.diagnostics.wording import listed, quoted, suggestion
 from titan.foundation.source.reader import Reader
 from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Entry, Mapping, Node, Scalar, Sequence, kind
-from titan.language.kernel.table import VERB_OF, WHEN, ValueForm, Verb
+from titan.language.kernel import listing
+from titan.language.kernel.foreign import named_otherwise
+from titan.language.kernel.table import LISTED, VERB_OF, WHEN, ValueForm, Verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ def read_clause(reader: Reader, node: Node) -> Clause | None:
     if isinstance(node, Scalar) and not node.is_null:
         verb = VERB_OF.get(node.text)
         if verb is None:
-            helps = suggestion(node.text, VERB_OF)
+            helps = named_otherwise(node.text) or suggestion(node.text, VERB_OF)
             reader.error("TTN010", f"{quoted(node.text)} is no statement", node.span, helps=helps)
             return None
         return _checked(reader, Clause(verb, node.span, (), {}, {}))
@@ -81,7 +83,7 @@ def _verb_of(reader: Reader, node: Mapping) -> Entry | None:
         first = node.entries[0].key if node.entries else None
         span = first.span if first is not None else node.span
         text = first.text if first is not None else ""
-        helps = suggestion(text, VERB_OF)
+        helps = named_otherwise(text) or suggestion(text, VERB_OF)
         reader.error("TTN010", f"no verb in this statement, which begins with {quoted(text)}", span,
                      helps=helps)  # fmt: skip
         return None
@@ -108,7 +110,16 @@ def _option(
     elif name in options:
         reader.error("TTN004", f"the option {quoted(name)} is given twice", entry.key.span)
     else:
-        options[name], spans[name] = entry.value, entry.key.span
+        form = next((key.form for key in verb.options if key.name == name), WHEN.form)
+        options[name], spans[name] = _listed(entry.value, form), entry.key.span
+
+
+def _listed(node: Node, form: ValueForm) -> Node:
+    """References that stand in one scalar as the list that they are."""
+    if form not in LISTED or not isinstance(node, Scalar):
+        return node
+    found = listing.items(node)
+    return node if found == (node,) else Sequence(found, node.span)
 
 
 def _objects(
@@ -118,6 +129,8 @@ def _objects(
     if verb.object is ValueForm.ASSIGNMENTS:
         return (value,)
     if isinstance(value, Scalar):
+        if verb.object in LISTED:
+            return () if value.is_null else listing.items(value, verb.call)
         return () if value.is_null else (value,)
     if isinstance(value, Sequence):
         return tuple(value)

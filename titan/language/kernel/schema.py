@@ -6,8 +6,7 @@ are affine, and which options go with which object is checked by the decoder alo
 
 from __future__ import annotations
 
-from typing import Any
-
+from titan.foundation.source.json_schema import DIALECT, NAME_PATTERN, Schema
 from titan.language.kernel.table import (
     FENCES,
     POLICIES,
@@ -22,10 +21,7 @@ from titan.language.kernel.table import (
     Verb,
 )
 
-Schema = dict[str, Any]
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-NAME_PATTERN = "^[A-Za-z_][A-Za-z0-9_]{0,63}$"
-_REFERENCE = r"^\s*[A-Za-z_][A-Za-z0-9_]*\s*(\[.*\])?\s*(@.*)?\s*(=.*)?$"
+_REFERENCE = r"^\s*[A-Za-z_][A-Za-z0-9_]*\s*(\[.*\])?\s*(@.*)?\s*(=.*)?"
 _RANGE = r"^\s*[A-Za-z_][A-Za-z0-9_]*\s+in\s+.+\.\..+$"
 
 
@@ -47,8 +43,8 @@ _FORMS: dict[ValueForm, Schema] = {
     ValueForm.NAMES: _one_or_list(_ref("name")),
     ValueForm.NUMBERS: _one_or_list(_ref("expression")),
     ValueForm.REFERENCE: _ref("reference"),
-    ValueForm.REFERENCES: _one_or_list(_ref("reference")),
-    ValueForm.MEMORY: _one_or_list(_ref("reference")),
+    ValueForm.REFERENCES: _ref("references"),
+    ValueForm.MEMORY: _ref("references"),
     ValueForm.CTAS: {"anyOf": [{"const": "all"}, _one_or_list(_ref("expression"))]},
     ValueForm.BLOCK: _ref("block"),
     ValueForm.ASSIGNMENTS: {
@@ -100,7 +96,14 @@ def _definitions() -> Schema:
         "reference": {
             "description": "name, name[index], name[index, part], each with @cta and = tile",
             "type": "string",
-            "pattern": _REFERENCE,
+            "pattern": _REFERENCE + "$",
+        },
+        "references": {
+            "description": "references, separated by commas or as a list",
+            "anyOf": [
+                {"type": "string", "pattern": _REFERENCE + r"(,.*)?$"},
+                {"type": "array", "items": _ref("reference")},
+            ],
         },
         "block": {
             "description": "a list of statements",
@@ -147,6 +150,9 @@ def _object(verb: Verb) -> Schema:
     if verb.name == "fence":
         return {"enum": list(FENCES)}
     shape = _FORMS[verb.object]
+    if verb.call:
+        called = {"type": "string", "pattern": rf"^\s*{verb.call}\s*\(.*\)\s*$"}
+        shape = {"anyOf": [called, shape]}
     return shape if verb.needs_object else {"anyOf": [shape, {"type": "null"}]}
 
 

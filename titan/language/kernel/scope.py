@@ -13,6 +13,7 @@ from titan.foundation.diagnostics.wording import quoted, suggestion
 from titan.foundation.source.reader import Reader
 from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Node, Scalar, kind
+from titan.language.kernel.listing import pieces
 from titan.language.kernel.table import NUMBER_MAX
 from titan.sync.expression import (
     Binary,
@@ -157,7 +158,7 @@ class KernelTerms:
                 place = span.within(rest, 1)
                 self.reader.error("TTN015", "this bracket is not closed", place)
                 return None
-            for start, piece in _split(text[rest + 1 : end], rest + 1):
+            for start, piece in pieces(text[rest + 1 : end], rest + 1):
                 found = self.text(piece, span.within(start, len(piece)), scope, "the index")
                 if found is None:
                     return None
@@ -222,21 +223,6 @@ def _closing(text: str, opening: int) -> int:
         if depth == 0:
             return position
     return -1
-
-
-def _split(text: str, offset: int) -> list[tuple[int, str]]:
-    """The pieces between commas that stand in no bracket, with their offsets."""
-    pieces, depth, start = [], 0, 0
-    for position, char in enumerate(text):
-        if char in "([":
-            depth += 1
-        elif char in ")]":
-            depth -= 1
-        elif char == "," and depth == 0:
-            pieces.append((offset + start, text[start:position]))
-            start = position + 1
-    pieces.append((offset + start, text[start:]))
-    return pieces
 
 
 def _size(expression: Expression, limit: int) -> int:

@@ -61,6 +61,9 @@ class ValueForm(Enum):
     NOTHING = "nothing"
 
 
+LISTED = (ValueForm.REFERENCE, ValueForm.REFERENCES, ValueForm.MEMORY)  # `A[t], B[t]` is a list
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """One key of a mapping: its form, its words where they are few, and what it says."""
@@ -88,13 +91,17 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A statement: the form of its object, whether it needs one, and its options."""
+    """A statement: the form of its object, whether it needs one, and its options.
+
+    `call`: the word that may stand before the objects, which are then in brackets.
+    """
 
     name: str
     about: str
     object: ValueForm
     options: tuple[Key, ...] = ()
     needs_object: bool = True
+    call: str = ""
 
 
 QUEUE_KINDS: dict[str, tuple[bool, bool, bool]] = {  # grouped, ordered, pipelined
@@ -372,6 +379,7 @@ VERBS: tuple[Verb, ...] = (
             ),
         ),
         needs_object=False,
+        call="mma",
     ),
     Verb(
         "release",

@@ -260,11 +260,11 @@ class SolverArithmetic:
             satisfiable(solver)
             model = solver.model()
         assert model is not None
-        return {
-            symbol.name(): model[symbol].as_long()
-            for symbol in model.decls()
-            if symbol.arity() == 0
-        }
+        import z3
+
+        values = {symbol.name(): model[symbol] for symbol in model.decls() if symbol.arity() == 0}
+        # z3 may name truth values of its own beside the unknowns of the question.
+        return {name: value.as_long() for name, value in values.items() if z3.is_int_value(value)}
 
 
 def _decided(operator: str, left: Expression, right: Expression) -> bool | None:

@@ -15,9 +15,11 @@ the waiter's own arrival, so that without one it waits for a phase that cannot c
 ## Example
 
     producer:
-      - {arrive: ids[1], threads: 256}
+      - arrive: ids[1]
+        threads: 256
     consumer:
-      - {sync: ids[1], threads: 384}
+      - sync: ids[1]
+        threads: 384
 
 ## What to do
 

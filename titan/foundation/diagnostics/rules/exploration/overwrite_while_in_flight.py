@@ -19,8 +19,8 @@ changes what it reads; overwriting its destination leaves whichever of the two c
 
 ## What to do
 
-Wait for the operation first: `wait_group` for tensor-core groups, the read form of the bulk wait
-for the source of a store, the full barrier for a load, `vmcnt` or `lgkmcnt` on AMD.
+Wait for the operation first: `drain` its group or queue (in PTX `wait_group`; `until: read` is
+enough for the source of a bulk store), or `wait` for the barrier that a load completes.
 
 ## Source
 

@@ -13,7 +13,7 @@ spoils the next phase.
 
     - arrive: full[0]
       bytes: 16384
-    - bulk_load: [A[0] = t, B[0] = t]  # B brings 32768 more that are not announced
+    - bulk_load: A[0] = t, B[0] = t    # B brings 32768 more that are not announced
       completes: full[0]
 
 ## What to do

@@ -15,7 +15,8 @@ guard never holds, or a loop has no iterations.
     producer:
       - for: t in 0..tiles
         do:
-          - {acquire: operands[t], when: t < 0}    # never
+          - acquire: operands[t]                   # never
+            when: t < 0
 
 ## What to do
 

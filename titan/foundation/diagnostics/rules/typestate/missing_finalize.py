@@ -15,7 +15,8 @@ it has left.
     - for: t in 0..tiles
       do:
         - wait: operands[t]
-        - issue: {mma: [A[t]], as: group}
+        - issue: mma(A[t])
+          as: group
     # neither `drain: group` nor `finalize` at the end
 
 ## What to do

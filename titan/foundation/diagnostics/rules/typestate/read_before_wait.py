@@ -12,7 +12,8 @@ nothing.
 
 ## Example
 
-    - issue: {mma: [A[t], B[t]], as: group}
+    - issue: mma(A[t], B[t])
+      as: group
     - wait: operands[t]
 
 ## What to do

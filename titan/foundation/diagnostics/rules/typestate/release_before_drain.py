@@ -12,7 +12,8 @@ are read other than at the wait of the group, so the operation may read the next
 
 ## Example
 
-    - issue: {mma: [A[t], B[t]], as: group}
+    - issue: mma(A[t], B[t])
+      as: group
     - release: operands[t]             # the group may still be reading the stage
     - drain: group
 

@@ -13,10 +13,10 @@ finds in the wrong phase.
 
     producer:
       - for: t in 0..tiles
-        do: [acquire: operands[t], produce: operands[t]]
+        do: [acquire: "operands[t]", produce: "operands[t]"]
     consumer:
       - for: t in 0..tiles - 1
-        do: [wait: operands[t], release: operands[t]]
+        do: [wait: "operands[t]", release: "operands[t]"]
 
 ## What to do
 

@@ -13,10 +13,12 @@ result is wrong without any hang.
 ## Example
 
     producer:
-      - {produce: operands[t], poison: t + 1 == tiles}
+      - produce: operands[t]
+        poison: t + 1 == tiles
     consumer:
       - wait: operands[t]
-      - issue: {mma: [A[t], B[t]], as: group}    # not within `when poisoned`
+      - issue: mma(A[t], B[t])                   # not within `when poisoned`
+        as: group
 
 ## What to do
 

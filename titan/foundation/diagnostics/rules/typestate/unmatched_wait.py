@@ -15,8 +15,10 @@ below the depth are where real kernels break.
     producer:
       - for: t in 0..tiles
         do:
-          - {acquire: operands[t], when: t + 1 < tiles}
-          - {produce: operands[t], when: t + 1 < tiles}
+          - acquire: operands[t]
+            when: t + 1 < tiles
+          - produce: operands[t]
+            when: t + 1 < tiles
     consumer:
       - for: t in 0..tiles
         do:

@@ -19,7 +19,8 @@ engine may read what was there before.
 
 ## What to do
 
-Every thread that wrote executes `fence.proxy.async`, then synchronises with the thread that issues.
+Every thread that wrote executes `fence: async` (in PTX `fence.proxy.async`), then synchronises with
+the thread that issues.
 The policy `path` accepts a fence anywhere on the path, in the right CTA.
 
 ## Source

@@ -16,8 +16,10 @@ reorder them is not promised; the stricter reading of the model demands the fenc
       - load: A[s] = t
       - arrive: empty[s]               # no `fence: async` between
     producer:
-      - {wait: empty[s], phase: t // depth}
-      - {bulk_load: A[s] = t + depth, completes: full[s]}
+      - wait: empty[s]
+        phase: t // depth
+      - bulk_load: A[s] = t + depth
+        completes: full[s]
 
 ## What to do
 

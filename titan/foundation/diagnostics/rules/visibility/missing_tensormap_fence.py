@@ -18,8 +18,9 @@ The tensormap proxy caches the map; the copy may use the old one, with old addre
 
 ## What to do
 
-Release by `tensormap.cp_fenceproxy` or `fence.proxy.tensormap::generic.release` where it is
-written, acquire with the 128-byte form before the copy.
+Release by `fence: tensormap_release` where it is written (in PTX
+`fence.proxy.tensormap::generic.release` or `tensormap.cp_fenceproxy`), acquire by
+`fence: tensormap_acquire` before the copy (in PTX the 128-byte form).
 
 ## Source
 

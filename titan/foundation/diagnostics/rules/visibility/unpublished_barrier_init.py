@@ -18,7 +18,7 @@ The other agent, or a remote arrival, may still see the memory as it was.
 ## What to do
 
 Within a CTA synchronise all threads after the initialisation. For a cluster use
-`fence.mbarrier_init.release.cluster` and a cluster barrier with acquire.
+`fence: barrier_init` (in PTX `fence.mbarrier_init.release.cluster`) and a cluster barrier.
 
 ## Source
 

@@ -1,0 +1,1 @@
+"""The public functions of `titan`, and kernels built in Python."""

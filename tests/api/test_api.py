@@ -1,0 +1,140 @@
+"""`titan.verify`, `schedule`, `build` and `litmus`: paths, texts, kernels, and bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import titan
+from tests.language.kernel.examples import ROOT
+from titan.cli.main import run
+from titan.foundation.verdict import Verdict
+
+RING = ROOT / "examples" / "ring.yaml"
+EARLY = ROOT / "examples" / "early_release.yaml"
+SB = ROOT / "litmus" / "classic" / "SB.litmus"
+
+
+def test_a_path_a_text_and_the_command_say_the_same(capsys: pytest.CaptureFixture[str]):
+    found = titan.verify(RING)
+    assert found.verified and found.verdict is Verdict.VERIFIED
+    assert run(["verify", "--format", "json", str(RING)]) == 0
+    assert found.json() == capsys.readouterr().out
+    again = titan.verify(RING.read_text(encoding="utf-8"))
+    assert again[0].engines[0].verdict == found[0].engines[0].verdict
+    assert again[0].path == "<kernel>"
+
+
+def test_a_refuted_kernel():
+    found = titan.verify(str(EARLY))
+    assert not found.verified and found.verdict is Verdict.REFUTED
+    assert found.diagnostics[0].code == "TTN202"
+    assert "REFUTED early_release" in str(found)
+    assert "TTN202" in found._repr_html_() and "<script" not in found._repr_html_()
+    assert found.html().startswith("<!doctype html>")
+    assert json.loads(found.perfetto())["traceEvents"]
+
+
+def test_sizes_and_policies():
+    found = titan.verify(RING, sizes={"depth": [2, 3]}, policies={"war_fence": False})
+    assert [dict(item.coverage.sizes)["depth"] for item in found] == [2, 3]
+    assert dict(found[0].coverage.policies)["war_fence"] == "false"
+    with pytest.raises(ValueError, match="no size 'dept'"):
+        titan.verify(RING, sizes={"dept": 2})
+    with pytest.raises(ValueError, match="no policy 'war'"):
+        titan.verify(RING, policies={"war": False})
+    with pytest.raises(ValueError, match="writer or path"):
+        titan.verify(RING, policies={"fence_rule": "none"})
+
+
+def test_bad_input_is_a_finding():
+    for given in ("titan: 1\nkernel: [\n", "no/such/file.yaml"):
+        found = titan.verify(given)
+        assert found.verdict is Verdict.REFUSED
+        assert found.diagnostics[0].code in ("TTN001", "TTN002")
+
+
+def test_a_kernel_that_was_built():
+    kernel = titan.Kernel("copy", target="sm_90a", tiles="any", depth=2)
+    a = kernel.buffer("A", tile=[64, 64], dtype="bf16")
+    ring = kernel.ring("ring", buffers=["A"], depth="depth")
+    with kernel.role("producer", warps=1) as producer, producer.loop("t", "tiles") as t:
+        producer.acquire(ring[t])
+        producer.produce(ring[t])
+    with kernel.role("consumer", warps=1) as consumer, consumer.loop("t", "tiles") as t:
+        consumer.wait(ring[t])
+        consumer.read(a[t])
+        consumer.release(ring[t])
+    found = titan.verify(kernel)
+    assert found.verified
+    producer.acquire(ring["tiles + depth"])
+    assert titan.verify(kernel).verdict is Verdict.REFUTED
+
+
+def test_a_room_that_is_called_is_still_a_room():
+    import titan.litmus.decide
+    import titan.verify.pipeline
+
+    assert titan.verify.pipeline.verify_file  # type: ignore[attr-defined]
+    assert titan.litmus.decide.decide  # type: ignore[attr-defined]
+    assert titan.verify(RING).verified
+    with pytest.raises(AttributeError, match="no attribute 'verifi'"):
+        titan.verifi  # type: ignore[attr-defined]  # noqa: B018
+    assert {"verify", "litmus", "build", "schedule", "Kernel"} <= set(dir(titan))
+
+
+def test_a_schedule():
+    loop = ROOT / "protocols" / "loops" / "toy_gemm.yaml"
+    found = titan.schedule(loop, solver="rau")
+    assert found.schedule is not None and found.ii == found.schedule.ii
+    assert found.svg().startswith("<svg") and "<svg" in found._repr_html_()
+    assert str(found.ii) in str(found)
+    with pytest.raises(titan.InputError, match="TTN007") as caught:
+        titan.schedule("titan: 1\nloop: x\n")
+    assert caught.value.diagnostics
+
+
+def test_a_litmus_test():
+    found = titan.litmus(SB)
+    assert found.verdict in ("Allowed", "Forbidden")
+    assert found.verdict == titan.litmus(SB.read_text(encoding="utf-8")).verdict
+    assert (found.allowed is True) == ("<svg" in found._repr_html_())
+    with pytest.raises(titan.InputError, match="TTN001"):
+        titan.litmus("PTX broken\n{\n")
+
+
+@pytest.mark.heavy
+def test_a_package(tmp_path: Path):
+    made = titan.build(ROOT / "protocols" / "tiles" / "gemm.yaml", tmp_path, compile=False)
+    assert made.folder.is_dir() and made.finding.verdict is Verdict.VERIFIED
+    assert titan.verify(made.pipeline).verified
+    assert "BUILT gemm" in str(made) and "BUILT gemm" in made._repr_html_()
+
+
+def test_a_tile_program_that_is_none(tmp_path: Path):
+    with pytest.raises(titan.InputError, match="TTN007"):
+        titan.build("titan: 1\ntile: x\n", tmp_path)
+
+
+def test_importing_costs_little():
+    """No engine, solver or parser is loaded before it is asked for."""
+    code = "import sys, titan; print(*sorted(m for m in sys.modules if m.partition('.')[0] in %r))"
+    heavy = {"z3", "ruamel", "numpy", "click", "rich", "networkx", "pysmt"}
+    ran = subprocess.run([sys.executable, "-c", code % heavy], capture_output=True, text=True,
+                         check=True)  # fmt: skip
+    assert ran.stdout.strip() == ""
+
+
+def test_examples_of_the_document_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    text = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) >= 3
+    monkeypatch.chdir(ROOT)
+    for block in blocks:
+        if "# not run" not in block:
+            exec(compile(block, "python.md", "exec"), {})

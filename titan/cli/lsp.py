@@ -1,0 +1,24 @@
+"""`titan lsp`: the language server."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.option("--stdio", is_flag=True, help="Speak over stdin and stdout; always so.")
+def lsp(stdio: bool) -> None:
+    """Serve editors: diagnostics, hover, definitions, completion (needs the extra `lsp`).
+
+    docs/how-to/editors.md has the settings of VS Code and Neovim.
+    """
+    del stdio
+    try:
+        from titan.editor.server import server
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("pygls", "lsprotocol"):
+            raise
+        raise click.UsageError(
+            "the language server needs pygls: pip install 'titan-verify[lsp]'"
+        ) from None
+    server().start_io()
