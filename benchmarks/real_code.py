@@ -31,6 +31,7 @@ from titan.frontends.places import CodePlaces
 from titan.frontends.policies import CodePolicies, chosen
 from titan.frontends.record import LaunchRecording, record
 from titan.frontends.sweep import sweep
+from titan.frontends.trial import judge_run
 from titan.frontends.verify_code import (
     STEPS_MAX,
     TEXT_BYTES_MAX,
@@ -136,6 +137,8 @@ def mutant_rows(paths: list[Path]) -> Iterator[Row]:
                 reached = not executed or mutant.instruction in executed
                 fate = _fate(mutant, path, description) if reached else "not executed"
                 if fate == "verified":
+                    fate = _longer(mutant, source, description, function.name)
+                if fate == "verified":
                     fate = _likeness(mutant, source, description, function.name)
                 key = (mutant.name, mutant.kind)
                 table.setdefault(key, Counter())[fate] += 1
@@ -161,19 +164,34 @@ def _executed(source: Source, description: LaunchDescription | None) -> set[int]
 
 
 def _fate(mutant: CodeMutant, path: Path, description: LaunchDescription | None) -> str:
-    """What becomes of a mutant: in the launch as given, and if that is clean in longer ones."""
+    """What becomes of a mutant in the launch as given."""
     source = Source(str(path), mutant.text)
-    findings: list[Finding] = []
-    for longer in (False, True):
-        options = CodeOptions(ctas=(0,), sweep=longer)
-        findings = list(verify_code(source, description, options, [], time.process_time()))
-        if any(finding.verdict is not Verdict.VERIFIED for finding in findings):
-            break
+    options = CodeOptions(ctas=(0,))
+    findings = list(verify_code(source, description, options, [], time.process_time()))
     verdicts = {finding.verdict for finding in findings}
     for verdict in (Verdict.REFUTED, Verdict.REFUSED, Verdict.UNDECIDED):
         if verdict in verdicts:
             codes = [item.code for finding in findings for item in finding.diagnostics[:1]]
             return f"{verdict.value} {codes[0]}" if codes else verdict.value
+    return "verified"
+
+
+def _longer(
+    mutant: CodeMutant, source: Source, description: LaunchDescription | None, entry: str
+) -> str:
+    """What becomes of a mutant in the launches of a sweep of the code that it was made from."""
+    changed = Source(source.path, mutant.text)
+    module, _ = parse_source(changed)
+    assert module is not None
+    places = CodePlaces(module, changed)
+    for launch in _launches(source, description, entry):
+        run, _ = Runner(module, changed, STEPS_MAX).run(launch, 0)
+        if run is None:
+            return Verdict.REFUSED.value
+        trial = judge_run(run, ("", ""), entry, places, CodePolicies())
+        if trial.verdict is not Verdict.VERIFIED:
+            codes = [item.code for item in trial.diagnostics[:1]]
+            return " ".join([trial.verdict.value, *codes])
     return "verified"
 
 

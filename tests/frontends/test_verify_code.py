@@ -288,3 +288,12 @@ def test_rows_that_grow_in_a_sweep_do_not_run_into_each_other():
     assert grown.stride_bytes == (2000, 2000 * 1000)
     (same,) = changed(launch, Place(0, 0, 4, 256), 64).tensor_maps.values()
     assert same.dimensions == (64, 64, 2) and same.stride_bytes == item.stride_bytes
+
+
+def test_a_sweep_launches_what_hangs_when_it_is_longer():
+    text = ring().replace("[%r6+8], 32", "[%r6+8], 33", 1)
+    launch = LAUNCH.replace("n: 5", "n: 2")
+    assert verified(text, launch, ctas=(0,)).verdict is Verdict.VERIFIED
+    finding = verified(text, launch, sweep=True, ctas=(0,))
+    assert codes(finding) == ["TTN205"]
+    assert "found with parameter 1 = 4, CTA (0, 0, 0)" in finding.notes

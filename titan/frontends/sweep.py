@@ -132,8 +132,14 @@ def sweep(
     runner: Runner, function: Function, launch: Launch
 ) -> tuple[list[tuple[str, Launch]], list[str]]:
     """The launches of a sweep with what is changed in each, and notes on what drives the loops."""
-    drivers, notes, _ = drivers_of(runner, function, launch)
+    drivers, notes, unknown = drivers_of(runner, function, launch)
     launches = [("as given", launch)]
+    for place in _places(function, launch) if unknown else ():
+        # A longer launch that hangs tells more than any that does not.
+        longer = changed(launch, place, 2 * place.value)
+        run = runner.run(longer, 0)[0] if place.alone else None
+        if run is not None and run.outcome.ending is Ending.HUNG:
+            launches.append((f"{place} = {2 * place.value}", longer))
     for driver in drivers:
         value = driver.place.value
         for trips in _trip_counts(driver.depth, value // driver.unit):
