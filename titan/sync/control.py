@@ -12,7 +12,7 @@ from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Reason
 from titan.sync import program as ir
 from titan.sync.expression import evaluate
-from titan.sync.state import Context, Draft, Environment, Flight, Position, State
+from titan.sync.state import Draft, Environment, ExecutionContext, Flight, Position, State
 
 LOCAL_STEPS_MAX = 1_000_000  # control steps of one agent without an operation
 Sizes = Mapping[str, int | tuple[int, ...]]
@@ -131,9 +131,9 @@ class ControlFlow:
         """The agent has executed its operation and stands at the next one."""
         draft.positions[agent.number] = self.after(agent, draft.positions[agent.number])
 
-    def issue_of(self, flight: Flight) -> Context:
+    def issue_of(self, flight: Flight) -> ExecutionContext:
         """Who issued what is in flight."""
-        return Context(flight.agent, self.operations[flight.site])
+        return ExecutionContext(flight.agent, self.operations[flight.site])
 
     def settle(self, agent: Agent, position: Position) -> Position:
         """Follow control flow and local assignments up to the next operation, or to the end."""

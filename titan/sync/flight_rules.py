@@ -14,7 +14,7 @@ from titan.sync.fault import Actor, Step
 from titan.sync.mbarrier_rules import MbarrierRules
 from titan.sync.memory_rules import MemoryRules
 from titan.sync.queue_rules import QueueRules
-from titan.sync.state import ENGINE, Context, Draft, Environment, Flight, FlightAccess
+from titan.sync.state import ENGINE, Draft, Environment, ExecutionContext, Flight, FlightAccess
 
 
 class FlightRules:
@@ -35,7 +35,11 @@ class FlightRules:
     # ---------------------------------------------------------------------------- start
 
     def issue(
-        self, draft: Draft, context: Context, operation: ir.Asynchronous, environment: Environment
+        self,
+        draft: Draft,
+        context: ExecutionContext,
+        operation: ir.Asynchronous,
+        environment: Environment,
     ) -> None:
         """Start an asynchronous operation: its reads and writes are possible from here on."""
         accesses: list[FlightAccess] = []
@@ -66,7 +70,11 @@ class FlightRules:
         self._queues.enqueue(draft, operation.queue, flight)
 
     def queue_arrive(
-        self, draft: Draft, context: Context, operation: ir.QueueArrive, environment: Environment
+        self,
+        draft: Draft,
+        context: ExecutionContext,
+        operation: ir.QueueArrive,
+        environment: Environment,
     ) -> None:
         """A marker behind everything issued so far; it arrives when its turn comes."""
         key = self._mbarriers.declared(draft, context, operation.barrier, environment)

@@ -39,9 +39,9 @@ from titan.sync.state import (
     BarrierStatus,
     Cell,
     CellState,
-    Context,
     Draft,
     Environment,
+    ExecutionContext,
     FaultFound,
     MbarrierState,
     NamedState,
@@ -210,7 +210,7 @@ class Machine:
         operation = self.control.operation_at(position)
         if operation is None:
             raise ValueError(f"{agent.name} is at its end and cannot step")
-        context = Context(agent.number, operation)
+        context = ExecutionContext(agent.number, operation)
         environment = self.control.environment(agent, position.values)
         match operation:
             case ir.Access():
@@ -271,7 +271,9 @@ class Machine:
         return Fault(FaultKind.DEADLOCK, message, numbers, operations)
 
 
-def _pool_units(context: Context, name: str, amount: Expression, environment: Environment) -> int:
+def _pool_units(
+    context: ExecutionContext, name: str, amount: Expression, environment: Environment
+) -> int:
     """What is taken from a pool or given back to it; never negative."""
     units = evaluate(amount, environment)
     if units < 0:

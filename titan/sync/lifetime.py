@@ -9,7 +9,7 @@ from __future__ import annotations
 from titan.sync import program as ir
 from titan.sync.control import ControlFlow
 from titan.sync.fault import FaultKind
-from titan.sync.state import Context, Draft
+from titan.sync.state import Draft, ExecutionContext
 
 
 class CtaLifetime:
@@ -32,7 +32,7 @@ class CtaLifetime:
         running = {agent.role.cta for agent in agents if draft.positions[agent.number].frames}
         return frozenset(agent.role.cta for agent in agents) - running
 
-    def check_alive(self, draft: Draft, context: Context, cta: int, name: str) -> None:
+    def check_alive(self, draft: Draft, context: ExecutionContext, cta: int, name: str) -> None:
         """A CTA other than the own one must not have ended."""
         if self._allowed:
             return

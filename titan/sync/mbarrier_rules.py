@@ -12,9 +12,9 @@ from titan.sync.fault import FaultKind
 from titan.sync.lifetime import CtaLifetime
 from titan.sync.state import (
     BarrierStatus,
-    Context,
     Draft,
     Environment,
+    ExecutionContext,
     Key,
     MbarrierState,
     key_of,
@@ -37,7 +37,11 @@ class MbarrierRules:
         self._status_of_init = BarrierStatus.USABLE if assumed else BarrierStatus.UNPUBLISHED
 
     def declared(
-        self, draft: Draft, context: Context, reference: ir.Reference, environment: Environment
+        self,
+        draft: Draft,
+        context: ExecutionContext,
+        reference: ir.Reference,
+        environment: Environment,
     ) -> Key:
         """The key of a barrier that exists."""
         key = key_of(reference, environment)
@@ -47,7 +51,7 @@ class MbarrierRules:
         return key
 
     def usable(
-        self, draft: Draft, context: Context, key: Key, engine: bool = False
+        self, draft: Draft, context: ExecutionContext, key: Key, engine: bool = False
     ) -> MbarrierState:
         """The barrier, if it is live and its initialisation is published to who uses it."""
         barrier, cta = draft.barriers[key], self._ctas[key[0]]
@@ -62,7 +66,9 @@ class MbarrierRules:
             self._lifetime.check_alive(draft, context, cta, key_text(key))
         return barrier
 
-    def store(self, draft: Draft, context: Context, key: Key, barrier: MbarrierState) -> None:
+    def store(
+        self, draft: Draft, context: ExecutionContext, key: Key, barrier: MbarrierState
+    ) -> None:
         """Store the barrier, completing its phase when nothing is outstanding."""
         if abs(barrier.transaction) > TRANSACTION_MAX:
             message = f"{key_text(key)} counts more bytes than it can"
@@ -80,7 +86,11 @@ class MbarrierRules:
         draft.barriers[key] = barrier
 
     def arrive(
-        self, draft: Draft, context: Context, operation: ir.Arrive, environment: Environment
+        self,
+        draft: Draft,
+        context: ExecutionContext,
+        operation: ir.Arrive,
+        environment: Environment,
     ) -> None:
         """Counts down the phase, after tokens and drops; a dead barrier is a fault of `context`."""
         key = self.declared(draft, context, operation.barrier, environment)
@@ -97,7 +107,7 @@ class MbarrierRules:
     def count_down(
         self,
         draft: Draft,
-        context: Context,
+        context: ExecutionContext,
         key: Key,
         barrier: MbarrierState,
         count: int,
@@ -121,7 +131,7 @@ class MbarrierRules:
     def expect(
         self,
         draft: Draft,
-        context: Context,
+        context: ExecutionContext,
         operation: ir.ExpectTransaction,
         environment: Environment,
     ) -> None:
@@ -142,7 +152,7 @@ class MbarrierRules:
         return barrier.phase & 1 != evaluate(operation.parity, environment) & 1
 
     def wait(
-        self, draft: Draft, context: Context, operation: ir.Wait, environment: Environment
+        self, draft: Draft, context: ExecutionContext, operation: ir.Wait, environment: Environment
     ) -> None:
         """Passes a wait that may pass; LAPPED_WAIT where another phase was meant."""
         key = self.declared(draft, context, operation.barrier, environment)
@@ -159,7 +169,11 @@ class MbarrierRules:
         draft.barriers[key] = barrier._replace(observed=True)
 
     def token_wait(
-        self, draft: Draft, context: Context, operation: ir.TokenWait, environment: Environment
+        self,
+        draft: Draft,
+        context: ExecutionContext,
+        operation: ir.TokenWait,
+        environment: Environment,
     ) -> None:
         """A wait for the phase of the agent's last token, which it must have taken."""
         key = self.declared(draft, context, operation.barrier, environment)
@@ -187,10 +201,12 @@ class MbarrierRules:
                     f"{agent.name} still waits for phase {meant} of {key_text(key)} while "
                     f"{barrier.phase} phases are complete"
                 )
-                Context(agent.number, operation).fail(FaultKind.LAPPED_WAIT, message, key[0])
+                ExecutionContext(agent.number, operation).fail(
+                    FaultKind.LAPPED_WAIT, message, key[0]
+                )
 
     def init(
-        self, draft: Draft, context: Context, operation: ir.Init, environment: Environment
+        self, draft: Draft, context: ExecutionContext, operation: ir.Init, environment: Environment
     ) -> None:
         """Makes the barrier live, unpublished unless assumed; BARRIER_LIFECYCLE if it is live."""
         key = self.declared(draft, context, operation.barrier, environment)
@@ -203,7 +219,11 @@ class MbarrierRules:
         )
 
     def invalidate(
-        self, draft: Draft, context: Context, operation: ir.Invalidate, environment: Environment
+        self,
+        draft: Draft,
+        context: ExecutionContext,
+        operation: ir.Invalidate,
+        environment: Environment,
     ) -> None:
         """Ends the barrier's life; a fault if it is not live or is still in use."""
         key = self.declared(draft, context, operation.barrier, environment)

@@ -17,9 +17,9 @@ from titan.sync.state import (
     ANY_TILE,
     Cell,
     CellState,
-    Context,
     Draft,
     Environment,
+    ExecutionContext,
     Extent,
     Flight,
     content_text,
@@ -52,7 +52,7 @@ class MemoryRules:
         self._war_fence = program.policies.war_fence
 
     def resolve(
-        self, draft: Draft, context: Context, effect: ir.Effect, environment: Environment
+        self, draft: Draft, context: ExecutionContext, effect: ir.Effect, environment: Environment
     ) -> tuple[list[Cell], int]:
         """The cells and the tile of one effect; ANY_TILE where no tile is named."""
         buffer = self._buffers[effect.buffer]
@@ -71,7 +71,12 @@ class MemoryRules:
     # ------------------------------------------------------------- reads, writes, conflicts
 
     def check_read(
-        self, draft: Draft, context: Context, cell: Cell, tile: int, queue: str | None = None
+        self,
+        draft: Draft,
+        context: ExecutionContext,
+        cell: Cell,
+        tile: int,
+        queue: str | None = None,
     ) -> None:
         """What a read meets must be written to its end, and be the tile that is meant."""
         held = draft.cells[cell].tile
@@ -94,7 +99,7 @@ class MemoryRules:
     def check_write(
         self,
         draft: Draft,
-        context: Context,
+        context: ExecutionContext,
         cell: Cell,
         queue: str | None = None,
         extent: Extent | None = None,
@@ -113,14 +118,18 @@ class MemoryRules:
                     kind = FaultKind.OVERWRITE_IN_FLIGHT
                     context.clash(kind, message, cell[0], self._control.issue_of(flight))
 
-    def _in_pipe(self, flight: Flight, context: Context, queue: str | None) -> bool:
+    def _in_pipe(self, flight: Flight, context: ExecutionContext, queue: str | None) -> bool:
         """Whether the data path itself orders the flight before a new operation of `queue`."""
         if queue not in self._pipelined or flight.agent != context.agent:
             return False
         return queue_of(self._control.operations[flight.site]) == queue
 
     def access(
-        self, draft: Draft, context: Context, operation: ir.Access, environment: Environment
+        self,
+        draft: Draft,
+        context: ExecutionContext,
+        operation: ir.Access,
+        environment: Environment,
     ) -> None:
         """Execute a synchronous access."""
         resolved = [
@@ -171,7 +180,9 @@ class MemoryRules:
 
     # ---------------------------------------------------------------------------- proxies
 
-    def check_proxy(self, draft: Draft, context: Context, cell: Cell, effect: ir.Effect) -> None:
+    def check_proxy(
+        self, draft: Draft, context: ExecutionContext, cell: Cell, effect: ir.Effect
+    ) -> None:
         """Generic accesses must be fenced before an asynchronous one uses the same memory."""
         held, where, proxy = draft.cells[cell], key_text(cell), effect.proxy
         if proxy is ir.Proxy.ASYNC:
@@ -192,7 +203,9 @@ class MemoryRules:
             message = f"the tensor map in {where} was written and is used without a tensormap fence"
             context.fail(FaultKind.MISSING_TENSORMAP_FENCE, message, cell[0])
 
-    def check_cached(self, draft: Draft, context: Context, cell: Cell, effect: ir.Effect) -> None:
+    def check_cached(
+        self, draft: Draft, context: ExecutionContext, cell: Cell, effect: ir.Effect
+    ) -> None:
         """Where one of two proxies is a cached one: a fence of each that is not generic."""
         if cell[0] not in self._domains.cached:
             return

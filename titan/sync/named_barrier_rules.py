@@ -9,7 +9,7 @@ from titan.sync import program as ir
 from titan.sync.control import Agent, ControlFlow
 from titan.sync.expression import evaluate
 from titan.sync.fault import FaultKind
-from titan.sync.state import Context, Draft, Environment, Key, NamedState, key_of, key_text
+from titan.sync.state import Draft, Environment, ExecutionContext, Key, NamedState, key_of, key_text
 
 
 class NamedBarrierRules:
@@ -25,7 +25,11 @@ class NamedBarrierRules:
         }
 
     def declared(
-        self, draft: Draft, context: Context, reference: ir.Reference, environment: Environment
+        self,
+        draft: Draft,
+        context: ExecutionContext,
+        reference: ir.Reference,
+        environment: Environment,
     ) -> Key:
         """The key of a named barrier that exists."""
         key = key_of(reference, environment)
@@ -42,7 +46,7 @@ class NamedBarrierRules:
     def arrive(
         self,
         draft: Draft,
-        context: Context,
+        context: ExecutionContext,
         operation: ir.BarrierSync | ir.BarrierArrive,
         environment: Environment,
     ) -> bool:
@@ -84,7 +88,11 @@ class NamedBarrierRules:
         return True
 
     def wait(
-        self, draft: Draft, context: Context, operation: ir.BarrierWait, environment: Environment
+        self,
+        draft: Draft,
+        context: ExecutionContext,
+        operation: ir.BarrierWait,
+        environment: Environment,
     ) -> None:
         """A wait for the generation of the agent's own arrival, which it must have made."""
         key = self.declared(draft, context, operation.barrier, environment)

@@ -9,7 +9,7 @@ from titan.sync import program as ir
 from titan.sync.control import Agent, ControlFlow
 from titan.sync.fault import Fault, FaultKind
 from titan.sync.memory_rules import MemoryRules
-from titan.sync.state import Cell, Context, Draft, FaultFound, State, key_text
+from titan.sync.state import Cell, Draft, ExecutionContext, FaultFound, State, key_text
 
 
 class RaceRules:
@@ -46,7 +46,7 @@ class RaceRules:
         touched: dict[Cell, bool] = {}
         for effect in operation.effects:
             try:
-                context = Context(agent.number, operation)
+                context = ExecutionContext(agent.number, operation)
                 cells, _ = self._memory.resolve(Draft(state), context, effect, environment)
             except FaultFound:
                 continue  # the step itself reports it

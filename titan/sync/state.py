@@ -169,7 +169,7 @@ class FaultFound(TitanError):
         self.fault = fault
 
 
-class Context(NamedTuple):
+class ExecutionContext(NamedTuple):
     """Which agent executes what (for an engine's step: who issued what); faults point there."""
 
     agent: int
@@ -179,7 +179,7 @@ class Context(NamedTuple):
         """Raise the fault, pointing at this operation."""
         raise FaultFound(Fault(kind, message, (self.agent,), (self.operation,), name))
 
-    def clash(self, kind: FaultKind, message: str, name: str, other: Context) -> NoReturn:
+    def clash(self, kind: FaultKind, message: str, name: str, other: ExecutionContext) -> NoReturn:
         """Raise the fault, pointing at this operation and at another one."""
         agents, operations = (self.agent, other.agent), (self.operation, other.operation)
         raise FaultFound(Fault(kind, message, agents, operations, name))

@@ -41,20 +41,20 @@ class RemoteArrive(ir.Arrive):
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class FoldedCluster:
     """`program` is that of one CTA; `cta` may stand in its expressions where `ctas` is above 1."""
 
     program: ir.SyncProgram
     ctas: int = 1
 
 
-def fold(kernel: Kernel, program: ir.SyncProgram) -> Folded:
+def fold(kernel: Kernel, program: ir.SyncProgram) -> FoldedCluster:
     """Raises EmissionRefused."""
     if kernel.ctas == 1:
-        return Folded(program)
+        return FoldedCluster(program)
     if not 2 <= kernel.ctas <= CTAS_MAX:
         raise EmissionRefused(f"a cluster of {kernel.ctas!a:.20} CTAs")
-    return Folded(_Fold(kernel.ctas, program).folded(), kernel.ctas)
+    return FoldedCluster(_Fold(kernel.ctas, program).folded(), kernel.ctas)
 
 
 class _Fold:

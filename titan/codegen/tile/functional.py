@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from titan.codegen.tile.semantics import Array
 
 __all__ = [
-    "Difference",
     "FunctionalOutcome",
     "Interleaving",
+    "OutputDifference",
     "check",
     "deviation",
     "interleavings",
@@ -61,7 +61,7 @@ class FunctionalOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class OutputDifference:
     """A run that went wrong; `worst` is the largest error, in units of what is tolerated."""
 
     interleaving: Interleaving
@@ -76,7 +76,7 @@ def check(
     parameters: Mapping[str, int],
     runs: Iterable[Interleaving],
     ctas: int = 2,
-) -> list[Difference]:
+) -> list[OutputDifference]:
     """What goes wrong in which of the runs, compared with the float64 reference.
 
     `ctas`: how many CTAs (clusters) share the work items of a persistent kernel.
@@ -88,14 +88,14 @@ def check(
         outcome = simulate(tile, program, inputs, parameters, run, ctas)
         if outcome.fault is not None:
             text = f"{outcome.fault.kind}: {outcome.fault.message}"
-            found.append(Difference(run, text))
+            found.append(OutputDifference(run, text))
             continue
         for tensor in tile.tensors:
             if tensor.output:
                 name = tensor.name
                 worst = deviation(outcome.outputs[name], meant[name], exact[name], tensor.dtype)
                 if not worst <= 1:
-                    found.append(Difference(run, f"{name} is wrong", worst))
+                    found.append(OutputDifference(run, f"{name} is wrong", worst))
     return found
 
 

@@ -12,7 +12,7 @@ from titan.sync.interpreter import Rules
 from titan.sync.lifetime import CtaLifetime
 from titan.sync.mbarrier_rules import MbarrierRules
 from titan.sync.memory_rules import MemoryRules
-from titan.sync.state import Cell, Context, Draft, Extent, Key, MbarrierState
+from titan.sync.state import Cell, Draft, ExecutionContext, Extent, Key, MbarrierState
 
 ENGINES = ("late", "early", "random", "fickle")
 REDRAW = 0.03  # how often a fickle run changes who goes first
@@ -82,21 +82,28 @@ class LenientMemory(MemoryRules):
     """Stops for nothing that the numbers should tell."""
 
     def check_read(
-        self, draft: Draft, context: Context, cell: Cell, tile: int, queue: str | None = None
+        self,
+        draft: Draft,
+        context: ExecutionContext,
+        cell: Cell,
+        tile: int,
+        queue: str | None = None,
     ) -> None:
         """Accepts every read: a read of the wrong tile shows in the computed numbers."""
 
     def check_write(
         self,
         draft: Draft,
-        context: Context,
+        context: ExecutionContext,
         cell: Cell,
         queue: str | None = None,
         extent: Extent | None = None,
     ) -> None:
         """Accepts every write: an early overwrite shows in the computed numbers."""
 
-    def check_proxy(self, draft: Draft, context: Context, cell: Cell, effect: ir.Effect) -> None:
+    def check_proxy(
+        self, draft: Draft, context: ExecutionContext, cell: Cell, effect: ir.Effect
+    ) -> None:
         """Accepts every proxy: a missing proxy fence is not judged by numbers."""
 
 
@@ -104,7 +111,12 @@ class LenientMbarriers(MbarrierRules):
     """mbarriers as hardware has them."""
 
     def count_down(
-        self, draft: Draft, context: Context, key: Key, barrier: MbarrierState, *amounts: int
+        self,
+        draft: Draft,
+        context: ExecutionContext,
+        key: Key,
+        barrier: MbarrierState,
+        *amounts: int,
     ) -> None:
         """A phase that nobody has waited for may be followed by the next, as on hardware."""
         super().count_down(draft, context, key, barrier._replace(observed=True), *amounts)

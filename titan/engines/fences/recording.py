@@ -21,7 +21,7 @@ from titan.engines.happens_before.tables import (
     CellTable,
     IssuedOperation,
     Mbarrier,
-    Named,
+    NamedTrack,
     QueueTable,
     RunLayout,
 )
@@ -344,7 +344,7 @@ class _Recorder(Tracker):
 
     # ---------------------------------------------------------------- named barriers
 
-    def named_arriving(self, named: Named, agent: int, instance: Instance, sync: bool) -> None:
+    def named_arriving(self, named: NamedTrack, agent: int, instance: Instance, sync: bool) -> None:
         node = self._node(agent)
         operation = instance.operation
         assert isinstance(operation, ir.BarrierSync | ir.BarrierArrive)
@@ -354,7 +354,7 @@ class _Recorder(Tracker):
         self._arrived[(named.key, agent)] = named.generation
         super().named_arriving(named, agent, instance, sync)
 
-    def named_completed(self, named: Named, released: list[int]) -> None:
+    def named_completed(self, named: NamedTrack, released: list[int]) -> None:
         generation = named.generation - 1
         place = _of(named, generation)
         name = f"generation {generation} of {named.text}"
@@ -368,7 +368,7 @@ class _Recorder(Tracker):
             self._joins[agent] += self._learnt(place, cta, scope, order, _named_kind(named))
         super().named_completed(named, released)
 
-    def named_waited(self, named: Named, agent: int) -> None:
+    def named_waited(self, named: NamedTrack, agent: int) -> None:
         assert self.execution is not None
         instance = self.execution.instance_of(agent)
         assert instance is not None and isinstance(instance.operation, ir.BarrierWait)
@@ -401,13 +401,13 @@ class _Recorder(Tracker):
 _Place = tuple[str, Key, int, int]
 
 
-def _of(barrier: Mbarrier | Named, phase: int) -> _Place:
-    if isinstance(barrier, Named):
+def _of(barrier: Mbarrier | NamedTrack, phase: int) -> _Place:
+    if isinstance(barrier, NamedTrack):
         return ("named", barrier.key, 0, phase)
     return ("mbarrier", barrier.key, barrier.generation, phase)
 
 
-def _named_kind(named: Named) -> EdgeKind:
+def _named_kind(named: NamedTrack) -> EdgeKind:
     return EdgeKind.CLUSTER if named.declaration.scope is ir.Scope.CLUSTER else EdgeKind.NAMED
 
 

@@ -23,7 +23,7 @@ from titan.engines.happens_before.tables import (
     IssuedOperation,
     Mbarrier,
     MbarrierStatus,
-    Named,
+    NamedTrack,
     QueueTable,
 )
 from titan.engines.happens_before.unfolding import Instance, Touch, keeps_order
@@ -521,7 +521,9 @@ class OrderedRun(RunState):
 
     # ------------------------------------------------------------------ named barriers
 
-    def _armed(self, barrier: Mbarrier | Named, agent: int, instance: Instance, what: str) -> None:
+    def _armed(
+        self, barrier: Mbarrier | NamedTrack, agent: int, instance: Instance, what: str
+    ) -> None:
         """A wait needs the agent's own arrival or token (PTX, barrier.cluster and test_wait)."""
         if agent not in barrier.armed:
             message = f"{self.agents[agent].name} waits at {barrier.text} without a"

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from titan.engines.happens_before.tables import IssuedOperation, Mbarrier, Named, QueueTable
+    from titan.engines.happens_before.tables import (
+        IssuedOperation,
+        Mbarrier,
+        NamedTrack,
+        QueueTable,
+    )
     from titan.engines.happens_before.unfolding import Instance
 
 
@@ -58,13 +63,13 @@ class Observer:
     def invalidated(self, barrier: Mbarrier, agent: int, instance: Instance) -> None:
         """A barrier is given up."""
 
-    def named_arriving(self, named: Named, agent: int, instance: Instance, sync: bool) -> None:
+    def named_arriving(self, named: NamedTrack, agent: int, instance: Instance, sync: bool) -> None:
         """An arrival at a named barrier."""
 
-    def named_completed(self, named: Named, released: list[int]) -> None:
+    def named_completed(self, named: NamedTrack, released: list[int]) -> None:
         """A generation is complete; `released` are the agents that waited in a sync."""
 
-    def named_waited(self, named: Named, agent: int) -> None:
+    def named_waited(self, named: NamedTrack, agent: int) -> None:
         """A wait for an earlier arrival passes."""
 
     def fenced(self, agent: int, instance: Instance) -> None:

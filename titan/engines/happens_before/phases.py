@@ -47,7 +47,7 @@ from titan.engines.happens_before.findings import (
     up_to,
     with_event,
 )
-from titan.engines.happens_before.tables import IssuedOperation, Mbarrier, Named, RunLayout
+from titan.engines.happens_before.tables import IssuedOperation, Mbarrier, NamedTrack, RunLayout
 from titan.engines.happens_before.unfolding import Instance, Key
 from titan.sync import program as ir
 from titan.sync.fault import Fault, FaultKind
@@ -81,7 +81,7 @@ class PhaseRules:
             track.points.append(new_point(self._clocks))
         return track.points[phase]
 
-    def _named_track(self, named: Named) -> BarrierTrack:
+    def _named_track(self, named: NamedTrack) -> BarrierTrack:
         track = self._named.get(named.key)
         if track is None:
             track = BarrierTrack(named.key, self._clocks.named_slot(named.key))
@@ -464,7 +464,7 @@ class PhaseRules:
 
     # ---------------------------------------------------------------- named barriers
 
-    def named_arrive(self, named: Named, at: Moment, instance: Instance) -> None:
+    def named_arrive(self, named: NamedTrack, at: Moment, instance: Instance) -> None:
         """An arrival at a named barrier."""
         track = self._named_track(named)
         if not self._clocks.complete(track, named.generation, at):
@@ -479,20 +479,20 @@ class PhaseRules:
         scope = named.declaration.scope
         self._contribute(point, cta, scope, order, *self._clocks.after(at))
 
-    def named_complete(self, named: Named, released: list[int]) -> None:
+    def named_complete(self, named: NamedTrack, released: list[int]) -> None:
         """A generation is complete and releases those in a sync."""
         track = self._named_track(named)
         for agent in released:
             order = self._sync_order(agent, track, named)
             self._learn(agent, track, named.generation, named.declaration.scope, order)
 
-    def _sync_order(self, agent: int, track: BarrierTrack, named: Named) -> ir.Order:
+    def _sync_order(self, agent: int, track: BarrierTrack, named: NamedTrack) -> ir.Order:
         point = track.points[named.generation - 1]
         index = next(index for who, index in point.arrivals if who == agent)
         operation = self._layout.agents[agent].instances[index].operation
         return order_of(operation)
 
-    def named_wait(self, named: Named, agent: int, operation: ir.BarrierWait) -> None:
+    def named_wait(self, named: NamedTrack, agent: int, operation: ir.BarrierWait) -> None:
         """A wait for the generation of the agent's own arrival."""
         track = self._named_track(named)
         generation = track.last_arrival.get(agent)

@@ -13,7 +13,7 @@ from titan.engines.happens_before.tables import (
     IssuedOperation,
     Mbarrier,
     MbarrierStatus,
-    Named,
+    NamedTrack,
     QueueTable,
     RunLayout,
 )
@@ -30,7 +30,7 @@ class RunState:
         self.observer = observer or Observer()
         self.agents = layout.agents
         self.next = [0] * len(self.agents)
-        self.held_in: list[Named | None] = [None] * len(self.agents)
+        self.held_in: list[NamedTrack | None] = [None] * len(self.agents)
         self.issued = [0] * len(self.agents)
         self.steps: list[Step] = []
         program = layout.program
@@ -46,7 +46,7 @@ class RunState:
             for stage in range(barrier.stages)
         }
         self.named = {
-            (barrier.name, stage): Named((barrier.name, stage), barrier)
+            (barrier.name, stage): NamedTrack((barrier.name, stage), barrier)
             for barrier in program.named_barriers
             for stage in range(barrier.stages)
         }

@@ -99,7 +99,7 @@ class Mbarrier:
 
 
 @dataclass(slots=True, eq=False)
-class Named:
+class NamedTrack:
     """`members`: who has arrived in this generation, True where it waits in a sync."""
 
     key: Key

@@ -12,7 +12,7 @@ from titan.engines.happens_before.run_state import RunState
 from titan.engines.happens_before.tables import (
     IssuedOperation,
     Mbarrier,
-    Named,
+    NamedTrack,
     QueueTable,
     RunLayout,
 )
@@ -171,15 +171,15 @@ class Tracker(Observer):
 
     # ---------------------------------------------------------------- named barriers
 
-    def named_arriving(self, named: Named, agent: int, instance: Instance, sync: bool) -> None:
+    def named_arriving(self, named: NamedTrack, agent: int, instance: Instance, sync: bool) -> None:
         """An agent arrives at a named barrier; `sync` makes no difference to clocks."""
         self._phases.named_arrive(named, self._at(agent), instance)
 
-    def named_completed(self, named: Named, released: list[int]) -> None:
+    def named_completed(self, named: NamedTrack, released: list[int]) -> None:
         """All have arrived at a named barrier, and the agents in `released` go on."""
         self._phases.named_complete(named, released)
 
-    def named_waited(self, named: Named, agent: int) -> None:
+    def named_waited(self, named: NamedTrack, agent: int) -> None:
         """An agent passes the wait that belongs to its earlier arrival."""
         assert self.execution is not None
         instance = self.execution.instance_of(agent)

@@ -65,7 +65,7 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MappingEntry:
     """One key of a mapping and its value."""
 
     key: Scalar
@@ -81,13 +81,13 @@ class Mapping:
     at all.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[MappingEntry, ...]
     span: Span
     size: int = 1
     depth: int = 1
     nonstandard: tuple[Span, ...] = field(default=(), compare=False)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[MappingEntry]:
         return iter(self.entries)
 
     def __len__(self) -> int:

@@ -20,7 +20,7 @@ from titan.foundation.errors import TitanError
 from titan.foundation.source import indexed
 from titan.foundation.source.loading import load_bytes, load_file, load_text
 from titan.foundation.source.span import Source, Span
-from titan.foundation.source.tree import Entry, Mapping, Node, Scalar, Sequence
+from titan.foundation.source.tree import Mapping, MappingEntry, Node, Scalar, Sequence
 
 NODES_MAX = 100_000
 DEPTH_MAX = 64
@@ -36,7 +36,7 @@ class _Frame:
     start: int
     anchor: str
     items: list[Node] = field(default_factory=list)
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[MappingEntry] = field(default_factory=list)
     keys: dict[str, Scalar] = field(default_factory=dict)
     key: Scalar | None = None
     awaits_value: bool = False
@@ -169,7 +169,7 @@ class _Builder:
         else:
             frame.awaits_value = False
             if frame.key is not None:
-                frame.entries.append(Entry(frame.key, node))
+                frame.entries.append(MappingEntry(frame.key, node))
 
     def checked_key(self, frame: _Frame, node: Node) -> Scalar | None:
         """The key, or None when it is reported: not a scalar, or there already."""

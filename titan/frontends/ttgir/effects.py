@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from titan.foundation.errors import TitanError
 from titan.frontends.ttgir.model import Operation
 from titan.frontends.ttgir.values import Value, View, is_integer
 from titan.sync import program as ir
@@ -24,7 +25,7 @@ QUEUES = {
 }
 
 
-class Untranslatable(Exception):
+class Untranslatable(TitanError):
     """An operation that has a known name and a form or operand that is not followed."""
 
 

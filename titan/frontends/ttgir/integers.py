@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from math import gcd
 
+from titan.foundation.errors import TitanError
 from titan.sync.expression import (
     ONE,
     ZERO,
@@ -30,7 +31,7 @@ Sum = tuple[dict[Expression, int], int]
 TERMS_MAX = 200
 
 
-class UnknownInteger(Exception):
+class UnknownInteger(TitanError):
     """The number is not known; the text says why."""
 
 

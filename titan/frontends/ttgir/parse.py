@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.diagnostics.wording import quoted
+from titan.foundation.errors import TitanError
 from titan.foundation.source.span import Source, Span
 from titan.frontends.ttgir.model import Block, Function, Operation, TtgirModule
 
@@ -31,7 +32,7 @@ _ATTRIBUTE = re.compile(r'\s*("[^"]+"|[\w.-]+)\s*(?:=\s*)?')
 _PAIRS = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
 
-class _Fault(Exception):
+class _Fault(TitanError):
     """What is wrong, and in which columns of the line."""
 
     def __init__(self, line: int, text: str, column: int = 0) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from titan.foundation.diagnostics.wording import listed, quoted, suggestion
 from titan.foundation.source.reader import Reader
 from titan.foundation.source.span import Span
-from titan.foundation.source.tree import Entry, Mapping, Node, Scalar, Sequence, kind
+from titan.foundation.source.tree import Mapping, MappingEntry, Node, Scalar, Sequence, kind
 from titan.language.kernel import listing
 from titan.language.kernel.foreign import named_otherwise
 from titan.language.kernel.table import LISTED, VERB_OF, WHEN, ValueForm, Verb
@@ -64,7 +64,7 @@ def read_clause(reader: Reader, node: Node) -> Clause | None:
     return _checked(reader, clause)
 
 
-def _verb_of(reader: Reader, node: Mapping) -> Entry | None:
+def _verb_of(reader: Reader, node: Mapping) -> MappingEntry | None:
     """The one entry whose key is the verb: not an option of another verb that is there."""
     candidates = [entry for entry in node if entry.key.text in VERB_OF]
     if len(candidates) > 1:
@@ -99,7 +99,11 @@ def _option_names(verb: Verb) -> set[str]:
 
 
 def _option(
-    reader: Reader, verb: Verb, entry: Entry, options: dict[str, Node], spans: dict[str, Span]
+    reader: Reader,
+    verb: Verb,
+    entry: MappingEntry,
+    options: dict[str, Node],
+    spans: dict[str, Span],
 ) -> None:
     name = entry.key.text
     known = _option_names(verb)
@@ -145,7 +149,7 @@ def _objects(
     return tuple(objects)
 
 
-def _place(entry: Entry) -> Span:
+def _place(entry: MappingEntry) -> Span:
     """The verb and what stands behind it on its line."""
     key, value = entry.key.span, entry.value.span
     same_line = value.start_line == key.start_line == value.end_line

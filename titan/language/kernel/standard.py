@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.source.loading import load_text
 from titan.foundation.source.span import Source, Span
-from titan.foundation.source.tree import Entry, Mapping, Node, Scalar, Sequence
+from titan.foundation.source.tree import Mapping, MappingEntry, Node, Scalar, Sequence
 from titan.foundation.source.yaml import parse
 from titan.language.kernel import listing
 from titan.language.kernel.table import LISTED, VERB_OF, VERBS, ValueForm
@@ -107,7 +107,7 @@ class _Rewriter:
             for item in node:
                 self.item(item)
 
-    def entry(self, entry: Entry) -> None:
+    def entry(self, entry: MappingEntry) -> None:
         """A key and its value in a block mapping."""
         value = entry.value
         if not self.is_flow(value) or not self.faults(value):
@@ -150,7 +150,7 @@ class _Rewriter:
 
     # How entries are written in a block
 
-    def lines(self, entry: Entry) -> list[str] | None:
+    def lines(self, entry: MappingEntry) -> list[str] | None:
         """The lines of an entry in a block mapping; None where it can only be quoted."""
         key, value = entry.key.text, entry.value
         if isinstance(value, Scalar):
@@ -161,7 +161,7 @@ class _Rewriter:
             return [f"{key}: {listed}" if listed is not None else f"{key}: {self.quoted(value)}"]
         return self.beside(key, value) if key in VERB_OF else None
 
-    def as_it_was(self, entry: Entry) -> str:
+    def as_it_was(self, entry: MappingEntry) -> str:
         value = entry.value
         if isinstance(value, Scalar) and not value.text and value.plain:
             return f"{self.written(entry.key)}:"

@@ -20,7 +20,7 @@ _COMPARISONS = {relation: name for name, relation in RELATIONS.items()}
 _OPERAND = re.compile(r"%(\d+)")
 
 
-class Operands:
+class BlockOperands:
     """The operands of the whole block: each C expression once, outputs first."""
 
     def __init__(self, parts: list[Assembly]) -> None:
@@ -60,7 +60,7 @@ def write_block(writer: Writer) -> tuple[list[str], list[Constraint], list[Const
     labels = {s.name: i for i, s in enumerate(thread.instructions) if isinstance(s, ast.Label)}
     parts = [_part(writer, step) for step in thread.instructions]
     control = Assembly("", (("+r", "going"),), (("r", "patience"),))
-    operands = Operands([*parts, control])
+    operands = BlockOperands([*parts, control])
     lines = ["{ .reg .pred p, q; .reg .u32 left;", f"mov.u32 left, {operands.name('patience')};"]
     for index, (step, part) in enumerate(zip(thread.instructions, parts, strict=True)):
         mark = f" // titan {writer.seat.index} {index}"

@@ -65,7 +65,7 @@ class SeatContext(TypedDict):
     end_warp: int
     registers: list[dict[str, str | int]]
     addresses: list[object]
-    segments: list[Segment]
+    segments: list[KernelSegment]
     stored: list[dict[str, str | int]]
     drain: list[str]
     drain_all: list[str]
@@ -74,7 +74,7 @@ class SeatContext(TypedDict):
 
 
 @dataclass(slots=True)
-class Segment:
+class KernelSegment:
     """Statements of one kind: by the lane, by its `warp`, by `all` warps of a thread, a `block`.
 
     A `copy` is one that all lanes of its warp execute together as long as the thread goes on.
@@ -256,21 +256,21 @@ def _seat(test: LitmusTest, layout: LitmusLayout, seat: Seat, outcomes: Outcomes
     }
 
 
-def _segments(test: LitmusTest, writer: Writer) -> list[Segment]:
-    segments: list[Segment] = []
+def _segments(test: LitmusTest, writer: Writer) -> list[KernelSegment]:
+    segments: list[KernelSegment] = []
     seat = writer.seat
     for index, step in enumerate(seat.thread.instructions):
         count = participants(test, seat.thread, step) if isinstance(step, ast.Barrier) else 0
         kind = _who(step)
         if not segments or segments[-1].kind != kind:
-            segments.append(Segment(kind))
+            segments.append(KernelSegment(kind))
         segments[-1].statements.append(
             _statement(writer.write(step, count), f" // titan {seat.index} {index}")
         )
     return segments
 
 
-def _block(writer: Writer) -> list[Segment]:
+def _block(writer: Writer) -> list[KernelSegment]:
     for step in writer.seat.thread.instructions:
         if _who(step) != "lane":
             raise NotRenderable(
@@ -280,7 +280,7 @@ def _block(writer: Writer) -> list[Segment]:
     text = "\n".join(f'  "{line}\\n"' for line in lines)
     operands = f": {_operands(tuple(outputs))} : {_operands(tuple(inputs))}"
     statement = f'asm volatile(\n{text}\n  {operands} : "memory");'
-    return [Segment("block", [{"text": statement, "poll": None}])]
+    return [KernelSegment("block", [{"text": statement, "poll": None}])]
 
 
 def _who(step: ast.LitmusInstruction) -> str:
