@@ -18,8 +18,8 @@ from titan.report.words import Words, tile_text
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 from titan.sync.state import ANY_TILE, Key
+from titan.sync.weak import weak_operations
 from titan.verify.replay import Played, Replay
-from titan.verify.weak import weak_operations
 
 _FENCES = {
     FaultKind.MISSING_FENCE: (True, "written"),

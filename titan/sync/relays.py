@@ -1,16 +1,17 @@
-"""Whether the completion of a transfer may have to stand for more than the transfer itself.
+"""Whether what an engine completes may have to stand for more than the engine's own operations.
 
-A completed bulk copy publishes what it has written, and nothing that its issuer did or knew before
+A completed bulk copy publishes what it has written, an arrival of an engine (tcgen05.commit,
+cp.async.mbarrier.arrive) what it tracks, and neither what its issuer did or knew before
 (PTX, "Asynchronous Operations in Program Order"). Where the issuer arrives at the same barrier
 anyway, after all that it has to tell and before it issues, the arrival publishes the rest, and it
 makes no difference. `relays` says of a program whether that is so everywhere.
 
 The argument. Say that every other synchronisation carries visibility (relaxed arrivals are for
-titan/verify/weak.py to see), and
-that every issue that completes on barrier b comes after an arrival of the same agent at b, without
-an access, a fence or a wait in between. Then whatever is ordered is visible. By induction over a
-run: the flight takes part in the phase of that arrival, or in a later one. In the first case what
-its issuer knew is what the arrival published to that phase. In the second, every arrival at the
+titan/sync/weak.py to see), and that every issue that completes or arrives on barrier b comes
+after an arrival of the same agent at b, without an access, a fence or a wait in between. Then
+whatever is ordered is visible. By induction over a run: the flight takes part in the phase of that
+arrival, or in a later one. In the first case what its issuer knew is what the arrival published to
+that phase. In the second, every arrival at the
 later phase is after the completion of the earlier one, or it could have fallen into that
 (titan/engines/happens_before/phases.py), so it publishes what its agent had learnt of it, by
 induction all of it. What an agent issues before it has accessed, fenced or learnt anything has
@@ -97,6 +98,10 @@ class _Role:
             case ir.Asynchronous(completes=completes):
                 if told is not None:
                     self._owed |= {completion.barrier for completion in completes} - told
+                return told
+            case ir.QueueArrive(barrier=barrier):
+                if told is not None:
+                    self._owed |= {barrier} - told
                 return told
             case ir.Access(effects=effects):
                 shared = any(self._storages[effect.buffer] in self._shared for effect in effects)

@@ -17,6 +17,7 @@ from titan.language.kernel.model import Kernel
 from titan.sync.fault import FaultKind
 from titan.sync.program import SyncProgram
 from titan.sync.relays import relays
+from titan.sync.weak import may_be_weak
 from titan.verify import engines
 from titan.verify.engines import VerifyBudget
 from titan.verify.model import Decision, EngineReport, VerifyOptions
@@ -24,7 +25,6 @@ from titan.verify.narrowing import narrowing_of
 from titan.verify.pools import MEMORY_FAULTS, pool_diagnostic, pools_order, without_pools
 from titan.verify.replay import ReplayError, replay
 from titan.verify.sizes import free_parameters
-from titan.verify.weak import may_be_weak
 
 SECOND_OPINION_STEPS = 40_000  # of happens-before, where the verdict does not rest on it
 ANY_SHARE = 4
@@ -158,8 +158,8 @@ def _verified(
 ) -> Decision:
     """VERIFIED for what the report with the widest scope covers.
 
-    Where synchronisation may carry no visibility, only happens-before has decided everything; what
-    completed copies do not carry, the explorer sees as well.
+    Where synchronisation may carry no visibility, happens-before has decided everything, and so has
+    the explorer where it has found that nothing rests on that.
     """
     verifying = [item for item in verifying if decides(item, program)]
     if not verifying:
@@ -182,10 +182,10 @@ def decides(report: EngineReport, program: SyncProgram) -> bool:
     """Whether the engine sees all that may go wrong with what synchronisation makes visible."""
     if report.engine == engines.ORDER:
         return True
-    if may_be_weak(program):
-        return False
-    # The explorer follows what completed copies do not carry, unless sizes are chosen for it.
-    return not relays(program) or (report.engine == engines.EXPLORER and _any(report))
+    if not (may_be_weak(program) or relays(program)):
+        return True
+    # The explorer follows what is not carried, unless sizes are chosen for it.
+    return report.engine == engines.EXPLORER and _any(report)
 
 
 def _problem(program: SyncProgram, report: EngineReport) -> str:

@@ -12,9 +12,9 @@ from titan.foundation.verdict import Reason, Verdict
 from titan.sync.expression import Binary, Constant, Expression, Name, Not, names_of, to_text
 from titan.sync.program import SyncProgram
 from titan.sync.relays import relays
+from titan.sync.weak import weak_operation
 from titan.verify.model import EngineReport, Narrowing
 from titan.verify.sizes import free_parameters
-from titan.verify.weak import weak_operation
 
 COMPARED_MAX = 4096  # the largest constant that a search for every number compares with
 _COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")

@@ -22,12 +22,12 @@ from titan.engines.result import Budget
 from titan.foundation.verdict import Verdict
 from titan.sync.fault import FaultKind
 from titan.sync.program import SyncProgram
+from titan.sync.weak import may_be_weak
 from titan.verify.lowering import sync_program
 from titan.verify.model import VerifyOptions
 from titan.verify.mutate.mutants import Mutant, mutants_of
 from titan.verify.pipeline import read_family, verify_file
 from titan.verify.sizes import Values
-from titan.verify.weak import may_be_weak
 
 FOLDER = Path(__file__).parent / "pipelines"
 STATES = {"gemm_low_k": 40_000, "gemm_persistent_sm_100a": 50_000, "gemm_cluster2": 5_000}

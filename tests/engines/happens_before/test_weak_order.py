@@ -12,6 +12,7 @@ from itertools import combinations
 from random import Random
 
 from tests.building import access, at, e, program, read, write
+from tests.engines.happens_before import engine_arrivals
 from titan.engines.happens_before.engine import analyse
 from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
@@ -171,3 +172,18 @@ def test_visibility_follows_the_paths_that_carry_it():
         kind = FaultKind.DATA_RACE if wanted == "race" else FaultKind.WEAK_SYNCHRONISATION
         assert result.fault.kind is kind, (seed, result.fault)
     assert min(seen["race"], seen["weak"], seen["verified"]) > SEEDS // 20, seen
+
+
+def test_an_arrival_of_an_engine_publishes_what_its_queue_has_finished():
+    """PTX: tcgen05.commit, cp.async.mbarrier.arrive. Not what its agent has done before."""
+    seen: Counter[str] = Counter()
+    for seed in range(700):
+        made = engine_arrivals.draw(Random(seed))
+        result = analyse(made.program())
+        wanted = engine_arrivals.expected(made)
+        seen[wanted] += 1
+        said = "verified" if result.verdict is Verdict.VERIFIED else "race"
+        if result.fault is not None and result.fault.kind is FaultKind.WEAK_SYNCHRONISATION:
+            said = "weak"
+        assert said == wanted, (seed, result)
+    assert min(seen["race"], seen["weak"], seen["verified"]) > 700 // 20, seen

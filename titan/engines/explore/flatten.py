@@ -36,6 +36,7 @@ from titan.sync import program as ir
 from titan.sync.expression import ONE, Binary, Expression, Name, names_of
 from titan.sync.interpreter import UNDEFINED, Sizes, agents_of
 from titan.sync.parts import queue_of
+from titan.sync.weak import quiet_operations
 
 
 def flatten(program: ir.SyncProgram, sizes: Sizes | None = None) -> Flat:
@@ -88,6 +89,7 @@ class _Compiler:
         self.operations = [op for role in self.program.roles for op in ir.walk(role.body)]
         waits = [op for op in self.operations if isinstance(op, ir.BarrierWait)]
         self.awaited = {op.barrier.name for op in waits}
+        self.quiet = quiet_operations(self.program)
         self.code_of: dict[tuple[int, Expression], int] = {}
         self.scope: RoleScope
         self.role = 0
@@ -349,6 +351,7 @@ class _Compiler:
             case ir.Assign(variable=variable, value=value):
                 return self._assign(variables[variable], value, following)
         node = self._plain(operation)
+        node.flags |= NodeFlag.QUIET * (id(operation) in self.quiet)
         node.operation = operation
         node.next = following
         node.uses = frozenset().union(*(names_of(e) for e in expressions_of(operation)))

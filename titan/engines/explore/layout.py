@@ -102,6 +102,7 @@ class NodeFlag(IntEnum):
     DROP = 1
     TOKEN = 2
     READ = 4
+    QUIET = 8  # it tells nothing, or learns nothing (titan/sync/weak.py)
 
 
 class StepActor(IntEnum):
@@ -323,6 +324,7 @@ TABLES: dict[str, str] = {
     "first_values": "roles x variables",
     "tagged": "cells: whether some class shifts the tiles of the cell",
     "write_events": "cells: event or -1",
+    "overwrite_events": "cells: event of the last write for who overwrites it, or -1",
     "read_events": "cells x agents: event or -1",
     "cell_domains": "domains_t",
     "domain": "proxies x CTAs: number of the domain or -1",

@@ -83,8 +83,8 @@ def words_of(flat: Flat) -> dict[str, list[int]]:
         "cell_ancient": flat.cell_ancient, "barrier_shift": flat.barrier_shift,
         "tagged": [int(any(column)) for column in zip(*flat.cell_shift, strict=True)]
         or [0] * len(flat.cells),
-        "write_events": flat.write_events, "read_events": flat.read_events,
-        "concerned": flat.concerned,
+        "write_events": flat.write_events, "overwrite_events": flat.overwrite_events,
+        "read_events": flat.read_events, "concerned": flat.concerned,
         "cell_domains": flat.cell_domains, "domain": flat.domains, "issuers": [flat.issuers],
     }  # fmt: skip
     assert tables.keys() == TABLES.keys(), tables.keys() ^ TABLES.keys()

@@ -137,6 +137,7 @@ class Flat:
     barrier_shift: list[list[int]] = field(default_factory=list)
     follows: bool = False
     write_events: list[int] = field(default_factory=list)
+    overwrite_events: list[int] = field(default_factory=list)
     read_events: list[int] = field(default_factory=list)
     concerned: list[int] = field(default_factory=list)
     event_batches: int = 1

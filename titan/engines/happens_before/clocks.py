@@ -227,7 +227,9 @@ def _uses_weak_synchronisation(layout: RunLayout) -> bool:
     if len(set(layout.ctas)) > 1:
         return True
     return any(
-        order_of(operation) is ir.Order.RELAXED or bool(completions_of(operation))
+        order_of(operation) is ir.Order.RELAXED
+        or bool(completions_of(operation))
+        or isinstance(operation, ir.QueueArrive)
         for role in layout.program.roles
         for operation in ir.walk(role.body)
     )

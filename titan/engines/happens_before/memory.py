@@ -15,6 +15,7 @@ and some acquire after that release, before x.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from titan.engines.happens_before.cached import CachedRules
@@ -49,12 +50,13 @@ class Past:
 
 @dataclass(slots=True, eq=False)
 class CellTrack:
-    """What is known of one cell; the generic tables hold each agent's last access."""
+    """What is known of one cell: each agent's last generic access, and who wrote a tensor map."""
 
     writers: list[Past] = field(default_factory=list)
     readers: list[Past] = field(default_factory=list)
     generic_writes: dict[int, Moment] = field(default_factory=dict)
     generic_reads: dict[int, Moment] = field(default_factory=dict)
+    authors: dict[int, Moment] = field(default_factory=dict)
     engine_write: IssuedOperation | None = None
     map_write: IssuedOperation | None = None
     engine_reads: list[IssuedOperation] = field(default_factory=list)
@@ -94,7 +96,7 @@ class MemoryObserver:
             if touch.write:
                 self._record_write(cell, past, at)
                 if generic:
-                    cell.generic_writes[at.agent] = at
+                    cell.generic_writes[at.agent] = cell.authors[at.agent] = at
             else:
                 self._record_read(cell, past)
                 if generic:
@@ -170,14 +172,28 @@ class MemoryObserver:
 
         What an engine has read or overwrites needs execution order only (PTX: completion). What one
         engine has written and another reads was made visible to who waited for the completion, and
-        comes to others only through synchronisation that carries it.
+        comes to others only through synchronisation that carries it. In tensor memory the order of
+        execution is enough (PTX, tcgen05 canonical patterns: relaxed arrivals between the fences).
         """
+        if touch.cell[0] in self._tensor:
+            return True
         if old.flight is not None and (not old.write or (flight is not None and touch.write)):
             return True
-        # tcgen05.ld is an engine's read, also where it is said as a load that waits for itself.
-        if not old.write and touch.cell[0] in self._tensor:
+        if self._ordered(old, at, seen=True):
             return True
-        return self._ordered(old, at, seen=True)
+        return touch.write and any(
+            self._ordered(old, reader.moment, seen=True)
+            for reader in self._have_read(touch.cell, at)
+        )
+
+    def _have_read(self, cell: Cell, at: Moment) -> Iterator[Past]:
+        """Reads of engines that are over: what their issuers knew of the cell was there to be read.
+
+        It may be overwritten, like all that an engine has read.
+        """
+        for reader in self._cells[cell].readers:
+            if reader.flight is not None and self._clocks.read(reader.flight, at):
+                yield reader
 
     def _conflict(
         self,
@@ -273,7 +289,7 @@ class MemoryObserver:
                 kind = FaultKind.MISSING_TENSORMAP_FENCE
                 self._unfenced(kind, at, flight, touch, cell.map_write)
             elif self._clocks.weak and not self._map_published(cell, touch.cell, at, seen=True):
-                agent, mark = next(iter(cell.generic_writes.items()), (at.agent, at))
+                agent, mark = next(iter(cell.authors.items()), (at.agent, at))
                 instance = self._layout.agents[agent].instances[mark.index]
                 self._weak(Past(mark, instance, True), at, flight.instance, touch.cell)
             return
@@ -287,6 +303,9 @@ class MemoryObserver:
             kind = FaultKind.MISSING_FENCE_WAR
             self._check_marks(kind, at, flight, touch, cell.generic_reads, cell.engine_reads)
             cell.engine_reads = []
+        if touch.write:
+            # Whatever comes after this write comes after the fences that let it in.
+            cell.generic_writes, cell.generic_reads = {}, {}
 
     def _check_marks(
         self,
@@ -301,7 +320,7 @@ class MemoryObserver:
         for agent, mark in marks.items():
             if not self._let_in(agent, mark, touch.cell, at, False):
                 self._unfenced(kind, at, flight, touch, None)
-            elif self._clocks.weak and not self._let_in(agent, mark, touch.cell, at, True):
+            elif self._clocks.weak and not self._let_in_visibly(agent, mark, touch, at):
                 instance = self._layout.agents[agent].instances[mark.index]
                 self._weak(Past(mark, instance, True), at, flight.instance, touch.cell)
         for engine in engines:
@@ -311,6 +330,15 @@ class MemoryObserver:
                 self._handed_on(None, engine, touch.cell, at)
             ):
                 self._unfenced(kind, at, flight, touch, engine)
+
+    def _let_in_visibly(self, agent: int, mark: Moment, touch: Touch, at: Moment) -> bool:
+        """Whether who issues knows of the fence; for a write, or an engine that has read there."""
+        if self._let_in(agent, mark, touch.cell, at, True):
+            return True
+        return touch.write and any(
+            self._let_in(agent, mark, touch.cell, reader.moment, True)
+            for reader in self._have_read(touch.cell, at)
+        )
 
     def _let_in(self, agent: int, mark: Moment, cell: Cell, at: Moment, seen: bool) -> bool:
         """Whether an agent's generic access is fenced for an asynchronous one of agent `at`."""
@@ -379,7 +407,7 @@ class MemoryObserver:
                 self._agent_mark_cleared(release, agent, write.index, name, acquire, seen)
                 for acquire in acquires
             )
-            for agent, write in cell.generic_writes.items()
+            for agent, write in cell.authors.items()
         )
 
     def _unfenced(

@@ -114,6 +114,20 @@ class Tracker(Observer):
         after = self._engine(flight, {read: place + 1, finish: ended})
         return Moment(-1, 0, *before), after
 
+    def _finished(self, flight: IssuedOperation) -> Clock:
+        """What an arrival that an engine makes publishes: what its queue has finished before it.
+
+        It is no release of what its agent did or knew (PTX, tcgen05.commit and
+        cp.async.mbarrier.arrive: they make an mbarrier track the prior operations of their kind).
+        """
+        finished = self.clocks.zero.copy()
+        queue = flight.queue
+        if queue is not None and queue.declaration.ordered:
+            ended = flight.position + 1
+            finished[self.clocks.read_slot(queue)] = ended
+            finished[self.clocks.finish_slot(queue)] = ended
+        return finished
+
     # ---------------------------------------------------------------------- mbarriers
 
     def arriving(
@@ -126,7 +140,7 @@ class Tracker(Observer):
             self._phases.arrive(barrier, at, instance, None, self.clocks.after(at))
         else:
             at, after = self._engine_moments(flight)
-            self._phases.arrive(barrier, at, instance, flight, after)
+            self._phases.arrive(barrier, at, instance, flight, (after[0], self._finished(flight)))
 
     def transacting(self, barrier: Mbarrier, flight: IssuedOperation, amount: int) -> None:
         """An engine completes `amount` bytes of transaction at an mbarrier."""

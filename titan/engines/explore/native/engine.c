@@ -30,7 +30,7 @@ static int do_named_arrive(search_t *s, word *w, int agent, const node_t *node)
     word arrived = named[D_ARRIVED] + agent_info(s, agent)->threads;
     if ((named[D_EXPECTED] != 0 && named[D_EXPECTED] != threads) || arrived > threads)
         return fault(s, FAULT_NAMED_BARRIER_MISUSE);
-    if (s->program->follows)
+    if (s->program->follows && !(node->flags & FLAG_QUIET))
         named[D_TELLING] |= *known_by(s, w, agent);
     named[D_ARMED] &= ~bit;
     if (node->flags & FLAG_TOKEN) /* somebody waits at the barrier: the agent may, once */
@@ -45,11 +45,12 @@ static int do_named_arrive(search_t *s, word *w, int agent, const node_t *node)
     memset(named, 0, sizeof(word) * D_WORDS);
     named[D_TOLD] = told;
     named[D_ARMED] = armed;
-    if (s->program->follows && sync)
+    if (s->program->follows && sync && !(node->flags & FLAG_QUIET))
         *known_by(s, w, agent) |= told;
     for (int other = 0; other < s->program->agents; other++)
         if (released >> other & 1) {
-            if (s->program->follows)
+            const node_t *theirs = node_at(s, agent_region(s, w, other)[A_NODE]);
+            if (s->program->follows && !(theirs->flags & FLAG_QUIET))
                 *known_by(s, w, other) |= told;
             result = advance(s, w, other);
             if (result != DONE)
@@ -76,7 +77,7 @@ static void fence_known(search_t *s, word *w, int agent, word kind, word cell, w
     if (kind == FENCE_ACQUIRE ? held[C_MAP] == MAP_RELEASED
         : kind == FENCE_RELEASE ? held[C_MAP] != MAP_RELEASED && (held[C_MAP] & whose)
                                 : (held[C_WRITERS] & whose & ~ENGINE_BIT) != 0)
-        events |= write_event(s, cell);
+        events |= write_event(s, cell) | overwrite_event(s, cell);
     for (int a = 0; kind == FENCE_ASYNC && a < s->program->agents; a++)
         if (held[C_READERS] & whose & (word)1 << a)
             events |= read_event(s, cell, a);
@@ -138,7 +139,7 @@ static int do_token_wait(search_t *s, word *w, int agent, const node_t *node)
     if (!(barrier_at(s, w, number)[B_ARMED] >> agent & 1))
         return fault(s, FAULT_NAMED_BARRIER_MISUSE);
     barrier_at(s, w, number)[B_OBSERVED] = 1;
-    if (s->program->follows)
+    if (s->program->follows && !(node->flags & FLAG_QUIET))
         *known_by(s, w, agent) |= barrier_at(s, w, number)[B_TOLD];
     return DONE;
 }
@@ -153,7 +154,7 @@ static int do_named_wait(search_t *s, word *w, int agent, const node_t *node)
     if (!(named[D_ARMED] & bit))
         return fault(s, FAULT_NAMED_BARRIER_MISUSE);
     named[D_ARMED] &= ~bit;
-    if (s->program->follows)
+    if (s->program->follows && !(node->flags & FLAG_QUIET))
         *known_by(s, w, agent) |= named[D_TOLD];
     return DONE;
 }
@@ -318,7 +319,7 @@ static word finish_effects(search_t *s, word *w, const node_t *node, const word 
                 map_written(s, w, cell, ENGINE_BIT);
             if (s->program->follows && effect->write) {
                 written(s, w, cell, -1);
-                landed |= write_event(s, cell);
+                landed |= write_event(s, cell) | overwrite_event(s, cell);
             }
         }
     }
@@ -410,16 +411,17 @@ static int engine(search_t *s, word *w, int agent, int f, int actor)
         if (s->program->mark_fields)
             reads_outside(s, w, node, flight);
         flight[F_READING] = 0;
+        if (s->program->follows)
+            *over_in(s, w, agent, queue) |= flight[F_KNOWN];
         retire(s, region, queue);
         return DONE;
     }
-    word told = flight[F_CHUNKS] == 1 ? finish_effects(s, w, node, flight) : 0;
+    word told = flight[F_CHUNKS] == 1 ? finish_effects(s, w, node, flight) | flight[F_KNOWN] : 0;
     if (s->program->follows && queue < s->program->queues) {
         *over_in(s, w, agent, queue) |= told;
-        /* An arrival tells what its agent knew, and of what its queue has finished before it. */
+        /* An arrival tells of what its queue has finished before it, not of what its agent did. */
         if (node->kind == N_QUEUE_ARRIVE)
-            told = flight[F_KNOWN]
-                   | (queue_info(s, queue)->ordered ? *over_in(s, w, agent, queue) : 0);
+            told = queue_info(s, queue)->ordered ? *over_in(s, w, agent, queue) : 0;
     }
     int result = finish_completions(s, w, node, flight, told);
     if (flight[F_CHUNKS] > 1)

@@ -285,6 +285,10 @@ static int do_issue(search_t *s, word *w, int agent, const node_t *node)
     word *flight = new_flight(s, region, region[A_NODE], node->x);
     if (!flight)
         return BROKEN;
+    for (int e = 0; s->program->follows && e < node->effects; e++)
+        for (word cell = places[e].first; cell < places[e].end && !effects[e].write; cell++)
+            flight[F_KNOWN] |= overwrite_event(s, cell) | other_reads(s, cell, -1);
+    flight[F_KNOWN] &= s->program->follows ? *known_by(s, w, agent) : 0;
     flight[F_READING] = 1;
     flight[F_CHUNKS] = node->chunks;
     for (int e = 0; e < node->effects; e++) {
@@ -312,7 +316,6 @@ static int do_queue_arrive(search_t *s, word *w, int agent, const node_t *node)
     if (!flight)
         return BROKEN;
     flight[F_CHUNKS] = 1;
-    flight[F_KNOWN] = s->program->follows ? *known_by(s, w, agent) : 0;
     flight[F_VALUES] = node->chunks + index; /* `chunks` of such a node is its first barrier */
     flight[F_VALUES + 1] = count;
     return DONE;
@@ -430,7 +433,7 @@ static int do_arrive(search_t *s, word *w, int agent, const node_t *node)
     }
     if (node->flags & FLAG_DROP)
         barrier[B_EXPECTED] -= count;
-    if (s->program->follows && count > 0)
+    if (s->program->follows && count > 0 && !(node->flags & FLAG_QUIET))
         barrier[B_TELLING] |= *known_by(s, w, agent);
     return count_down(s, number, barrier, count, bytes);
 }
@@ -455,7 +458,7 @@ static int do_wait(search_t *s, word *w, int agent, const node_t *node)
 {
     word number, meant;
     int result = reach_barrier(s, w, agent, node, &number);
-    if (result == DONE && s->program->follows)
+    if (result == DONE && s->program->follows && !(node->flags & FLAG_QUIET))
         *known_by(s, w, agent) |= barrier_at(s, w, number)[B_TOLD];
     if (result != DONE)
         return result;

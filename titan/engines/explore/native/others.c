@@ -52,7 +52,7 @@ static int leaves_marks(const search_t *s, word first, word end, word proxy)
 {
     for (word cell = first; cell < end; cell++) {
         const cell_t *info = (const cell_t *)s->program->cell + cell;
-        if (info->map || (s->program->follows && s->program->write_events[cell] >= 0)
+        if (info->map || (s->program->follows && (write_event(s, cell) | overwrite_event(s, cell)))
             || (proxy == PROXY_GENERIC && (info->writers || info->readers)))
             return 1;
     }

@@ -1,9 +1,11 @@
 /* What agents know of the accesses of others, beyond the order in which these were executed.
  *
- * Followed only in programs where a completed copy may have to stand for what its issuer did before
- * (titan/sync/relays.py): completed bytes tell of their own copy and of nothing else. An event is
- * the last write of a cell, or the last synchronous read of a cell by one agent; a proxy fence of
- * either takes its place. Masks of events say what each agent knows, what arrivals have told a
+ * Followed only in programs where an engine's completion may have to stand for what its issuer did
+ * before (titan/sync/relays.py): completed bytes tell of their own copy, an arrival of an engine of
+ * what its queue has finished, and of nothing else. An event is the last write of a cell, or the
+ * last synchronous read of a cell by one agent; a proxy fence of either takes its place. A write
+ * that engines read is two events, one for who reads it and one for who overwrites it: an engine
+ * that has read the cell tells of the latter, and of reads, as far as its issuer knew of them. Masks of events say what each agent knows, what arrivals have told a
  * barrier in the phase that is open, what those of the last phase told, and what of an agent's
  * queue is over. An access that rests on an event which its agent does not know makes the search
  * incomplete: whether it is a fault is for the happens-before engine to say. Events that everybody
@@ -28,6 +30,13 @@ static word *over_in(const search_t *s, const word *w, int agent, word queue)
 static word write_event(const search_t *s, word cell)
 {
     word event = s->program->write_events[cell];
+    return event < 0 ? 0 : (word)1 << event;
+}
+
+/* The last write of a cell, for who overwrites it. */
+static word overwrite_event(const search_t *s, word cell)
+{
+    word event = s->program->overwrite_events[cell];
     return event < 0 ? 0 : (word)1 << event;
 }
 
@@ -81,7 +90,7 @@ static void happen(const search_t *s, word *w, word events, int agent)
 static void written(const search_t *s, word *w, word cell, int agent)
 {
     forget(s, w, other_reads(s, cell, -1));
-    happen(s, w, write_event(s, cell), agent);
+    happen(s, w, write_event(s, cell) | overwrite_event(s, cell), agent);
 }
 
 /* A fence takes the place of the event that it fences, for who knows of that. */
@@ -95,7 +104,8 @@ static void fenced(const search_t *s, word *w, word events, int agent)
 /* An access of an agent that knows `more` than others see it know. */
 static void rests_on(search_t *s, const word *w, int agent, word cell, int write, word more)
 {
-    word events = write_event(s, cell) | (write ? other_reads(s, cell, agent) : 0);
+    word events = write ? overwrite_event(s, cell) | other_reads(s, cell, agent)
+                        : write_event(s, cell);
     if (events & *live_events(s, w) & ~(*known_by(s, w, agent) | more))
         s->incomplete = ERROR_RELAY;
 }

@@ -7,9 +7,9 @@ import pytest
 from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
+from titan.sync.weak import may_be_weak
 from titan.verify.model import VerifyOptions
 from titan.verify.pipeline import verify_kernel
-from titan.verify.weak import may_be_weak
 
 LATE = """\
 titan: 1

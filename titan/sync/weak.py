@@ -1,7 +1,8 @@
 """Whether some synchronisation of a program may order execution without carrying visibility.
 
 Where none does, an engine that knows execution order only decides everything. Where some may, rule
-TTN305 is open, and happens-before alone decides it. What an arrival of CTA scope makes visible
+TTN305 is open: happens-before decides it, and the explorer where nothing rests on what such
+operations would have to carry (`quiet_operations`). What an arrival of CTA scope makes visible
 comes to waiters of its own CTA only, and a wait of CTA scope takes it from its own CTA only. What
 an engine completes counts as made in the CTA of the barrier (PTX, mbarrier scopes).
 """
@@ -9,6 +10,7 @@ an engine completes counts as made in the CTA of the barrier (PTX, mbarrier scop
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from titan.sync import program as ir
@@ -53,18 +55,45 @@ def weak_operation(program: ir.SyncProgram) -> Synchronising | None:
 
 def weak_operations(program: ir.SyncProgram) -> list[Weak]:
     """All operations that are relaxed, or of too narrow a scope for who meets at their barrier."""
+    found = [
+        Weak(operation, "relaxed", "leave out `order: relaxed`")
+        for role in program.roles
+        for operation in ir.walk(role.body)
+        if isinstance(operation, _ARRIVING + _WAITING) and operation.order is ir.Order.RELAXED
+    ]
+    for wait, arrival in _far_pairs(program):
+        found += _narrow(arrival) + _narrow(wait)
+    return list({id(item.operation): item for item in found}.values())
+
+
+def quiet_operations(program: ir.SyncProgram) -> set[int]:
+    """The identities of operations that are to tell nothing, or to learn nothing.
+
+    Relaxed ones, and arrivals of which some waiter of another CTA would not learn all. With these
+    left out, whatever else an agent is told is visible to it.
+    """
+    quiet = {
+        id(item.operation)
+        for item in weak_operations(program)
+        if item.operation.order is ir.Order.RELAXED
+    }
+    for wait, arrival in _far_pairs(program):
+        if arrival.operation is not None and (_narrow(arrival) or _narrow(wait)):
+            quiet.add(id(arrival.operation))
+    return quiet
+
+
+def _far_pairs(program: ir.SyncProgram) -> Iterator[tuple[_Meeting, _Meeting]]:
+    """A wait and an arrival at one barrier, where their CTAs differ."""
     wide = {item.name for item in program.named_barriers if item.scope is ir.Scope.CLUSTER}
     arriving: dict[str, list[_Meeting]] = defaultdict(list)
     waiting: dict[str, list[_Meeting]] = defaultdict(list)
-    found: list[Weak] = []
     for barrier in program.barriers:
         arriving[barrier.name].append(_Meeting(barrier.cta, True, None))  # engines
     for role in program.roles:
         for operation in ir.walk(role.body):
             if not isinstance(operation, _ARRIVING + _WAITING):
                 continue
-            if operation.order is ir.Order.RELAXED:
-                found.append(Weak(operation, "relaxed", "leave out `order: relaxed`"))
             name = operation.barrier.name
             scope = scope_of(operation)
             meeting = _Meeting(role.cta, name in wide or scope is ir.Scope.CLUSTER, operation)
@@ -76,8 +105,7 @@ def weak_operations(program: ir.SyncProgram) -> list[Weak]:
         for wait in meetings:
             for arrival in arriving[name]:
                 if wait.cta != arrival.cta:
-                    found += _narrow(arrival) + _narrow(wait)
-    return list({id(item.operation): item for item in found}.values())
+                    yield wait, arrival
 
 
 def _narrow(meeting: _Meeting) -> list[Weak]:
