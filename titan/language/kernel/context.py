@@ -11,6 +11,7 @@ from titan.language.kernel.clause import Clause
 from titan.language.kernel.declarations import Declared, RoleHead
 from titan.language.kernel.scope import KernelTerms, NameScope, Ref
 from titan.sync.expression import ZERO, Constant, Expression
+from titan.sync.program import Scope, Space
 
 
 @dataclass(slots=True)
@@ -71,11 +72,22 @@ class Context:
                 span = clause.option_spans[name]
                 self.reader.error("TTN006", headline, span, helps=helps)
 
+    def scope(self, clause: Clause, name: str) -> Scope:
+        """The scope of an operation at a barrier; a flag and the end of a grid are for all."""
+        wide = self.declared.kind_of.get(name) in ("flag", "grid")
+        return Scope(self.word(clause, "scope", "cluster" if wide else "cta"))
+
     # References
 
     def instance(self, ref: Ref) -> str | None:
         """The name of the declared thing in the CTA that is meant."""
         place = self.declared.places.get(ref.name)
+        if self.head.outside and not self.everywhere(ref.name):
+            headline = f"{quoted(self.head.name)} runs outside of the cluster, and "
+            headline += f"{quoted(ref.name)} belongs to it"
+            helps = ("what is outside shares global memory, and barriers of kind `flag` or `grid`",)
+            self.reader.error("TTN017", headline, ref.span, helps=helps)
+            return None
         if self.ctas == 1 or place is None or place.shared:
             if ref.cta is not None and ref.cta != Constant(0):
                 headline = f"{quoted(ref.name)} exists only once"
@@ -95,6 +107,13 @@ class Context:
             self.reader.error("TTN009", headline, ref.span)
             return None
         return f"{ref.name}@{where.value}"
+
+    def everywhere(self, name: str) -> bool:
+        """Whether the thing is in global memory, where all of the machine can reach it."""
+        buffer = self.declared.buffers.get(name)
+        if buffer is not None:
+            return buffer.space is Space.GLOBAL and self.declared.places[name].shared
+        return self.declared.kind_of.get(name) in ("flag", "grid")
 
     def reference(self, node: Node, scope: NameScope, what: str, *kinds: str) -> Ref | None:
         """A reference to something of one of `kinds`, without part or tile."""

@@ -30,6 +30,7 @@ from titan.language.kernel.table import (
     UNITS_MAX,
     Section,
 )
+from titan.language.protocol.counters import NOWHERE
 from titan.language.protocol.model import PartialTile, ReleaseMode, Ring, Transport
 from titan.sync.program import (
     Barrier,
@@ -47,6 +48,8 @@ from titan.target.description import target_of
 
 WARPS_OF = {"warps": 1, "warpgroups": 4, "threads": 0}  # warps of one; 0: a single thread
 BYTES_MAX = 2**24
+
+OUTSIDE = NOWHERE + 1  # the first place of a role that is in no CTA of the cluster
 
 T = TypeVar("T")
 
@@ -71,6 +74,7 @@ class RoleHead:
     counters: tuple[tuple[str, int], ...]
     cta: int | None
     span: Span
+    outside: bool = False  # not of the cluster; then `cta` is a place of its own
 
 
 @dataclass(slots=True)
@@ -158,6 +162,7 @@ class Declarations:
         return sum(
             role.agents * role.threads * (self.ctas if role.cta is None else 1)
             for role in self.declared.roles.values()
+            if not role.outside
         )
 
     def _section(
@@ -323,7 +328,18 @@ class Declarations:
             0,
             span,
         )
+        kind = self._word("barriers", fields, "kind", "mbarrier", what)
+        self.declared.kind_of[name] = kind
         self.declared.places[name] = DeclarationPlace(self._cta(fields, what))
+        if kind != "mbarrier":
+            # It is in no shared memory: nobody's CTA keeps it, and it is there from the start.
+            for key in ("cta", "base", "initialised"):
+                if fields.has(key):
+                    headline = f"{what} is no mbarrier, and {quoted(key)} says where one is"
+                    self.reader.error("TTN017", headline, fields.key_span(key))
+            nobody = replace(self.declared.barriers[name], cta=NOWHERE)
+            self.declared.barriers[name] = nobody
+            self.declared.places[name] = DeclarationPlace(shared=True)
         base = self._number(fields, "base", None, what)
         if base is not None:
             self.declared.barrier_bases[name] = base
@@ -331,7 +347,10 @@ class Declarations:
     def _named(self, name: str, fields: Fields, span: Span) -> None:
         what = f"named barrier {quoted(name)}"
         stages = self._number(fields, "stages", 1, what, 1, STAGES_MAX)
-        scope = BarrierScope(self._word("named_barriers", fields, "scope", "cta", what))
+        word = self._word("named_barriers", fields, "scope", "cta", what)
+        scope = BarrierScope.CTA if word == "warp" else BarrierScope(word)
+        if word == "warp":
+            self.declared.kind_of[name] = word
         self.declared.named[name] = NamedBarrier(name, stages, scope, span)
         self.declared.threads[name] = self._number(fields, "threads", 0, what, 1, 2**20)
         self.declared.places[name] = DeclarationPlace(shared=scope is BarrierScope.CLUSTER)
@@ -385,9 +404,19 @@ class Declarations:
             self._number(fields, "registers", 0, what, 0, 512),
             index,
             self._counters(fields, what, index),
-            self._cta(fields, what),
+            self._place(fields, what),
             span,
+            self._flag(fields, "outside", False, what),
         )
+
+    def _place(self, fields: Fields, what: str) -> int | None:
+        """The CTA of a role; each role outside of the cluster has a place of its own behind it."""
+        if not self._flag(fields, "outside", False, what):
+            return self._cta(fields, what)
+        if fields.has("cta"):
+            headline = f"{what} is outside of the cluster and in one of its CTAs"
+            self.reader.error("TTN017", headline, fields.key_span("cta"))
+        return OUTSIDE + sum(role.outside for role in self.declared.roles.values())
 
     def _tensor_map(self, name: str, fields: Fields, span: Span) -> None:
         found = self.layouts.tensor_map(name, fields, span, self.declared.layouts)

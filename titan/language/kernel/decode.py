@@ -166,7 +166,9 @@ class _Decoder:
             self.path,
             tuple(numbers.items()),
             tuple(
-                RoleShape(head.name, head.agents, head.threads, head.registers, head.span)
+                RoleShape(
+                    head.name, head.agents, head.threads, head.registers, head.span, head.outside
+                )
                 for head in declared.roles.values()
             ),
             placement=declared.placement(),
@@ -254,7 +256,7 @@ class _Decoder:
         )  # fmt: skip
         body = Statements(context).block(node, inner, 0)
         self.statements = context.statements
-        name = head.name if ctas == 1 else f"{head.name}@{cta}"
+        name = head.name if ctas == 1 or head.outside else f"{head.name}@{cta}"
         return model.ProtocolRole(
             name, body, head.agents, head.threads, head.registers, cta, head.index,
             head.counters, head.span,
@@ -322,7 +324,7 @@ def expand(declared: Declared, ctas: int) -> Things:
         for name, cta in homes(buffer.name)
     )
     things.barriers = tuple(
-        replace(barrier, name=name, cta=cta)
+        replace(barrier, name=name, cta=barrier.cta or cta)  # one that no CTA keeps says so
         for barrier in declared.barriers.values()
         for name, cta in homes(barrier.name)
     )

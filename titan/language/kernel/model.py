@@ -27,6 +27,7 @@ class RoleShape:
     threads: int
     registers: int = 0
     span: Span | None = field(default=None, compare=False)
+    outside: bool = False  # it runs elsewhere, and is no part of the cluster
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ class SyncVerbs:
                         self.context.flag(clause, "drop"),
                         self.context.flag(clause, "token"),
                         self._order(clause),
-                        ir.Scope(self.context.word(clause, "scope", "cta")),
+                        self.context.scope(clause, ref.name),
                         span=clause.span,
                     )
                 )
@@ -130,7 +130,7 @@ class SyncVerbs:
             self.context.only(clause, NAMED, ("order",))
             return [ir.BarrierWait(target, self._order(clause), span=clause.span)]
         self.context.only(clause, MBARRIER, ("parity", "phase", "token", "order", "scope"))
-        reach = ir.Scope(self.context.word(clause, "scope", "cta"))
+        reach = self.context.scope(clause, ref.name)
         if self.context.flag(clause, "token"):
             self.context.only(clause, "token", ("token", "order", "scope"))
             return [ir.TokenWait(target, self._order(clause), reach, span=clause.span)]

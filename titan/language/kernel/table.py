@@ -125,6 +125,8 @@ QUEUE_KINDS: dict[str, tuple[bool, bool, bool]] = {  # grouped, ordered, pipelin
     "vm_vsrc": (False, True, False),
 }
 
+# An mbarrier; a word of global memory that is counted up and polled; the end of a grid.
+BARRIER_KINDS = ("mbarrier", "flag", "grid")
 _STAGES = Key("stages", ValueForm.CONSTANT, "number of elements that are used in turn")
 _CTA = Key("cta", ValueForm.CONSTANT, "the one CTA of the cluster that has it")
 
@@ -191,6 +193,7 @@ SECTIONS: tuple[Section, ...] = (
             _STAGES,
             Key("initialised", ValueForm.BOOLEAN, "false: the program runs `init` and the fence"),
             Key("base", ValueForm.CONSTANT, "byte offset of the first one in shared memory"),
+            Key("kind", ValueForm.WORD, "what it stands for", BARRIER_KINDS),
             _CTA,
         ),
         short="count",
@@ -204,7 +207,7 @@ SECTIONS: tuple[Section, ...] = (
             Key(
                 "threads", ValueForm.CONSTANT, "threads that take part, unless a statement says so"
             ),
-            Key("scope", ValueForm.WORD, "who takes part", ("cta", "cluster")),
+            Key("scope", ValueForm.WORD, "who takes part", ("warp", "cta", "cluster")),
         ),
         short="threads",
     ),
@@ -243,6 +246,7 @@ SECTIONS: tuple[Section, ...] = (
             Key("registers", ValueForm.CONSTANT, "registers a thread after setmaxnreg"),
             Key("index", ValueForm.IDENTIFIER, "name of the agent's number"),
             Key("counters", ValueForm.ASSIGNMENTS, "running counters with their first values"),
+            Key("outside", ValueForm.BOOLEAN, "it runs elsewhere: another grid, GPU or the host"),
             _CTA,
         ),
     ),

@@ -1,8 +1,13 @@
-"""What of a sync program is the hardware's and not the user's: its counters and its group barriers.
+"""What of a sync program is the hardware's and not the user's: counters, group barriers, grids.
 
 Two declared queues of one counter are one queue of the hardware: a wait for either counts the
 operations of both. And where a cluster barrier counts work-groups, one wave of each signals and all
 wait, so that it behaves as an mbarrier with a phase and not as a barrier of all threads.
+
+The end of a grid, and what waits for it (griddepcontrol.wait, the next launch of a stream), is a
+barrier at which every agent of the grid arrives once. All that an agent has done is performed and
+visible by every path then (PTX, griddepcontrol): what it has in flight is over, and the proxy
+fences of both sides are made.
 """
 
 from __future__ import annotations
@@ -12,9 +17,11 @@ from dataclasses import replace
 
 from titan.sync import program as ir
 from titan.sync.expression import ONE, Constant, Name, binary
+from titan.sync.parts import effects_of, queue_of
 from titan.target.completion import Waits
 from titan.target.description import target_of
 
+GRID = "end of a grid"  # the label of what belongs to such an arrival or wait
 NOWHERE = 16  # beyond every CTA: in no memory of one, it does not end with one
 _QUEUED = (ir.Asynchronous, ir.Commit, ir.QueueWait, ir.QueueArrive)
 
@@ -23,7 +30,51 @@ def with_hardware_counters(
     program: ir.SyncProgram, kinds: Iterable[tuple[str, str]] = ()
 ) -> ir.SyncProgram:
     """The program with one queue a counter, and with group barriers as what they are."""
-    return _with_group_barriers(_with_one_queue_a_counter(program, dict(kinds)))
+    known = dict(kinds)
+    program = _with_grid_boundaries(program, {name for name in known if known[name] == "grid"})
+    return _with_group_barriers(_with_one_queue_a_counter(program, known))
+
+
+def _with_grid_boundaries(program: ir.SyncProgram, grids: set[str]) -> ir.SyncProgram:
+    """Arrivals at the end of a grid complete and publish everything; waits for it take it in."""
+    if not grids:
+        return program
+    cached = {
+        effect.proxy
+        for role in program.roles
+        for operation in ir.walk(role.body)
+        for effect in effects_of(operation)
+    }
+    fences = [kind for kind, proxy in ir.CACHED_FENCES.items() if proxy in cached]
+    releases = (ir.FenceKind.ASYNC, ir.FenceKind.TENSORMAP_RELEASE, *fences)
+    acquires = (ir.FenceKind.ASYNC, ir.FenceKind.TENSORMAP_ACQUIRE, *fences)
+    grouped = {queue.name for queue in program.queues if queue.grouped}
+    roles = []
+    for role in program.roles:
+        issued = dict.fromkeys(
+            queue
+            for operation in ir.walk(role.body)
+            if isinstance(operation, ir.Asynchronous) and (queue := queue_of(operation))
+        )
+
+        def change(
+            operation: ir.Operation, issued: Iterable[str] = tuple(issued)
+        ) -> list[ir.Operation]:
+            span = operation.span
+            if isinstance(operation, ir.Arrive) and operation.barrier.name in grids:
+                made: list[ir.Operation] = []
+                for queue in issued:
+                    if queue in grouped:
+                        made.append(ir.Commit(queue, span=span, label=GRID))
+                    made.append(ir.QueueWait(queue, span=span, label=GRID))
+                made += [ir.Fence(kind, span=span, label=GRID) for kind in releases]
+                return [*made, operation]
+            if isinstance(operation, ir.Wait) and operation.barrier.name in grids:
+                return [operation, *(ir.Fence(kind, span=span, label=GRID) for kind in acquires)]
+            return [operation]
+
+        roles.append(replace(role, body=_changed(role.body, change)))
+    return replace(program, roles=tuple(roles))
 
 
 def _with_one_queue_a_counter(program: ir.SyncProgram, kinds: dict[str, str]) -> ir.SyncProgram:
@@ -115,17 +166,21 @@ def _rewritten(
 ) -> ir.SyncProgram:
     """The program with each operation replaced by what `change` makes of it."""
 
-    def block(body: ir.Block) -> ir.Block:
-        made: list[ir.Operation] = []
-        for operation in body:
-            if isinstance(operation, ir.Loop):
-                made.append(replace(operation, body=block(operation.body)))
-            elif isinstance(operation, ir.Branch):
-                then, otherwise = block(operation.then), block(operation.otherwise)
-                made.append(replace(operation, then=then, otherwise=otherwise))
-            else:
-                made += change(operation)
-        return tuple(made)
-
-    roles = tuple(replace(role, body=block(role.body)) for role in program.roles)
+    roles = tuple(replace(role, body=_changed(role.body, change)) for role in program.roles)
     return replace(program, roles=roles)
+
+
+def _changed(body: ir.Block, change: Callable[[ir.Operation], list[ir.Operation]]) -> ir.Block:
+    made: list[ir.Operation] = []
+    for operation in body:
+        if isinstance(operation, ir.Loop):
+            made.append(replace(operation, body=_changed(operation.body, change)))
+        elif isinstance(operation, ir.Branch):
+            then, otherwise = (
+                _changed(operation.then, change),
+                _changed(operation.otherwise, change),
+            )
+            made.append(replace(operation, then=then, otherwise=otherwise))
+        else:
+            made += change(operation)
+    return tuple(made)

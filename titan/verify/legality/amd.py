@@ -117,10 +117,10 @@ def register_file(case: Case) -> Iterator[Diagnostic]:
     simds, width = limits.number("simds"), limits.number("threads_per_warp")
     if most is None or granule is None or simds is None or width is None:
         return
-    largest = max(case.kernel.roles, key=lambda role: role.registers, default=None)
+    largest = max(case.own_roles, key=lambda role: role.registers, default=None)
     if largest is None or not largest.registers:
         return
-    waves = -(-sum(-(-role.agents * role.threads // width) for role in case.kernel.roles) // simds)
+    waves = -(-sum(-(-role.agents * role.threads // width) for role in case.own_roles) // simds)
     each = round_up(largest.registers, granule)
     if each > most:
         headline = f"role {quoted(largest.name)} asks for {each} registers a lane; {most} exist"

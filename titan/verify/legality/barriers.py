@@ -31,6 +31,7 @@ from titan.sync.program import (
     QueueArrive,
     QueueWait,
     Reference,
+    Role,
     Scope,
     Space,
     TokenWait,
@@ -167,7 +168,7 @@ def named_barrier_ids(case: Case) -> Iterator[Diagnostic]:
     ids: Counter[str] = Counter()
     first: dict[str, Span | None] = {}
     for barrier in case.program.named_barriers:
-        if barrier.scope is Scope.CTA:
+        if barrier.scope is Scope.CTA and not case.in_a_warp(barrier.name):
             home = barrier.name.partition("@")[2]
             ids[home] += barrier.stages
             if number is not None and ids[home] > number:
@@ -195,6 +196,8 @@ def named_barrier_threads(case: Case) -> Iterator[Diagnostic]:
         name, threads = operation.barrier.name, operation.threads
         if scopes.get(name) is not Scope.CTA or not isinstance(threads, Constant):
             continue
+        if case.in_a_warp(name):
+            continue
         if role.threads % multiple and threads.value <= multiple:
             case.assume(f"the agents that meet at {plain(name)} stand for whole warps")
             continue
@@ -212,6 +215,38 @@ def named_barrier_threads(case: Case) -> Iterator[Diagnostic]:
             yield case.fault("TTN415", headline, operation.span, source="named_barrier_multiple")
 
 
+@rule("TTN415", "named_barrier_multiple", "threads_per_warp")
+def warp_barrier_is_among_its_threads(case: Case) -> Iterator[Diagnostic]:
+    """`bar.warp.sync` joins threads of one warp: agents of fewer threads, of one role, no more."""
+    most = case.target.threads_per_warp
+    source = "PTX, bar.warp.sync: threads of the executing warp that the mask names"
+    meets: dict[str, Role] = {}
+    told = set()
+    for role, operation in case.operations:
+        if not isinstance(operation, BarrierSync | BarrierArrive | BarrierWait):
+            continue
+        name = operation.barrier.name
+        if not case.in_a_warp(name) or name in told:
+            continue
+        threads = getattr(operation, "threads", None)
+        headline = ""
+        if not isinstance(operation, BarrierSync):
+            headline = (
+                f"{quoted(plain(name))} joins threads of a warp: they arrive and wait at once"
+            )
+        elif role.threads >= most:
+            headline = f"an agent of {quoted(plain(role.name))} has {role.threads} threads, and "
+            headline += f"{quoted(plain(name))} joins threads of one warp"
+        elif isinstance(threads, Constant) and threads.value > most:
+            headline = f"{threads.value} threads meet at {quoted(plain(name))}; a warp has {most}"
+        elif meets.setdefault(name, role) is not role:
+            headline = f"{quoted(plain(meets[name].name))} and {quoted(plain(role.name))} meet at "
+            headline += f"{quoted(plain(name))}, which joins threads of one warp"
+        if headline:
+            told.add(name)
+            yield case.fault("TTN415", headline, operation.span, source=source)
+
+
 @rule("TTN415", "cluster_max")
 def cluster_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
     """A cluster barrier has no count: it waits for every thread of the cluster that has not ended.
@@ -219,7 +254,7 @@ def cluster_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
     Roles that never come to it may be left out of the count if nothing makes them wait: they end.
     """
     scopes = {item.name: item.scope for item in case.program.named_barriers}
-    roles = case.program.roles
+    roles = [role for role in case.program.roles if role.cta in case.ctas]
     groups = case.target.cluster_barrier_counts_groups
     told = set()
     for _, operation in case.operations:
@@ -259,6 +294,8 @@ def workgroup_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
         name, threads, most = operation.barrier.name, operation.threads, case.threads(role.cta)
         if scopes.get(name) is not Scope.CTA or not isinstance(threads, Constant):
             continue
+        if case.in_a_warp(name):
+            continue
         if threads.value != most and name not in told:
             told.add(name)
             headline = f"{threads.value} threads are to meet at {quoted(plain(name))}; the barrier "
@@ -288,7 +325,7 @@ def remote_barrier(case: Case) -> Iterator[Diagnostic]:
             continue
         assert isinstance(operation, Wait | TokenWait | Init | Invalidate | Arrive)
         name = operation.barrier.name
-        if homes.get(name, role.cta) != role.cta:
+        if case.is_mbarrier(name) and homes.get(name, role.cta) != role.cta:
             headline = f"CTA {role.cta} {does} {quoted(plain(name))} of CTA {homes[name]}"
             yield case.fault("TTN425", headline, operation.span, source=source)
 

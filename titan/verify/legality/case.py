@@ -180,8 +180,19 @@ class Case:
         """The kind of a queue; the queues that lowering makes are named for theirs."""
         if queue is None:
             return ""
-        known = dict(self.kernel.placement.kinds)
-        return known.get(queue) or (queue if queue in QUEUE_KINDS else "")
+        return self._kinds.get(queue) or (queue if queue in QUEUE_KINDS else "")
+
+    @cached_property
+    def _kinds(self) -> dict[str, str]:
+        return dict(self.kernel.placement.kinds)
+
+    def is_mbarrier(self, name: str) -> bool:
+        """Whether a barrier is an mbarrier, and no flag or end of a grid."""
+        return self._kinds.get(plain(name), "mbarrier") == "mbarrier"
+
+    def in_a_warp(self, name: str) -> bool:
+        """Whether a named barrier is one among the threads of a warp (`bar.warp.sync`)."""
+        return self._kinds.get(plain(name)) == "warp"
 
     @cached_property
     def asynchronous(self) -> tuple[tuple[Role, Asynchronous], ...]:
@@ -229,6 +240,11 @@ class Case:
     def shapes(self) -> dict[str, RoleShape]:
         """The kernel's roles by name."""
         return {role.name: role for role in self.kernel.roles}
+
+    @cached_property
+    def own_roles(self) -> tuple[RoleShape, ...]:
+        """The roles of the cluster, without those that run elsewhere."""
+        return tuple(role for role in self.kernel.roles if not role.outside)
 
     def threads(self, cta: int = 0) -> int:
         """Threads of all roles of one CTA."""

@@ -58,7 +58,9 @@ def _asks(case: Case, operation: Operation) -> Iterator[tuple[str, str]]:
             yield kind, f"{kind}, which the queue {quoted(plain(operation.queue or ''))} stands for"
     if isinstance(operation, Asynchronous) and operation.label in _COPIES:
         yield _COPIES[operation.label]
-    if isinstance(operation, Arrive | ExpectTransaction | Wait | TokenWait | QueueArrive):
+    if isinstance(
+        operation, Arrive | ExpectTransaction | Wait | TokenWait | QueueArrive
+    ) and case.is_mbarrier(operation.barrier.name):
         yield "mbarrier", "mbarriers"
     if isinstance(operation, BarrierArrive | BarrierSync | BarrierWait):
         scopes = {item.name: item.scope for item in case.program.named_barriers}

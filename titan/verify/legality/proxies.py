@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from titan.foundation.diagnostics.model import Diagnostic
+from titan.language.protocol.counters import GRID
 from titan.sync.program import CACHED, CACHED_FENCES, Access, Fence
 from titan.verify.legality.case import Case
 from titan.verify.legality.rule import rule
@@ -20,7 +21,7 @@ def fence_is_an_instruction(case: Case) -> Iterator[Diagnostic]:
     """A proxy fence is an instruction of the target; there is none of the cached proxies."""
     known = case.limits.table("proxy_fences")
     for _, item in case.operations if known else ():
-        if not isinstance(item, Fence) or known.get(item.kind.value, 0):
+        if not isinstance(item, Fence) or known.get(item.kind.value, 0) or item.label == GRID:
             continue
         helps: tuple[str, ...] = ()
         if item.kind in CACHED_FENCES:

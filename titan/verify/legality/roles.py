@@ -24,7 +24,7 @@ def threads_of_a_cta(case: Case) -> Iterator[Diagnostic]:
     needed = max((case.threads(cta) for cta in case.ctas), default=0)
     if most is not None and needed > most:
         headline = f"the roles have {needed} threads in one CTA; {case.kernel.target} has {most}"
-        place = case.kernel.roles[0].span if case.kernel.roles else None
+        place = case.own_roles[0].span if case.own_roles else None
         yield case.fault("TTN420", headline, place, source="threads_max")
 
 
@@ -62,7 +62,7 @@ def register_amounts(case: Case) -> Iterator[Diagnostic]:
     bounds = case.limits.numbers("setmaxnreg")
     if not case.nvidia or not case.limits.sources:
         return
-    for role in case.kernel.roles:
+    for role in case.own_roles:
         if role.registers and bounds is None:
             headline = (
                 f"role {quoted(role.name)} asks for {role.registers} registers; "
@@ -91,7 +91,7 @@ def warpgroups(case: Case) -> tuple[Counter[int], int] | None:
         return None
     threads: Counter[int] = Counter()
     total = 0
-    for role in case.kernel.roles:
+    for role in case.own_roles:
         if role.threads % width and not role.registers:
             continue
         each = role.agents * role.threads
@@ -132,7 +132,7 @@ def register_pool(case: Case) -> Iterator[Diagnostic]:
             f"{number} warpgroups end with {needed} registers a thread in all; they begin with "
             f"{number} x {held} = {number * held}"
         )
-        place = next((role.span for role in case.kernel.roles if role.registers), None)
+        place = next((role.span for role in case.own_roles if role.registers), None)
         source = "registers_total"
         yield case.fault("TTN406", headline, place, source=source)
 

@@ -3,8 +3,9 @@
 ## What it means
 
 Two accesses are connected by an arrive and a wait, or by atomics, that are relaxed or whose scope
-does not contain both threads; or by nothing but the completion of a bulk copy, which publishes what
-the copy wrote and nothing that its issuer did before.
+does not contain both threads; or by nothing but what an engine completes, a bulk copy on its
+barrier or the arrival of `commit ... arrives`, which publishes what the engine did and nothing that
+its issuer did or knew before.
 
 ## Why it is a fault
 
