@@ -217,10 +217,16 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Base of all operations; `span` and `label` serve reports and not comparisons."""
+    """Base of all operations; `span` and `label` serve reports and not comparisons.
+
+    `by`: "thread" or "warp" where one of the agent's threads or warps executes it for all, "all"
+    where each does; empty: as the instruction is used. Engines take an agent as one; the rule
+    `titan/verify/legality/elected.py` looks at the threads.
+    """
 
     span: Span | None = field(default=None, compare=False, repr=False)
     label: str = field(default="", compare=False)
+    by: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

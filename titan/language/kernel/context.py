@@ -66,7 +66,7 @@ class Context:
     def only(self, clause: Clause, noun: str, allowed: tuple[str, ...]) -> None:
         """Report options that the verb has, but not for an object of this kind."""
         for name in clause.options:
-            if name not in (*allowed, "when"):
+            if name not in (*allowed, "when", "by"):
                 headline = f"{clause.what} of a {noun} has no option {quoted(name)}"
                 helps = (f"known here: {listed(allowed)}",) if allowed else ()
                 span = clause.option_spans[name]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.errors import UserError
@@ -105,6 +106,7 @@ class Statements:
         else:
             operations = self.sync_verbs[verb](clause, scope)
             made = [model.Primitive(operation, span=clause.span) for operation in operations]
+        made = self._by(clause, made)
         condition_node = clause.get("when")
         if condition_node is None:
             return made
@@ -115,6 +117,21 @@ class Statements:
         if condition is None or not made:
             return []
         return [model.When(condition, tuple(made), span=clause.span)]
+
+    def _by(self, clause: Clause, made: Made) -> Made:
+        """What one thread or warp does for the agent, or each of its threads, is marked so."""
+        who = self.context.word(clause, "by", "") if clause.get("by") is not None else ""
+        if not who:
+            return made
+        if any(not isinstance(item, model.Primitive) for item in made):
+            headline = f"{clause.what} of a ring has no option `by`"
+            self.reader.error("TTN006", headline, clause.option_spans["by"])
+        return [
+            replace(item, operation=replace(item.operation, by=who))
+            if isinstance(item, model.Primitive)
+            else item
+            for item in made
+        ]
 
     # Control
 

@@ -6,7 +6,7 @@ of it, and a test holds docs/reference/language.md against it. The table knows n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 VERSION = 1
@@ -335,12 +335,17 @@ _PENDING = Key("pending", ValueForm.EXPRESSION, "the same as `leaving`")
 _UNTIL = Key("until", ValueForm.WORD, "what is waited for", ("done", "read"))
 _THEN = Key("then", ValueForm.BLOCK, "statements where it holds")
 _ELSE = Key("else", ValueForm.BLOCK, "statements where it does not hold")
+BY = Key("by", ValueForm.WORD, "which threads of the agent execute it", ("thread", "warp", "all"))
+_BY_VERBS = (
+    "wait", "drain", "init", "arrive", "expect", "load", "store", "access", "bulk_load",
+    "bulk_store", "mma", "cp_async", "async", "commit", "fence",
+)  # fmt: skip
 WHEN = Key("when", ValueForm.CONDITION, "the statement is executed where this holds")
 
 _PROXY = Key(
     "proxy", ValueForm.WORD, "how it reaches memory", ("generic", "constant", "texture", "surface")
 )
-VERBS: tuple[Verb, ...] = (
+_VERBS: tuple[Verb, ...] = (
     Verb(
         "for",
         "loop",
@@ -492,6 +497,10 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb("take", "take from a pool", ValueForm.REFERENCES, (_AMOUNT,)),
     Verb("give", "give back to a pool", ValueForm.REFERENCES, (_AMOUNT,)),
+)
+VERBS = tuple(
+    replace(verb, options=(*verb.options, BY)) if verb.name in _BY_VERBS else verb
+    for verb in _VERBS
 )
 VERB_OF = {verb.name: verb for verb in VERBS}
 FENCES = (

@@ -1,124 +1,346 @@
-"""Elected threads: what one thread of a warpgroup does is not done by the other 127.
+"""Elected threads: what one thread of an agent does is not done by the others of its threads.
 
-A bulk copy is issued, committed and waited for by one thread. Engines take a warpgroup as one
-agent, which stores, copies and waits as one; here the others of its threads are looked at: between
-their stores and the copy, and between the copy's wait and their next stores, a barrier of the CTA
-must stand. A warp counts as one (its threads are together at elect.sync). Along a branch without an
-alternative the text is read as if it were taken.
+Engines take an agent of several warps as one: it stores, meets, copies and waits as a whole. Here
+two of its threads are told apart, the elected one and any other, along the text of the role. Bulk
+copies, tcgen05 products, their commits and waits, `init` and arrivals that expect bytes are by one
+thread; everything else is by all, unless the file says otherwise (`by: thread`, `by: all`). Between
+what the others have accessed and what the elected one does with it, and between what it alone has
+waited for and what the others do next, a barrier of all of them must stand.
 
-Sources: PTX ISA, cp.async.bulk (groups are of the executing thread), elect.sync, bar.
+Nothing is assumed of which thread accesses which bytes: a store by all and a later load by all are
+not compared. A warp counts as one (its threads are together at elect.sync). Buffers are told apart
+by name. Where a condition decides, both arms are followed, and what was done under a condition is
+not held against what is done under its opposite, as long as its variables keep their values.
+
+Sources: PTX ISA, cp.async.bulk (groups are of the executing thread), tcgen05.mma and tcgen05.commit
+(issued by one thread), mbarrier.arrive (publishes what its thread did), elect.sync, bar.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
+from titan.sync.expression import Constant, Expression, names_of
+from titan.sync.parts import effects_of
 from titan.sync.program import (
     Access,
     Arrive,
+    Assign,
     Asynchronous,
+    BarrierArrive,
     BarrierSync,
+    BarrierWait,
     Block,
     Branch,
+    Commit,
+    ExpectTransaction,
+    Init,
     Loop,
     Operation,
+    Order,
     Proxy,
+    QueueArrive,
     QueueWait,
+    Role,
     Space,
     TokenWait,
     Wait,
+    walk,
 )
 from titan.verify.legality.case import Case, plain
 from titan.verify.legality.rule import rule
 
 _SOURCE = "PTX, cp.async.bulk: issued, committed and waited for by one thread; bar.sync"
 _HELPS = (
-    "let the threads meet (`sync`) before one of them copies, and again after it has waited",
+    "let the threads meet (`sync`) before one of them acts for all, and again after it has waited",
     "`{warpgroups: 1, agents: 4}` makes an agent of each warp, and `when: self == 0` names one",
 )
+_SINGLE_KINDS = ("bulk", "tcgen05")  # queues whose operations one thread issues and waits for
+Conditions = frozenset[tuple[Expression, bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that some threads of an agent have done and the others have not taken part in.
+
+    `what`: "store" or "load" of a buffer by the others, "wait" of the elected thread for what
+    touched a buffer, "init" of a barrier by it, "copy" of a buffer in flight in a queue.
+    """
+
+    what: str
+    name: str
+    operation: int
+    queue: str = ""
+    under: Conditions = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What holds at one place of the text: facts, and by barrier what arrivals of all covered."""
+
+    facts: frozenset[Fact] = frozenset()
+    arrived: tuple[tuple[str, frozenset[Fact]], ...] = ()
+
+    def without(self, gone: Iterable[Fact]) -> Moment:
+        return replace(self, facts=self.facts - frozenset(gone))
+
+    def join(self, other: Moment) -> Moment:
+        theirs = dict(other.arrived)
+        both = {name: told & theirs[name] for name, told in self.arrived if name in theirs}
+        return Moment(self.facts | other.facts, tuple(sorted(both.items(), key=lambda x: x[0])))
 
 
 @dataclass
 class _Walk:
-    """What the other threads of an agent may not yet have done, along its text."""
+    """The text of one role, followed until nothing new is found."""
 
     case: Case
-    stored: dict[str, Operation] = field(default_factory=dict)  # by all, not met since
-    copied: dict[str, set[str]] = field(default_factory=dict)  # queue -> buffers, by one
-    waited: dict[str, Operation] = field(default_factory=dict)  # by one, not met since
-    arrived: set[str] = field(default_factory=set)
-    found: list[tuple[str, str, Operation, Operation]] = field(default_factory=list)
+    role: Role
+    used: frozenset[str]  # buffers that other roles, or other agents of the role, use as well
+    operations: dict[int, Operation] = field(default_factory=dict)
+    found: dict[tuple[str, str, int], int] = field(default_factory=dict)
 
-    def block(self, body: Block) -> None:
+    def block(self, body: Block, at: Moment, under: Conditions) -> Moment:
         for operation in body:
-            self.operation(operation)
+            at, under = self.step(operation, at, under)
+        return at
 
-    def operation(self, operation: Operation) -> None:
+    def step(
+        self, operation: Operation, at: Moment, under: Conditions
+    ) -> tuple[Moment, Conditions]:
+        self.operations[id(operation)] = operation
         match operation:
             case Loop():
-                self.block(operation.body)
-                self.block(operation.body)  # once more: what is left over meets the first
-            case Branch():
-                self.block(operation.then)
-                self.block(operation.otherwise)
-            case BarrierSync():
-                self.meet()
-            case Arrive():
-                self.arrived.add(operation.barrier.name)
-            case Wait() | TokenWait():
-                if operation.barrier.name in self.arrived:
-                    self.meet()
-            case QueueWait():
-                for name in self.copied.pop(operation.queue, set()):
-                    self.waited[name] = operation
+                return self.loop(operation, at, under), _kept(under, operation.variable)
+            case Branch(condition=condition):
+                then = self.arm(operation.then, at, under, (condition, True))
+                otherwise = self.arm(operation.otherwise, at, under, (condition, False))
+                if isinstance(condition, Constant):
+                    return (then if condition.value else otherwise), under
+                return then.join(otherwise), under
+            case Assign(variable=variable):
+                return _forget(at, variable), _kept(under, variable)
+        return self.plain(operation, at, under), under
+
+    def arm(
+        self, body: Block, at: Moment, under: Conditions, taken: tuple[Expression, bool]
+    ) -> Moment:
+        """One arm; what was done under the opposite condition was not done on this way."""
+        opposite = (taken[0], not taken[1])
+        at = at.without(fact for fact in at.facts if opposite in fact.under)
+        return self.block(body, at, under | {taken})
+
+    def loop(self, loop: Loop, at: Moment, under: Conditions) -> Moment:
+        at, under = _forget(at, loop.variable), _kept(under, loop.variable)
+        for name in _assigned(loop.body):
+            under = _kept(under, name)
+        while True:
+            turned = _forget(self.block(loop.body, at, under), loop.variable)
+            again = at.join(turned)
+            if again == at:
+                return at
+            at = again
+
+    # ------------------------------------------------------------------------- operations
+
+    def plain(self, operation: Operation, at: Moment, under: Conditions) -> Moment:
+        """An operation that is neither a loop nor a branch."""
+        match operation:
+            case BarrierSync(order=order):
+                return at if order is Order.RELAXED else self.meet(at)
+            case BarrierArrive() | Arrive():
+                return self.arrival(operation, at)
+            case BarrierWait() | Wait() | TokenWait():
+                return self.wait(operation, at, under)
+            case Init(barrier=barrier) if self.single(operation):
+                return self.add(at, "init", barrier.name, operation, under)
+            case QueueWait(queue=queue):
+                return self.queue_wait(operation, queue, at, under)
             case Access():
-                for name in self._shared(operation, write=True):
-                    if name in self.waited:
-                        self.found.append(("store", name, operation, self.waited[name]))
-                    self.stored[name] = operation
+                return self.access(operation, at, under)
             case Asynchronous():
-                if self.case.queue_kind(operation.queue) == "bulk":
-                    self.copy(operation)
+                return self.issue(operation, at, under)
+        return at
 
-    def copy(self, operation: Asynchronous) -> None:
-        for name in self._shared(operation, write=False):
-            if name in self.stored:
-                self.found.append(("copy", name, operation, self.stored[name]))
-            self.copied.setdefault(operation.queue or "", set()).add(name)
+    def meet(self, at: Moment) -> Moment:
+        """All threads of the agent have come here; copies in flight stay in flight."""
+        return Moment(frozenset(fact for fact in at.facts if fact.what == "copy"), ())
 
-    def meet(self) -> None:
-        """All threads of the agent have come here."""
-        self.stored.clear()
-        self.waited.clear()
+    def arrival(self, operation: Arrive | BarrierArrive, at: Moment) -> Moment:
+        name = operation.barrier.name
+        self.uses(operation, name, at)
+        if operation.order is Order.RELAXED:
+            return at
+        if self.single(operation):
+            for fact in at.facts:
+                if fact.what in ("store", "load") and fact.name in self.used:
+                    self.tell("arrival", fact.name, operation, fact)
+            return at
+        told = dict(at.arrived) | {name: frozenset(f for f in at.facts if f.what != "copy")}
+        return replace(at, arrived=tuple(sorted(told.items(), key=lambda item: item[0])))
 
-    def _shared(self, operation: Access | Asynchronous, write: bool) -> Iterator[str]:
-        for effect in operation.effects:
+    def wait(
+        self, operation: Wait | TokenWait | BarrierWait, at: Moment, under: Conditions
+    ) -> Moment:
+        name = operation.barrier.name
+        self.uses(operation, name, at)
+        if self.single(operation):
+            if operation.order is Order.RELAXED:
+                return at
+            for buffer in sorted(self.used):
+                at = self.add(at, "wait", buffer, operation, under)
+            return at
+        told = dict(at.arrived).get(name)
+        if told is None or operation.order is Order.RELAXED:
+            return at
+        return at.without(told)
+
+    def uses(self, operation: Operation, barrier: str, at: Moment) -> None:
+        """The others use a barrier that the elected thread has initialised."""
+        if self.single(operation):
+            return
+        for fact in at.facts:
+            if fact.what == "init" and fact.name == barrier:
+                self.tell("use", plain(barrier), operation, fact)
+
+    def queue_wait(self, operation: QueueWait, queue: str, at: Moment, under: Conditions) -> Moment:
+        copied = [fact for fact in at.facts if fact.what == "copy" and fact.queue == queue]
+        if not self.single(operation):
+            return at.without(copied)
+        for fact in copied:
+            at = self.add(at, "wait", fact.name, operation, under)
+        return at
+
+    def access(self, operation: Access, at: Moment, under: Conditions) -> Moment:
+        alone = self.single(operation)
+        for name, write in self.shared(operation):
+            for fact in at.facts if not alone else ():
+                if fact.what == "wait" and fact.name == name:
+                    self.tell("store" if write else "load", name, operation, fact)
+            if not alone:
+                at = self.add(at, "store" if write else "load", name, operation, under)
+        return at
+
+    def issue(self, operation: Asynchronous, at: Moment, under: Conditions) -> Moment:
+        alone = self.single(operation)
+        threads_copy = self.case.queue_kind(operation.queue) == "cp_async"
+        for name, write in self.shared(operation):
+            if threads_copy:  # each thread its own part, by the generic proxy
+                at = self.add(at, "store" if write else "load", name, operation, under)
+                continue
+            clashes = ("store", "load") if write else ("store",)
+            for fact in at.facts:
+                if fact.name == name and fact.what in clashes:
+                    self.tell("overwrite" if write else "copy", name, operation, fact)
+            if alone:
+                queue = operation.queue or ""
+                at = self.add(at, "copy", name, operation, under, queue)
+        return at
+
+    # ------------------------------------------------------------------------------ facts
+
+    def add(
+        self,
+        at: Moment,
+        what: str,
+        name: str,
+        operation: Operation,
+        under: Conditions,
+        queue: str = "",
+    ) -> Moment:
+        return replace(at, facts=at.facts | {Fact(what, name, id(operation), queue, under)})
+
+    def tell(self, what: str, name: str, operation: Operation, fact: Fact) -> None:
+        self.found.setdefault((what, name, id(operation)), fact.operation)
+
+    def single(self, operation: Operation) -> bool:
+        """Whether one thread (or warp) executes it for the agent."""
+        if operation.by:
+            return operation.by != "all"
+        if isinstance(operation, Init | ExpectTransaction):
+            return True
+        if isinstance(operation, Arrive):
+            size = operation.transaction
+            return not (isinstance(size, Constant) and size.value == 0)
+        if isinstance(operation, Commit | QueueWait | QueueArrive | Asynchronous):
+            kind = self.case.queue_kind(operation.queue)
+            if kind == "" and isinstance(operation, Asynchronous):
+                return any(effect.proxy is Proxy.ASYNC for effect in operation.effects)
+            return kind in _SINGLE_KINDS
+        return False
+
+    def shared(self, operation: Operation) -> Iterator[tuple[str, bool]]:
+        """The buffers in shared memory that the operation touches, and whether it writes them."""
+        for effect in effects_of(operation):
             memory = self.case.memories[plain(effect.buffer)]
-            in_shared = memory.buffer.space is Space.SHARED and effect.proxy is not Proxy.TENSORMAP
-            if effect.write is write and in_shared:
-                yield memory.name
+            if memory.buffer.space is Space.SHARED and effect.proxy is not Proxy.TENSORMAP:
+                yield memory.name, effect.write
+
+
+def _kept(under: Conditions, variable: str) -> Conditions:
+    return frozenset(item for item in under if variable not in names_of(item[0]))
+
+
+def _forget(at: Moment, variable: str) -> Moment:
+    """The variable changes: conditions on it say nothing of what was done before."""
+
+    def forgetting(facts: frozenset[Fact]) -> frozenset[Fact]:
+        return frozenset(replace(fact, under=_kept(fact.under, variable)) for fact in facts)
+
+    arrived = tuple((name, forgetting(told)) for name, told in at.arrived)
+    return Moment(forgetting(at.facts), arrived)
+
+
+def _assigned(body: Block) -> set[str]:
+    return {item.variable for item in walk(body) if isinstance(item, Assign | Loop)}
+
+
+def used_elsewhere(case: Case, role: Role) -> frozenset[str]:
+    """Buffers in shared memory that other roles, or other agents of this one, use as well."""
+    return frozenset(
+        plain(effect.buffer)
+        for other in case.program.roles
+        if other.agents > 1 or plain(other.name) != plain(role.name) or other.cta != role.cta
+        for operation in walk(other.body)
+        for effect in effects_of(operation)
+        if case.memories[plain(effect.buffer)].buffer.space is Space.SHARED
+    )
+
+
+def _headline(what: str, name: str, threads: int) -> str:
+    buffer = quoted(name)
+    return {
+        "copy": f"one thread copies {buffer}, which {threads} threads write, and they do not meet "
+        "in between",
+        "overwrite": f"one thread has {buffer} overwritten, which {threads} threads have accessed, "
+        "and they do not meet in between",
+        "store": f"{threads} threads overwrite {buffer} after one of them has waited for what used "
+        "it, and they do not meet in between",
+        "load": f"{threads} threads read {buffer} after one of them has waited for it, and they do "
+        "not meet in between",
+        "arrival": f"one thread arrives for {threads} that have accessed {buffer}, and they do not "
+        "meet before",
+        "use": f"{threads} threads use {buffer}, which one of them has initialised, and they do "
+        "not meet in between",
+    }[what]
 
 
 @rule("TTN432", "bulk_alignment")
 def threads_meet_around_a_copy(case: Case) -> Iterator[Diagnostic]:
-    """Threads of a warpgroup meet before one of them copies what all wrote, and after it waited."""
+    """Threads of an agent meet before one of them acts for all, and after it has waited for all."""
     told = set()
     for role in case.program.roles if case.nvidia else ():
         if role.threads <= case.target.threads_per_warp:
             continue
-        walk = _Walk(case)
-        walk.block(role.body)
-        for what, name, operation, _ in walk.found:
+        walk_ = _Walk(case, role, used_elsewhere(case, role))
+        walk_.block(role.body, Moment(), frozenset())
+        for what, name, number in walk_.found:
+            operation = walk_.operations[number]
             if (what, name, operation.span) in told:
                 continue
             told.add((what, name, operation.span))
-            if what == "copy":
-                headline = f"one thread copies {quoted(name)}, which {role.threads} threads write, "
-                headline += "and they do not meet in between"
-            else:
-                headline = f"{role.threads} threads overwrite {quoted(name)} after one of them has "
-                headline += "waited for its copy, and they do not meet in between"
+            headline = _headline(what, name, role.threads)
             yield case.fault("TTN432", headline, operation.span, source=_SOURCE, helps=_HELPS)
