@@ -153,7 +153,7 @@ def test_a_spent_budget_of_steps_is_named():
          Reason.NO_QUOTIENT, "`blocks: {any: true, per: w}`"),
         (LATE.replace("LIMIT", "5000").replace(", order: ORDER", ""), Reason.NO_QUOTIENT,
          "compare with a number up to 4096"),
-        (ORDERS["relaxed"].replace("LIMIT", "0"), Reason.PUBLICATION, "line 14"),
+        (ORDERS["relaxed"].replace("t < LIMIT", "t == 400"), Reason.PUBLICATION, "line 14"),
         (ORDERS["sync"].replace("LIMIT", "9").replace("0..tiles", "0..2*tiles"),
          Reason.NO_QUOTIENT, "in place of `2 * tiles`"),
     ],

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from titan.sync import program as ir
 
+GRID = "end of a grid"  # label of what belongs to the arrival or wait that stands for one
+
 
 def effects_of(operation: ir.Operation) -> tuple[ir.Effect, ...]:
     """The accesses to memory that the operation makes, or starts."""

@@ -45,6 +45,8 @@ def narrowing_of(program: SyncProgram, reports: Sequence[EngineReport]) -> Narro
         because = "the chosen engine decides given sizes only"
         edit = "let the explorer decide (`--engine auto`)"
         return Narrowing(names, Reason.NOT_APPLICABLE, because, edit)
+    if first.reason is Reason.PUBLICATION:
+        return _unpublished(program, names)
     edit = _EDITS.get(first.reason) or _edit(program, first)
     return Narrowing(names, first.reason, first.remark, edit)
 
@@ -58,12 +60,8 @@ def _unpublished(program: SyncProgram, names: tuple[str, ...]) -> Narrowing:
     weak = weak_operation(program)
     if weak is None:
         assert relays(program)
-        because = (
-            "what a completed copy makes visible beyond itself is decided for given sizes only"
-        )
-        edit = (
-            "arrive at the barrier of the copy after the accesses that its completion is to publish"
-        )
+        because = "what engines make visible beyond their own work is decided for given sizes only"
+        edit = "arrive at the barrier itself after the accesses that its completion is to publish"
         return Narrowing(names, Reason.PUBLICATION, because, edit)
     because = "what relaxed or narrow synchronisation makes visible is decided for given sizes only"
     place = f" on line {weak.span.start_line}" if weak.span else ""

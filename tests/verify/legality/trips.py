@@ -198,6 +198,13 @@ TRIPS: dict[str, tuple[str, str]] = {  # rule: (a kernel that trips it, its neig
         text(named_barriers="{a: {threads: 100}}", program="{w: [sync: a]}"),
         text(named_barriers="{a: {threads: 128}}", program="{w: [sync: a]}"),
     ),
+    "warp_barrier_is_among_its_threads": (
+        text(named_barriers="{a: {scope: warp, threads: 32}}", program="{w: [sync: a]}"),
+        text(
+            named_barriers="{a: {scope: warp, threads: 32}}", roles="{w: {threads: 32}}",
+            program="{w: [sync: a]}",
+        ),
+    ),
     "threads_of_a_cta": (
         text(roles="{w: {warpgroups: 8}, v: {warps: 1}}", program="{w: [], v: []}"),
         text(roles="{w: {warpgroups: 8}}"),

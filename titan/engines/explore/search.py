@@ -84,7 +84,7 @@ _REMARKS = {
     ),
     Reason.DRIFT: "agents lie too far apart in a loop whose inner number of iterations is open",
     Reason.LATE_SIZE: "a size has to be known before any loop has counted up to it",
-    Reason.PUBLICATION: "what a completed copy publishes beyond itself is not decided here",
+    Reason.PUBLICATION: "what engines and weak synchronisation publish is not decided here",
 }
 _DIFFERS = (
     "one number of iterations holds for all passes of the loop around, and the search that lets "

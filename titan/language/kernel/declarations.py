@@ -329,9 +329,9 @@ class Declarations:
             span,
         )
         kind = self._word("barriers", fields, "kind", "mbarrier", what)
-        self.declared.kind_of[name] = kind
         self.declared.places[name] = DeclarationPlace(self._cta(fields, what))
         if kind != "mbarrier":
+            self.declared.kind_of[name] = kind
             # It is in no shared memory: nobody's CTA keeps it, and it is there from the start.
             for key in ("cta", "base", "initialised"):
                 if fields.has(key):

@@ -17,11 +17,10 @@ from dataclasses import replace
 
 from titan.sync import program as ir
 from titan.sync.expression import ONE, Constant, Name, binary
-from titan.sync.parts import effects_of, queue_of
+from titan.sync.parts import GRID, effects_of, queue_of
 from titan.target.completion import Waits
 from titan.target.description import target_of
 
-GRID = "end of a grid"  # the label of what belongs to such an arrival or wait
 NOWHERE = 16  # beyond every CTA: in no memory of one, it does not end with one
 _QUEUED = (ir.Asynchronous, ir.Commit, ir.QueueWait, ir.QueueArrive)
 

@@ -2,8 +2,8 @@
 
 Engines take an agent of several warps as one: it stores, meets, copies and waits as a whole. Here
 two of its threads are told apart, the elected one and any other, along the text of the role. Bulk
-copies, tcgen05 products, their commits and waits, `init` and arrivals that expect bytes are by one
-thread; everything else is by all, unless the file says otherwise (`by: thread`, `by: all`). Between
+copies, tcgen05 products, their commits and waits, and arrivals that expect bytes are by one thread;
+everything else is by all, unless the file says otherwise (`by: thread`, `by: all`). Between
 what the others have accessed and what the elected one does with it, and between what it alone has
 waited for and what the others do next, a barrier of all of them must stand.
 
@@ -59,6 +59,7 @@ _HELPS = (
     "`{warpgroups: 1, agents: 4}` makes an agent of each warp, and `when: self == 0` names one",
 )
 _SINGLE_KINDS = ("bulk", "tcgen05")  # queues whose operations one thread issues and waits for
+_WAITED = {"copy": "read", "fill": "filled"}  # what is in flight, and what it is once waited for
 Conditions = frozenset[tuple[Expression, bool]]
 
 
@@ -66,8 +67,9 @@ Conditions = frozenset[tuple[Expression, bool]]
 class Fact:
     """Something that some threads of an agent have done and the others have not taken part in.
 
-    `what`: "store" or "load" of a buffer by the others, "wait" of the elected thread for what
-    touched a buffer, "init" of a barrier by it, "copy" of a buffer in flight in a queue.
+    `what`: "store" or "load" of a buffer by the others; of the elected thread "copy" or "fill" of a
+    buffer in flight in a queue, "read" or "filled" once it alone has waited for that, and "init" of
+    a barrier.
     """
 
     what: str
@@ -100,6 +102,7 @@ class _Walk:
     case: Case
     role: Role
     used: frozenset[str]  # buffers that other roles, or other agents of the role, use as well
+    brought: dict[str, frozenset[str]]  # by barrier: buffers that a wait there may be about
     operations: dict[int, Operation] = field(default_factory=dict)
     found: dict[tuple[str, str, int], int] = field(default_factory=dict)
 
@@ -120,7 +123,7 @@ class _Walk:
                 otherwise = self.arm(operation.otherwise, at, under, (condition, False))
                 if isinstance(condition, Constant):
                     return (then if condition.value else otherwise), under
-                return then.join(otherwise), under
+                return _either(condition, then, otherwise), under
             case Assign(variable=variable):
                 return _forget(at, variable), _kept(under, variable)
         return self.plain(operation, at, under), under
@@ -141,8 +144,12 @@ class _Walk:
             turned = _forget(self.block(loop.body, at, under), loop.variable)
             again = at.join(turned)
             if again == at:
-                return at
+                break
             at = again
+        start, stop = loop.start, loop.stop
+        if isinstance(start, Constant) and isinstance(stop, Constant) and start.value < stop.value:
+            return turned
+        return at
 
     # ------------------------------------------------------------------------- operations
 
@@ -167,19 +174,20 @@ class _Walk:
 
     def meet(self, at: Moment) -> Moment:
         """All threads of the agent have come here; copies in flight stay in flight."""
-        return Moment(frozenset(fact for fact in at.facts if fact.what == "copy"), ())
+        return Moment(frozenset(fact for fact in at.facts if fact.what in _WAITED), ())
 
     def arrival(self, operation: Arrive | BarrierArrive, at: Moment) -> Moment:
         name = operation.barrier.name
         self.uses(operation, name, at)
         if operation.order is Order.RELAXED:
             return at
+        met = frozenset(fact for fact in at.facts if fact.what not in _WAITED)
         if self.single(operation):
             for fact in at.facts:
                 if fact.what in ("store", "load") and fact.name in self.used:
                     self.tell("arrival", fact.name, operation, fact)
             return at
-        told = dict(at.arrived) | {name: frozenset(f for f in at.facts if f.what != "copy")}
+        told = dict(at.arrived) | {name: met}
         return replace(at, arrived=tuple(sorted(told.items(), key=lambda item: item[0])))
 
     def wait(
@@ -190,8 +198,8 @@ class _Walk:
         if self.single(operation):
             if operation.order is Order.RELAXED:
                 return at
-            for buffer in sorted(self.used):
-                at = self.add(at, "wait", buffer, operation, under)
+            for buffer in sorted(self.brought.get(name, frozenset())):
+                at = self.add(at, "filled", buffer, operation, under)
             return at
         told = dict(at.arrived).get(name)
         if told is None or operation.order is Order.RELAXED:
@@ -207,18 +215,18 @@ class _Walk:
                 self.tell("use", plain(barrier), operation, fact)
 
     def queue_wait(self, operation: QueueWait, queue: str, at: Moment, under: Conditions) -> Moment:
-        copied = [fact for fact in at.facts if fact.what == "copy" and fact.queue == queue]
+        copied = [fact for fact in at.facts if fact.what in _WAITED and fact.queue == queue]
         if not self.single(operation):
             return at.without(copied)
         for fact in copied:
-            at = self.add(at, "wait", fact.name, operation, under)
+            at = self.add(at, _WAITED[fact.what], fact.name, operation, under)
         return at
 
     def access(self, operation: Access, at: Moment, under: Conditions) -> Moment:
         alone = self.single(operation)
         for name, write in self.shared(operation):
             for fact in at.facts if not alone else ():
-                if fact.what == "wait" and fact.name == name:
+                if fact.name == name and (fact.what == "filled" or (fact.what == "read" and write)):
                     self.tell("store" if write else "load", name, operation, fact)
             if not alone:
                 at = self.add(at, "store" if write else "load", name, operation, under)
@@ -237,7 +245,7 @@ class _Walk:
                     self.tell("overwrite" if write else "copy", name, operation, fact)
             if alone:
                 queue = operation.queue or ""
-                at = self.add(at, "copy", name, operation, under, queue)
+                at = self.add(at, "fill" if write else "copy", name, operation, under, queue)
         return at
 
     # ------------------------------------------------------------------------------ facts
@@ -260,7 +268,7 @@ class _Walk:
         """Whether one thread (or warp) executes it for the agent."""
         if operation.by:
             return operation.by != "all"
-        if isinstance(operation, Init | ExpectTransaction):
+        if isinstance(operation, ExpectTransaction):
             return True
         if isinstance(operation, Arrive):
             size = operation.transaction
@@ -310,6 +318,47 @@ def used_elsewhere(case: Case, role: Role) -> frozenset[str]:
     )
 
 
+def brought_by(case: Case, role: Role) -> dict[str, frozenset[str]]:
+    """Of each barrier: the buffers of which a wait there may tell something new.
+
+    What engines touch that complete or arrive there; and where others arrive, all that they use.
+    """
+    found: dict[str, set[str]] = {}
+    others = used_elsewhere(case, role)
+    for other, item in case.operations:
+        own = plain(other.name) == plain(role.name) and other.agents == 1 and other.cta == role.cta
+        match item:
+            case Asynchronous(completes=completes):
+                names = {plain(effect.buffer) for effect in item.effects}
+                for completion in completes:
+                    found.setdefault(completion.barrier.name, set()).update(names)
+            case QueueArrive(queue=queue, barrier=barrier):
+                names = {
+                    plain(effect.buffer)
+                    for _, issued in case.asynchronous
+                    if issued.queue == queue
+                    for effect in issued.effects
+                }
+                found.setdefault(barrier.name, set()).update(names)
+            case Arrive(barrier=barrier) | BarrierArrive(barrier=barrier) if not own:
+                found.setdefault(barrier.name, set()).update(others)
+    return {name: frozenset(buffers) for name, buffers in found.items()}
+
+
+def _either(condition: Expression, then: Moment, otherwise: Moment) -> Moment:
+    """Behind a branch: what only one arm leaves was left under its condition."""
+
+    def only(one: Moment, other: Moment, truth: bool) -> set[Fact]:
+        taken = frozenset({(condition, truth)})
+        return {
+            fact if fact in other.facts else replace(fact, under=fact.under | taken)
+            for fact in one.facts
+        }
+
+    facts = only(then, otherwise, True) | only(otherwise, then, False)
+    return replace(then.join(otherwise), facts=frozenset(facts))
+
+
 def _headline(what: str, name: str, threads: int) -> str:
     buffer = quoted(name)
     return {
@@ -335,7 +384,7 @@ def threads_meet_around_a_copy(case: Case) -> Iterator[Diagnostic]:
     for role in case.program.roles if case.nvidia else ():
         if role.threads <= case.target.threads_per_warp:
             continue
-        walk_ = _Walk(case, role, used_elsewhere(case, role))
+        walk_ = _Walk(case, role, used_elsewhere(case, role), brought_by(case, role))
         walk_.block(role.body, Moment(), frozenset())
         for what, name, number in walk_.found:
             operation = walk_.operations[number]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from titan.foundation.diagnostics.model import Diagnostic
-from titan.language.protocol.counters import GRID
+from titan.sync.parts import GRID
 from titan.sync.program import CACHED, CACHED_FENCES, Access, Fence
 from titan.verify.legality.case import Case
 from titan.verify.legality.rule import rule

@@ -5,11 +5,13 @@
  * what its queue has finished, and of nothing else. An event is the last write of a cell, or the
  * last synchronous read of a cell by one agent; a proxy fence of either takes its place. A write
  * that engines read is two events, one for who reads it and one for who overwrites it: an engine
- * that has read the cell tells of the latter, and of reads, as far as its issuer knew of them. Masks of events say what each agent knows, what arrivals have told a
- * barrier in the phase that is open, what those of the last phase told, and what of an agent's
- * queue is over. An access that rests on an event which its agent does not know makes the search
- * incomplete: whether it is a fault is for the happens-before engine to say. Events that everybody
- * knows who may need to are forgotten. */
+ * that has read the cell tells of the latter, and of reads, as far as its issuer knew of them.
+ *
+ * Masks of events say what each agent knows, what arrivals have told a barrier in the phase that is
+ * open, what those of the last phase told, and what of an agent's queue is over. An access that
+ * rests on an event which its agent does not know makes the search incomplete: whether it is a
+ * fault is for the happens-before engine to say. Events that everybody knows who may need to are
+ * forgotten. */
 
 static word *live_events(const search_t *s, const word *w)
 {
