@@ -28,6 +28,7 @@ _POLICY_VALUES = {
     "barrier_init": ("fence", "assumed"),
     "exit_in_flight": ("refuse", "allow"),
     "unobserved_phase": ("refuse", "allow"),
+    "tensor": ("order", "fence"),
 }
 _CODE_POLICY_VALUES = {  # of code only; titan/frontends/policies.py
     "elected_lane": ("lowest", "refuse"),

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from titan.sync import program as ir
-from titan.sync.parts import scope_of
+from titan.sync.parts import effects_of, queue_of, scope_of
 
 Synchronising = (
     ir.Arrive | ir.BarrierArrive | ir.BarrierSync | ir.Wait | ir.TokenWait | ir.BarrierWait
@@ -112,3 +112,24 @@ def _narrow(meeting: _Meeting) -> list[Weak]:
     if meeting.wide or meeting.operation is None:
         return []
     return [Weak(meeting.operation, "of CTA scope", "write `scope: cluster`")]
+
+
+def asks_for_tensor_fences(program: ir.SyncProgram) -> bool:
+    """Whether operands of tcgen05 products are overwritten by threads, and need fences by policy.
+
+    Happens-before alone decides that.
+    """
+    if program.policies.tensor != "fence":
+        return False
+    queues = {queue.name for queue in program.queues if queue.pipelined and not queue.grouped}
+    storages = {buffer.name: buffer.storage or buffer.name for buffer in program.buffers}
+    read: set[str] = set()
+    written: set[str] = set()
+    for role in program.roles:
+        for operation in ir.walk(role.body):
+            for effect in effects_of(operation):
+                if effect.write and effect.proxy is ir.Proxy.GENERIC:
+                    written.add(storages[effect.buffer])
+                elif not effect.write and queue_of(operation) in queues:
+                    read.add(storages[effect.buffer])
+    return bool(read & written)

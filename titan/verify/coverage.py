@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import fields, replace
 
 from titan.language.kernel.model import Kernel
 from titan.language.protocol.model import Protocol
-from titan.sync.program import Policies, SyncProgram
+from titan.sync.program import Policies, Queue, SyncProgram
 from titan.verify.model import Coverage
 
 
@@ -48,7 +49,11 @@ def coverage_of(kernel: Kernel) -> Coverage:
         tuple((parameter.name, parameter.minimum) for parameter in level.parameters),
         tuple((role.name, agents[role.name] or role.agents, role.threads) for role in kernel.roles),
         kernel.ctas,
-        policies_text(level.policies),
+        tuple(
+            (name, value)
+            for name, value in policies_text(level.policies)
+            if name != "tensor" or value != "order" or _multiplies_in_tensor_memory(level.queues)
+        ),
     )
 
 
@@ -60,6 +65,11 @@ def narrowed(coverage: Coverage, sizes: tuple[tuple[str, tuple[int, ...] | None]
         for name, value in coverage.parameters
     )
     return replace(coverage, parameters=parameters)
+
+
+def _multiplies_in_tensor_memory(queues: Sequence[Queue]) -> bool:
+    """Whether there are products of tcgen05, of whose operands the policy `tensor` speaks."""
+    return any(queue.pipelined and not queue.grouped for queue in queues)
 
 
 def policies_text(policies: Policies) -> tuple[tuple[str, str], ...]:

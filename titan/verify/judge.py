@@ -17,7 +17,7 @@ from titan.language.kernel.model import Kernel
 from titan.sync.fault import FaultKind
 from titan.sync.program import SyncProgram
 from titan.sync.relays import relays
-from titan.sync.weak import may_be_weak
+from titan.sync.weak import asks_for_tensor_fences, may_be_weak
 from titan.verify import engines
 from titan.verify.engines import VerifyBudget
 from titan.verify.model import Decision, EngineReport, VerifyOptions
@@ -182,6 +182,8 @@ def decides(report: EngineReport, program: SyncProgram) -> bool:
     """Whether the engine sees all that may go wrong with what synchronisation makes visible."""
     if report.engine == engines.ORDER:
         return True
+    if asks_for_tensor_fences(program):
+        return False
     if not (may_be_weak(program) or relays(program)):
         return True
     # The explorer follows what is not carried, unless sizes are chosen for it.

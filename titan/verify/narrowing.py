@@ -12,7 +12,7 @@ from titan.foundation.verdict import Reason, Verdict
 from titan.sync.expression import Binary, Constant, Expression, Name, Not, names_of, to_text
 from titan.sync.program import SyncProgram
 from titan.sync.relays import relays
-from titan.sync.weak import weak_operation
+from titan.sync.weak import asks_for_tensor_fences, weak_operation
 from titan.verify.model import EngineReport, Narrowing
 from titan.verify.sizes import free_parameters
 
@@ -57,6 +57,9 @@ def _any(report: EngineReport) -> bool:
 
 def _unpublished(program: SyncProgram, names: tuple[str, ...]) -> Narrowing:
     """Every interleaving is in order for every number, but not what becomes visible."""
+    if asks_for_tensor_fences(program):
+        because = "whether operands are fenced when overwritten is decided for given sizes only"
+        return Narrowing(names, Reason.PUBLICATION, because, "take `tensor: order`")
     weak = weak_operation(program)
     if weak is None:
         assert relays(program)

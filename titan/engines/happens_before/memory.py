@@ -75,6 +75,7 @@ class MemoryObserver:
         policies = layout.program.policies
         self._path_rule = policies.fence_rule == "path"
         self._war_fence = policies.war_fence
+        self._tensor_fence = policies.tensor == "fence"
         self._tensor = {
             buffer.storage or buffer.name
             for buffer in layout.program.buffers
@@ -88,6 +89,7 @@ class MemoryObserver:
         for touch in instance.touches:
             self._check_cached(at, instance, touch, None)
             self._compare(at, instance, touch, None)
+            self._check_operand(at, instance, touch)
         for touch in instance.touches:
             cell = self._cells[touch.cell]
             past = Past(at, instance, touch.write)
@@ -109,6 +111,7 @@ class MemoryObserver:
             self._check_cached(at, instance, touch, flight)
             self._check_proxy(at, flight, touch)
             self._compare(at, instance, touch, flight)
+            self._check_operand(at, instance, touch)
         for touch in instance.touches:
             cell = self._cells[touch.cell]
             past = Past(at, instance, touch.write, flight, touch)
@@ -306,6 +309,20 @@ class MemoryObserver:
         if touch.write:
             # Whatever comes after this write comes after the fences that let it in.
             cell.generic_writes, cell.generic_reads = {}, {}
+
+    def _check_operand(self, at: Moment, instance: Instance, touch: Touch) -> None:
+        """By the policy: a proxy fence between a tcgen05 product and who overwrites its operand."""
+        if not self._tensor_fence or not touch.write or touch.proxy is not ir.Proxy.GENERIC:
+            return
+        for reader in self._have_read(touch.cell, at):
+            assert reader.flight is not None
+            queue, read = reader.flight.queue, reader.touch
+            if queue is None or queue.declaration.grouped or not queue.declaration.pipelined:
+                continue
+            if read is None or read.proxy is not ir.Proxy.ASYNC:
+                continue
+            if not self._engine_mark_cleared(ir.FenceKind.ASYNC, reader.flight, touch.cell, at):
+                self._weak(reader, at, instance, touch.cell)
 
     def _check_marks(
         self,
