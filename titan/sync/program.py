@@ -466,8 +466,9 @@ class Policies:
     or an engine uses a barrier that the program initialises; "assumed" does not.
     `exit_in_flight`: "refuse" or "allow" work in flight when a CTA ends.
     `unobserved_phase`: "refuse" or "allow" an arrival for the next phase of an mbarrier before any
-    wait has passed for the last one. `tensor`: what tcgen05 products have read may be overwritten on
-    the "order" of their commit's arrival, or through the generic proxy behind a "fence" only.
+    wait has passed for the last one.
+    `tensor`: what tcgen05 products have read may be overwritten on the "order" of their commit's
+    arrival, or through the generic proxy behind a "fence" only.
     """
 
     fence_rule: str = "writer"

@@ -309,9 +309,7 @@ POLICIES: tuple[Key, ...] = (
     Key("barrier_init", ValueForm.WORD, "publication of mbarriers", ("fence", "assumed")),
     Key("exit_in_flight", ValueForm.WORD, "work in flight at the end", ("refuse", "allow")),
     Key("unobserved_phase", ValueForm.WORD, "arrivals before a wait", ("refuse", "allow")),
-    Key(
-        "tensor", ValueForm.WORD, "overwriting what tcgen05 products have read", ("order", "fence")
-    ),
+    Key("tensor", ValueForm.WORD, "overwriting operands of tcgen05", ("order", "fence")),
 )
 
 # ------------------------------------------------------------------------------- statements
