@@ -17,6 +17,7 @@ from titan.engines.explore.nests import closing_forms, counted, with_own_sizes, 
 from titan.engines.explore.quotient import NotApplicableError
 from titan.engines.explore.reference import explore_reference
 from titan.engines.explore.search import explore
+from titan.engines.explore.smaller import smaller_sizes
 from titan.engines.result import Budget
 from titan.foundation.verdict import Reason, Verdict
 from titan.language.kernel.decode import decode_text
@@ -276,3 +277,15 @@ def drawn_products() -> ir.SyncProgram:
         if not any(p.per for p in ring.parameters):
             return replace(ring, roles=tuple(in_products(role) for role in ring.roles))
     raise AssertionError
+
+
+def test_a_counterexample_has_small_sizes() -> None:
+    """Found with many items of which most are empty; shown for as few as have the fault."""
+    given = nest("work: any, n: {any: true, per: w}", stop="n + 1")
+    result = explore(given, None, Budget(states_max=4_000))
+    assert result.verdict is Verdict.REFUTED and result.trace is not None
+    sizes = dict(result.trace.parameters)
+    assert isinstance(sizes["work"], int) and sizes["work"] <= 2, sizes
+    asked = smaller_sizes(given, {"work": 13, "n": (0, 0, 0, 0, 0, 0, 0, 2)})
+    assert 0 < len(asked) <= 24 and all(choice["work"] in (0, 1, 2) for choice in asked)
+    assert smaller_sizes(replace(given, parameters=given.parameters[:1]), {"work": 9}) == []

@@ -29,6 +29,7 @@ from titan.engines.explore.nests import closing_forms, trace_of
 from titan.engines.explore.quotient import NotApplicableError, apply_quotient
 from titan.engines.explore.replay import replay
 from titan.engines.explore.rows import counts_of, words_of
+from titan.engines.explore.smaller import smaller_sizes
 from titan.engines.explore.tables import Flat, TooLargeError
 from titan.engines.result import Budget, EngineResult
 from titan.foundation.errors import InternalError, Refusal
@@ -52,6 +53,7 @@ class ExplorationError(Refusal):
 
 
 SHORTENING = Budget(states_max=200_000)
+SMALLER = Budget(states_max=4_000)
 FIRST_STATES_MAX = 2_000_000  # of a search for any number with partial order, before it is given up
 CLOSURE_OPERATIONS = 3000  # of others, until partial order goes on without their numbers
 
@@ -275,23 +277,29 @@ def _search(
 
 
 def _shortened(program: SyncProgram, result: ExplorationResult) -> ExplorationResult:
-    """The result with a shortest trace for its sizes, where a small search finds one.
+    """The result with small sizes, and a shortest trace for them, where small searches find one.
 
     Reductions and open sizes change the order of a breadth-first search; a second search with all
     interleavings and the sizes of the trace does not depend on it.
     """
     if result.trace is None:
         return result
-    flat = flatten(program, dict(result.trace.parameters))
-    apply_quotient(flat)
-    run = _Run(flat, SHORTENING, Reductions(symmetry=True, partial_order=False))
-    try:
-        again = run.search(None)
-    finally:
-        run.close()
+    kind = result.trace.fault.kind
+    for sizes in smaller_sizes(program, dict(result.trace.parameters)):
+        found = _for_sizes(program, sizes, SMALLER)
+        if found.trace is not None and found.trace.fault.kind is kind:
+            return replace(result, trace=found.trace)
+    again = _for_sizes(program, dict(result.trace.parameters), SHORTENING)
     if again.trace is None or len(again.trace.steps) >= len(result.trace.steps):
         return result
     return replace(result, trace=again.trace, seconds=result.seconds + again.seconds)
+
+
+def _for_sizes(program: SyncProgram, sizes: Sizes, budget: Budget) -> ExplorationResult:
+    """All interleavings for the sizes, without partial order."""
+    flat = flatten(program, sizes)
+    apply_quotient(flat)
+    return _search(flat, budget, Reductions(symmetry=True, partial_order=False), None)
 
 
 def core() -> Any:
