@@ -200,8 +200,7 @@ def verify(
     if opened.ttgir:
         running = chain(running, _ttgir(opened.ttgir, options, entry))
     style = ReportStyle(output is None and wanted(sys.stdout, colour), timings, full_trace)
-    shown = _Shown(format_name, output, style)
-    findings = shown.all(running)
+    findings = _Shown(format_name, output, style).all(running)
     if html is not None:
         deliver(_page(findings, "html"), html, "--html")
     codes = [item.exit_code for item in findings]
