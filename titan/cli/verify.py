@@ -191,8 +191,7 @@ def verify(
     if certificate is not None and (opened.code or opened.ttgir):
         raise click.UsageError("--certificate is for kernel files, and code is named")
     if found.kernels or opened.ttgir:
-        what = "a kernel file" if found.kernels else "TTGIR"
-        _check_policies(options, _POLICY_VALUES, what)
+        _check_policies(options, _POLICY_VALUES, "a kernel file" if found.kernels else "TTGIR")
     running = _run(_read(found, options), options, jobs)
     if opened.code:
         code = _code_options(options, launch, entry, sweep)
