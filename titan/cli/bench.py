@@ -139,6 +139,7 @@ def _prepare(paths: tuple[Path, ...], folder: Path, with_toolchain: bool) -> int
     from titan.codegen.tile.load import load_tile, targets_of
     from titan.package.ablation import prepare
     from titan.package.atomic import CannotWrite
+    from titan.target.description import target_of
     from titan.target.load import TargetRefused
 
     files = [
@@ -153,7 +154,7 @@ def _prepare(paths: tuple[Path, ...], folder: Path, with_toolchain: bool) -> int
             (load_tile(file, target=target), file.read_text(encoding="utf-8"))
             for file in files
             for target in targets_of(file)
-            if target.startswith("sm_90")
+            if target_of(target).matrix_counter == "wgmma"  # the forms that the axes are of
         ]
         made = prepare(programs, folder, BuildLimits(), _tell, with_toolchain=with_toolchain)
     except TargetRefused as refused:

@@ -12,6 +12,8 @@ import click
 
 from titan.cli.output import CI_FORMATS, PAGES, colour_option, deliver, page_options, write
 from titan.cli.settings import overrides, settings_options
+from titan.language.protocol.rewrites import Rewrite
+from titan.sync.policies import POLICY_WORDS
 
 if TYPE_CHECKING:
     from titan.frontends.policies import CodePolicies
@@ -22,28 +24,6 @@ if TYPE_CHECKING:
     from titan.verify.pipeline import KernelFile
 
 ENGINES = ("auto", "explore", "order", "reference")
-_POLICY_VALUES = {
-    "fence_rule": ("writer", "path"),
-    "war_fence": ("true", "false"),
-    "barrier_init": ("fence", "assumed"),
-    "exit_in_flight": ("refuse", "allow"),
-    "unobserved_phase": ("refuse", "allow"),
-    "tensor": ("order", "fence"),
-}
-_CODE_POLICY_VALUES = {  # of code only; titan/frontends/policies.py
-    "elected_lane": ("lowest", "refuse"),
-    "whole_warp_bulk": ("one", "refuse"),
-    "parity": ("modulo", "refuse"),
-    "register_ready": ("refuse", "allow"),
-    "load_ready": ("allow", "refuse", "use"),
-    "allocation_write": ("ordered", "generic"),
-    "global_writes": ("equal", "refuse"),
-    "copy_fence": ("required", "assumed"),
-}
-
-
-# In the order in which lowering tries them (titan/language/lower).
-REWRITES = ("transport", "group", "depth", "unspecialise", "drain_all")
 
 
 @click.command()
@@ -106,7 +86,7 @@ REWRITES = ("transport", "group", "depth", "unspecialise", "drain_all")
     "--rewrite",
     "rewrites",
     multiple=True,
-    type=click.Choice(REWRITES),
+    type=click.Choice([rewrite.value for rewrite in Rewrite]),
     help="What lowering may change where the target cannot say the protocol as it is; it says so.",
 )
 @click.option(
@@ -191,7 +171,7 @@ def verify(
     if certificate is not None and (opened.code or opened.ttgir):
         raise click.UsageError("--certificate is for kernel files, and code is named")
     if found.kernels or opened.ttgir:
-        _check_policies(options, _POLICY_VALUES, "a kernel file" if found.kernels else "TTGIR")
+        _check_policies(options, POLICY_WORDS, "a kernel file" if found.kernels else "TTGIR")
     running = _run(_read(found, options), options, jobs)
     if opened.code:
         code = _code_options(options, launch, entry, sweep)
@@ -236,14 +216,14 @@ def _certificates(
 
 def _policy(text: str) -> tuple[str, str]:
     from titan.foundation.diagnostics.wording import quoted, suggestion
+    from titan.frontends.policies import VALUES
 
     name, _, value = text.partition("=")
-    known = _POLICY_VALUES | _CODE_POLICY_VALUES
-    if name not in known:
-        hint = "".join(f"; {more}" for more in suggestion(name, known))
+    if name not in VALUES:
+        hint = "".join(f"; {more}" for more in suggestion(name, VALUES))
         raise click.UsageError(f"no policy {quoted(name)}{hint}")
-    if value not in known[name]:
-        words = " or ".join(known[name])
+    if value not in VALUES[name]:
+        words = " or ".join(VALUES[name])
         raise click.UsageError(f"the policy {name} is {words}, not {quoted(value)}")
     return name, value
 

@@ -7,24 +7,22 @@ Each has a default under which shipped kernels are correct; every verdict lists 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import get_args
 
+from titan.sync.policies import POLICY_WORDS, BarrierInit, FenceRule, Permission
 from titan.sync.program import Policies
 
-VALUES = {
-    "fence_rule": ("writer", "path"),
-    "war_fence": ("false", "true"),
-    "barrier_init": ("assumed", "fence"),
-    "exit_in_flight": ("refuse", "allow"),
-    "unobserved_phase": ("refuse", "allow"),
+CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default first
     "elected_lane": ("lowest", "refuse"),
     "whole_warp_bulk": ("one", "refuse"),
     "parity": ("modulo", "refuse"),
-    "register_ready": ("refuse", "allow"),
+    "register_ready": get_args(Permission),
     "load_ready": ("allow", "refuse", "use"),
     "allocation_write": ("ordered", "generic"),
     "global_writes": ("equal", "refuse"),
     "copy_fence": ("required", "assumed"),
 }
+VALUES = POLICY_WORDS | CODE_POLICY_WORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +41,11 @@ class CodePolicies:
     a wait for the copy is enough ("assumed").
     """
 
-    fence_rule: str = "writer"
+    fence_rule: FenceRule = "writer"
     war_fence: str = "false"
-    barrier_init: str = "assumed"
-    exit_in_flight: str = "refuse"
-    unobserved_phase: str = "refuse"
+    barrier_init: BarrierInit = "assumed"
+    exit_in_flight: Permission = "refuse"
+    unobserved_phase: Permission = "refuse"
     elected_lane: str = "lowest"
     whole_warp_bulk: str = "one"
     parity: str = "modulo"
@@ -77,4 +75,4 @@ def chosen(texts: tuple[tuple[str, str], ...]) -> CodePolicies:
     for name, value in texts:
         if value not in VALUES.get(name, ()):
             raise ValueError(f"{name}={value}")
-    return CodePolicies(**dict(texts))
+    return CodePolicies(**dict(texts))  # type: ignore[arg-type]  # looked up above

@@ -16,6 +16,7 @@ from titan.codegen.pipeline.build import BuildHooks, BuildLimits, build
 from titan.codegen.pipeline.model import Built
 from titan.codegen.tile.model import TileProgram
 from titan.package.write import write_package
+from titan.target.description import target_of
 from titan.validate.compare.compile import compile_package
 from titan.validate.compare.toolchain import (
     CannotCompile,
@@ -75,7 +76,7 @@ class _Trial:
         from titan.validate.compare.expected import TooLong
         from titan.validate.compare.translation import translation
 
-        if built.tile.target.startswith("gfx"):
+        if target_of(built.tile.target).amd:
             self.compared = "machine code"
             kinds = dict(built.kernel.placement.kinds)
             return gcn_package.faults(compiled, emitted.manifest, built.tile, built.program, kinds)

@@ -17,6 +17,7 @@ from enum import StrEnum
 
 from titan.foundation.source.span import Span
 from titan.sync.expression import ONE, ZERO, Expression
+from titan.sync.policies import BarrierInit, FenceRule, Permission, TensorReading
 
 
 class Proxy(StrEnum):
@@ -471,12 +472,12 @@ class Policies:
     arrival, or through the generic proxy behind a "fence" only.
     """
 
-    fence_rule: str = "writer"
+    fence_rule: FenceRule = "writer"
     war_fence: bool = True
-    barrier_init: str = "fence"
-    exit_in_flight: str = "refuse"
-    unobserved_phase: str = "refuse"
-    tensor: str = "order"
+    barrier_init: BarrierInit = "fence"
+    exit_in_flight: Permission = "refuse"
+    unobserved_phase: Permission = "refuse"
+    tensor: TensorReading = "order"
 
 
 DEFAULT_POLICIES = Policies()

@@ -12,6 +12,9 @@ from functools import cached_property, lru_cache
 from titan.target.completion import MBARRIER, CompletionTable, Vendor, Waits, completion
 from titan.target.limits import TargetLimits, limits
 
+# What protocols are lowered to and tile programs are built for; legality knows more targets.
+GENERATED = ("sm_90a", "sm_100a", "gfx942", "gfx950")
+
 
 @dataclass(frozen=True)
 class Target:
@@ -38,6 +41,22 @@ class Target:
     def threads_per_warp(self) -> int:
         """Lanes of a warp or wave; 32 where nothing is known."""
         return self.limits.number("threads_per_warp") or 32
+
+    @property
+    def generated(self) -> bool:
+        """Whether there are lowering and code generation for it."""
+        return self.name in GENERATED
+
+    @cached_property
+    def shared_bytes(self) -> int:
+        """Shared memory or LDS of one CTA or work-group; 0 where nothing is known."""
+        return self.limits.number("shared_bytes") or 0
+
+    @cached_property
+    def lds_copy_bytes(self) -> tuple[int, ...]:
+        """What a lane can copy to LDS at once in whole words, powers of two, the widest first."""
+        widths = self.limits.numbers("lds_dma_widths") or ()
+        return tuple(sorted((w for w in widths if w >= 4 and w & (w - 1) == 0), reverse=True))
 
     @cached_property
     def parity_barriers(self) -> bool:
@@ -71,6 +90,12 @@ class Target:
         """Whether it has bulk copies that complete on an mbarrier."""
         rows = self.completion.operations if self.completion is not None else ()
         return any(row.verb == "bulk_load" for row in rows)
+
+
+def generated_targets(vendor: Vendor) -> tuple[str, ...]:
+    """The targets of a vendor that code is generated for."""
+    known = (target_of(name).completion for name in GENERATED)
+    return tuple(table.target for table in known if table and table.vendor is vendor)
 
 
 @lru_cache(maxsize=64)

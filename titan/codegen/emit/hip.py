@@ -11,7 +11,7 @@ from __future__ import annotations
 from titan.codegen.emit.hip_operations import Places
 from titan.codegen.emit.hip_program import TILES, Walk
 from titan.codegen.emit.hip_tiles import LdsTile, buffers_of
-from titan.codegen.emit.hip_values import LANES, SHARED_BYTES, HipValues, values_of
+from titan.codegen.emit.hip_values import LANES, HipValues, values_of
 from titan.codegen.emit.model import EmissionRefused, Emitted
 from titan.codegen.emit.names import identifier, mangled
 from titan.codegen.tile.manifest import Manifest, ManifestArgument
@@ -20,6 +20,8 @@ from titan.foundation.resources import root, template
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression, binary, to_text
+from titan.target.completion import Vendor
+from titan.target.description import generated_targets
 
 SOURCE = "kernel.hip.cpp"
 HEADER = "titan_device.hip.h"
@@ -47,7 +49,7 @@ def emit(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> Emitted:
 def _check(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> None:
     identifier(tile.name, "the tile program")
     targets = {tile.target, kernel.target, program.target}
-    if len(targets) != 1 or tile.target not in SHARED_BYTES:
+    if targets != {tile.target} or tile.target not in generated_targets(Vendor.AMD):
         raise EmissionRefused(f"no HIP is emitted for {sorted(map(ascii, targets))[0]}")
     if tile.cluster != 1 or kernel.ctas != 1:
         raise EmissionRefused("there are no clusters")

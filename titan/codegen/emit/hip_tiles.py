@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from titan.codegen.emit.hip_values import LANES, SHARED_BYTES, HipValues
+from titan.codegen.emit.hip_values import LANES, HipValues
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import DTYPE_BYTES, integer, mangled
 from titan.codegen.tile.model import TileOperation
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
+from titan.target.description import target_of
 
 ALIGNMENT = 256
 REGISTERS = "_registers"  # the buffer of the registers that tile `a` passes through: `a_registers`
@@ -66,7 +67,7 @@ def buffers_of(kernel: Kernel, program: ir.SyncProgram, values: HipValues) -> di
         made = _buffer(item, loads[item.name], values, end, 0 if item.name in staged else width)
         found[item.name] = made
         end += -(-made.stages * made.stage_bytes // ALIGNMENT) * ALIGNMENT
-    most = SHARED_BYTES[values.tile.target]
+    most = target_of(values.tile.target).shared_bytes
     if end > most:
         raise EmissionRefused(f"{end} bytes of LDS; {values.tile.target} has {most}")
     if set(found) != set(loads):

@@ -15,7 +15,6 @@ from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePla
 
 LANES = 64
 WAVES_MAX = 16
-SHARED_BYTES = {"gfx942": 65536, "gfx950": 163840}
 FLOATS_OF_8_BITS = ("e4m3", "e5m2")
 DTYPE_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1}
 ELEMENTWISE = frozenset(

@@ -14,10 +14,10 @@ from titan.codegen.emit.names import DTYPE_BYTES, dtype, identifier, integer, ma
 from titan.language.kernel.model import Kernel
 from titan.language.kernel.model import Layout as TileLayout
 from titan.sync import program as ir
+from titan.target.description import target_of
 
 WARP = 32
 GROUP = 128
-SHARED_BYTES_MAX = 232_448  # 227 KB: what one CTA of cc 9.0 can have
 REGISTERS_OF_SM = 65_536
 NAMED_BARRIERS = 16
 BOX_MAX = 256  # elements in each direction
@@ -162,8 +162,9 @@ def lay_out(
     slot = end
     if any(buffer.space is ir.Space.TENSOR for buffer in program.buffers):
         end += 8
-    if end > SHARED_BYTES_MAX:
-        raise EmissionRefused(f"{end} bytes of shared memory; a CTA can have {SHARED_BYTES_MAX}")
+    most = target_of(kernel.target).shared_bytes
+    if end > most:
+        raise EmissionRefused(f"{end} bytes of shared memory; a CTA can have {most}")
     groups = _groups(kernel, program)
     threads = WARP * sum(group.warps for group in groups)
     if not WARP <= threads <= THREADS_MAX:
@@ -183,7 +184,7 @@ def _tiles(
     kernel: Kernel, program: ir.SyncProgram, staged: frozenset[str], rows: frozenset[str]
 ) -> tuple[dict[str, Tile], int]:
     tiles: dict[str, Tile] = {}
-    end = 0
+    end, most = 0, target_of(kernel.target).shared_bytes
     for buffer in program.buffers:
         if buffer.space is ir.Space.TENSOR or buffer.name in rows:
             continue
@@ -192,9 +193,9 @@ def _tiles(
         tile = replace(tile, staged=buffer.name in staged)
         tiles[buffer.name] = tile
         end = -(-(end + tile.stages * tile.stage_bytes) // ALIGNMENT) * ALIGNMENT
-        if end > SHARED_BYTES_MAX:
+        if end > most:
             raise EmissionRefused(
-                f"over {end - ALIGNMENT} bytes of shared memory; a CTA can have {SHARED_BYTES_MAX}"
+                f"over {end - ALIGNMENT} bytes of shared memory; a CTA can have {most}"
             )
     return tiles, end
 

@@ -47,8 +47,9 @@ from titan.foundation.resources import root, template
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression, names_of
+from titan.target.completion import Vendor
+from titan.target.description import generated_targets, target_of
 
-TARGETS = ("sm_90a", "sm_100a")
 TEMPLATES = "sm_90a"
 TENSOR_HEADER = "titan_tcgen05.cuh"
 SOURCE = "kernel.cu"
@@ -61,7 +62,7 @@ def emit(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> Emitted:
     `program` is lowered from the kernel decoded with its computations and has been verified
     without them. `kernel` brings layouts and register counts.
     """
-    if tile.target.startswith("gfx"):
+    if target_of(tile.target).amd:
         from titan.codegen.emit.hip import emit as emit_hip
 
         return emit_hip(tile, kernel, program)
@@ -82,9 +83,11 @@ class _Emission:
     def __init__(self, tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> None:
         validate(tile, kernel, program)
         for target in (tile.target, kernel.target, program.target):
-            if target not in TARGETS or target != tile.target:
-                known = " and ".join(TARGETS)
-                raise EmissionRefused(f"this backend writes {known}, not {target!a:.40}")
+            known = generated_targets(Vendor.NVIDIA)
+            if target not in known or target != tile.target:
+                raise EmissionRefused(
+                    f"this backend writes {' and '.join(known)}, not {target!a:.40}"
+                )
         if kernel.ctas != tile.cluster:
             raise EmissionRefused("the tile program and the pipeline differ in CTAs of a cluster")
         folded = fold(kernel, program)

@@ -19,6 +19,7 @@ from titan.codegen.pipeline import cdna
 from titan.codegen.pipeline.model import Shape
 from titan.codegen.tile.alignment import unaligned
 from titan.codegen.tile.model import TileProgram
+from titan.target.description import target_of
 
 DEPTH_MIN = 2
 DEPTH_DEFAULT = 4
@@ -31,14 +32,15 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
     `needed` stages hide the latency of the loads in the schedule, `most` are what it had. Bulk
     copies get one more than needed where there is room.
     """
-    amd = tile.target.startswith("gfx")
-    wanted = needed if amd else needed + SPARE
+    target = target_of(tile.target)
+    wanted = needed if target.amd else needed + SPARE
     depth = tile.depth or min(max(wanted, DEPTH_MIN), max(most, DEPTH_MIN))
-    if amd:
+    if target.amd:
         yield from cdna.shapes(tile, depth)
         return
     multiplications = sum(operation.kind == "mma" for operation in tile.body)
-    elsewhere = tile.target != "sm_90a" and bool(multiplications)  # there are no other forms
+    # Products that are waited for by a commit alone have no other forms.
+    elsewhere = target.matrix_commits_to_barriers and bool(multiplications)
     depths = range(depth, DEPTH_MIN - 1, -1) if depth >= DEPTH_MIN else (depth,)
     plain = Shape("", depth, persistent=tile.persistent)
     if unaligned(tile) or tile.tail == "threads":
@@ -62,12 +64,13 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
 
 def _variants(tile: TileProgram, plain: Shape, multiplications: int) -> Iterator[Shape]:
     """The orders of one turn, from the cleverest to the plainest."""
-    turns = tile.groups == 2 and multiplications >= 2 and tile.target == "sm_90a"
+    counted = not target_of(tile.target).matrix_commits_to_barriers
+    turns = tile.groups == 2 and multiplications >= 2 and counted
     if turns:
         yield _named(plain, "order of the schedule, taking turns", True, True)
     if multiplications:
         yield _named(plain, "order of the schedule", True, False)
-    if multiplications >= 2 and tile.target == "sm_90a":
+    if multiplications >= 2 and counted:
         text = "last product one turn behind"
         if turns:
             yield _named(plain, f"{text}, taking turns", False, True, behind=True)

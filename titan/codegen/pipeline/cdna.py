@@ -22,11 +22,10 @@ from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.model import TileOperation, TileProgram, Value
+from titan.target.description import target_of
 
 LANES = 64
 WAVES_MAX = 16
-SHARED_BYTES = {"gfx942": 65536, "gfx950": 163840}
-LANE_BYTES = {"gfx942": (4,), "gfx950": (16, 4)}  # what a lane copies to LDS at once, widest first
 BITS = {"f32": 32, "bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8}
 OWN_NAMES = frozenset(
     ("workgroup", "loads", "reads", "wave", "s", "t", "tiles", "depth", "self", "cta", "ctas")
@@ -64,9 +63,9 @@ def construct(
     the operations within an iteration is that of the tile program: one wave issues in order, and
     what overlaps is the copies with everything else (`schedule` and `ii` play no part).
     """
-    if staged is None and tile.target in LANE_BYTES:
+    if staged is None:
         staged = any(not lane_bytes(tile, item.result) for item in loads_of(tile) if item.result)
-    return _Cdna(tile, shape, bool(staged)).document()
+    return _Cdna(tile, shape, staged).document()
 
 
 def loads_of(tile: TileProgram) -> list[TileOperation]:
@@ -88,7 +87,7 @@ def lane_bytes(tile: TileProgram, value: Value) -> int:
     the waves differ.
     """
     row_bytes = value.columns * BITS.get(value.dtype, 0) // 8
-    for width in LANE_BYTES[tile.target]:
+    for width in target_of(tile.target).lds_copy_bytes:
         if row_bytes % width == 0 and tile_bytes(value) % (LANES * width * tile.groups) == 0:
             return width
     return 0
@@ -105,7 +104,8 @@ class _Cdna:
 
     def _check(self) -> None:
         tile, shape = self.tile, self.shape
-        if tile.target not in SHARED_BYTES:
+        target = target_of(tile.target)
+        if not (target.generated and target.amd):
             raise FormRefused(f"{tile.target} is no target of this form")
         if not 1 <= tile.groups <= WAVES_MAX:
             raise FormRefused(f"{tile.groups} waves; a workgroup has 1 to {WAVES_MAX}")
@@ -124,7 +124,7 @@ class _Cdna:
         taken = sorted({item.name for item in loads_of(tile)} & OWN_NAMES)
         if taken:
             raise FormRefused(f"the name {taken[0]} is one of the pipeline's own")
-        used, most = self.shared_bytes(), SHARED_BYTES[tile.target]
+        used, most = self.shared_bytes(), target.shared_bytes
         if used > most:
             raise FormRefused(f"{used} bytes of LDS; {tile.target} has {most}")
 

@@ -22,6 +22,7 @@ from titan.codegen.pipeline.filling import (
 from titan.codegen.pipeline.hopper import Hopper
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.model import TileProgram
+from titan.target.description import target_of
 
 Form = Callable[[TileProgram, Shape, dict[str, int], int], PipelineDocument]
 
@@ -32,10 +33,12 @@ def form_of(target: str) -> Form:
     A form takes the cycles of the operations of one group, by their names in the tile program, and
     the initiation interval, and gives the kernel file. It raises FormRefused.
     """
-    found = FORMS.get(target)
-    if found is None:
+    known = target_of(target)
+    if not known.generated:
         raise FormRefused(f"there is no pipeline form for target {target}")
-    return found
+    if known.amd:
+        return cdna.construct
+    return blackwell if known.matrix_commits_to_barriers else hopper
 
 
 def hopper(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> PipelineDocument:
@@ -68,11 +71,3 @@ def _filling(tile: TileProgram, shape: Shape) -> Filling:
         return tail_filling(tile, shape)
     refuse_unaligned(tile)
     return BULK_COPIES
-
-
-FORMS: dict[str, Form] = {
-    "sm_90a": hopper,
-    "sm_100a": blackwell,
-    "gfx942": cdna.construct,
-    "gfx950": cdna.construct,
-}

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from titan.sync.policies import POLICY_WORDS
+
 VERSION = 1
 STAGES_MAX = 4096
 AGENTS_MAX = 256
@@ -302,14 +304,24 @@ TOP_LEVEL: tuple[Key, ...] = (
     Key("ctas", ValueForm.CONSTANT, "CTAs of the cluster"),
 )
 POLICIES: tuple[Key, ...] = (
-    Key("fence_rule", ValueForm.WORD, "who must fence", ("writer", "path")),
+    Key("fence_rule", ValueForm.WORD, "who must fence", POLICY_WORDS["fence_rule"]),
     Key(
         "war_fence", ValueForm.BOOLEAN, "a generic read needs a fence before an asynchronous write"
     ),
-    Key("barrier_init", ValueForm.WORD, "publication of mbarriers", ("fence", "assumed")),
-    Key("exit_in_flight", ValueForm.WORD, "work in flight at the end", ("refuse", "allow")),
-    Key("unobserved_phase", ValueForm.WORD, "arrivals before a wait", ("refuse", "allow")),
-    Key("tensor", ValueForm.WORD, "overwriting operands of tcgen05", ("order", "fence")),
+    Key("barrier_init", ValueForm.WORD, "publication of mbarriers", POLICY_WORDS["barrier_init"]),
+    Key(
+        "exit_in_flight",
+        ValueForm.WORD,
+        "work in flight at the end",
+        POLICY_WORDS["exit_in_flight"],
+    ),
+    Key(
+        "unobserved_phase",
+        ValueForm.WORD,
+        "arrivals before a wait",
+        POLICY_WORDS["unobserved_phase"],
+    ),
+    Key("tensor", ValueForm.WORD, "overwriting operands of tcgen05", POLICY_WORDS["tensor"]),
 )
 
 # ------------------------------------------------------------------------------- statements

@@ -8,11 +8,9 @@ from titan.language.lower.model import Lowered, LoweringRefused, Note, refusal
 from titan.language.protocol.counters import with_hardware_counters
 from titan.language.protocol.model import Protocol
 from titan.sync.program import SyncProgram
+from titan.target.description import GENERATED, target_of
 
 __all__ = ["Lowered", "LoweringRefused", "Note", "lower", "lower_with_notes"]
-
-NVIDIA_TARGETS = ("sm_90a", "sm_100a")
-AMD_TARGETS = ("gfx942", "gfx950")
 
 
 def lower(
@@ -31,11 +29,12 @@ def lower_with_notes(
     changed where a target cannot say the protocol: "drain_all" (sm_100a), "transport", "group",
     "depth", "unspecialise" (gfx942, gfx950). Raises LoweringRefused.
     """
-    if protocol.target in NVIDIA_TARGETS:
+    target = target_of(protocol.target)
+    if target.generated and target.nvidia:
         from titan.language.lower.nvidia import lower_nvidia
 
         return _counted(protocol, lower_nvidia(protocol, add_fences=add_fences, rewrites=rewrites))
-    if protocol.target in AMD_TARGETS:
+    if target.generated and target.amd:
         from titan.language.lower.amd import lower_amd
 
         return _counted(protocol, lower_amd(protocol, rewrites=rewrites))
@@ -43,7 +42,7 @@ def lower_with_notes(
         "TTN010",
         f"there is no lowering for target {protocol.target}",
         protocol.span,
-        f"known targets: {', '.join((*NVIDIA_TARGETS, *AMD_TARGETS))}",
+        f"known targets: {', '.join(GENERATED)}",
     )
 
 

@@ -29,6 +29,7 @@ from titan.language.lower.model import Lowered, LoweringRefused, Note, refusal
 from titan.language.lower.unspecialise import unspecialise
 from titan.language.protocol import model
 from titan.language.protocol.content import positive
+from titan.language.protocol.rewrites import Rewrite
 from titan.language.protocol.unroll import walk
 from titan.sync import program as ir
 from titan.sync.expression import (
@@ -41,12 +42,11 @@ from titan.sync.expression import (
     names_of,
     to_text,
 )
+from titan.target.description import target_of
 
 BARRIER = "s_barrier"
 LANES = 64
-COPY_WIDTH_BYTES = {"gfx942": 4, "gfx950": 16}
 TRANSPORTS = (model.Transport.LDS_DMA, model.Transport.STORE)
-REWRITES = frozenset({"transport", "group", "depth", "unspecialise"})
 
 
 def lower_amd(protocol: model.Protocol, *, rewrites: frozenset[str] = frozenset()) -> Lowered:
@@ -57,14 +57,14 @@ def lower_amd(protocol: model.Protocol, *, rewrites: frozenset[str] = frozenset(
     "unspecialise" (all waves run all roles). Raises LoweringRefused.
     """
     notes: list[Note] = []
-    if "transport" in rewrites:
+    if Rewrite.TRANSPORT in rewrites:
         protocol = _copies_to_lds(protocol, notes)
     try:
-        return _with_notes(_Amd(protocol, "group" in rewrites).lower(), notes)
+        return _with_notes(_Amd(protocol, Rewrite.GROUP in rewrites).lower(), notes)
     except LoweringRefused as refused:
         for changed in _attempts(protocol, rewrites):
             try:
-                lowered = _Amd(changed.protocol, "group" in rewrites).lower()
+                lowered = _Amd(changed.protocol, Rewrite.GROUP in rewrites).lower()
             except LoweringRefused:
                 continue
             reason = refused.diagnostics[0].headline
@@ -87,10 +87,10 @@ def _attempts(protocol: model.Protocol, rewrites: frozenset[str]) -> list[_Attem
     """What may be tried instead of a refused protocol, in a fixed order."""
     attempts: list[_Attempt] = []
     deepest = max((ring.depth for ring in protocol.rings), default=1)
-    if "depth" in rewrites:
+    if Rewrite.DEPTH in rewrites:
         for depth in range(deepest - 1, 0, -1):
             attempts.append(_Attempt(f"depth reduced to {depth}", _shallower(protocol, depth)))
-    if "unspecialise" in rewrites:
+    if Rewrite.UNSPECIALISE in rewrites:
         merged = unspecialise(protocol)
         if merged is not None:
             attempts.append(_Attempt("all waves run all roles", merged))
@@ -391,7 +391,7 @@ class _Amd(BodyLowering):
 
     def _instructions(self, ring: str) -> int:
         """The fewest instructions of one copy of the ring: a wave's share in units of the width."""
-        width = COPY_WIDTH_BYTES.get(self.protocol.target, 4) * LANES
+        width = target_of(self.protocol.target).lds_copy_bytes[0] * LANES
         counts = []
         for buffer in self.ring(ring).buffers:
             groups = self.ring(ring).fillers[buffer.name].values()

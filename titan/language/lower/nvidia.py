@@ -21,6 +21,7 @@ from titan.language.lower.mbarrier_rings import MbarrierRings, empty_name, full_
 from titan.language.lower.model import Lowered, refusal
 from titan.language.lower.tails import next_index, readers_elsewhere
 from titan.language.protocol import model
+from titan.language.protocol.rewrites import Rewrite
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO, Constant, Expression, Name, binary
 
@@ -244,7 +245,7 @@ class _Nvidia(MbarrierRings):
     def _drain_by_commit(self, statement: model.Drain | model.Finalize) -> ir.Block:
         """tcgen05 has no wait by count: commit to a barrier of the agent's own and wait for it."""
         if isinstance(statement, model.Drain) and statement.leaving != ZERO:
-            if "drain_all" not in self.rewrites:
+            if Rewrite.DRAIN_ALL not in self.rewrites:
                 raise refusal(
                     "TTN401",
                     f"{self.protocol.target} cannot leave groups of {statement.group} unfinished",

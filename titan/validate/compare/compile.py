@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from titan.target.description import target_of
 from titan.validate.compare.gcn_compile import compile_hip
 from titan.validate.compare.toolchain import CompiledKernel, Figures, ToolchainMissing, run
 
@@ -35,7 +36,7 @@ def compile_package(files: dict[str, str], target: str) -> CompiledKernel:
     with tempfile.TemporaryDirectory(prefix="titan-") as folder:
         for name, text in files.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
-        if target.startswith("sm_"):
+        if target_of(target).nvidia:
             return compile_cuda(Path(folder) / "kernel.cu", target)
         return compile_hip(Path(folder) / "kernel.hip.cpp", target)
 

@@ -11,18 +11,18 @@ from titan.codegen.tile.model import TileProgram
 from titan.isa.thread.machine import UnsupportedPtx
 from titan.isa.thread.ptx import PtxError, parse
 from titan.sync.program import SyncProgram
+from titan.target.completion import Vendor
+from titan.target.description import generated_targets
 from titan.validate.compare.compare import TranslationComparison, compare
 from titan.validate.compare.launches import launches
 from titan.validate.compare.toolchain import CompiledKernel
-
-TARGETS = ("sm_90a", "sm_100a")
 
 
 def translation(
     tile: TileProgram, program: SyncProgram, manifest: Manifest, compiled: CompiledKernel
 ) -> TranslationComparison:
     """Faults of what was compiled against the program it was emitted for. Raises UnsupportedPtx."""
-    if compiled.target not in TARGETS:
+    if compiled.target not in generated_targets(Vendor.NVIDIA):
         raise UnsupportedPtx(f"code for {compiled.target} is not compared here")
     through = launches(tile, program, manifest)
     if not through:
