@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
+from titan.codegen.tile.manifest import Manifest
 from titan.device.documents import CycleData, CyclesDocument
 from titan.device.expressions import BadExpression
 from titan.device.fit import Observation
-from titan.device.manifests import PackageManifest, Sizes
+from titan.device.manifests import Sizes
 from titan.device.plan import Unlaunchable, plan
 from titan.device.records import DeviceFacts, EndRecord, Job, WatchOptions
 from titan.device.stress import trips_of
@@ -56,7 +57,7 @@ class CycleRow:
         return Observation(f"{self.package}, depth {self.depth}", self.cycles, dict(self.terms))
 
 
-def lengths_for(manifest: PackageManifest) -> list[Sizes]:
+def lengths_for(manifest: Manifest) -> list[Sizes]:
     """A short and a long launch with the same work items; empty where the trip count is fixed.
 
     Whole tiles where they give so few CTAs; else sizes of 1 as well (heads of an attention).
@@ -64,7 +65,7 @@ def lengths_for(manifest: PackageManifest) -> list[Sizes]:
     return _lengths(manifest, CHOICES) or _lengths(manifest, (1, *CHOICES))
 
 
-def _lengths(manifest: PackageManifest, choices: Sequence[int]) -> list[Sizes]:
+def _lengths(manifest: Manifest, choices: Sequence[int]) -> list[Sizes]:
     names = [str(item["name"]) for item in manifest["parameters"]]
     found: dict[int, dict[int, tuple[int, dict[str, int]]]] = {}
     for values in itertools.product(choices, repeat=len(names)):
@@ -108,7 +109,7 @@ def measure(
 
 
 def _one(folder: Path, terms: dict[str, float], seconds: float, options: WatchOptions) -> CycleRow:
-    manifest: PackageManifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest: Manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     depth = max((int(ring["depth"]) for ring in manifest["rings"]), default=1)
     row = functools.partial(
         CycleRow, str(manifest["kernel"]), str(manifest["target"]), depth,

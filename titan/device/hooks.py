@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from titan.device.manifests import PackageManifest, RoleEntry
+from titan.codegen.tile.manifest import Manifest, ManifestRole
 from titan.device.records import Progress, WaitRow, WarpProgress
 
 DISTURB, MEASURE, PROGRESS = "TITAN_DISTURB", "TITAN_MEASURE", "TITAN_PROGRESS"
@@ -68,13 +68,13 @@ class Level:
         """The four words of `titan_disturbance`."""
         return (seed & 0xFFFFFFFF, self.warps, self.nanoseconds, max(1, self.every))
 
-    def burden(self, manifest: PackageManifest) -> tuple[int, int, int, int]:
+    def burden(self, manifest: Manifest) -> tuple[int, int, int, int]:
         """The four words of `titan_burden`."""
         first, second, third = (self.amount if self.knob == knob else 0 for knob in KNOBS)
         return (consumers(manifest) if self.knob else 0, first, second, third)
 
 
-def levels(manifest: PackageManifest, source: str | None = None) -> list[Level]:
+def levels(manifest: Manifest, source: str | None = None) -> list[Level]:
     """The kernel as it is, measured, all warps disturbed, each role or first group slow, burdened.
 
     With the text of the kernel: without what would change nothing in it.
@@ -113,7 +113,7 @@ def burdens(knob: str, source: str) -> bool:
     return any(f"titan::{place}" in source for place in places)
 
 
-def several_fit(manifest: PackageManifest) -> bool:
+def several_fit(manifest: Manifest) -> bool:
     """Whether more than one CTA may be on a multiprocessor, by threads, memory and registers."""
     launch, roles = manifest["launch"], manifest["roles"]
     shared = int(launch["dynamic_shared_bytes"]) + SHARED_KEPT
@@ -125,13 +125,13 @@ def several_fit(manifest: PackageManifest) -> bool:
     )
 
 
-def consumers(manifest: PackageManifest) -> int:
+def consumers(manifest: Manifest) -> int:
     """The mask of the warps that a burden is put on: all but those of the producer."""
     roles = [role for role in manifest["roles"] if role["name"] != PRODUCER]
     return mask([warp for role in roles for warp in warps_of(role)])
 
 
-def warps_of(role: RoleEntry) -> list[int]:
+def warps_of(role: ManifestRole) -> list[int]:
     """The warps that have threads of the role, by number in the CTA."""
     first, threads = int(role["first_thread"]), int(role["threads"])
     return list(range(first // 32, -(-(first + threads) // 32)))
@@ -142,7 +142,7 @@ def mask(warps: Sequence[int]) -> int:
     return sum(1 << (warp % 32) for warp in set(warps))
 
 
-def role_of(manifest: PackageManifest, warp: int) -> str:
+def role_of(manifest: Manifest, warp: int) -> str:
     """The name of the role that a warp belongs to; `none` where it belongs to none."""
     for role in manifest["roles"]:
         if warp in warps_of(role):
@@ -153,7 +153,7 @@ def role_of(manifest: PackageManifest, warp: int) -> str:
 # ------------------------------------------------------------------------------ measured waits
 
 
-def waits(manifest: PackageManifest, data: bytes, burden: bytes | None = None) -> list[WaitRow]:
+def waits(manifest: Manifest, data: bytes, burden: bytes | None = None) -> list[WaitRow]:
     """What each role waited at barriers, over all CTAs: cycles, waits, cycles of one wait.
 
     The waits of a producer are its acquires. With `burden`, what came on top after a wait.
@@ -209,7 +209,7 @@ def new_progress() -> Path:
     return Path(file.name)
 
 
-def read_progress(path: Path, manifest: PackageManifest, source: str, most: int = 16) -> Progress:
+def read_progress(path: Path, manifest: Manifest, source: str, most: int = 16) -> Progress:
     """Where the warps were last seen; the ones that still wait first. Empty without records."""
     try:
         data = path.read_bytes()

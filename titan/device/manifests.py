@@ -1,88 +1,16 @@
-"""Manifests of packages, probes and litmus tests as the runner reads them, as types.
+"""Manifests of probes and litmus tests as the runner reads them, as types; also `Sizes`.
 
 Only types stand here; what comes from a file is checked where it is read. Sizes of a launch go by
-name, in elements.
+name, in elements. The manifest of a package: `titan/codegen/tile/manifest.py`.
 """
 
 from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
+from titan.codegen.tile.manifest import LaunchManifest
+
 Sizes = dict[str, int]
-
-
-class ParameterEntry(TypedDict):
-    """A size that a launch gives; `minimum` 1 where it is not stated."""
-
-    name: str
-    minimum: NotRequired[int]
-
-
-class TensorEntry(TypedDict):
-    """An array in global memory: extents are expressions over the sizes, outermost first."""
-
-    name: str
-    dtype: str
-    shape: list[int | str]
-    output: NotRequired[bool]
-
-
-class ArgumentEntry(TypedDict):
-    """An argument of the kernel: a size, a pointer, or a tensor map with its box and swizzle."""
-
-    kind: str
-    name: NotRequired[str]
-    tensor: NotRequired[str]
-    box: NotRequired[list[int]]
-    swizzle: NotRequired[str]
-
-
-class LaunchEntry(TypedDict):
-    """Grid as an expression over the sizes and `processors`; block in threads."""
-
-    grid: int | str
-    block: int
-    dynamic_shared_bytes: int
-    cluster: NotRequired[int]
-
-
-class RoleEntry(TypedDict):
-    """A role: its threads follow each other from the first."""
-
-    name: str
-    first_thread: int
-    threads: int
-    registers: NotRequired[int]
-
-
-class RingEntry(TypedDict):
-    """A ring of the pipeline; `depth` in stages."""
-
-    depth: int
-
-
-class Launchable(TypedDict):
-    """What a launch needs of a manifest, be it that of a package or of a probe."""
-
-    source: str
-    target: str
-    entry: str
-    parameters: list[ParameterEntry]
-    tensors: list[TensorEntry]
-    arguments: list[ArgumentEntry]
-    launch: LaunchEntry
-    constraints: NotRequired[list[str]]
-
-
-class PackageManifest(Launchable):
-    """`manifest.json` of a package; `program`: see titan/codegen/tile/stored.py."""
-
-    kernel: str
-    header: str
-    rings: list[RingEntry]
-    roles: list[RoleEntry]
-    program: dict[str, object]
-    trip_count: int | str
 
 
 class ProbeReading(TypedDict):
@@ -93,7 +21,7 @@ class ProbeReading(TypedDict):
     means: str
 
 
-class ProbeManifest(Launchable):
+class ProbeManifest(LaunchManifest):
     """The manifest of a probe (litmus/probes)."""
 
     probe: str

@@ -16,10 +16,10 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
+from titan.codegen.tile.manifest import Manifest
 from titan.device import hooks
-from titan.device.manifests import PackageManifest
 from titan.device.plan import LaunchPlan, plan
 from titan.device.records import BeginRecord, CompiledRecord, DeviceArray, Job, RunCase, RunRecord
 from titan.device.variants import SAFE, variants
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-    from titan.codegen.tile.manifest import Manifest
     from titan.device.gpu import GpuModule, SharedFile
 
     Arrays = Mapping[str, NDArray[numpy.float64]]
@@ -43,12 +42,12 @@ class NoVariant(Refusal):
     """The kernel has nothing that this variant would break."""
 
 
-def read(folder: Path, variant: str) -> tuple[PackageManifest, dict[str, str]]:
+def read(folder: Path, variant: str) -> tuple[Manifest, dict[str, str]]:
     """The manifest of a package and its sources, the kernel in the variant asked for.
 
     Raises NoVariant.
     """
-    manifest: PackageManifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest: Manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     names = [Path(manifest["source"]).name, Path(manifest["header"]).name]
     files = {name: (folder / name).read_text(encoding="utf-8") for name in names}
     known = variants(files[names[0]])
@@ -87,7 +86,7 @@ class References:
 
     KEPT = 32
 
-    def __init__(self, manifest: PackageManifest) -> None:
+    def __init__(self, manifest: Manifest) -> None:
         from titan.codegen.tile.stored import from_data
 
         self.tile = from_data(manifest["program"])
@@ -109,7 +108,7 @@ class References:
 
 
 def _on_cpu(
-    manifest: PackageManifest, files: dict[str, str], case: RunCase, keep: str | None
+    manifest: Manifest, files: dict[str, str], case: RunCase, keep: str | None
 ) -> RunRecord:
     from titan.codegen.tile.stored import from_data
     from titan.validate.emulate.compare import compare
@@ -120,7 +119,7 @@ def _on_cpu(
     begin = time.monotonic()
     try:
         found = compare(
-            tile, files, cast("Manifest", manifest), case["sizes"],
+            tile, files, manifest, case["sizes"],
             seed=case["seed"], policy=case["policy"],
         )  # fmt: skip
     except KernelFault as fault:
@@ -142,12 +141,12 @@ def _run_record(case: RunCase, state: str, told: str = "") -> RunRecord:
     return {"kind": "run", "sizes": case["sizes"], "state": state, "told": told, "seconds": 0.0}
 
 
-def _keep_emulated(manifest: PackageManifest, files: dict[str, str], folder: Path) -> None:
+def _keep_emulated(manifest: Manifest, files: dict[str, str], folder: Path) -> None:
     """The program that was run, which the emulation keeps under a digest."""
     from titan.validate.emulate.compile import build
 
     if str(manifest["source"]).endswith(".cu") and not (folder / EMULATED).exists():
-        shutil.copyfile(build(files, cast("Manifest", manifest)), folder / EMULATED)
+        shutil.copyfile(build(files, manifest), folder / EMULATED)
 
 
 def _since(begin: float) -> float:
@@ -164,7 +163,7 @@ def _finite(number: float) -> float | str:
 class CompiledPackage:
     """A package's source, compiled once for each set of definitions."""
 
-    def __init__(self, manifest: PackageManifest, files: Mapping[str, str], job: Job) -> None:
+    def __init__(self, manifest: Manifest, files: Mapping[str, str], job: Job) -> None:
         self.manifest, self.files = manifest, files
         self.modules: dict[tuple[str, ...], GpuModule] = {}
         self.progress = Path(job["progress"]) if job.get("progress") else None
@@ -225,7 +224,7 @@ class CompiledPackage:
 
 
 @contextmanager
-def unpacked(manifest: PackageManifest, files: Mapping[str, str]) -> Iterator[Path]:
+def unpacked(manifest: Manifest, files: Mapping[str, str]) -> Iterator[Path]:
     """The source of a package in a folder with its header, for the compiler."""
     with tempfile.TemporaryDirectory(prefix="titan-") as folder:
         for file, text in files.items():
@@ -261,7 +260,7 @@ class OnGpu:
     """A compiled kernel with its tensors for one size; `alone` lets no CTA share its processor."""
 
     def __init__(
-        self, manifest: PackageManifest, module: GpuModule, sizes: Mapping[str, int],
+        self, manifest: Manifest, module: GpuModule, sizes: Mapping[str, int],
         inputs: Arrays, alone: bool = False,
     ) -> None:  # fmt: skip
         import numpy

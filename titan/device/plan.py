@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from titan.codegen.tile.manifest import LaunchManifest, ManifestArgument, ManifestTensor
 from titan.device.expressions import BadExpression, evaluate
-from titan.device.manifests import ArgumentEntry, Launchable, TensorEntry
 from titan.foundation.errors import UserError
 
 BYTES = {"f32": 4, "bf16": 2, "f16": 2, "e4m3": 1, "e5m2": 1, "i32": 4, "u32": 4}
@@ -86,7 +86,7 @@ class LaunchPlan:
     arguments: tuple[Argument, ...]
 
 
-def plan(manifest: Launchable, sizes: Mapping[str, int], processors: int) -> LaunchPlan:
+def plan(manifest: LaunchManifest, sizes: Mapping[str, int], processors: int) -> LaunchPlan:
     """The launch for `sizes` on a device of so many multiprocessors. Raises Unlaunchable."""
     try:
         return _plan(manifest, sizes, processors)
@@ -96,7 +96,7 @@ def plan(manifest: Launchable, sizes: Mapping[str, int], processors: int) -> Lau
         raise Unlaunchable(f"the manifest lacks or misuses {error}") from None
 
 
-def _plan(manifest: Launchable, sizes: Mapping[str, int], processors: int) -> LaunchPlan:
+def _plan(manifest: LaunchManifest, sizes: Mapping[str, int], processors: int) -> LaunchPlan:
     names = _parameters(manifest, sizes)
     for constraint in manifest.get("constraints", ()):
         if not evaluate(constraint, names):
@@ -117,7 +117,7 @@ def _plan(manifest: Launchable, sizes: Mapping[str, int], processors: int) -> La
     )  # fmt: skip
 
 
-def _parameters(manifest: Launchable, sizes: Mapping[str, int]) -> dict[str, int]:
+def _parameters(manifest: LaunchManifest, sizes: Mapping[str, int]) -> dict[str, int]:
     names: dict[str, int] = {}
     known = {item["name"] for item in manifest["parameters"]}
     for name in sizes:
@@ -133,7 +133,7 @@ def _parameters(manifest: Launchable, sizes: Mapping[str, int]) -> dict[str, int
     return names
 
 
-def _tensor(item: TensorEntry, names: Mapping[str, int]) -> TensorShape:
+def _tensor(item: ManifestTensor, names: Mapping[str, int]) -> TensorShape:
     dtype = str(item["dtype"])
     if dtype not in BYTES:
         raise Unlaunchable(f"element type {dtype} has no array here")
@@ -144,7 +144,7 @@ def _tensor(item: TensorEntry, names: Mapping[str, int]) -> TensorShape:
 
 
 def _argument(
-    item: ArgumentEntry, tensors: Mapping[str, TensorShape], names: Mapping[str, int]
+    item: ManifestArgument, tensors: Mapping[str, TensorShape], names: Mapping[str, int]
 ) -> Argument:
     match item["kind"]:
         case "size":

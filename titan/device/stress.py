@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, Unpack, cast
 
+from titan.codegen.tile.manifest import Manifest
 from titan.device import findings
 from titan.device.documents import (
     ImbalancePoint,
@@ -35,7 +36,7 @@ from titan.device.documents import (
 from titan.device.expressions import BadExpression, evaluate
 from titan.device.findings import Keep
 from titan.device.hooks import KNOBS, PRODUCER, levels, new_progress, read_progress, told
-from titan.device.manifests import PackageManifest, Sizes
+from titan.device.manifests import Sizes
 from titan.device.packages import NOT_RUN
 from titan.device.plan import Unlaunchable, plan
 from titan.device.records import (
@@ -82,7 +83,7 @@ GRID_MAX = 8
 TRIPS_LEAST = 3  # different trip counts, where the kernel has as many
 
 
-def sizes_for(manifest: PackageManifest, depth: int) -> list[Sizes]:
+def sizes_for(manifest: Manifest, depth: int) -> list[Sizes]:
     """Launches whose trip counts are 1, below, at, and beyond the depth, whole and ragged.
 
     Found by trying: small numbers for every size, the fewest elements for each trip count. Where a
@@ -111,7 +112,7 @@ def sizes_for(manifest: PackageManifest, depth: int) -> list[Sizes]:
     return [sizes for (trips, _), (_, sizes) in sorted(found.items()) if trips in chosen]
 
 
-def trips_of(manifest: PackageManifest, sizes: Mapping[str, int]) -> int:
+def trips_of(manifest: Manifest, sizes: Mapping[str, int]) -> int:
     """Iterations of the longest of the first and the last work item. Raises BadExpression."""
     program = cast(WorkSizes, manifest.get("program", {}))
     names = {**program.get("sizes", {}), **sizes}
@@ -176,7 +177,7 @@ def stress(
 
 
 def _jobs(folder: Path, settings: StressSettings) -> Iterator[_Job]:
-    manifest: PackageManifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest: Manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     source = (folder / Path(str(manifest["source"])).name).read_text(encoding="utf-8")
     depth = max((int(ring["depth"]) for ring in manifest["rings"]), default=1)
     backend, policies = settings.backend, settings.policies
@@ -197,7 +198,7 @@ class _Job:
     """One variant of a package and what it is tried with."""
 
     job: Job
-    manifest: PackageManifest
+    manifest: Manifest
     source: str
     depth: int
     cases: list[RunCase]

@@ -1,7 +1,8 @@
-"""The manifest of an emitted kernel as types: emission fills it, launches and checks read it.
+"""The manifest of a kernel as types: emission fills it, launches, checks and the runner read it.
 
 Expressions (shapes, grids, constraints) are texts of the expression language over the parameters;
 `grid` may name `processors`. Sizes are in bytes, extents in elements, innermost first in `box`.
+Only types stand here, and nothing else is imported: the runner on a machine with a GPU loads it.
 """
 
 from __future__ import annotations
@@ -75,20 +76,25 @@ class ManifestRing(TypedDict):
     bytes: int
 
 
-class Manifest(TypedDict):
-    """What a launch and a check need to know of an emitted kernel."""
+class LaunchManifest(TypedDict):
+    """What a launch needs to know of a kernel, be it of a package or of a probe."""
 
-    titan: str
-    kernel: str
     target: str
     entry: str
     source: str
-    header: str
     parameters: list[ManifestParameter]
     tensors: list[ManifestTensor]
     arguments: list[ManifestArgument]
     constraints: list[str]
     launch: ManifestLaunch
+
+
+class Manifest(LaunchManifest):
+    """What a launch and a check need to know of an emitted kernel."""
+
+    titan: str
+    kernel: str
+    header: str
     work: str
     trip_count: str
     roles: list[ManifestRole]
@@ -96,4 +102,4 @@ class Manifest(TypedDict):
     filled: NotRequired[list[ManifestFilled]]
     copies: NotRequired[dict[str, int]]  # AMD: copies of a tile that vmcnt counts, by load
     resources: dict[str, int]
-    program: NotRequired[dict[str, object]]  # the tile program, in packages
+    program: NotRequired[dict[str, object]]  # the tile program (stored.py), in packages
