@@ -183,7 +183,7 @@ def test_a_depth_that_does_not_fit_is_told(tmp_path):
 
 
 def test_a_folder_of_something_else_is_not_replaced(tmp_path):
-    from titan.package.atomic import CannotWrite
+    from titan.foundation.atomic import CannotWrite
 
     place = tmp_path / "gemm_small_tiles-sm_90a-product-as-built"
     place.mkdir()

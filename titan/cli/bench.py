@@ -137,8 +137,8 @@ def _prepare(paths: tuple[Path, ...], folder: Path, with_toolchain: bool) -> int
     """Build all variants of tile files. Exit code 1: of some kernel not even the product."""
     from titan.codegen.pipeline.build import BuildLimits
     from titan.codegen.tile.load import load_tile, targets_of
+    from titan.foundation.atomic import CannotWrite
     from titan.package.ablation import prepare
-    from titan.package.atomic import CannotWrite
     from titan.target.description import target_of
     from titan.target.load import TargetRefused
 

@@ -94,7 +94,7 @@ def build(
     fixed list of shapes is tried, and what was not taken is told.
     """
     from titan.codegen.pipeline.build import BuildLimits
-    from titan.package.atomic import CannotWrite, refuse_unwritable
+    from titan.foundation.atomic import CannotWrite, refuse_unwritable
 
     try:
         refuse_unwritable(output)
@@ -175,7 +175,7 @@ def _produced(
     codes: list[int],
 ) -> Produced | None:
     from titan.codegen.pipeline.build import BuildRefused
-    from titan.package.atomic import CannotWrite
+    from titan.foundation.atomic import CannotWrite
     from titan.package.produce import produce
 
     progress = sys.stderr.isatty()

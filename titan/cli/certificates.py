@@ -22,6 +22,7 @@ def write_certificates(
     certificate; 4: the search for one came to a fault, or cvc5 contradicts z3. The questions of
     typestate go beside the certificates, as SMT-LIB.
     """
+    from titan.foundation.atomic import write_text
     from titan.proof.open_sizes import NotCoveredError
     from titan.proof.write import FaultyError, write
 
@@ -42,13 +43,14 @@ def write_certificates(
             code = max(code, _told(f"{finding.kernel}: a fault where none was found: {fault}", 4))
             continue
         name.parent.mkdir(parents=True, exist_ok=True)
-        name.write_text(text, encoding="utf-8", newline="\n")
+        write_text(name, text)
         click.echo(f"certificate: {name}", err=True)
     return code
 
 
 def _questions(path: str, folder: Path, options: VerifyOptions) -> int:
     """Archive what typestate asked of a file's protocols, and ask cvc5 the same."""
+    from titan.foundation.atomic import write_text
     from titan.language.protocol.second_solver import SecondSolverMissing, contradicted
     from titan.language.protocol.solver import archived
     from titan.language.protocol.typestate import check
@@ -64,7 +66,7 @@ def _questions(path: str, folder: Path, options: VerifyOptions) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / f"{Path(path).stem}.smt2"
     text = "(reset)\n".join(question.text for question in questions)
-    archive.write_text(text, encoding="utf-8", newline="\n")
+    write_text(archive, text)
     try:
         wrong, open_ = contradicted(questions)
     except SecondSolverMissing as missing:

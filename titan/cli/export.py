@@ -62,10 +62,10 @@ def export(
 
 
 def _save(path: str, text: str) -> None:
-    from pathlib import Path
+    from titan.foundation.atomic import write_text
 
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        write_text(path, text)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise click.UsageError(f"{path} cannot be written: {reason}") from None

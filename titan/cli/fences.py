@@ -93,12 +93,12 @@ def fences(
 def _one(path: str, options: VerifyOptions, fixing: bool, output: str | None) -> FenceReport:
     """Review a file and find its cheapest fences. Raises BadInput."""
     from titan.engines.fences.synthesis import GaveUp, Unsatisfiable
+    from titan.foundation.atomic import write_text
     from titan.foundation.source.loading import load_file
     from titan.report.fences import FenceReport
     from titan.verify import fences as flow
     from titan.verify.fence_review import review
     from titan.verify.fence_runs import has_fences
-    from titan.verify.fence_text import write_file
 
     source, errors = load_file(path)
     if source is None:
@@ -120,7 +120,7 @@ def _one(path: str, options: VerifyOptions, fixing: bool, output: str | None) ->
         target = output or path
         if output is not None or fixed.synthesis.text != source.text:
             try:
-                write_file(target, fixed.synthesis.text)
+                write_text(target, fixed.synthesis.text, durable=True)
             except OSError as error:
                 raise click.FileError(target, (error.strerror or str(error)).lower()) from None
             written = target

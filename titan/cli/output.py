@@ -86,17 +86,10 @@ def deliver(text: str, output: str | None, option: str = "--output") -> None:
     if output is None:
         write(text)
         return
-    import os
-    import tempfile
+    from titan.foundation.atomic import write_bytes
 
-    folder = os.path.dirname(output) or "."
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", errors="backslashreplace", dir=folder, delete=False
-        ) as fresh:
-            fresh.write(text)
-        os.chmod(fresh.name, 0o644)
-        os.replace(fresh.name, output)
+        write_bytes(output, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise click.BadParameter(f"{output}: {reason}", param_hint=option) from None

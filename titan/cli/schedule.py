@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
 
 import click
@@ -386,6 +385,7 @@ def _show(result: ScheduleRun, format_name: str) -> None:
 
 
 def _write_files(result: ScheduleRun, options: ScheduleOptions) -> None:
+    from titan.foundation.atomic import write_text
     from titan.report.schedule_html import page, svg
     from titan.report.schedule_program import cuda_skeleton, pseudocode
     from titan.report.schedule_trace import trace
@@ -407,4 +407,4 @@ def _write_files(result: ScheduleRun, options: ScheduleOptions) -> None:
         (options["cuda"], lambda: cuda_skeleton(loop, found)),
     ):
         if path:
-            Path(path).write_text(text(), encoding="utf-8")
+            write_text(path, text())

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from titan.device.page import page
 from titan.device.records import DeviceFacts, WatchOptions
 from titan.device.replay import replay
 from titan.device.spread import devices
+from titan.foundation.atomic import write_text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -243,11 +243,9 @@ def summary(data: LitmusDocument) -> str:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file in one step."""
+    """Write a file in one step, in a folder that is made where it lacks. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    new.write_text(text, encoding="utf-8")
-    os.replace(new, path)
+    write_text(path, text)
 
 
 if __name__ == "__main__":

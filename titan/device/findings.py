@@ -10,9 +10,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-import os
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -23,6 +21,7 @@ from typing import cast
 
 from titan.device.documents import FindingRecord
 from titan.device.records import DeviceFacts
+from titan.foundation.atomic import CannotWrite, write_folder
 from titan.foundation.errors import UserError
 
 FORMAT = "1"
@@ -79,10 +78,10 @@ def keep(
     where: Keep, of: str, name: str, data: Mapping[str, object], sources: Mapping[str, bytes],
     binaries: Path | None,
 ) -> Path | None:  # fmt: skip
-    """`save`; where nothing can be written the run goes on, and the reason is told on stderr."""
+    """`save`; where nothing can be written the run goes on, and the reason goes to stderr."""
     try:
         return save(where.folder, of, name, where.device, data, sources, binaries)
-    except OSError as error:
+    except (OSError, CannotWrite) as error:
         print(f"a finding of {name} cannot be kept: {error}", file=sys.stderr)
         return None
 
@@ -95,26 +94,14 @@ def folder_name(record: Mapping[str, object]) -> str:
 
 
 def _write(root: Path, name: str, files: Mapping[str, bytes]) -> Path:
-    root.mkdir(parents=True, exist_ok=True)
     made = root / name
     if made.is_dir():
         return made
-    new = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
     try:
-        for file, content in files.items():
-            path = new / file
-            path.parent.mkdir(exist_ok=True)
-            with path.open("wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-        new.chmod(0o755)
-        os.rename(new, made)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        if made.is_dir():  # somebody else has just written the same
-            return made
-        raise
+        write_folder(made, files, may_replace=lambda folder: False)
+    except CannotWrite:
+        if not made.is_dir():  # else somebody else has just written the same
+            raise
     return made
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import mmap
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -36,6 +35,7 @@ from titan.device.driver import (
 )
 from titan.device.plan import LaunchPlan, Number, Pointer, TensorMapArguments
 from titan.device.records import DeviceFacts, KernelResources
+from titan.foundation.atomic import write_bytes
 
 WARP = 32
 CType = ctypes.c_uint64 | ctypes.c_uint32 | ctypes.c_int32 | ctypes.Array[ctypes.c_char]
@@ -124,9 +124,7 @@ def machine_code(
     if not made.is_file():
         code = compile_source(text, source.name, options)
         cache.mkdir(parents=True, exist_ok=True)
-        new = cache / f".{made.name}.{os.getpid()}"
-        new.write_bytes(code)
-        new.replace(made)
+        write_bytes(made, code)
     return made.read_bytes()
 
 

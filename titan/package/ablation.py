@@ -32,8 +32,8 @@ from titan.codegen.pipeline.fencing import conservative, fewest
 from titan.codegen.pipeline.model import Built, Shape
 from titan.codegen.pipeline.printer import pipeline_text
 from titan.codegen.tile.model import TileProgram
+from titan.foundation.atomic import write_folder, write_text
 from titan.package import contents
-from titan.package.atomic import write_folder
 from titan.package.write import package_files
 
 if TYPE_CHECKING:
@@ -132,9 +132,7 @@ def prepare(
             tell(made)
     index = {"titan": FORMAT, "kind": "ablations", "variants": [_data(made) for made in found]}
     parent.mkdir(parents=True, exist_ok=True)
-    new = parent / f".{INDEX}.new"
-    new.write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
-    new.replace(parent / INDEX)
+    write_text(parent / INDEX, json.dumps(index, indent=1) + "\n")
     return found
 
 

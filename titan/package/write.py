@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from titan.codegen.tile import stored
+from titan.foundation.atomic import write_folder
 from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Verdict
 from titan.package import contents
-from titan.package.atomic import write_folder
 from titan.package.certificate import certificate
 from titan.report.schedule_trace import trace
 from titan.scheduling.store import as_data

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
+from titan.foundation.atomic import write_text
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.source.reader import Reader
 from titan.foundation.source.tree import Node
@@ -123,8 +124,8 @@ def _horizon(evidence: Evidence) -> str:
 
 
 def write(path: str | Path, data: dict[str, object]) -> None:
-    """Write data as JSON, indented."""
-    Path(path).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    """Write data as JSON, indented. Raises OSError."""
+    write_text(path, json.dumps(data, indent=2) + "\n")
 
 
 def read(path: str | Path, loop: Loop) -> tuple[Schedule, ScheduleClaim]:

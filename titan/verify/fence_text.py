@@ -6,12 +6,9 @@ one. Lists in brackets offer no place. Edits work on lines, so comments and layo
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from titan.foundation.source.tree import Mapping, Node, Scalar, Sequence
 from titan.sync import program as ir
@@ -227,24 +224,3 @@ def without_fences(root: Node, text: str) -> str:
     """The text with every fence taken out that can be."""
     standing = [place.fence for place in places(root, text) if place.fence is not None]
     return edit(text, standing, []).text
-
-
-def write_file(path: str | Path, text: str) -> None:
-    """Replace a file in one step: it holds the old text or the new one, never a part."""
-    target = Path(path)
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if target.exists():
-            os.chmod(name, target.stat().st_mode & 0o777)
-        else:
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(name, 0o666 & ~mask)
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from titan.foundation.atomic import write_text
 from titan.foundation.errors import UserError
 from titan.sync.fault import Actor, Fault, FaultKind, Step, Trace
 
@@ -51,15 +50,7 @@ def save(saved: SavedTrace, folder: str) -> str:
     safe = re.sub(r"[^A-Za-z0-9_]", "_", saved.kernel)[:64] or "kernel"
     target = Path(folder) / f"{safe}-{saved.trace.fault.kind.value}-{mark}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".trace-", suffix=".json")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(content, stream, indent=1)
-            stream.write("\n")
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_text(target, json.dumps(content, indent=1) + "\n")
     return str(target)
 
 

@@ -7,12 +7,11 @@ is not plainly safe replaced; two tests that would get the same name are told ap
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from titan.foundation.atomic import write_files
 from titan.litmus.language.suite import read_test
 from titan.litmus.render.c11 import render_c11
 from titan.litmus.render.kernel import render
@@ -61,13 +60,5 @@ def _free_name(path: Path, taken: Mapping[str, str]) -> str:
 
 
 def write_all(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write every file beside its place first, and move them only when all are whole.
-
-    Raises OSError; then no file has been put into place unless moving itself failed midway.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".titan-", dir=folder) as draft:
-        for name, text in texts.items():
-            (Path(draft) / name).write_text(text, encoding="utf-8")
-        for name in texts:
-            os.replace(Path(draft) / name, folder / name)
+    """Write all files, or none where one cannot be written. Raises OSError."""
+    write_files(folder, {name: text.encode("utf-8") for name, text in texts.items()})

@@ -1,4 +1,4 @@
-"""A folder is written whole or not at all: killed at random points, replaced, refused."""
+"""Files and folders are written whole or not at all: killed, replaced, refused, failing."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ from pathlib import Path
 import pytest
 
 from titan.cli.main import run
+from titan.foundation.atomic import (
+    CannotWrite,
+    refuse_unwritable,
+    write_bytes,
+    write_folder,
+    write_text,
+)
 from titan.foundation.resources import root
-from titan.package.atomic import CannotWrite, refuse_unwritable, write_folder
 
 CHILD = """
 import sys, json
-from titan.package.atomic import write_folder
+from titan.foundation.atomic import write_folder
 generation = int(sys.argv[2])
 while True:
     generation += 1
@@ -66,11 +72,62 @@ def test_a_killed_writer_leaves_the_old_folder_or_the_new_one(tmp_path):
     assert (place / "only").read_bytes() == b"x"
 
 
+def test_a_file_is_replaced_and_keeps_its_permissions(tmp_path):
+    place = tmp_path / "report.json"
+    for text in ("old", "new: \N{GREEK SMALL LETTER ALPHA}\r\n"):
+        write_text(place, text, durable=True)
+        assert place.read_bytes() == text.encode()
+    place.chmod(0o600)
+    write_bytes(place, b"newer")
+    assert (place.read_bytes(), place.stat().st_mode & 0o777) == (b"newer", 0o600)
+    assert os.listdir(tmp_path) == ["report.json"]
+
+
+def test_the_permissions_of_a_new_file_are_those_of_the_process(tmp_path):
+    (tmp_path / "plain").write_bytes(b"")
+    write_bytes(tmp_path / "ours", b"")
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path):
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "file").write_bytes(b"old")
+    (tmp_path / "link").symlink_to(tmp_path / "below" / "file")
+    write_bytes(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "below" / "file").read_bytes() == b"new"
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_bytes(tmp_path / "pipe", b"through")
+        assert os.read(reader, 100) == b"through"
+    finally:
+        os.close(reader)
+    write_bytes(os.devnull, b"nowhere")
+    assert Path(os.devnull).is_char_device()
+
+
+def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch):
+    place = tmp_path / "file"
+    place.write_bytes(b"old")
+
+    def full(*paths):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        write_bytes(place, b"new")
+    assert (place.read_bytes(), os.listdir(tmp_path)) == (b"old", ["file"])
+    with pytest.raises(UnicodeEncodeError):
+        write_text(place, "\ud800")
+    assert place.read_bytes() == b"old"
+
+
 def test_a_folder_that_is_not_ours_stays(tmp_path):
     place = tmp_path / "mine"
     place.mkdir()
     (place / "thesis.tex").write_text("years of work")
-    with pytest.raises(CannotWrite, match="no package"):
+    with pytest.raises(CannotWrite, match="not written by titan"):
         write_folder(place, {"a": b"1"}, may_replace=lambda path: False)
     assert json.dumps(sorted(os.listdir(place))) == '["thesis.tex"]'
     assert os.listdir(tmp_path) == ["mine"]
@@ -106,11 +163,11 @@ def test_a_folder_that_cannot_be_written_to_is_told(tmp_path):
 def test_a_place_that_cannot_be_written_is_told_before_the_work(tmp_path, capsys):
     refuse_unwritable(tmp_path / "new" / "deep")
     (tmp_path / "file").write_text("")
-    with pytest.raises(CannotWrite, match="is no folder"):
+    with pytest.raises(CannotWrite, match="is not a folder"):
         refuse_unwritable(tmp_path / "file" / "out")
     assert (
         run(["build", str(root("protocols") / "tiles" / "gemm.yaml"), "-o", str(tmp_path / "file")])
         == 2
     )
-    assert "is no folder" in capsys.readouterr().err
+    assert "is not a folder" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]

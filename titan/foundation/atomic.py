@@ -1,22 +1,20 @@
-"""A folder of files, written whole or not at all.
+"""Files and folders written whole or not at all.
 
-The files are written to a new folder beside the place and made durable, then that folder takes
-the place in one step: by `rename` where nothing is there, by exchanging the two names where a
-package is. Whoever is killed in between leaves the old folder or the new one, and perhaps a folder
-beside it that the next write takes away. A folder that is no package is never replaced.
+A file gets a new name beside its place, and takes the place in one step. So does a folder: by
+`rename` where nothing is there, by exchanging the two names where a folder of ours is; its files
+are made durable first. Whoever is killed in between leaves the old or the new one, and perhaps
+something beside it; of a folder, the next write removes that. A folder that is not ours is never
+replaced.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import errno
-import fcntl
 import os
 import secrets
-import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from titan.foundation.errors import UserError
 
@@ -29,10 +27,63 @@ class CannotWrite(UserError):
     """The folder cannot be written or replaced; what was there is as it was."""
 
 
+def write_text(path: str | Path, text: str, *, durable: bool = False) -> None:
+    """As `write_bytes`, in UTF-8. Raises OSError, and UnicodeEncodeError before anything else."""
+    write_bytes(path, text.encode("utf-8"), durable=durable)
+
+
+def write_bytes(path: str | Path, data: bytes, *, durable: bool = False) -> None:
+    """Replace a file in one step: it holds the old bytes or the new ones, never a part.
+
+    The file keeps its permissions, and a link to it stays a link. What is no ordinary file (a
+    device, a pipe) is written to. `durable`: after a power cut, too. Raises OSError.
+    """
+    place = Path(os.path.realpath(path))
+    mode = place.stat().st_mode if place.exists() else None
+    if mode is not None and not stat.S_ISREG(mode):
+        place.write_bytes(data)
+        return
+    new = _beside(place)
+    try:
+        with new.open("xb") as stream:
+            stream.write(data)
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
+        if mode is not None:
+            new.chmod(stat.S_IMODE(mode))
+        os.replace(new, place)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files into a folder that may hold others: moved there only when all are whole.
+
+    Raises OSError; then no file is in its place unless moving itself failed midway.
+    """
+    import tempfile
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=_MARK, dir=folder) as draft:
+        for name, data in files.items():
+            (Path(draft) / name).write_bytes(data)
+        for name in files:
+            os.replace(Path(draft) / name, folder / name)
+
+
+def _beside(place: Path) -> Path:
+    return place.parent / f".{place.name}{_MARK}{secrets.token_hex(8)}"
+
+
 def write_folder(
     folder: str | Path, files: Mapping[str, bytes], may_replace: Callable[[Path], bool]
 ) -> None:
-    """Raises CannotWrite. `may_replace` says whether an existing folder is one of ours."""
+    """Write a folder of files, by their names in it. Raises CannotWrite.
+
+    `may_replace` says whether an existing folder is one of ours.
+    """
     place = Path(os.path.abspath(folder))
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -46,11 +97,11 @@ def write_folder(
 
 
 def refuse_unwritable(folder: str | Path) -> None:
-    """What can be told beforehand, so that nobody works for nothing. Raises CannotWrite."""
+    """Refuse beforehand what cannot be written, before the work is done. Raises CannotWrite."""
     place = Path(os.path.abspath(folder))
     there = next(above for above in (place, *place.parents) if os.path.lexists(above))
     if not there.is_dir():
-        raise CannotWrite(f"{folder}: {there} is no folder")
+        raise CannotWrite(f"{folder}: {there} is not a folder")
     if not os.access(there, os.W_OK | os.X_OK):
         raise CannotWrite(f"{folder}: permission denied")
 
@@ -61,7 +112,10 @@ def _new_folder(place: Path) -> Iterator[Path]:
 
     After an exchange the old folder has its name.
     """
-    new = place.parent / f".{place.name}{_MARK}{secrets.token_hex(8)}"
+    import fcntl
+    import shutil
+
+    new = _beside(place)
     new.mkdir()
     descriptor = os.open(new, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -74,6 +128,9 @@ def _new_folder(place: Path) -> Iterator[Path]:
 
 def _remove_left_over(place: Path) -> None:
     """Folders of writes to `place` that were killed: those that nobody holds locked."""
+    import fcntl
+    import shutil
+
     for path in place.parent.glob(f".{_escaped(place.name)}{_MARK}*"):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -95,13 +152,18 @@ def _escaped(name: str) -> str:
 
 
 def _fill(folder: Path, files: Mapping[str, bytes]) -> None:
+    folders = {folder}
     for name, data in files.items():
-        assert name == Path(name).name, "names of files are fixed by us"
-        with (folder / name).open("xb") as stream:
+        assert ".." not in PurePosixPath(name).parts, "names of files are fixed by us"
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        folders.add(path.parent)
+        with path.open("xb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-    _sync_folder(folder)
+    for below in sorted(folders, reverse=True):
+        _sync_folder(below)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -117,17 +179,20 @@ def _take_place(new: Path, place: Path, may_replace: Callable[[Path], bool]) -> 
         os.rename(new, place)
         return
     if place.is_symlink() or not place.is_dir():
-        raise CannotWrite(f"{place} is there and no folder")
+        raise CannotWrite(f"{place} exists and is not a folder")
     if not any(place.iterdir()):
         os.rename(new, place)  # takes the place of an empty folder, in one step
         return
     if not may_replace(place):
-        raise CannotWrite(f"{place} is there and no package of titan")
+        raise CannotWrite(f"{place} exists and was not written by titan")
     _exchange(new, place)
 
 
 def _exchange(one: Path, other: Path) -> None:
     """Both names change their folders in one step (renameat2 of Linux)."""
+    import ctypes
+    import errno
+
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     code = errno.ENOSYS
     if rename is not None:
