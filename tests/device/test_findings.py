@@ -19,6 +19,7 @@ from titan.device.replay import replay
 from titan.device.stress import StressSettings, stress
 from titan.device.variants import variants
 from titan.device.watchdog import Log
+from titan.foundation.atomic import CannotWrite
 from titan.foundation.resources import root
 from titan.litmus.render.files import render_all, write_all
 from titan.package.produce import produce
@@ -61,7 +62,7 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
         raise OSError(28, "no space left")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(CannotWrite, match="no space"):
         save(tmp_path / "all", "stress", "x", DEVICE, {}, {"k.cu": b"x"})
     assert list((tmp_path / "all").iterdir()) == []
 

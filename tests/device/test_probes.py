@@ -127,7 +127,7 @@ def test_the_edges_of_the_box_are_those_of_the_tensor():
     """What box_bytes.cu takes as lying inside, recomputed from its manifest."""
     manifest = probes.read(FOLDER / "box_bytes.json")
     (data,) = [tensor for tensor in manifest["tensors"] if tensor["name"] == "data"]
-    rows, columns = data["shape"]
+    rows, columns = map(int, data["shape"])
     wide, high = manifest["arguments"][0]["box"]
     text = (FOLDER / "box_bytes.cu").read_text()
 

@@ -54,7 +54,7 @@ def save(
 ) -> Path:
     """The folder of a finding. `of`: stress or litmus; `binaries`: a folder of machine code.
 
-    Raises OSError, and leaves nothing behind then.
+    Raises CannotWrite, and then leaves nothing behind.
     """
     files = {f"{SOURCES}/{Path(file).name}": content for file, content in sources.items()}
     if binaries is not None and binaries.is_dir():

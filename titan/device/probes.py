@@ -53,8 +53,8 @@ def read(path: Path) -> ProbeManifest:
     try:
         manifest: ProbeManifest = json.loads(path.read_text(encoding="utf-8"))
         counters = [str(name) for name in manifest["counters"]]
-        outputs = [item for item in manifest["tensors"] if item["output"]]
         launch = plan(manifest, manifest["sizes"], 1)
+        outputs = [(item.name, item.shape) for item in launch.tensors if item.output]
         for reading in manifest["readings"]:
             evaluate(reading["when"], dict.fromkeys(counters, 0))
             if not (reading["answer"] and reading["means"]):
@@ -62,8 +62,7 @@ def read(path: Path) -> ProbeManifest:
         known = manifest["probe"] and manifest["asks"] and manifest["facts"]
     except (KeyError, TypeError, ValueError, Unlaunchable, BadExpression) as error:
         raise BadProbe(f"{path.name}: {error}") from None
-    names = [item["name"] for item in outputs]
-    if names != ["counters"] or outputs[0]["shape"] != [len(counters)] or not known:
+    if outputs != [("counters", (len(counters),))] or not known:
         raise BadProbe(f"{path.name}: the counters are not the one output")
     if any(tensor.dtype != "u32" for tensor in launch.tensors):
         raise BadProbe(f"{path.name}: tensors of a probe hold u32")
