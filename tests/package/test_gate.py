@@ -117,7 +117,7 @@ def test_a_schedule_is_judged_for_its_loop(tmp_path, capsys):
     code, lines = told(capsys, saved, "--loop", loop)
     assert code == 0 and lines[0].startswith("ok  ")
     code, lines = told(capsys, saved)
-    assert code == 1 and "its loop does not lie beside it" in lines[0]
+    assert code == 1 and "there is no loop of the same name" in lines[0]
     (tmp_path / "gemm_hopper.yaml").write_text(loop.read_text())
     assert told(capsys, saved)[0] == 0
     data = json.loads(saved.read_text())

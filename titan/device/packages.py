@@ -2,8 +2,8 @@
 
 The inputs are made here from a seed; what is right comes from the tile program that the manifest
 holds (`titan/codegen/tile/semantics.py`, plain NumPy). The CPU back end is the emulation of the
-emitted source under a hostile scheduler, so that everything but the device can be tried without
-one.
+emitted source under an adversarial scheduler, so that everything but the device can be tried
+without one.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 Every package runs in all its variants (the safe one, and each that breaks one rule of the protocol)
 over sizes below, at and beyond the depth of its rings, whole and ragged tiles, several seeds, and
-several hostile schedulers (CPU back end) or levels of disturbance (GPU). A run is correct, wrong
-(numbers), a fault (the emulation saw what no kernel may do) or hung. The safe variant has to be
-correct every time; how often each unsafe one was seen to fail is the other result.
-A budget of time is shared out among packages and variants, the safe ones first; what it did not
-reach is told as skipped. Source: seed evaluation plan, A1 to A5.
+several adversarial schedulers (CPU back end) or levels of disturbance (GPU). A run is correct,
+wrong (numbers), a fault (the emulation saw what no kernel may do) or hung. The safe variant has to
+be correct every time; how often each unsafe one was seen to fail is the other result. A budget of
+time is shared out among packages and variants, the safe ones first; what it did not reach is told
+as skipped. Source: seed evaluation plan, A1 to A5.
 """
 
 from __future__ import annotations
@@ -182,8 +182,8 @@ def _jobs(folder: Path, settings: StressSettings) -> Iterator[_Job]:
     depth = max((int(ring["depth"]) for ring in manifest["rings"]), default=1)
     backend, policies = settings.backend, settings.policies
     known = POLICIES if backend == "cpu" else [x.name for x in levels(manifest, source)]
-    hostile = [name for name in known if policies is None or name in policies]
-    chosen = itertools.product(settings.seeds, sizes_for(manifest, depth), hostile)
+    adversarial = [name for name in known if policies is None or name in policies]
+    chosen = itertools.product(settings.seeds, sizes_for(manifest, depth), adversarial)
     cases: list[RunCase] = [
         {"sizes": sizes, "seed": seed, "policy": policy} for seed, sizes, policy in chosen
     ]

@@ -2,7 +2,7 @@
 
 Accesses of one warp that follow each other with no operation between them are one `Access` of the
 sync program; asynchronous operations of one queue that follow each other are one `Asynchronous`.
-Nothing else of the agent stands between them, so every other event is before or after all of them,
+Nothing else of the agent lies between them, so every other event is before or after all of them,
 or unordered with all of them.
 """
 
@@ -42,7 +42,7 @@ class RecordedAgent:
     _issue_queue: str = ""
 
     def access(self, event: Event, effects: tuple[ir.Effect, ...]) -> None:
-        """A synchronous access; without effects it concerns nobody else."""
+        """A synchronous access; without effects it concerns no other agent."""
         if not effects:
             return
         if self._issues:

@@ -72,7 +72,7 @@ class LaunchDescription:
 
 
 def beside(path: str) -> str | None:
-    """The launch file that stands beside a file of code under the same name, if there is one."""
+    """The launch file of the same name beside a file of code, if there is one."""
     for suffix in (".launch.yaml", ".launch.json", ".json"):
         candidate = Path(path).with_suffix(suffix)
         if candidate.is_file():
@@ -435,7 +435,7 @@ def _times(extents: Dimensions) -> str:
 def _bound(
     reader: Reader, described: LaunchDescription, function: Function
 ) -> tuple[LaunchParameter, ...]:
-    """The bytes of every parameter; what nobody gave is unknown."""
+    """The bytes of every parameter; those that were not given are unknown."""
     names = {variable.name: n for n, variable in enumerate(function.parameters)}
     given: dict[int, GivenValue] = {}
     for key, value in described.parameters.items():

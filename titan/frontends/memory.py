@@ -1,12 +1,12 @@
-"""The memory of a recording: which regions a sync program has to speak of, and effects on them.
+"""The memory of a recording: which regions a sync program has to contain, and effects on them.
 
-A region that nobody writes, or that one agent alone uses by synchronous accesses, cannot be in a
-conflict and is left out. Accesses that are atomic or have memory semantics of their own (relaxed
-and stronger) do not race with each other, nor do writes of the same known bytes: a region that has
-such accesses gets, beside its cell of plain accesses, one cell for each agent and kind (atomic, or
-the bytes written): accesses of that kind by other agents do not touch it, those of other kinds
-count as reads there (so that they do not meet each other), plain ones as what they are. So every
-pair conflicts in some cell but those of one kind.
+A region that no agent writes, or that one agent alone uses by synchronous accesses, cannot be in a
+conflict and is left out. Accesses that are atomic or have memory semantics (relaxed and stronger)
+do not race with each other, nor do writes of the same known bytes: a region that has such accesses
+gets, beside its cell of plain accesses, one cell for each agent and kind (atomic, or the bytes
+written): accesses of that kind by other agents do not touch it, those of other kinds count as reads
+there (so that they do not meet each other), plain ones as what they are. So every pair conflicts in
+some cell but those of one kind.
 
 The eight bytes of an mbarrier get a second cell. It is written by initialisation and invalidation,
 and every access of data to those bytes touches it without regard to proxies, so that memory that is
@@ -115,7 +115,7 @@ class RecordedMemory:
         )
 
     def region_of(self, buffer: str) -> int:
-        """The region that a buffer of the program stands for."""
+        """The region that a buffer of the program represents."""
         return self._held[buffer]
 
     def _effects_of(self, use: MemoryUse) -> Iterable[ir.Effect]:

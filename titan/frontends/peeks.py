@@ -1,6 +1,6 @@
 """Tests of a barrier that gave false and were not simply tried again: peeks.
 
-Code may look at a barrier early (`try_wait`), do other work, and wait in earnest later. In the run
+Code may test a barrier early (`try_wait`), do other work, and block on it later. In the run
 that is recorded such a peek gives false, so that the wait is there: whatever a peek that gives true
 leads to is an interleaving of that, in which the phase was complete early. That holds unless the
 peek sees the parity of an earlier phase: it asks for phase n and must not be able to meet the

@@ -7,7 +7,7 @@ from titan.isa.ptx.module import Module, SourceLocation
 
 
 class CodePlaces:
-    """Spans of instructions; `source_of` goes back from a span to the lines behind it."""
+    """Spans of instructions; `source_of` goes back from a span to the source lines."""
 
     def __init__(self, module: Module, source: Source) -> None:
         self.module = module

@@ -2,7 +2,7 @@
 
 Each warp is an agent; each asynchronous operation goes into the queue, or completes the barriers,
 by which the code itself waits for it. The program has no control flow: it is what the warps did in
-this run. Whether that stands for all interleavings is decided elsewhere (`conditions`, and the
+this run. Whether that covers all interleavings is decided elsewhere (`conditions`, and the
 happens-before engine, which checks that every barrier operation falls into its phase).
 
 Assumptions: lanes of a warp run in the order of the recording (each use of that is counted);
@@ -336,7 +336,7 @@ class _Recorder:
         self.remark("load-use", event.instruction)
 
     def tensor_commit(self, agent: RecordedAgent, event: ev.TensorCommitEvent) -> None:
-        """tcgen05.commit: a marker behind the thread's work for each barrier."""
+        """tcgen05.commit: a marker after the thread's work for each barrier."""
         name = self.queue(ev.RecordedQueue.TENSOR_CORE, event.lanes)
         for barrier in event.barriers:
             reference, span = self.mbarrier(barrier), self.locate(event.instruction)
@@ -501,7 +501,7 @@ class _Recorder:
     # ------------------------------------------------------------------------------ end
 
     def _waiting(self, agent: RecordedAgent, waiter: Waiter) -> None:
-        """The run ended with these lanes waiting: they stand at this operation."""
+        """The run ended with these lanes waiting at this operation."""
         span = self.locate(waiter.instruction)
         event = ev.Event(-1, waiter.cta, waiter.warp, waiter.lanes, waiter.instruction)
         operation: ir.Operation | None = None

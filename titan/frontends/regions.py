@@ -1,4 +1,4 @@
-"""The bytes of a run, cut into regions that no footprint tells apart.
+"""The bytes of a run, divided into regions that no footprint distinguishes.
 
 Two bytes are of one region if every footprint of the run holds both or neither. A region need not
 be contiguous: what a warp stores with one instruction, spread over a swizzled tile, is one region

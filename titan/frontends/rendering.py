@@ -1,8 +1,8 @@
-"""A fault of a recording as a diagnostic that points at the code, and at the source behind it.
+"""A fault of a recording as a diagnostic that points at the code, and at its source.
 
-For this, the program is cut down to the memory that the fault concerns and decided anew, so
-that each mark stands on the very instruction that touches it, and the interleaving is short. Where
-that loses the fault, the whole program is shown.
+For this, the program is cut down to the memory that the fault concerns and decided anew, so that
+each mark points at the very instruction that touches it, and the interleaving is short. Where that
+loses the fault, the whole program is shown.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Place:
     offset: int
     size_bytes: int
     value: int
-    alone: bool = True  # a parameter of its own, not a word of a structure
+    alone: bool = True  # a separate parameter, not a word of a structure
 
     def __str__(self) -> str:
         inside = "" if self.alone else f" at offset {self.offset}"

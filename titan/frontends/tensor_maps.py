@@ -33,7 +33,7 @@ def element_bits(data_type: int) -> int:
 
 
 def encoded(serial: int) -> bytes:
-    """The 128 bytes that stand for the map with this number in a parameter."""
+    """The 128 bytes that represent the map with this number in a parameter."""
     return (MAGIC + serial.to_bytes(8, "little")).ljust(MAP_BYTES, b"\0")
 
 

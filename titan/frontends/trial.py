@@ -1,7 +1,7 @@
-"""One run of one cluster of a launch, judged: what happened in it, and what may happen otherwise.
+"""One run of one cluster of a launch, judged: what happened in it, and what else may happen.
 
 The machine runs the cluster once; the run becomes a sync program; the happens-before engine decides
-all interleavings of it. The verdict stands for the launch only under the conditions of confluence
+all interleavings of it. The verdict holds for the launch only under the conditions of confluence
 (titan/isa/simt/outcome.py), which are checked here; where one fails, the trial is UNDECIDED and
 names it, whatever the engine says of this one run.
 """

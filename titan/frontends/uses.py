@@ -114,7 +114,7 @@ def _is_copy(event: ev.Event) -> bool:
 
 
 def _allocations(run: Run) -> set[int]:
-    """The accesses that stand beside a tcgen05.alloc: of the same warp and instruction."""
+    """The accesses that belong to a tcgen05.alloc: of the same warp and instruction."""
     found: set[int] = set()
     for event in run.events:
         if isinstance(event, ev.TensorAllocate):

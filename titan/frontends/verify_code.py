@@ -1,7 +1,7 @@
 """From a file of code and a launch to the verdict on each kernel that it launches.
 
 A verdict covers the launches that it names, each cluster by itself, in all interleavings. What no
-run of one cluster can show (races between clusters through global memory) is not looked at.
+run of one cluster can show (races between clusters through global memory) is not examined.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ANY_NUMBER = VerifyOptions(require="any", save_traces=None)
 
 @dataclass(frozen=True, slots=True)
 class CodeOptions:
-    """What the user asked for. `launch` and `entry` None: what stands beside, every entry.
+    """What the user asked for. `launch` None: the file beside the code; `entry` None: every entry.
 
     `ctas`: the CTAs whose clusters are run; None takes the first, the middle and the last.
     `steps_max` counts warp instructions of one run. `require` "any": a verdict for some launches

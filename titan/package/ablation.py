@@ -1,11 +1,11 @@
 """Variants of a kernel that differ in one decision, built ahead to be timed side by side.
 
 What a variant leaves out or adds is a question of speed only: each one is a pipeline that was
-decoded, lowered and VERIFIED like the product before anything was emitted. Axes: whether a warp of
-its own loads, whether schedules know of registers, which proxy fences stand, how deep rings are.
+decoded, lowered and VERIFIED like the product before anything was emitted. Axes: whether a separate
+warp loads, whether schedules know of registers, which proxy fences stand, how deep rings are.
 Variants are no packages: they have no certificate, and the gate refuses them. The index names them
-all, also those that cannot be built, with what the machine model says of each.
-Source: seed evaluation plan, B2 to B4.
+all, also those that cannot be built, with what the machine model says of each. Source: seed
+evaluation plan, B2 to B4.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DEPTHS = (2, 3, 4, 5, 6)
 
 @dataclass(frozen=True, slots=True)
 class AblationVariant:
-    """One setting of one axis. `about` says what it decides otherwise than the product."""
+    """One setting of one axis. `about` says how it differs from the product."""
 
     axis: str
     setting: str
@@ -72,7 +72,7 @@ class Made:
 
 
 def without_redundant(document: PipelineDocument, limits: BuildLimits) -> PipelineDocument:
-    """`conservative`, and then each fence taken away, from the end, that the rest verifies without.
+    """`conservative`, and then without each fence, from the end, that the rest verifies without.
 
     Raises nothing for a pipeline that is not verified: it stays as it is, and the build refuses it.
     """
@@ -98,7 +98,7 @@ def _deep(stages: int) -> Callable[[TileProgram], TileProgram]:
 
 VARIANTS = (
     AblationVariant("product", "as built", "what titan build makes"),
-    AblationVariant("specialisation", "always", "a warp of its own loads, whatever comes of it",
+    AblationVariant("specialisation", "always", "a separate warp loads, whatever comes of it",
             only=lambda shape: shape.specialised),
     AblationVariant("specialisation", "never", "the computing warps load themselves",
             only=lambda shape: not shape.specialised),

@@ -2,10 +2,10 @@
 
 Fields are of two kinds. What follows from the files (digests, schedule, bound, scope, policies) is
 derived anew by `check.py`. What cannot be derived without searching again is a statement: why
-candidates before the one taken were refused, evidence other than a bound, versions of tools. Both
-are under `digest`, the hash of the certificate itself. Nothing depends on time, host or path; of
-the engines only the one that decided the scope is named, since whether another one finishes in time
-depends on the machine.
+earlier candidates were refused, evidence other than a bound, versions of tools. Both are under
+`digest`, the hash of the certificate itself. Nothing depends on time, host or path; of the engines
+only the one that decided the scope is named, since whether another one finishes in time depends on
+the machine.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ by the schedule checker, its bound by plain arithmetic, the program by the rules
 is left is whether the protocol is verified for the stated scope: a `RecheckQuestion` for
 `verdicts.py`.
 
-Imports no solver. Evidence other than a bound is a statement of a solver and is told as one.
+Imports no solver. Evidence other than a bound is a statement of a solver and is reported as such.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ KINDS = ("bound", "proof", "refutation", "agreement", "none")
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What plain code says of a package; `question` is left where there is no fault.
+    """What is found without a search; `question` remains where there is no fault.
 
-    `fault` is why it is refused, or empty. `stated` are claims that are not derived here.
+    `fault` is why the package is refused, or empty. `stated`: claims that are not derived here.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Checked:
 
 
 def check_package(folder: str | Path) -> Checked:
-    """Never raises for what a folder holds; the first fault is told."""
+    """Never raises for the content of a folder; reports the first fault."""
     name = ""
     try:
         files = contents.read_package(folder)
@@ -199,7 +199,7 @@ class _Package:
             raise Broken("timeline.json is not the timeline of the schedule")
 
     def _shape(self, tile: TileProgram, loop: Loop, schedule: Schedule) -> Shape:
-        """The shape taken: the last of the candidates, which stand in the order of the list."""
+        """The chosen shape: the last of the candidates, which are in the order of the list."""
         section = self.data["pipeline"]
         keys = ("kernel", "sync_program", "shape", "candidates")
         if not isinstance(section, dict) or tuple(section) != keys:
@@ -219,13 +219,13 @@ class _Package:
             last = position == len(tried) - 1
             _same(last, entry["taken"], f"{where}.taken")
             if not isinstance(entry["reason"], str) or bool(entry["reason"]) == last:
-                raise Broken(f"{where}: who is refused has a reason, who is taken has none")
+                raise Broken(f"{where}: a refused candidate has a reason, the chosen one has none")
         _same(tried[-1]["shape"], section["shape"], "pipeline.shape")
         assert shape is not None
         return shape
 
     def _candidates(self, tile: TileProgram, loop: Loop, schedule: Schedule) -> Iterator[Shape]:
-        """The fixed list for this loop and schedule."""
+        """The fixed list of shapes for this loop and schedule."""
         from titan.codegen.pipeline.candidates import DEPTH_DEFAULT, shapes
         from titan.scheduling.explain import rings
 
@@ -321,7 +321,7 @@ class _Package:
 
 
 def _read_schedule(data: Any, loop: Loop) -> tuple[Schedule, Evidence]:
-    """Whatever else the file says is compared with what is derived from these."""
+    """Whatever else the file states is compared with what is derived from these."""
     try:
         rows = data["operations"]
         names = [team.name for team in loop.teams]
@@ -339,7 +339,7 @@ def _read_schedule(data: Any, loop: Loop) -> tuple[Schedule, Evidence]:
     if evidence.lengths_to is not None:
         numbers.append(evidence.lengths_to)
     if any(type(number) is not int or not 0 <= number < 2**31 for number in numbers) or ii < 1:
-        raise Broken("schedule.json holds a number that is no cycle")
+        raise Broken("schedule.json holds a number that is not a cycle")
     if evidence.kind not in KINDS or not isinstance(evidence.detail, str):
         raise Broken("schedule.json holds no kind of evidence that is known")
     if not isinstance(evidence.complete, bool):
@@ -353,7 +353,7 @@ def _check_claim(loop: Loop, schedule: Schedule, evidence: Evidence) -> None:
     if not best.ii <= evidence.lower_bound <= schedule.ii:
         raise Broken("schedule.json claims a bound that is not between the plain one and its own")
     if evidence.kind == "bound" and evidence.detail != f"{best.kind}: {best.detail}":
-        raise Broken("schedule.json tells another bound than the one that holds")
+        raise Broken("schedule.json states another bound than the one that holds")
     if evidence.kind in ("bound", "proof") and (
         not evidence.complete or evidence.lengths_to is not None
     ):

@@ -30,11 +30,11 @@ DEPTH_MAX = 64
 
 
 class Broken(UserError):
-    """A folder or a file of it is not what a package may hold; the text says why."""
+    """A folder, or a file in it, that a package may not contain; the text says why."""
 
 
 class Sources(Protocol):
-    """What emission hands over: texts by file name, and the manifest."""
+    """The result of emission: texts by file name, and the manifest."""
 
     @property
     def files(self) -> Mapping[str, str]:
@@ -99,7 +99,7 @@ def check_names(names: set[str]) -> None:
             return
     known = {name for sources in SOURCES for name in sources} | set(FIXED)
     if strange := sorted(names - known):
-        raise Broken(f"{printable(strange[0])} is no file of a package")
+        raise Broken(f"{printable(strange[0])} is not a file of a package")
     if missing := sorted(set(FIXED) - names):
         raise Broken(f"the package lacks {missing[0]}")
     raise Broken("the package does not hold one source and its header")

@@ -1,4 +1,4 @@
-"""Goes over packages, schedules and kernels and says of each whether it may pass, in two processes.
+"""Decides for packages, schedules and kernels whether each may pass, in two processes.
 
 A package: `check.py` and then the question that it leaves, answered once for equal questions. A
 schedule file: judged for the loop that lies beside it. A kernel file: verified. The certificate of
@@ -43,7 +43,7 @@ PACKAGE_FILES = frozenset(
 
 
 class NothingThere(UserError):
-    """A path that names nothing the gate can judge; bad usage."""
+    """A path that names nothing that the gate can judge; bad usage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ class GateItem:
 class Judged:
     """One line of the report.
 
-    `verdict` says where the verdict on a package's protocol is from: recomputed for it, shared
+    `verdict` says where the verdict on a package's protocol comes from: recomputed for it, shared
     with an equal program of this run, or kept from an earlier run of the same code. `scope` is what
-    is covered, in words; `policies` are those that differ from the defaults, `bounded` whether some
-    numbers only are covered where any is asked for. `details` are rendered diagnostics.
+    is covered, in words; `policies` are those that differ from the defaults, `bounded` whether only
+    some numbers are covered where any number is asked for. `details` are rendered diagnostics.
     """
 
     item: GateItem
@@ -82,7 +82,7 @@ class GateRules:
     """What may pass, and what judging may take.
 
     `seconds` is the processor time of one verification, a backstop. Without `allow_bounded` a
-    verdict for some numbers, where any is asked for, does not pass.
+    verdict for some numbers does not pass where any number is asked for.
     """
 
     seconds: float = 600.0
@@ -112,7 +112,7 @@ def find(paths: tuple[str, ...]) -> list[GateItem]:
 
 
 def _packages(folder: str) -> Iterator[GateItem]:
-    """What lies below a folder: packages, and what is not looked into, with the reason.
+    """What lies below a folder: packages, and what is skipped, with the reason.
 
     Nothing is left out silently: symbolic links, hidden folders, folders that cannot be read, and
     files of a package without a certificate beside them are items of their own.
@@ -161,7 +161,7 @@ def gate(
     cache: str | None = None,
     report: Callable[[int, int], None] = lambda done, of: None,
 ) -> Iterator[Judged]:
-    """The judgements in the order of `items`, each as soon as it is there.
+    """The judgements in the order of `items`, each as soon as it is made.
 
     `cache` is the file of verdicts kept from earlier runs; `report` is called with the items that
     are judged and with how many there are.
@@ -175,7 +175,7 @@ def gate(
 
 
 class _Run:
-    """Every package is two tasks: what is plain, and, once for equal questions, the verdict."""
+    """Two tasks a package: the check without search and, once for equal questions, the verdict."""
 
     def __init__(self, pool: ProcessPoolExecutor, kept: Kept, rules: GateRules) -> None:
         self.pool = pool
@@ -214,7 +214,7 @@ class _Run:
         return self.pool.submit(judge_kernel, item, self.rules)
 
     def _asked(self, found: Checked | Judged) -> tuple[Checked | Judged, str]:
-        """Submits the question of a package where nobody has asked it yet; says who answers."""
+        """Submits the question of a package where no equal one was submitted; says who answers."""
         if isinstance(found, Judged) or found.question is None:
             return found, ""
         key = found.question.key
@@ -257,13 +257,13 @@ class _Run:
 
 
 def _is_bounded(asked: Coverage, covered: Coverage) -> bool:
-    """Whether some numbers only are covered of a size that is open."""
+    """Whether only some numbers are covered of a size that is open."""
     known = dict(covered.parameters)
     return any(values is None and known.get(name) is not None for name, values in asked.parameters)
 
 
 def _not_judged(item: GateItem) -> Judged:
-    """What is not looked into does not pass."""
+    """What is skipped does not pass."""
     name = contents.printable(os.path.basename(os.path.abspath(item.path)))
     return Judged(item, False, name, item.why)
 
@@ -304,7 +304,7 @@ def judge_schedule(item: GateItem, loop_path: str | None) -> Judged:
     name = contents.printable(os.path.basename(item.path))
     beside = loop_path or _beside(item.path)
     if beside is None:
-        why = "its loop does not lie beside it under the same name; name it with --loop"
+        why = "there is no loop of the same name beside it; name it with --loop"
         return Judged(item, False, name, why)
     try:
         loop = load_instance(beside) if beside.endswith(".graphml") else load_loop(beside)

@@ -43,7 +43,7 @@ class Produced:
 
 
 class _Trial:
-    """Writes and compiles what was verified; keeps what came of the last attempt."""
+    """Writes and compiles what was verified; keeps the result of the last attempt."""
 
     def __init__(self, with_toolchain: bool) -> None:
         self.emitted: Emitted | None = None
@@ -52,7 +52,7 @@ class _Trial:
         self.compared = ""
 
     def accept(self, built: Built) -> str | None:
-        """Why the source is not taken, or None."""
+        """Why the source is not accepted, or None."""
         try:
             self.emitted = emit(built.tile, built.kernel, built.program)
             if self.uncompiled:
@@ -70,7 +70,7 @@ class _Trial:
         return "; ".join(faults) if faults else None
 
     def _translated(self, built: Built, emitted: Emitted, compiled: CompiledKernel) -> list[str]:
-        """What of the machine code is not what was verified; `compared` tells what was done."""
+        """Where the machine code differs from what was verified; `compared` says what was done."""
         from titan.isa.thread.machine import UnsupportedPtx
         from titan.validate.compare import gcn_package
         from titan.validate.compare.expected import TooLong

@@ -1,4 +1,4 @@
-"""How a build is told: one block of text or one JSON object for each package."""
+"""The report of a build: one block of text or one JSON object for each package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from titan.report.findings import parameters_text
 
 
 def as_text(path: str, produced: Produced) -> str:
-    """What was built, from what, for which scope, and what was not taken on the way."""
+    """What was built, from what, for which scope, and which candidates were refused."""
     built = produced.built
     rows = [
         ("schedule", schedule_words(built)),

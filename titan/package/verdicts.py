@@ -89,7 +89,7 @@ def _says_any(stated: Any) -> bool:
 
 @cache
 def fingerprint() -> str:
-    """A hash of the code that decides verdicts, so that a kept verdict never outlives it."""
+    """A hash of the code that decides verdicts, so that no cached verdict outlives it."""
     import titan
 
     package = Path(titan.__file__).parent
@@ -249,6 +249,6 @@ class Kept:
         return hmac.new(self._key, f"{key}\0{sizes}".encode(), hashlib.sha256).hexdigest()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self.database is not None:
             self.database.close()

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class NotPackable(Refusal):
-    """What was to be packed has no schedule or is not verified."""
+    """The pipeline to be packed has no schedule or is not verified."""
 
 
 def package_files(built: Built, emitted: contents.Sources) -> dict[str, bytes]:
-    """The content of the package by file name. Raises NotPackable; Broken for strange sources."""
+    """The content of the package by file name. Raises NotPackable; Broken for unfit sources."""
     schedule = built.result.schedule
     if built.finding.verdict is not Verdict.VERIFIED:
         raise NotPackable(f"the pipeline of {built.tile.name} is {built.finding.verdict}")
@@ -47,7 +47,7 @@ def package_files(built: Built, emitted: contents.Sources) -> dict[str, bytes]:
 
 
 def manifest_of(tile: TileProgram, emitted: contents.Sources) -> dict[str, object]:
-    """What emission says, and the tile program for those who check what a kernel computes."""
+    """The manifest of emission, and the tile program for checks of what a kernel computes."""
     return {**emitted.manifest, "program": stored.as_data(tile)}
 
 

@@ -142,7 +142,7 @@ class Cache:
 
 
 def explored(result: ScheduleRun) -> int:
-    """Candidates that the solvers looked at: intervals tried and solver calls."""
+    """What the solvers tried: intervals and solver calls."""
     total = 0
     for outcome in result.outcomes:
         for name in ("intervals_tried", "solver_calls", "steps"):

@@ -38,7 +38,7 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class ScheduleViolation:
-    """One violated constraint: its kind (of KINDS), what is said, and the operations concerned."""
+    """One violated constraint: its kind (of KINDS), a message, and the operations concerned."""
 
     kind: str
     text: str

@@ -1,9 +1,9 @@
 """The same loop without warp specialisation: one group of warps does everything.
 
-What an unspecialised kernel of the same tile is: the warps of the wide groups together, registers
-dealt out evenly (in steps of 8 a thread, as the hardware allots them), no group for variable
-latency, no transfers. Whoever waits then holds up all the others. Compared with the loop as it is,
-this tells what specialisation is worth.
+This is an unspecialised kernel of the same tile: the warps of the wide groups together, registers
+divided evenly (in steps of 8 a thread, as the hardware allocates them), no group for variable
+latency, no transfers. An operation that waits then delays all the others. The comparison with the
+loop as it is shows what specialisation is worth.
 """
 
 from __future__ import annotations

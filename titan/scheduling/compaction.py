@@ -1,6 +1,6 @@
 """Shortens lifetimes at the same interval: operations move later, up to their consumers.
 
-Untrusted: what comes out is checked by whoever asked. Needs a placement that holds.
+Untrusted: the caller checks the result. Needs a valid placement.
 """
 
 from __future__ import annotations

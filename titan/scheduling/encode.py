@@ -184,7 +184,7 @@ class Encoding:
         return rows
 
     def row_use(self, v: int, first: int, cycles: int, row: int) -> list[tuple[Literal, int]]:
-        """How often v holds `row`: certain full turns, and perhaps once more."""
+        """How often v holds `row`: a fixed number of full intervals, and perhaps once more."""
         whole, rest = divmod(cycles, self.ii)
         found: list[tuple[Literal, int]] = [(True, whole)] if whole else []
         if rest:

@@ -68,11 +68,11 @@ class Formulation:
         return self.booleans
 
     def at(self, v: int, t: int) -> int | None:
-        """op[v, 0, t], or None where it stands for false."""
+        """op[v, 0, t], or None for false."""
         return self.op[v][t] if 0 <= t < self.length else None
 
     def on(self, v: int, team: int) -> int:
-        """v runs on the group, told by the first warp of the group."""
+        """v runs on the group, read from the first warp of the group."""
         return self.opw[v][self.leaders[team]]
 
     def build(self) -> None:
@@ -105,7 +105,7 @@ class Formulation:
         self.sums.append(Sum(tuple(held), limit))
 
     def never(self, *literals: int | None) -> None:
-        """Not all of them; None stands for false."""
+        """Not all of them; None means false."""
         known = [-literal for literal in literals if literal is not None]
         if len(known) == len(literals):
             self.clause(*known)
@@ -288,7 +288,7 @@ class Formulation:
         return self.decode(answer) if callable(answer) else answer
 
     def decode(self, holds: Callable[[int], bool]) -> Schedule:
-        """The schedule that a solution stands for."""
+        """The schedule that a solution describes."""
         starts = tuple(next(t for t, x in enumerate(row) if holds(x)) for row in self.op)
         count = len(self.loop.teams)
         teams = tuple(next(k for k in range(count) if holds(self.on(v, k))) for v in range(self.n))

@@ -87,7 +87,7 @@ class DependenceGraph:
         """An operation that takes so many cycles of each unit: `operation("S", TC=512)`."""
         traits = traits or Traits()
         if name in self.operations:
-            self.faults.append(f"operation `{name}` stands there twice")
+            self.faults.append(f"operation `{name}` is listed twice")
         for unit, cycles in units.items():
             if unit not in self.machine.units:
                 self._unknown("unit", unit, self.machine.units, f"of `{name}`")

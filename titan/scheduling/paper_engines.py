@@ -2,7 +2,7 @@
 
 A problem is a number of variables of 0 and 1 (from 1 up), clauses over them (a negative number is
 the negated variable), and weighted sums of variables with a limit. Nothing here knows schedules;
-what a solver answers is checked by whoever asks.
+the caller checks what a solver answers.
 """
 
 from __future__ import annotations

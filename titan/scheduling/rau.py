@@ -200,7 +200,7 @@ def linear(run: _Run, feasible: Callable[[int], bool], low: int, cap: int) -> in
 
 
 def gallop(run: _Run, feasible: Callable[[int], bool], low: int, cap: int) -> int | None:
-    """The same answer: gallop up, bisect down, then look at what was jumped over.
+    """The same answer: gallop up, bisect down, then try what was skipped.
 
     Feasibility of a heuristic is not monotone in the interval, so what bisection leaves untried
     below its answer is tried too; `run.monotone` tells whether that changed anything.
@@ -319,7 +319,7 @@ def _priorities(problem: Problem, ii: int, heights: list[int]) -> Iterator[tuple
 
 
 def shaken(heights: list[int], turn: int) -> list[int]:
-    """Heights with a fixed pseudo-random addition, larger with every turn (a plain congruential
+    """Heights with a fixed pseudo-random addition, larger with every round (a plain congruential
     generator, so that the order is the same everywhere)."""
     state, found = turn + 1, []
     for height in heights:

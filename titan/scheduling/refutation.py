@@ -230,7 +230,9 @@ class Formula:
         return self._held[key]
 
     def uses(self, weights: dict[str, int]) -> tuple[int, list[tuple[list[Literal], int]]]:
-        """What is taken in every row whatever the schedule, and who takes how much in which row."""
+        """What is used in every row by any schedule, and which operation uses how much in which
+        row.
+        """
         always, found = 0, []
         for v, operation in enumerate(self.loop.operations):
             for use in operation.uses:

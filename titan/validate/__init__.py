@@ -1,1 +1,1 @@
-"""What an emitted kernel is held against: its emulation, its machine code."""
+"""What an emitted kernel is compared with: its emulation on a CPU, its machine code."""

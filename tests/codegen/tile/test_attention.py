@@ -95,10 +95,10 @@ def test_what_stands_between_the_products_touches_no_memory() -> None:
 def test_behind_the_loop_only_what_is_handed_over_is_read() -> None:
     tile = parse_tile(TEXT)
     extra = replace(tile.after[0], name="again", operands=("o", "shrink"))
-    with pytest.raises(NotAttention, match="again reads shrink behind the loop"):
+    with pytest.raises(NotAttention, match="again reads shrink after the loop"):
         attention_of(replace(tile, after=(extra, *tile.after)))
     product = replace(tile.operation("s"), name="again")
-    with pytest.raises(NotAttention, match="`mma` behind the loop"):
+    with pytest.raises(NotAttention, match="`mma` after the loop"):
         attention_of(replace(tile, after=(product, *tile.after)))
 
 

@@ -139,7 +139,7 @@ def body(text: str) -> str:
         ("wgmmma.fence;", "TTN010", (6, 1), "unknown instruction `wgmmma.fence`"),
         ("add.s32 %r1, 08, %r2;", "TTN001", (6, 14), "the operand `08` is not understood"),
         ("ld.shared.b32 %r1, [nothing];", "TTN011", (6, 21), "`nothing` is not declared"),
-        ("A: A: ret;", "TTN013", (6, 4), "the label `A` stands twice"),
+        ("A: A: ret;", "TTN013", (6, 4), "the label `A` is defined twice"),
         (".reg .b33 x;", "TTN001", (6, 5), "a type of registers is missing"),
         ("@ bra X;", "TTN011", (6, 3), "is not declared"),
         ("st.global.b32 [gone], %r1;", "TTN011", (6, 16), "`gone` is not declared"),

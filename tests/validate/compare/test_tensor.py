@@ -56,12 +56,12 @@ FAULTS = {
         "no fence after the wait"),
     "no fence behind the fetch": (
         SOURCE, r"(tensor_load_wait\(\);)\s*titan::tensor_fence_before\(\);", r"\1",
-        "no fence is behind the fetch"),
+        "no fence after the fetch"),
     "the fetch is not waited for": (
-        SOURCE, r"titan::tensor_load_wait\(\);", "", "it is not waited for behind the fetch"),
+        SOURCE, r"titan::tensor_load_wait\(\);", "", "no wait after the fetch"),
     "released before the fetch is waited for": (
         SOURCE, r"(titan::tensor_load_wait\(\);)((?s:.*)?barrier_arrive\(b_ring_acc_empty[^;]*;)",
-        r"\2 \1", "it is not waited for behind the fetch"),
+        r"\2 \1", "no wait after the fetch"),
     "fetched before the wait": (
         SOURCE, r"( *titan::barrier_wait\(b_ring_acc_full[^;]*;)"
         r"((?s:.*?)titan::tensor_load_wait\(\);)", r"\2\1", "Wait of ring_acc_full"),
@@ -89,23 +89,23 @@ FAULTS = {
         SOURCE, r"(tensor_memory_\w+)<256>", r"\1<128>", "not 256 columns of tensor memory"),
     "not given back": (
         SOURCE, r"if \(titan_warp == 0\) titan::tensor_memory_free<256>\(titan_tensor\);", "",
-        "given back by another thread"),
+        "freed by another thread"),
     "given back by another warp": (
         SOURCE, r"titan_warp == 0\) titan::tensor_memory_free",
-        "titan_warp == 1) titan::tensor_memory_free", "given back by another thread"),
+        "titan_warp == 1) titan::tensor_memory_free", "freed by another thread"),
     "given back before all have met": (
         SOURCE, r"titan::block_sync\(\);(\s*titan::tensor_fence_after\(\);\s*"
-        r"if \(titan_warp == 0\) titan::tensor_memory_free)", r"\1", "the threads do not meet"),
+        r"if \(titan_warp == 0\) titan::tensor_memory_free)", r"\1", "no barrier with fences"),
     "taken by two warps": (
         SOURCE, r"titan_warp == 0\) titan::tensor_memory_(\w+)",
-        r"titan_warp <= 1) titan::tensor_memory_\1", "tensor memory is taken by the threads"),
-    "the address assumed": (SOURCE, r"= \*titan_tensor_slot;", "= 0;", "not the tensor memory"),
+        r"titan_warp <= 1) titan::tensor_memory_\1", "tensor memory is allocated by the threads"),
+    "the address assumed": (SOURCE, r"= \*titan_tensor_slot;", "= 0;", "is not what was allocated"),
     "no fence behind the allocation": (
         SOURCE, r"titan::tensor_fence_before\(\);(\s*titan::block_sync\(\);)", r"\1",
-        "no fence stands before the meeting"),
+        "no fence precedes the barrier"),
     "taken before the warp has met": (
         SOURCE, r"titan::warp_sync\(\);(\s*if \(titan_warp == 0\) titan::tensor_memory_all)", r"\1",
-        "before the warp has met"),
+        "before the warp has synchronised"),
     "all lanes multiply": (
         SOURCE, r"if \(titan_warp == 1 && titan::elect_one\(\)\)", "if (titan_warp == 1)",
         "is executed by lanes"),
@@ -128,11 +128,11 @@ FAULTS = {
     "header: no fence before": (
         HEADER, r'asm volatile\("tcgen05.fence::before_thread_sync[^;]*;[^;]*;', "", "no fence"),
     "header: no wait for loads": (
-        HEADER, r'asm volatile\("tcgen05.wait::ld[^;]*;[^;]*;', "", "it is not waited for"),
+        HEADER, r'asm volatile\("tcgen05.wait::ld[^;]*;[^;]*;', "", "no wait after"),
     "header: fetches of one chunk": (HEADER, r'"r"\(address \+ c\)', '"r"(address)', "Access"),
-    "header: another shape of fetches": (HEADER, r"16x256b\.x2", "16x128b.x4", "not known"),
+    "header: another shape of fetches": (HEADER, r"16x256b\.x2", "16x128b.x4", "unknown access"),
     "header: the right to allocate is kept": (
-        HEADER, r'asm volatile\("tcgen05.relinquish[^;]*;[^;]*;', "", "is not taken once"),
+        HEADER, r'asm volatile\("tcgen05.relinquish[^;]*;[^;]*;', "", "is not allocated once"),
 }  # fmt: skip
 
 
@@ -157,7 +157,7 @@ def test_fences_are_judged_and_taken_away():
     assert [event.kind for event in kept] == ["wait", "tensor_load", "arrive"] and faults == []
     for missing in (1, 3, 4):
         assert len(fenced(good[:missing] + good[missing + 1 :])[1]) == 1
-    assert fenced(good[:3])[1] == ["line 3: nothing waits for this fetch, or no fence is behind it"]
+    assert fenced(good[:3])[1] == ["line 3: nothing waits for this fetch, or no fence follows"]
 
 
 def test_the_frame_is_judged_and_taken_away():
@@ -177,7 +177,7 @@ def test_the_frame_is_judged_and_taken_away():
     assert [event.kind for event in before + after] == ["init", "wait"] and faults == []
     assert any("not 32 columns" in text for text in unframed(prologue, body, 96, 32)[2])
     assert any("another thread" in text for text in unframed(prologue, body[:-1], 96, 64)[2])
-    assert any("do not meet" in text for text in unframed(prologue, body, 64, 64)[2])
+    assert any("no barrier with" in text for text in unframed(prologue, body, 64, 64)[2])
 
 
 def test_pointers_among_the_parameters_are_counted():

@@ -53,15 +53,15 @@ FAULTS = {
         SOURCE, r"barrier_arrive\(b_p16_full \+ x_group", "barrier_arrive(b_p16_full + 1 - x_group",
         "Arrive of p16_full"),
     "the put is not waited for": (
-        SOURCE, r"titan::tensor_put_wait\(\);", "", "it is not waited for behind the put"),
+        SOURCE, r"titan::tensor_put_wait\(\);", "", "no wait after the put"),
     "header: no wait for puts": (
         HEADER, r'asm volatile\("tcgen05.wait::st[^;]*;[^;]*;', "",
-        "it is not waited for behind the put"),
+        "no wait after the put"),
     "the fetch is not waited for before the put": (
-        SOURCE, r"titan::tensor_load_wait\(\);", "", "a put before a fetch is waited for"),
+        SOURCE, r"titan::tensor_load_wait\(\);", "", "a store before a load is waited for"),
     "no fence behind the put": (
         SOURCE, r"(titan::tensor_put_wait\(\);)\s*titan::tensor_fence_before\(\);", r"\1",
-        "no fence is behind the put"),
+        "no fence after the put"),
     "no fence behind the wait of who puts": (
         SOURCE, r"(barrier_wait\(b_s_full[^;]*;)\s*titan::tensor_fence_after\(\);", r"\1",
         "no fence after the wait"),
@@ -76,7 +76,7 @@ FAULTS = {
     "header: columns of pairs": (
         HEADER, r"address \+ 8 \* i\)", "address + 16 * i)", "Access (store)"),
     "header: another shape of puts": (
-        HEADER, r"st(.*)16x128b\.x2", r"st\g<1>16x64b.x4", "not known"),
+        HEADER, r"st(.*)16x128b\.x2", r"st\g<1>16x64b.x4", "unknown access"),
     "probabilities of the other sub-tile": (
         SOURCE, r"(left = titan_tensor \+ )x_g", r"\g<1>(1 - x_g)", "another column|Access"),
     "probabilities from another column": (
@@ -94,7 +94,7 @@ FAULTS = {
         SOURCE, r"(tensor_m\w+<[^>]*>\((?:v_o\[m\], )?titan_tensor \+ )256", r"\g<1>128",
         "overlap in tensor memory"),
     "another column is scaled": (
-        SOURCE, r"(tensor_memory_put<64>\(titan_tensor \+ 256)", r"\1 + 16", "Access|a put"),
+        SOURCE, r"(tensor_memory_put<64>\(titan_tensor \+ 256)", r"\1 + 16", "Access|unexpected store"),
     "the first product adds": (
         SOURCE, r"\(x_t - 1\) > 0 \|\| k > 0", "1", "whether the product is added"),
     "products replace each other": (
@@ -121,7 +121,7 @@ FAULTS = {
         "is expected"),
     "no fence before the named barrier": (
         SOURCE, r"titan::tensor_fence_before\(\);\s*titan::named_barrier_sync",
-        "titan::named_barrier_sync", "no fence is behind the fetch"),
+        "titan::named_barrier_sync", "no fence after the fetch"),
 }  # fmt: skip
 
 
@@ -152,6 +152,6 @@ def test_fences_around_puts_are_judged_and_taken_away():
     for missing in (1, 3, 5, 6):
         assert fenced(good[:missing] + good[missing + 1 :])[1], missing
     assert fenced(good[:5])[1] == [
-        "line 3: nothing waits for this fetch, or no fence is behind it",
-        "line 5: nothing waits for this put, or no fence is behind it",
+        "line 3: nothing waits for this fetch, or no fence follows",
+        "line 5: nothing waits for this put, or no fence follows",
     ]

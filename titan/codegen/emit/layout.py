@@ -1,7 +1,7 @@
-"""Where things lie on sm_90a: tiles in shared memory, barriers behind them, roles in the CTA.
+"""Where things lie on sm_90a: tiles in shared memory, barriers after them, roles in the CTA.
 
-A tile [rows, columns] lies in panels: the bytes of its rows are cut into pieces as wide as the
-swizzle, and all rows of one piece stand together, so that a panel is one box of a bulk tensor copy.
+A tile [rows, columns] lies in panels: the bytes of its rows are cut into slices as wide as the
+swizzle, and all rows of one slice lie together, so that a panel is one box of a bulk tensor copy.
 Source: PTX ISA, tensor copies and swizzling modes; the facts T22 to T32 of the hardware notes.
 """
 
@@ -84,7 +84,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class RowBuffer:
-    """A number of f32 for each row of a sub-tile, in `stages` behind each other."""
+    """An f32 number for each row of a sub-tile, in consecutive `stages`."""
 
     name: str
     rows: int
@@ -216,7 +216,7 @@ def _fresh(kernel: Kernel, buffer: ir.Buffer) -> TileLayout:
 def _rows(
     kernel: Kernel, program: ir.SyncProgram, rows: frozenset[str], end: int
 ) -> tuple[dict[str, RowBuffer], int]:
-    """Behind the tiles; the first byte behind them."""
+    """After the tiles; also the first byte after these."""
     found: dict[str, RowBuffer] = {}
     for buffer in program.buffers:
         if buffer.name not in rows:

@@ -98,7 +98,7 @@ class RoleRegisters:
         return operation is None or operation.result is not None
 
     def _sequence(self, site: EmissionSite) -> tuple[str, ...]:
-        """The operation of the site behind those that it needs and that have no site."""
+        """The operation of the site after those that it needs and that have no site."""
         alone = (
             SiteKind.LOAD,
             SiteKind.FILL,
@@ -549,7 +549,7 @@ def fill(filled: Filled, events: list[SiteEvent], tiles: Tiles, ctas: int) -> No
             if product and not effect.write:
                 continue
             if effect.tile is None:
-                raise EmissionRefused(f"what {site.name} writes is not said")
+                raise EmissionRefused(f"what {site.name} writes is not stated")
             if site.kind is SiteKind.PUT and tiles.rescaled(effect.buffer):
                 continue  # for the product that follows, which nobody fetches before
             everywhere = isinstance(operation, Multicast)

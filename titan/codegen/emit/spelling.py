@@ -4,7 +4,7 @@ The statements are those of `statements.py`; all their texts are made here from 
 numbers.
 
 One agent of the sync program is a thread, a warp or a warpgroup. Waits are executed by all its
-threads; an arrival by one elected lane of each warp, behind a warp barrier, and the hardware counts
+threads; an arrival by one elected lane of each warp, after a warp barrier, and the hardware counts
 of the barriers are those of the program times the warps of an agent; bulk copies, their commits and
 waits by one elected thread of its first warp, always the same.
 """
@@ -115,7 +115,7 @@ class Spelling(RoleArithmetic):
         raise EmissionRefused(f"no spelling for {type(operation).__name__} on this target")
 
     def _within(self, condition: Expression, scope: SpellingScope) -> SpellingScope:
-        """What the condition tells of names that nothing inside changes."""
+        """What the condition implies for names that nothing inside changes."""
         counters = {name for name, _ in self.place.role.variables}
         return scope if names_of(condition) & counters else scope.where(condition)
 
@@ -135,7 +135,7 @@ class Spelling(RoleArithmetic):
             case SiteKind.SEND:
                 return (self._send(site, scope),)
             case SiteKind.READ:
-                return ()  # spelled at the Compute behind it
+                return ()  # spelled at the Compute after it
             case SiteKind.CARRY:
                 return tuple(self._carry(site))
         inner = self.tile_scope(site, scope)

@@ -232,7 +232,7 @@ class SpelledNamed(SpelledStatement):
 
 @dataclass(frozen=True, slots=True)
 class SpelledHold:
-    """Registers that a wait for tensor cores gives back: `m` blocks of them."""
+    """Registers that a wait for tensor cores releases: `m` blocks of them."""
 
     name: str
     m: int

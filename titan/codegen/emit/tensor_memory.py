@@ -5,10 +5,10 @@ arithmetic uses, but with the 16 rows of a block side by side in the lanes of a 
 fragments back: sums that are scaled between two products, and narrow numbers that the next product
 takes as its left operand. A tile has a sub-tile of 128 rows for each lane; the rows of several
 sub-tiles are those of the tile program's values. What a role puts into rows of shared memory for
-another one is one number a row. Tensor memory is taken at the start of the kernel and given back at
-its end, by the first warp. Around every synchronisation of a role that touches it stand the tcgen05
-fences that PTX asks for, behind every fetch and put the wait for it.
-Source: PTX ISA, tcgen05: tensor memory, memory consistency model; the facts B1 to B12.
+another one is one number a row. Tensor memory is allocated at the start of the kernel and freed at
+its end, by the first warp. Every synchronisation of a role that touches it is surrounded by the
+tcgen05 fences that PTX requires; every fetch and put is followed by its wait. Source: PTX ISA,
+tcgen05: tensor memory, memory consistency model; the facts B1 to B12.
 """
 
 from __future__ import annotations

@@ -30,8 +30,9 @@ class TensorPlace:
 
 
 def tensor_places(kernel: Kernel, program: ir.SyncProgram) -> dict[str, TensorPlace]:
-    """The buffers in tensor memory; those of one storage in the same columns, the others one behind
-    the other. Raises EmissionRefused."""
+    """The buffers in tensor memory; those of one storage in the same columns, the others one after
+    the other. Raises EmissionRefused.
+    """
     storages: dict[str, list[TensorPlace]] = {}
     for buffer in program.buffers:
         if buffer.space is ir.Space.TENSOR:
@@ -69,6 +70,6 @@ def _shape(kernel: Kernel, buffer: ir.Buffer) -> TensorPlace:
 
 
 def allocated(places: dict[str, TensorPlace]) -> int:
-    """The columns that are taken: a power of two; 0 where there are no accumulators."""
+    """The columns to allocate: a power of two; 0 where there are no accumulators."""
     needed = max((p.column + p.stride * p.stages for p in places.values()), default=0)
     return max(COLUMNS_MIN, 1 << (needed - 1).bit_length()) if needed else 0

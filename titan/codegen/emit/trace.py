@@ -1,7 +1,7 @@
 """Runs of single roles with small numbers: which iteration of the tile program each site handles.
 
 The control flow of a role depends on its parameters only, so a role runs alone. Every execution of
-a site belongs to a work item and, in the body, to one iteration: the so-manieth execution of its
+a site belongs to a work item and, in the body, to one iteration: counted by the executions of its
 tile operation in that work item. The runs prove nothing for other numbers; they catch a program
 that does not do every operation once an iteration, and they choose the spelling of iterations.
 """

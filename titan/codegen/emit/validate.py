@@ -1,4 +1,4 @@
-"""Whether a program is made of what its data types say, before anything is done with it.
+"""Whether a program conforms to its data types, before anything is done with it.
 
 Types are not enforced where data is made, and emission walks whatever it is given: texts that are
 no names, numbers beyond 32 bits, trees without end and foreign objects are refused here at once.

@@ -71,7 +71,7 @@ def emit(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> Emitted:
 
 @dataclass
 class _Role:
-    """One role with everything that was found out about it."""
+    """One role with everything that is derived from it."""
 
     place: RolePlace
     sites: tuple[EmissionSite, ...]

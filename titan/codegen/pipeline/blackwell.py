@@ -98,7 +98,7 @@ class Blackwell(Hopper):
         return [replace(role, registers=REGISTERS_OF_THREE[role.name]) for role in roles]
 
     def _issuer(self) -> doc.Block:
-        """The one who multiplies: nobody waits for a multiplication but through the barriers."""
+        """The issuing thread: multiplications are waited for through barriers alone."""
         place = self.position or "t"
         operands = tuple(slot(name, place) for name in self.mma.operands[:2])
         stage = slot(self.ring.name, place)

@@ -1,7 +1,7 @@
 """From a tile program to a verified pipeline: schedule, construct, lower, judge; or the next shape.
 
 Nothing leaves this module that is not VERIFIED for the scope that its finding states. What is
-refused on the way is told with its reason: a form that the schedule does not fit, a rule of the
+refused on the way is reported with its reason: a form that the schedule does not fit, a rule of the
 hardware, a verdict, or a target that cannot spell it (`accept`).
 """
 
@@ -64,7 +64,7 @@ Edit = Callable[[PipelineDocument], PipelineDocument]
 
 @dataclass(frozen=True, slots=True)
 class BuildHooks:
-    """What others have a say in while a tile program is built.
+    """Hooks of the caller while a tile program is built.
 
     `accept` gives the reason why a verified pipeline cannot be written for the target, or None;
     `progress` is called with each step. For comparisons, `only` leaves shapes out and `edit`
@@ -168,7 +168,7 @@ def scheduled(tile: TileProgram, limits: BuildLimits) -> tuple[Loop, ScheduleRun
 
 
 def shared_words(tile: TileProgram) -> str:
-    """Who else takes shared memory than the rings of the loop."""
+    """What takes shared memory besides the rings of the loop."""
     from titan.codegen.tile.cost import shared_left, staging_bytes
     from titan.codegen.tile.rates import rates
 

@@ -30,7 +30,7 @@ def conservative(document: PipelineDocument) -> PipelineDocument:
     access of threads, before each multiplication and release.
 
     None right before a bulk store: there it would stand after the barrier of the threads that
-    wrote, and one thread's fence would have to do for all.
+    wrote, and the fence of one thread would have to serve all.
     """
     return _edited(document, _fenced)
 

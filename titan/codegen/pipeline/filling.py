@@ -7,7 +7,7 @@ because tensor cores read through another proxy; and it arrives. Everything else
 the schedule: depth, order and releases. Rings whose tensors all have maps are still filled by bulk
 copies. Results go from registers to global memory, guarded as well, where their tensor has no map.
 
-With a tail by threads the engine copies all iterations but the last; behind the loop the same role
+With a tail by threads the engine copies all iterations but the last; after the loop the same role
 fills one more stage of the same rings. For loops whose last, ragged iteration no box may reach for;
 the tile file asks for it (`tail: threads`).
 

@@ -210,7 +210,7 @@ class Hopper:
         return self.filling.stage(ring, place)
 
     def _last(self) -> doc.Block:
-        """What every role ends with."""
+        """The end of every role."""
         return (doc.FinalizeStatement(),)
 
     def _over_work(self, work: doc.Block) -> doc.Block:
@@ -260,7 +260,7 @@ class Hopper:
         return (*made, *self._over_work(work), *self._sent(), *self._last())
 
     def _before(self, index: str) -> doc.Block:
-        """What a work item begins with: loads that it keeps, and the first values."""
+        """The start of a work item: loads that it keeps, and the first values."""
         made: list[doc.DocumentStatement] = [
             doc.WaitStatement(slot(ring.name, index)) for ring in self.rings if ring.once
         ]
@@ -273,7 +273,7 @@ class Hopper:
         return tuple(made)
 
     def _ends(self, index: str) -> doc.Block:
-        """What a work item ends with."""
+        """The end of a work item."""
         made: list[doc.DocumentStatement] = []
         for ring in self.rings:
             if ring.once:

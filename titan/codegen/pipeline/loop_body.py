@@ -1,8 +1,8 @@
 """The body of a consumer's loop: the order of the schedule, with its waits, drains and releases.
 
 The body holds every operation once, each for iteration `t - lag`: operations that the schedule
-starts one initiation interval later than the first run one iteration late. What has to stand
-between them follows from who reads what:
+starts one initiation interval later than the first run one iteration late. What is needed between
+them follows from the readers of each value:
 
 - a ring is waited for before its first reader, and released after the last one;
 - a matrix multiplication runs on its own until it is drained: before whoever reads its result, and

@@ -5,7 +5,7 @@
     left           the converted fragment that the second product takes on its left
     second         the product of `left` and a loaded tile, added to the corrected accumulator
     correct        accumulator x factor, one number a row: the only reader of the accumulator
-    handed         carried row values that are read behind the loop
+    handed         carried row values that are read after the loop
 
 Where products stand in tensor memory, these parts belong to different warps; on a machine whose
 products stand in registers nobody asks. Names of operations mean nothing here.
@@ -169,14 +169,14 @@ def _needed(name: str, by_name: dict[str, TileOperation]) -> set[str]:
 
 
 def _handed(tile: TileProgram, rows: tuple[Carried, ...], accumulator: Value) -> tuple[Value, ...]:
-    """Carried rows that operations behind the loop read; those may read nothing else of it."""
+    """Carried rows that operations after the loop read; those may read nothing else of it."""
     computed = {op.name for op in tile.after}
     carried = {item.value.name for item in rows}
     for operation in tile.after:
         if operation.kind in ("load", "read", "mma"):
-            raise NotAttention(f"{operation.name} is a `{operation.kind}` behind the loop")
+            raise NotAttention(f"{operation.name} is a `{operation.kind}` after the loop")
         for name in operation.operands:
             if name not in computed | carried | {accumulator.name}:
-                raise NotAttention(f"{operation.name} reads {name} behind the loop")
+                raise NotAttention(f"{operation.name} reads {name} after the loop")
     used = {name for operation in tile.after for name in operation.operands}
     return tuple(item.value for item in rows if item.value.name in used)

@@ -116,8 +116,8 @@ def _outputs(reader: Reader, tile: TileProgram, spans: Spans) -> None:
 def _overlap(reader: Reader, tile: TileProgram, operation: TileOperation, spans: Spans) -> None:
     """No two work items and no two iterations write one element.
 
-    Proved where the offset of each dimension tells its coordinates apart and every coordinate is in
-    one of them; everything else is refused.
+    Proved where the offset of each dimension distinguishes its coordinates and every coordinate is
+    in one of them; everything else is refused.
     """
     assert operation.view is not None
     value = _value(tile, operation.operands[0])

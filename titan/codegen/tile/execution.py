@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from titan.codegen.tile import semantics
-from titan.codegen.tile.hostile import COMPUTING, LENIENT, Chooser, Interleaving
+from titan.codegen.tile.adversarial import COMPUTING, LENIENT, Chooser, Interleaving
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.sync import program as ir
 from titan.sync.control import Agent

@@ -1,6 +1,6 @@
 """Does a lowered pipeline compute what its tile program means? Tried with numbers, not proved.
 
-The sync program (with its computations) runs under the reference interpreter, one hostile
+The sync program (with its computations) runs under the reference interpreter, one adversarial
 interleaving at a time, and every operation moves NumPy tiles:
 
 - an engine's operation takes effect where it finishes: a copy fills its stage, a product reads its
@@ -13,11 +13,11 @@ interleaving at a time, and every operation moves NumPy tiles:
 - computations on what is still being read from shared memory (counted loads of AMD) are done when
   the reads return, in order: the stage must last until then.
 
-`Interleaving.lenient` runs programs that the interpreter would stop, so that it is the numbers that
-tell. Which buffer is which tile follows from the names that pipelines use: a buffer is called like
-its `load` or `store`, an accumulator in tensor memory like its carried value, with `@cta` in a
-cluster and `_registers` for tiles that pass through registers. Attention in tensor memory has rules
-of its own (`tensor_execution.py`).
+`Interleaving.lenient` runs programs that the interpreter would stop, so that the numbers decide.
+Which buffer is which tile follows from the names that pipelines use: a buffer is called like its
+`load` or `store`, an accumulator in tensor memory like its carried value, with `@cta` in a cluster
+and `_registers` for tiles that pass through registers. Attention in tensor memory has its own rules
+(`tensor_execution.py`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from titan.codegen.tile import semantics
+from titan.codegen.tile.adversarial import Interleaving, interleavings, without_phases
 from titan.codegen.tile.dtypes import FORMATS
 from titan.codegen.tile.execution import CtaExecution, Items
-from titan.codegen.tile.hostile import Interleaving, interleavings, without_phases
 from titan.codegen.tile.model import TileProgram
 from titan.codegen.tile.tensor_execution import TensorExecution, parts_of
 from titan.sync import program as ir

@@ -217,7 +217,7 @@ class _Decoder:
         return False
 
     def declared(self, top: Fields, key: str, noun: str) -> Iterable[tuple[str, Node]]:
-        """The names of a section, each with what is said of it."""
+        """The names of a section, each with its node."""
         fields = self.reader.names(top[key], f"`{key}`") if top.has(key) else None
         for name in fields or ():
             assert fields is not None
@@ -341,7 +341,7 @@ class _Decoder:
     # Operations
 
     def entries(self, top: Fields, section: str) -> list[tuple[str, Span, Node]]:
-        """The operations of a section, not looked into: each an own name and what it does."""
+        """The operations of a section, not yet decoded: each with its name and node."""
         if not top.has(section):
             return []
         what = f"`{section}`"

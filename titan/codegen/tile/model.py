@@ -1,4 +1,4 @@
-"""A tile program: what one CTA computes on tiles, without a word on when, where or by which warp.
+"""A tile program: what one CTA computes on tiles, independent of when, where and by which warp.
 
 For every work item (one combination of the work coordinates) a program runs `before` once, `body`
 for the loop variable 0, 1, ... below `trip_count`, and `after` once. Every operation defines one
@@ -6,7 +6,7 @@ value, named after it. A carried value enters the first iteration as its `initia
 end of each iteration it takes the value named `next`; `after` sees the last one under its name.
 
 The exact meaning is `titan/codegen/tile/semantics.py` (NumPy); costs, effects and spellings of
-operations stand in tables. Data only.
+operations are tables. Data only.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class ValueTable:
     stores: set[str] = field(default_factory=set)
 
     def child(self) -> ValueTable:
-        """A copy of the seen values that may grow on its own; places and stores are shared."""
+        """A copy of the seen values that grows independently; places and stores are shared."""
         return ValueTable(dict(self.seen), self.places, self.stores)
 
 

@@ -148,7 +148,7 @@ class TileTerms:
 
 
 def inner_span(node: Scalar) -> Span:
-    """Where the text of a scalar begins: behind the quotation mark, if there is one."""
+    """Where the text of a scalar begins: after the quotation mark, if there is one."""
     span = node.span
     if node.plain or span.start_line != span.end_line:
         return span
@@ -156,7 +156,7 @@ def inner_span(node: Scalar) -> Span:
 
 
 def _pieces(text: str, offset: int) -> list[tuple[int, str]]:
-    """What stands between the commas that are in no bracket, with its place."""
+    """The parts between the commas outside of brackets, each with its place."""
     pieces, depth, start = [], 0, 0
     for position, char in enumerate(text):
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(char, 0)

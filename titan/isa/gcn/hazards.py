@@ -18,7 +18,7 @@ _SCALARS = re.compile(r"\bs(?:(\d+)\b|\[(\d+):(\d+)\])")
 
 
 def hazards(function: GcnFunction) -> list[str]:
-    """What stands too close before a copy to LDS, one line each."""
+    """Reads too close before a copy to LDS, one line each."""
     before: list[list[int]] = [[] for _ in function.instructions]
     for number in range(len(function.instructions)):
         for target in function.successors(number):

@@ -108,7 +108,7 @@ def _instruction(match: re.Match[str], start: int) -> GcnInstruction:
 
 
 def _trimmed(items: list[GcnInstruction]) -> list[GcnInstruction]:
-    """Without the padding behind the last end."""
+    """Without the padding after the last end."""
     ends = [n for n, item in enumerate(items) if item.mnemonic in ("s_endpgm", "s_branch")]
     return items[: ends[-1] + 1] if ends else items
 

@@ -65,7 +65,7 @@ class BodyReader:
         return tuple(self.scopes.registers)
 
     def read(self) -> None:
-        """From behind the opening brace to behind the closing one. Raises Stop."""
+        """From after the opening brace to after the closing one. Raises Stop."""
         scanner = self.scanner
         while scanner.skip_space():
             here = scanner.text[scanner.position]
@@ -97,7 +97,9 @@ class BodyReader:
         table = _TABLE.match(self.scanner.text, label.end())
         scope = self.scopes.top
         if name in scope.labels or name in scope.tables:
-            self.scanner.fault(TWICE, f"the label {quoted(name)} stands twice", start, label.end(1))
+            self.scanner.fault(
+                TWICE, f"the label {quoted(name)} is defined twice", start, label.end(1)
+            )
         if table is None:
             scope.labels[name] = len(self.instructions)
             return
@@ -220,7 +222,7 @@ class BodyReader:
         scanner.position = end + 1
         text = scanner.text[start:end].rstrip()
         if text.count("{") != text.count("}"):
-            # Vectors may stand in braces and over several lines; anything else has lost a `;`.
+            # Vectors may be in braces and span several lines; anything else has lost a `;`.
             scanner.fault(INVALID, "a statement does not end", start, _line_end(text, start))
             scanner.position = _line_end(text, start)
             return

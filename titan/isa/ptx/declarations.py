@@ -61,7 +61,7 @@ def floating(text: str) -> tuple[int, str] | None:
 
 
 def parameters(scanner: Scanner, text: str, start: int, line: int) -> tuple[Variable, ...]:
-    """A list of parameters; `text` stands at offset `start`. Offsets are laid out in order."""
+    """A list of parameters; `text` begins at offset `start`. Offsets are laid out in order."""
     found: list[Variable] = []
     offset = 0
     for at, piece in split_at_commas(text):

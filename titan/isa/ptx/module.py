@@ -1,8 +1,8 @@
 """A PTX module as data: functions, instructions, operands, variables, source locations.
 
 `titan.isa.ptx.parse` makes it. Nothing here says what an instruction does. Registers are numbered
-in each function; a register that a block of inline assembly declares for itself has a number of
-its own. All instructions of all functions stand in one tuple, so that an index names one.
+in each function; a register that a block of inline assembly declares for itself has its own number.
+All instructions of all functions are in one tuple, so that an index names one.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Targets:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """`_`: nobody wants the result."""
+    """`_`: the result is discarded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Instruction:
         return ".".join((self.opcode, *self.modifiers))
 
     def has(self, *modifiers: str) -> bool:
-        """Whether all of `modifiers` are there."""
+        """Whether all of `modifiers` are present."""
         return all(modifier in self.modifiers for modifier in modifiers)
 
 

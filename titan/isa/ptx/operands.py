@@ -55,7 +55,7 @@ class OperandReader:
         self._kept.clear()
 
     def read(self, text: str, start: int, depth: int = 0) -> Operand:
-        """The operand `text` that stands at offset `start`."""
+        """The operand `text` that begins at offset `start`."""
         known = self._kept.get(text)
         if known is not None:
             return known

@@ -1,8 +1,8 @@
 """Reads a whole PTX module: `parse(text, path)` gives the module, or everything wrong with it.
 
 The text is scanned statement by statement; only the structure is read. Which forms of an
-instruction have a meaning is the matter of who executes it; an instruction whose first word PTX
-does not have is a fault here, and all of them are told at once.
+instruction have a meaning is up to the machine that executes it; an instruction whose first word
+PTX does not have is a fault here, and all of them are reported at once.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class _ModuleReader:
             self._check()
 
     def _lost(self) -> None:
-        """Say what is not understood, and go on behind the line."""
+        """Report what is not understood, and continue after the line."""
         scanner = self.scanner
         end = max(scanner.line_end(), scanner.position + 1)
         shown = scanner.text[scanner.position : end].split(None, 1)[0]

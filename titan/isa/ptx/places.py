@@ -16,7 +16,7 @@ _LOC = re.compile(
 
 
 class PtxPlaces:
-    """`.file` directives may stand behind their uses; `finish` puts the names in.
+    """`.file` directives may follow their uses; `finish` puts the names in.
 
     The call that an `inlined_at` names is itself found by its place: the last `.loc` of that place
     that was inlined gives the rest of the chain.

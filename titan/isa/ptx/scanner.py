@@ -82,7 +82,7 @@ class Scanner:
 
 
 def split_at_commas(text: str) -> list[tuple[int, str]]:
-    """The pieces between commas outside of brackets, each with its offset; blanks cut off."""
+    """The parts between commas outside of brackets, each with its offset; blanks are stripped."""
     pieces: list[tuple[int, str]] = []
     if "{" not in text and "[" not in text and "(" not in text:
         at = 0

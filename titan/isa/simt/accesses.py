@@ -103,7 +103,7 @@ def fault(
     machine: SimtMachine, fragment: Fragment, mask: int, kind: ev.MemoryFaultKind,
     place_: tuple[int, Cta | None, int], count: int,
 ) -> None:  # fmt: skip
-    """Record a MemoryFault on `count` bytes at (space, CTA, offset); the run goes on."""
+    """Record a MemoryFault on `count` bytes at (space, CTA, offset); the run continues."""
     space, cta, at = place_
     number = NO_CTA if cta is None else cta.number
     footprint = machine.footprint(MemorySpace(space), number, ((at, at + count),))
@@ -269,7 +269,7 @@ def _event(
 
 
 def uninitialised(machine: SimtMachine, fragment: Fragment, located: Located, count: int) -> None:
-    """Reads of shared bytes that nobody wrote, if they are asked for."""
+    """Reads of shared bytes that were never written, if they are asked for."""
     for lanes, where in located:
         cta = where[1]
         if cta is not None and cta.shared.has(where[2], count, UNWRITTEN):

@@ -242,7 +242,7 @@ def get_rank(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: 
 
 
 def register_count(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """setmaxnreg; that it may block is left to who judges the run."""
+    """setmaxnreg; whether it may block is left to the judgement of the run."""
     machine.record(ev.RegisterCount, fragment, mask, step.flags[1], bool(step.flags[0]))
     return False
 

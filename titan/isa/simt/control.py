@@ -82,7 +82,7 @@ def _both_arms(
     machine: SimtMachine, fragment: Fragment, step: DecodedStep, join: int, budget: int
 ) -> int:
     """Execute every arm of a branch for its accesses; what is stored is opaque. The registers are
-    put back for each arm. Gives what is left of the budget.
+    restored for each arm. Returns the rest of the budget.
     """
     warp, pc, before = fragment.warp, fragment.pc, machine.maybe
     machine.maybe = True
@@ -197,11 +197,11 @@ def exit_(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
 
 
 def in_flight(warp: Warp, mask: int) -> tuple[int, ...]:
-    """Operations of the lanes that nobody has seen complete."""
+    """Operations of the lanes whose completion no lane has seen."""
     found = []
     for operation in warp.issued:
         seen = operation.seen | operation.reads_seen
-        if operation.done:  # an mbarrier that it completed, or arrived at, may have told it
+        if operation.done:  # seen by a wait for an mbarrier that it completed, or arrived at
             seen |= operation.arrived
             if operation.queue is None or operation.completes:
                 continue

@@ -1,7 +1,7 @@
 """Basic blocks, immediate post-dominators, live registers, and the region of a branch.
 
 Where the arms of a branch meet again is the immediate post-dominator of its block. Each function is
-analysed alone; a call falls through to the instruction behind it.
+analysed alone; a call falls through to the instruction after it.
 """
 
 from __future__ import annotations

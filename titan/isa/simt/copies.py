@@ -224,7 +224,7 @@ def _targets(fragment: Fragment, mask: int) -> list[tuple[int, Cta]]:
 
 
 def tensor_map_at(machine: SimtMachine, fragment: Fragment, address: int) -> LaunchTensorMap:
-    """The map whose 128 bytes stand at a generic address. Ends the run if it is not known."""
+    """The map whose 128 bytes lie at a generic address. Ends the run if it is not known."""
     space, at = resolve(address)
     data: bytes | None = None
     if space is MemorySpace.GLOBAL:

@@ -1,7 +1,7 @@
 """What a run of the SIMT machine records: one event for everything that synchronises or touches
 memory that others can see.
 
-**Order.** Events stand in the order in which the machine performed them; `sequence` is the index in
+**Order.** Events are in the order in which the machine performed them; `sequence` is the index in
 the recording. The events of one lane are in its program order. Two lanes of a warp that are not in
 the same event are ordered by nothing but `RendezvousEvent` events of kind WARP (and what else
 orders two threads): the machine does not claim that a warp runs in lock step.
@@ -90,7 +90,7 @@ class RecordedOperation(IntEnum):
     """What an asynchronous operation is."""
 
     BULK_COPY = 0
-    TENSOR_COPY = 1  # tiled, im2col, gather, scatter: the effects tell
+    TENSOR_COPY = 1  # tiled, im2col, gather, scatter: see the effects
     BULK_REDUCE = 2
     TENSOR_REDUCE = 3
     COPY = 4  # cp.async
@@ -313,7 +313,7 @@ class Poll(Event):
 @dataclass(frozen=True, slots=True)
 class PollSteered(Event):
     """A result of test_wait or try_wait (or a value made from one) steered something other than
-    waiting: `use` is "branch", "address", "guard" or "store". The run stands for itself only.
+    waiting: `use` is "branch", "address", "guard" or "store". The run represents itself only.
     """
 
     use: str
@@ -336,7 +336,7 @@ class Misuse(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BarrierMisuse(Event):
-    """A use of an mbarrier against its rules; the run goes on, `misuse` says which rule."""
+    """A use of an mbarrier against its rules; the run continues, `misuse` says which rule."""
 
     barrier: BarrierAddress
     misuse: Misuse
@@ -527,12 +527,12 @@ class MemoryFaultKind(IntEnum):
     NOT_ALLOCATED_TENSOR = 2
     WRONG_SPACE = 3  # a window that the instruction cannot use
     DESCRIPTOR = 4  # a descriptor or instruction descriptor that has no meaning
-    UNINITIALISED = 5  # bytes that nobody wrote
+    UNINITIALISED = 5  # bytes that were never written
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFault(Event):
-    """An access outside of its allocation or against its alignment. The run goes on; reads there
+    """An access outside of its allocation or against its alignment. The run continues; reads there
     give opaque values.
     """
 
@@ -543,7 +543,7 @@ class MemoryFault(Event):
 
 @dataclass(frozen=True, slots=True)
 class Exit(Event):
-    """The lanes ended. `in_flight`: operations that they issued and nobody had seen complete.
+    """The lanes ended. `in_flight`: operations that they issued and no lane had seen complete.
 
     An operation that a barrier completes is listed if the barrier's phase was not complete.
     """

@@ -11,7 +11,7 @@ from titan.isa.simt.values import Opaque, lane, lanes_of
 
 
 def arrive_at_join(fragment: Fragment) -> None:
-    """The fragment is where its lanes meet the others: it goes on when all are there."""
+    """The fragment is where its lanes meet the others: it continues when all have arrived."""
     while (join := fragment.join) is not None:
         if fragment.pc != join.pc or len(fragment.stack) != join.depth:
             return
@@ -30,7 +30,7 @@ def remove(fragment: Fragment) -> None:
 
 
 def leave_joins(fragment: Fragment, join: Join | None, mask: int) -> None:
-    """The lanes will not come to these joins; who waits there for them alone goes on."""
+    """The lanes will not come to these joins; lanes that wait there for them alone continue."""
     while join is not None:
         leave(fragment, join, mask)
         join = join.parent

@@ -1,7 +1,7 @@
 """The launch that the machine runs: grid, block, cluster, parameters, tensor maps, memory.
 
-What is not known stays unknown: bytes of parameters and of memory that nobody gave are opaque, and
-the machine says what it lacks when control or an address depends on them.
+What is not known stays unknown: bytes of parameters and of memory that were not given are opaque,
+and the machine names what is missing when control or an address depends on them.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class Launch:
     """One launch of one entry.
 
     `parameters` in the order of the entry's list; missing ones are unknown. `tensor_maps` by their
-    128 bytes as they stand in memory. `memory` is what is known of global memory at the start, by
-    address. `allocations`, if any are given, bound what may be touched (memory of tensor maps is
-    added); without any, global memory has no bounds. `entry` None: the only one of the module.
+    128 bytes in memory. `memory` is what is known of global memory at the start, by address.
+    `allocations`, if any are given, bound what may be touched (memory of tensor maps is added);
+    without any, global memory has no bounds. `entry` None: the only one of the module.
     """
 
     entry: str | None
@@ -132,9 +132,9 @@ class Options:
     """How to run. `ctas`: the linear indices of the CTAs to run (whole clusters); None runs all.
 
     `seed` 0 is round-robin in order; others shuffle. `steps_max` counts warp instructions.
-    `uninitialised`: record reads of shared bytes that nobody wrote. `first_poll_fails`: the first
-    test_wait or try_wait at each place for each phase gives false, as it may in some interleaving;
-    code that peeks before it waits then shows its wait.
+    `uninitialised`: record reads of shared bytes that were never written. `first_poll_fails`: the
+    first test_wait or try_wait at each place for each phase gives false, as it may in some
+    interleaving; code that peeks before it waits then shows its wait.
     """
 
     ctas: tuple[int, ...] | None = None

@@ -1,6 +1,6 @@
 """Bytes of a memory with what is known of them.
 
-The state of a byte: UNWRITTEN (nobody wrote it), OPAQUE, KNOWN, or BARRIER (part of a live
+The state of a byte: UNWRITTEN, OPAQUE, KNOWN, or BARRIER (part of a live
 mbarrier). Sparse memory is made of pages.
 """
 

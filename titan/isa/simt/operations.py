@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-SINK = -1  # a result that nobody wants
+SINK = -1  # a result that is discarded
 
 
 class Kind(IntEnum):
@@ -156,7 +156,7 @@ class Op(IntEnum):
 # Operations that do nothing but compute registers from registers.
 PURE = frozenset(op for op in Op if op < Op.BRANCH)
 
-# May stand in an arm of a branch on opaque data that is run without a decision.
+# Allowed in an arm of a branch on opaque data that is run without a decision.
 SKIPPABLE = PURE | {Op.BRANCH, Op.LOAD, Op.STORE, Op.PREFETCH}
 
 # What a region that only waits may hold (besides PURE).
@@ -256,7 +256,7 @@ class SkippedRegion:
 
     `refused`: a step in it that cannot be passed over without a decision, or -1. `accesses`: it
     touches memory that others see. `waits`: it does nothing but wait, and holds a wait. `written`:
-    the registers it writes; where it waits, those that are read behind it.
+    the registers it writes; where it waits, those that are read after it.
     """
 
     cyclic: bool

@@ -1,6 +1,6 @@
-"""How a run ended, and whether it may stand for all interleavings.
+"""How a run ended, and whether it may represent all interleavings.
 
-**Conditions of confluence** that the machine tracks. A run stands for all interleavings of its
+**Conditions of confluence** that the machine tracks. A run represents all interleavings of its
 launch if
 
 (a) no control depended on opaque data outside of skipped regions. The machine never guesses: it
@@ -77,7 +77,7 @@ class Outcome:
     """`site` is an instruction; `reason` a sentence in lower case without a full stop.
 
     `origin`: the instruction that made the opaque value for which the run was refused, or -1.
-    `map_offset`: where in the parameters the tensor map stands that was not given, or -1.
+    `map_offset`: where in the parameters the missing tensor map would be, or -1.
     """
 
     ending: Ending

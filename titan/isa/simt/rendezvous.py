@@ -72,7 +72,7 @@ def find(
 def misuse(
     machine: SimtMachine, fragment: Fragment, lanes: int, place: ev.BarrierAddress, what: ev.Misuse
 ) -> None:
-    """Record a BarrierMisuse of the lanes; the run goes on."""
+    """Record a BarrierMisuse of the lanes; the run continues."""
     machine.record(ev.BarrierMisuse, fragment, lanes, place, what)
 
 

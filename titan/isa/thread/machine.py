@@ -1,11 +1,11 @@
 """Runs the integer part of a kernel's PTX for one thread, and notes what synchronises.
 
-Nothing blocks: every test of a barrier fails once and then succeeds, so that the thread goes
-through the path that it takes when everybody else does their part, and shows that it tests again.
-What depends on data (floats, loads) is not known; a branch on it is refused, since the order of the
-synchronising instructions would depend on data. The thread is the elected one exactly if it is lane
-0 of its warp. `shfl.idx` gives the thread's own value, which holds for what is the same in the
-warp; the emitter uses it for nothing else.
+Nothing blocks: every test of a barrier fails once and then succeeds, so that the thread takes the
+path that it takes when all others do their part, and shows that it tests again. What depends on
+data (floats, loads) is not known; a branch on it is refused, since the order of the synchronising
+instructions would depend on data. The thread is the elected one exactly if it is lane 0 of its
+warp. `shfl.idx` gives the thread's own value, which holds for what is the same in the warp; the
+emitter uses it for nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHARED_BASE = 1024
 PARAMETER_BASE = 1 << 44  # where parameters stand: below nothing that a thread could reach
 POINTER_BASE = 1 << 45
 STRIDE = 1 << 12
-TENSOR_BASE = 1024  # what an allocation of tensor memory gives: behind all of its columns
+TENSOR_BASE = 1024  # what an allocation of tensor memory returns: beyond all of its columns
 CTA_SHIFT = 24  # shared memory of another CTA of the cluster
 _NUMBER = re.compile(r"-?(0[xX][0-9a-fA-F]+U?|\d+U?)")
 _ADDRESS = re.compile(r"\[\s*([%\w$@.]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
@@ -248,7 +248,7 @@ class _Machine:
         self.warp_met = False
 
     def _passed_by(self) -> None:
-        """A thread that goes on after a test that failed does not wait."""
+        """A thread that continues after a failed test does not wait."""
         if self.failed is not None:
             line, self.failed = self.failed[0], None
             self.ran.events.append(ThreadEvent("test without waiting", (), (), line))
@@ -317,7 +317,7 @@ class _Machine:
             self.note("arrive", here, address, rest[0] if rest else 1)
 
     def _copy(self, here: PtxInstruction) -> None:
-        """`cp.*`: bulk copies, their groups; anything else is told as it is."""
+        """`cp.*`: bulk copies, their groups; anything else is noted by its text."""
         words = here.modifiers
         if "tensor" in words and "complete_tx::bytes" in "::".join(words):
             source, barrier = here.operands[1], here.operands[2]
@@ -386,7 +386,7 @@ class _Machine:
         self.note(kind, here, self._value(here.operands[0]))
 
     def _tensor_core(self, here: PtxInstruction) -> None:
-        """`tcgen05.*` with one CTA in a group; any other form is told as it is."""
+        """`tcgen05.*` with one CTA in a group; any other form is noted by its text."""
         words, operands = here.modifiers, here.operands
         numbers = [self._value(text) for text in operands]
         places = [self._address(text) for text in operands]

@@ -1,8 +1,8 @@
 """Reads the text of PTX as nvcc writes it: the instructions of one kernel, with scopes resolved.
 
 Just the structure is read: labels, guards, opcodes with their modifiers, operands. Registers that
-an inline assembly block declares for itself get a name of their own. What an instruction does is
-said in `machine.py`.
+an inline assembly block declares for itself get their own names. What an instruction does is
+defined in `machine.py`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PtxInstruction:
 
 @dataclass(frozen=True, slots=True)
 class PtxKernel:
-    """`labels` give the index of the instruction behind them; the last may be the end."""
+    """`labels` give the index of the instruction after them; the last may be the end."""
 
     name: str
     parameters: tuple[PtxParameter, ...]
@@ -126,7 +126,7 @@ class _Body:
             self.instructions.append(self._instruction(text, line))
 
     def _directive(self, text: str) -> None:
-        """Registers of an inner scope get names of their own; other directives are passed over."""
+        """Registers of an inner scope get their own names; other directives are skipped."""
         words = text.split(None, 2)
         if words[0] == ".reg" and len(self.scopes) > 1 and len(words) == 3:
             for name in _DECLARED.findall(re.sub(r"<\d+>", "", words[2])):
@@ -158,7 +158,7 @@ class _Body:
 
 
 def split_operands(text: str) -> list[str]:
-    """The operands between the commas that stand in no brackets."""
+    """The operands between the commas outside of brackets."""
     pieces, depth, start = [], 0, 0
     for position, char in enumerate(text):
         if char in "{[(":

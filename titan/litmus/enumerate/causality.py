@@ -329,7 +329,7 @@ class Causality:
         while work:
             node, at = work.popleft()
             done = at == 4 or (at == 2 and b.proxy is Proxy.GENERIC)
-            # an exit may itself be the goal; the access itself is no step of its own path
+            # an exit may itself be the goal; the access itself is not a step of its path
             if done and node == goal and (node != i or c.issue[i] is not None):
                 return True
             for after in self._effects(node, at, i, j, need_alias):
@@ -428,7 +428,7 @@ class Causality:
     # Mbarrier initialisation --------------------------------------------------------------------
 
     def undefined(self, memory: str) -> bool:
-        """Whether some use of an mbarrier is not ordered behind its initialisation."""
+        """Whether some use of an mbarrier is not ordered after its initialisation."""
         c = self.c
         if c.test.location(memory).count:
             return False

@@ -76,7 +76,7 @@ class _Board:
 class Scheduler:
     """All schedules of the rendezvous steps of one combination of runs.
 
-    With `wanted`, only those in which nobody meets but the wanted pairs.
+    With `wanted`, only those in which just the wanted pairs meet.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Scheduler:
         return (act.place, _barrier(act).instance, act.ident)
 
     def schedules(self) -> Iterator[RendezvousSchedule]:
-        """Every schedule, one after the other; one that is empty where nobody meets."""
+        """Every schedule, one after the other; an empty one where no two threads meet."""
         if not any(a.kind in _STEPS and a.kind is not StepKind.ISSUE for a in self.acts.values()):
             yield RendezvousSchedule(frozenset(), (), ())
             return

@@ -2,7 +2,7 @@
 
 Everything here is immutable and free of solver terms, so that the same test can be decided by
 either engine, printed in both file formats, or rendered as a kernel. Addresses are static: an
-instruction names a location. One litmus location stands for one naturally aligned word, or for one
+instruction names a location. One litmus location represents one naturally aligned word, or for one
 tile when only bulk operations touch it; sizes and partial overlap are not modelled.
 """
 
@@ -235,8 +235,9 @@ def copy_fence(copy: DescriptorCopy) -> ProxyFence:
 class Barrier(LitmusInstruction):
     """`bar.sync` or `bar.arrive`.
 
-    `count` is how many litmus threads take part; None synchronises whoever of the CTA executes
-    the barrier. `instance` distinguishes static barriers of the same id (None: all are one).
+    `count` is how many litmus threads take part; None synchronises all threads of the CTA that
+    execute the barrier. `instance` distinguishes static barriers of the same id (None: all are
+    one).
     """
 
     identifier: Operand
@@ -305,7 +306,7 @@ class BulkCopy(LitmusInstruction):
 
     With `barriers` (one per destination) completion is complete_tx of `size` bytes, else it is
     tracked by the bulk group. `tensormap` names the descriptor; a tensor copy without a source
-    delivers the descriptor's own value, which stands for the tile that it describes. With a
+    delivers the descriptor's own value, which represents the tile that it describes. With a
     `reduction` it is `cp.reduce.async.bulk`: each element of the one destination is updated by an
     atomic operation that is relaxed at gpu scope.
     """
@@ -352,7 +353,7 @@ class AsyncCopyArrive(LitmusInstruction):
 class MatrixRead(LitmusInstruction):
     """The shared-memory operand read of `wgmma.mma_async` or `tcgen05.mma`, observed in a register.
 
-    The accumulator stands for the operand value, so the register shows what the matrix unit read.
+    The accumulator represents the operand value, so the register shows what the matrix unit read.
     """
 
     destination: str

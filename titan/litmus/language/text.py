@@ -198,7 +198,7 @@ class _Reader:
     def _declare_implied(self, threads: list[LitmusThread]) -> None:
         """Public tests leave out locations that start with 0, as herd lets them.
 
-        A name that stands in one instruction only is a slip more often than a location.
+        A name that occurs in one instruction only is more often a slip than a location.
         """
         uses = Counter(
             instruction.location
@@ -342,7 +342,7 @@ class _Reader:
         return ConditionReader(self.source, start, end, registers, self.locations).read()
 
     def _check_clusters(self, threads: list[LitmusThread]) -> None:
-        """A CTA is in one cluster, whoever names it."""
+        """A CTA is in one cluster, whichever thread names it."""
         clusters: dict[tuple[int, int], int] = {}
         places = [(t.placement, None) for t in threads]
         homes = [(loc.home, loc.span) for loc in self._homed(threads) if loc.home is not None]

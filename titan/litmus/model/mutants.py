@@ -1,4 +1,4 @@
-"""What can be taken away from the model or relaxed in it, one at a time.
+"""What can be removed from the model or relaxed in it, one at a time.
 
 A suite of litmus tests is worth something when each of these mutants decides at least one test
 differently; `ModelOptions.mutations` takes the names.
@@ -53,7 +53,7 @@ WEAKENED: dict[str, str] = {
     "any_proxy_fence": "a fence of any proxy will do",
     "fence_in_any_cta": "a proxy fence may run in any CTA",
     "fence_covers_every_space": "a fence of one state space covers all",
-    "alias_fence_in_any_order": "an alias fence may stand anywhere",
+    "alias_fence_in_any_order": "an alias fence may be anywhere",
     "init_fence_covers_data": "fence.mbarrier_init releases all earlier writes",
     "wgmma_waits_for_nothing": "a matrix read is complete when it is issued",
     "restricted_fences_cover_all": "a .sync_restrict fence orders accesses of any memory",

@@ -42,7 +42,7 @@ class InitRule(StrEnum):
 class TensorRule(StrEnum):
     """What the arrival of a `tcgen05.commit` says of the operands that its products have read.
 
-    `ORDER`: they are read, and whoever waits may overwrite them through the generic proxy, as
+    `ORDER`: they are read, and a thread that waits may overwrite them through the generic proxy, as
     CUTLASS does and as `titan verify` takes it. `FENCE`: PTX has no sentence that says so, and a
     proxy fence is asked for.
     """

@@ -1,7 +1,7 @@
 """Decides whether the barriers of a rendered test can always be passed.
 
 A kernel that hangs shows nothing. Rendered threads execute their barriers even after a bounded
-wait gave up, so only the barriers themselves decide. One walk over them stands for all: a barrier
+wait gave up, so only the barriers themselves decide. One walk over them is enough: a barrier
 that is used by the same threads with the same count completes in every order or in none. A number
 in a register that still has its first value is known; one that is computed is refused. PTX tells
 barriers apart by number only, so static instances are fine where one number has one instance.
@@ -120,7 +120,7 @@ def _clusters(layout: LitmusLayout) -> None:
 
 
 def _run(test: LitmusTest, layout: LitmusLayout) -> None:
-    """Walk all barriers until nobody can go on; then everybody must be at the end."""
+    """Walk all barriers until no thread can proceed; then all threads must be at the end."""
     runs = [_Run(seat) for seat in layout.seats]
     open_barriers: dict[tuple[int, int], _Open] = {}
     moved = True

@@ -2,7 +2,7 @@
 
 A memory location with a surface lies in an array, one that is read as a constant in constant
 memory, every other one where the host allocates. All names of one memory share its place; each name
-with a generic address of its own sees it through another view.
+with a different generic address sees it through another view.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def tensor_maps(test: LitmusTest) -> dict[str, list[int]]:
 
 
 def _of_maps(step: ast.LitmusInstruction) -> bool:
-    """Whether the instruction may name tensor maps; what is wrong with it is said elsewhere."""
+    """Whether the instruction may name tensor maps; what is wrong with it is reported elsewhere."""
     kinds = ast.Load | ast.Store | ast.ProxyFence | ast.DescriptorCopy
     return isinstance(step, kinds) or (
         isinstance(step, ast.BulkCopy) and step.tensormap is not None
@@ -257,7 +257,7 @@ def _sizes(test: LitmusTest) -> dict[str, int]:
 
 
 def _together(test: LitmusTest) -> dict[str, str]:
-    """Locations that must share an offset -> the name that stands for all of them."""
+    """Locations that must share an offset -> the name that represents all of them."""
     leader: dict[str, str] = {}
     for thread in test.threads:
         for step in thread.instructions:

@@ -1,7 +1,7 @@
 """Writes rendered tests as files: all of them, each one whole, or none.
 
 Names of files are made from those of the tests' files and their folders, with every character that
-is not plainly safe replaced; two tests that would get the same name are told apart by a number.
+is not plainly safe replaced; two tests that would get the same name are distinguished by a number.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class Writer:
         destination: str | None,
         step: ast.LitmusInstruction,
     ) -> Assembly:
-        """`head` and then the values: numbers stand in the text, registers become operands."""
+        """`head` and then the values: numbers are part of the text, registers become operands."""
         outputs = (("=r", self.register(destination)),) if destination is not None else ()
         text = head
         for value in values:
@@ -517,7 +517,7 @@ class Writer:
         )
 
     def _multicast(self, step: ast.BulkCopy, space: str, source: Constraint) -> Assembly:
-        """Offsets are equal in all destinations; the own CTA's addresses stand for them."""
+        """Offsets are equal in all destinations; those of the issuing CTA are used for all."""
         cells = [self.layout.cells[name] for name in step.destinations]
         barriers = [self.layout.cells[name] for name in step.barriers]
         if space != "global" or not barriers:
@@ -568,7 +568,7 @@ def _parts(name: str) -> list[str]:
     return [name, f"{name}b", f"{name}c", f"{name}d"]
 
 
-# Only what stands in these tables reaches the text, whoever made the test.
+# Only what is in these tables reaches the text, whoever made the test.
 _ATOMICS = {
     **dict.fromkeys(("add", "min", "max"), "s32"),
     **dict.fromkeys(("exch", "cas", "and", "or", "xor"), "b32"),

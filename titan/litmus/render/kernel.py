@@ -77,7 +77,7 @@ class SeatContext(TypedDict):
 class KernelSegment:
     """Statements of one kind: by the lane, by its `warp`, by `all` warps of a thread, a `block`.
 
-    A `copy` is one that all lanes of its warp execute together as long as the thread goes on.
+    A `copy` is one that all lanes of its warp execute together as long as the thread runs.
     """
 
     kind: str

@@ -1,6 +1,6 @@
 """What a host needs to run a rendered test from its folder alone: the manifest.
 
-Names of the test stand here only, as JSON strings. Sizes in bytes. docs/reference/litmus_kernels.md
+Names of the test occur here only, as JSON strings. Sizes in bytes. docs/reference/litmus_kernels.md
 says what each entry means and what the host has to set up.
 """
 

@@ -39,7 +39,7 @@ class Outcomes:
 
     @property
     def buckets(self) -> int:
-        """How many outcomes are told apart, with one value for any other in each slot."""
+        """How many outcomes are distinguished, with one value for any other in each slot."""
         return prod(len(domain) + 1 for domain in self.domains.values())
 
     def key(self, values: dict[Observed, int]) -> int:

@@ -1,10 +1,10 @@
 """The places of a rendered test as data: seats of threads, cells of locations, sizes in bytes.
 
 Global locations lie in one of three regions: `memory`, which the host allocates; `array`, the
-memory behind a surface; `constant`, the memory behind a `__constant__` variable. A virtual alias is
-the same offset in another view, which the host maps to the same memory. A location that tensor
-copies use as their descriptor holds a tensor map; its values are tiles that the map points at. One
-in shared memory is a draft that a descriptor copy brings to global memory.
+memory of a surface; `constant`, the memory of a `__constant__` variable. A virtual alias is the
+same offset in another view, which the host maps to the same memory. A location that tensor copies
+use as their descriptor holds a tensor map; its values are tiles that the map points at. One in
+shared memory is a draft that a descriptor copy brings to global memory.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A `tcgen05.mma` of a test multiplies 64 x 32 numbers of 8 bits, of which only the first is not zero,
 with the tile of its location, 32 x 8: what it read shows in row 0, column 0 of the result. Every
-register of a test that gets such a result has 8 columns of tensor memory of its own, the same for
+register of a test that gets such a result has its own 8 columns of tensor memory, the same for
 all its instructions; it is read from there when all threads of the CTA are at their end.
 Source: PTX ISA, tcgen05 (data path layout F: row 0 is lane 0; instruction and matrix descriptors).
 """

@@ -308,7 +308,7 @@ class ProxyRules:
         ) and acquire.placement.shares(acquire.scope, release.placement)
 
     def _joined(self, release: LitmusEvent, acquire: LitmusEvent) -> FNode:
-        """The halves form patterns of their own around a strong write, even a relaxed one."""
+        """The halves also form patterns around a strong write, even a relaxed one."""
         model = self.model
         if not model.on("halves_form_patterns"):
             return NO

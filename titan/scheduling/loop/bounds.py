@@ -229,7 +229,7 @@ def storage_bound(loop: Loop) -> Bound:
 
 def _ratio(total: int, supply: int, what: str) -> int:
     if supply <= 0:
-        raise Unschedulable(f"values need {what} and none is left", (what,))
+        raise Unschedulable(f"values need {what} and none is available", (what,))
     return -(-total // supply)
 
 

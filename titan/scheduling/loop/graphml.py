@@ -121,7 +121,7 @@ def _graph(source: Source, table: Resources, name: str) -> Loop:
             text = f"no resource {resource!r} in the resource model"
             raise _refuse(source, text, resource, "TTN513")
         if key in index:
-            raise _refuse(source, f"node {key!r} stands twice", key)
+            raise _refuse(source, f"node {key!r} is defined twice", key)
         limit, cycles, blocking = table[resource]
         if limit == 0:
             raise _refuse(source, f"resource {resource!r} has a limit of 0", resource, "TTN515")

@@ -3,7 +3,7 @@
 A dependence (u, v, delay, distance) asks that v of iteration i + distance is issued at least
 `delay` cycles after u of iteration i. Data dependences extend the lifetime of u's value to the
 issue of v (plus `hold_cycles`, for a consumer that keeps reading); order dependences end no
-lifetime and hand over no data. Operations are told apart by position; names are for people.
+lifetime and carry no data. Operations are identified by position; names are for people.
 
 The value of an operation occupies its registers and memories from the issue of the operation to
 the last use, end exclusive. A streaming operation with `slots` owns a ring of that many copies of
@@ -116,7 +116,7 @@ class Loop:
 
     @cached_property
     def limits(self) -> dict[str, int]:
-        """Capacity of each memory: what the loop is left with, else all the machine has."""
+        """Capacity of each memory: what is reserved for the loop, else all that the machine has."""
         full = {memory.name: memory.capacity for memory in self.machine.memories.values()}
         return {**full, **dict(self.memories)}
 
@@ -129,7 +129,7 @@ class Loop:
 
     @cached_property
     def has_teams(self) -> bool:
-        """Whether the loop has warp groups of its own."""
+        """Whether the loop defines its own warp groups."""
         return bool(self.groups)
 
     @property

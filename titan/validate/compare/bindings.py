@@ -1,4 +1,4 @@
-"""Which address is which barrier, and where the pieces of buffers lie: found while comparing.
+"""Which address is which barrier, and where the regions of buffers lie: found while comparing.
 
 The emitter may put things where it likes, but every address must stand for one thing everywhere.
 """
@@ -11,7 +11,7 @@ from itertools import pairwise
 from titan.sync.program import SyncProgram
 from titan.validate.compare.expected import Piece, Place
 
-Range = tuple[int, int]  # first byte, and the first behind
+Range = tuple[int, int]  # first byte, and the one after the last
 
 
 @dataclass(slots=True)
@@ -27,23 +27,23 @@ class Bindings:
     accesses: set[tuple[int, tuple[Piece, ...], int]] = field(default_factory=set)
 
     def barrier(self, address: int, place: Place) -> bool:
-        """Whether the address stands for this barrier; the first time it says so."""
+        """Whether the address stands for this barrier; its first use binds it."""
         return _bind(self.barriers, self.addresses, address, place)
 
     def name(self, number: int, place: Place) -> bool:
-        """Whether the number stands for this named barrier; the first time it says so."""
+        """Whether the number stands for this named barrier; its first use binds it."""
         return _bind(self.ids, self.named, number, place)
 
     def extent(self, piece: Piece, ranges: frozenset[Range]) -> bool:
-        """Whether a transfer of the whole piece touches the same bytes as every other one."""
+        """Whether a transfer of the whole region touches the same bytes as every other one."""
         return self.extents.setdefault(piece, ranges) == ranges
 
     def access(self, address: int, pieces: tuple[Piece, ...], line: int) -> None:
-        """An access that must lie within one of the pieces; checked in the end."""
+        """An access that must lie within one of the regions; checked in the end."""
         self.accesses.add((address, pieces, line))
 
     def faults(self) -> list[str]:
-        """Pieces that overlap though they are not the same, and accesses outside of theirs."""
+        """Distinct regions that overlap, and accesses outside of theirs."""
         return [*self._overlaps(), *self._outside()]
 
     def _overlaps(self) -> list[str]:
@@ -72,7 +72,7 @@ class Bindings:
         return found
 
     def _ranges(self, piece: Piece) -> list[Range]:
-        """What is known of where a piece lies: itself, its parts, or the whole it is a part of."""
+        """What is known of a region's place: its own, that of its parts, or that of the whole."""
         name, stage, part = piece
         return [
             span

@@ -66,7 +66,7 @@ class ComparedLaunch:
 
 @dataclass(slots=True)
 class TranslationComparison:
-    """`faults` are empty where the text does what the program says, in all launches."""
+    """`faults` is empty where the code does what the program says in all launches."""
 
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -112,7 +112,7 @@ class _Whole:
         self.ctas = max((role.cta for role in program.roles), default=0) + 1
         self.tensor = tensor_side(program, manifest)
         self.slot = -1
-        self.takers: set[int] = set()  # threads that take tensor memory in a launch
+        self.takers: set[int] = set()  # threads that allocate tensor memory in a launch
         self.cluster = {item.name for item in program.named_barriers if item.scope is _CLUSTER}
 
     def launch(self, launch: ComparedLaunch) -> None:
@@ -128,7 +128,7 @@ class _Whole:
             self._idle(rank, launch, starts)
         warps = {thread // WARP_THREADS for thread in self.takers}
         if self.tensor.buffers and (len(warps) != 1 or len(self.takers) != len(LANES)):
-            self.result.fault(f"tensor memory is taken by the threads {sorted(self.takers)}")
+            self.result.fault(f"tensor memory is allocated by the threads {sorted(self.takers)}")
         wrong = [address for address, count in starts.items() if count != 1]
         if wrong:
             self.result.fault(f"a barrier is initialised {starts[wrong[0]]} times")
@@ -150,10 +150,10 @@ class _Whole:
                 if event.kind == "tensor_alloc" and event.values[0] is not None:
                     self.slot = event.values[0]
                     return
-        self.result.fault("nobody takes tensor memory")
+        self.result.fault("no thread allocates tensor memory")
 
     def _idle(self, rank: int, launch: ComparedLaunch, starts: Counter[int]) -> None:
-        """Warps without a role do nothing once all threads have met."""
+        """Warps without a role do nothing after the barrier of all threads."""
         taken = {
             warp
             for role in self.program.roles
@@ -195,17 +195,17 @@ class _Whole:
                 self._match(where, role.cta, at, own, events, expected, performed)
         lanes = {warp * WARP_THREADS + lane for warp in range(warps) for lane in LANES}
         if away and away not in ({*lanes} - {0}, lanes):
-            self.result.fault(f"{role.name}[{agent}]: some threads of the agent take no part")
+            self.result.fault(f"{role.name}[{agent}]: some threads of the agent do not take part")
         self._who(f"{role.name}[{agent}]", lanes - away, expected, performed)
 
     def _expected(self, role: ir.Role, agent: int, launch: ComparedLaunch) -> list[Occurrence]:
-        """What the agent does up to the barrier of the cluster, which all threads end with."""
+        """What the agent does up to the cluster barrier, with which all threads end."""
         expected = occurrences(role, agent, launch.numbers, self.program)
         at = [i for i, item in enumerate(expected) if item.place[0] in self.cluster]
         if not self.cluster:
             return expected
         if at != [len(expected) - 1]:
-            raise UnsupportedPtx("the cluster meets elsewhere than at the end of every role")
+            raise UnsupportedPtx("a cluster barrier is not at the end of a role")
         return expected[:-1]
 
     def _events(
@@ -216,13 +216,13 @@ class _Whole:
         starts: Counter[int],
         place: ManifestRole | None,
     ) -> list[ThreadEvent]:
-        """What the thread does in its role; what stands before and behind is judged here."""
+        """What the thread does in its role; what comes before and after is judged here."""
         ran = self._ran(thread, rank, launch)
         threads = self.manifest["launch"]["block"]
         self.seen |= ran.seen
         prologue, events = _split(ran.events, threads, self.ctas > 1)
         if prologue is None:
-            self.result.fault(f"thread {thread}: its role begins before all threads have met")
+            self.result.fault(f"thread {thread}: its role begins before the barrier of all threads")
             return events
         if self.tensor.buffers:
             prologue, events = self._tensor(thread, prologue, events)
@@ -232,7 +232,7 @@ class _Whole:
             if kinds == ["cluster_arrive", "cluster_wait"]:
                 events = events[:-2]
             else:
-                self.result.fault(f"thread {thread}: it ends without the barrier of the cluster")
+                self.result.fault(f"thread {thread}: it ends without the cluster barrier")
         entry = min(255, REGISTERS_OF_SM // threads // 8 * 8)
         had: int | None = entry
         if events and events[0].kind in ("registers_up", "registers_down"):
@@ -297,7 +297,7 @@ class _Whole:
             if taken is not None:
                 performed[number].append((lane, taken))
         if (left := matcher.rest()) is not None:
-            text = f"line {left.line}: {left.kind} where the program has nothing left"
+            text = f"line {left.line}: {left.kind} after the end of its program"
             self.result.fault(f"{where}: {text}")
 
     def _boxes(self) -> dict[int, tuple[str, int]]:
@@ -318,7 +318,7 @@ class _Whole:
         expected: list[Occurrence],
         performed: list[list[tuple[int, ThreadEvent]]],
     ) -> None:
-        """Whether each operation was executed by the threads that it is for."""
+        """Whether each operation was executed by the threads that it is meant for."""
         elected = {lane for lane in lanes if lane % WARP_THREADS == 0}
         issuers: dict[str, set[int]] = {}
         for occurrence, done in zip(expected, performed, strict=True):
@@ -358,13 +358,13 @@ class _Whole:
         done: list[tuple[int, ThreadEvent]],
         others: set[int],
     ) -> None:
-        """Who arrives for others has met them."""
+        """A thread that arrives for others has synchronised with them."""
         if others and not all(event.warp_met for _, event in done):
-            text = f"{occurrence.text}: one thread arrives before its warp has met"
+            text = f"{occurrence.text}: one thread arrives before its warp has synchronised"
             self.result.fault(f"{where}: {text}")
 
     def _arrivals(self, occurrence: Occurrence, events: list[ThreadEvent]) -> None:
-        """How many hardware arrivals stand for one of the program."""
+        """How many hardware arrivals correspond to one of the program."""
         total = sum(
             1 if event.kind in ("arrive_expect", "tensor_commit") else event.values[1] or 0
             for event in events
@@ -397,7 +397,7 @@ class _Whole:
         )
         if unseen:
             shown = ", ".join(map(str, unseen[:8])) + (", ..." if len(unseen) > 8 else "")
-            text = f"{len(unseen)} synchronising instructions in no launch: lines {shown}"
+            text = f"{len(unseen)} synchronising instructions unreached, lines {shown}"
             self.result.notes.append(text)
 
 
@@ -407,7 +407,7 @@ _BYTES = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1, "u8": 
 def _split(
     events: list[ThreadEvent], threads: int, cluster: bool
 ) -> tuple[list[ThreadEvent] | None, list[ThreadEvent]]:
-    """What stands before the meeting of all threads (of the cluster), and what behind it."""
+    """What comes before the barrier of all threads (of the cluster), and what after it."""
     for number, event in enumerate(events):
         if not cluster and event.kind == "sync" and event.values == (0, threads):
             return events[:number], events[number + 1 :]

@@ -1,4 +1,4 @@
-"""Compiles an emitted kernel with the toolchain that is installed, and reads what it tells.
+"""Compiles an emitted kernel with the toolchain that is installed, and reads what it reports.
 
 NVIDIA: nvcc of `PATH` or of CUDA_HOME, to PTX and to a cubin with the remarks of ptxas. AMD: see
 `gcn_compile`.
@@ -76,7 +76,7 @@ def _to_ptx(source: Path, target: str, includes: tuple[Path, ...], ptx: Path) ->
 
 
 def cuda_figures(log: str) -> Figures:
-    """What `ptxas -v` tells; of several kernels the largest numbers."""
+    """What `ptxas -v` reports; of several kernels the largest numbers."""
 
     def largest(pattern: str) -> int:
         return max((int(number) for number in re.findall(pattern, log)), default=0)

@@ -15,14 +15,14 @@ from titan.sync import program as ir
 from titan.sync.expression import Expression, evaluate
 
 STEPS_MAX = 200_000
-# For a parameter of its own for each work item, the values by that loop's variable.
+# Of a parameter that differs between work items, the values by that loop's variable.
 Numbers = Mapping[str, int | tuple[int, ...]]
 Place = tuple[str, int]  # a declared array and an index
 Piece = tuple[str, int, int | None]  # a buffer, its stage, its part (None: all)
 
 
 class TooLong(Refusal):
-    """The agent takes more steps than are gone through."""
+    """The agent takes more steps than the limit."""
 
     reason = Reason.STEPS
 
@@ -104,7 +104,7 @@ class _Agent:
             self._refresh(variable)
 
     def _refresh(self, variable: str) -> None:
-        """Parameters that have a value of their own for every value of this loop variable."""
+        """Parameters whose value depends on this loop variable."""
         for name, per in self.per.items():
             values = self.numbers.get(name)
             if per == variable and isinstance(values, tuple):

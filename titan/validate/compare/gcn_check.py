@@ -4,7 +4,7 @@ The sync program of a wave is read as a regular language over events: every copy
 instructions, every wait with its threshold, barriers, reads and writes of LDS; loops repeat any
 number of times, branches go either way. The machine program is its control flow graph. Every path
 through the graph must be a word of the language, so that a wait that is missing, has another
-threshold, or stands behind its barrier is found wherever it is; and every operation of the sync
+threshold, or comes after its barrier is found wherever it is; and every operation of the sync
 program must be matched on some path, so that nothing has vanished.
 
 What the compiler may add: waits for lgkmcnt(0) anywhere, and waits for vmcnt where it loads values
@@ -44,7 +44,7 @@ class Language:
     steps: list[dict[str, list[int]]] = field(default_factory=list)
     silent: list[list[int]] = field(default_factory=list)
     free: list[frozenset[str]] = field(default_factory=list)
-    sites: dict[int, str] = field(default_factory=dict)  # state behind the last event of a site
+    sites: dict[int, str] = field(default_factory=dict)  # state after the last event of a site
     start: int = 0
     end: int = 0
 
@@ -56,7 +56,7 @@ class Language:
         return len(self.steps) - 1
 
     def closure(self, states: Iterable[int]) -> frozenset[int]:
-        """The given states and all that silent steps reach from them."""
+        """The given states and all that are reached from them without an event."""
         found = set(states)
         waiting = list(found)
         while waiting:
@@ -67,7 +67,7 @@ class Language:
         return frozenset(found)
 
     def after(self, states: frozenset[int], event: str) -> tuple[frozenset[int], set[int]]:
-        """The states behind the event, and those that the event itself has led to."""
+        """The states after the event, and those that the event itself has led to."""
         kind = ANY_VMCNT if event.startswith("vmcnt") else event
         led = {target for state in states for target in self.steps[state].get(event, ())}
         stayed = {state for state in states if kind in self.free[state]}
@@ -119,7 +119,7 @@ class _Builder:
                 here = self._join([here], free)
             here = self._operation(item, here, free)
             if number == self.tail:
-                free = {ANY_VMCNT}  # behind the loop nothing is to stay in flight
+                free = {ANY_VMCNT}  # after the loop nothing is to stay in flight
                 here = self._join([here], free)
         language.end = here
         return language
@@ -165,7 +165,7 @@ class _Builder:
                 return self._asynchronous(item, here, free)
             case ir.Compute():
                 return here
-        raise ValueError(f"an operation that no wave of CDNA has: {type(item).__name__}")
+        raise ValueError(f"an operation that CDNA does not have: {type(item).__name__}")
 
     def _wait(self, item: ir.QueueWait, here: int, free: set[str]) -> int:
         if self._kind(item.queue) == "lgkmcnt":
@@ -199,7 +199,7 @@ class _Builder:
 
 
 def largest(pending: Expression) -> int | None:
-    """An upper bound of a threshold, where it can be read off."""
+    """An upper bound of a threshold, where one can be derived."""
     match pending:
         case Constant(value):
             return value
@@ -222,7 +222,7 @@ def language_of(
 
 
 def compare(function: GcnFunction, language: Language) -> list[LanguageMismatch]:
-    """Where the function leaves the language, and what of the program it does not do at all.
+    """Where the function leaves the language, and which operations of the program it never does.
 
     Raises NotUnderstood for what the reader does not know.
     """

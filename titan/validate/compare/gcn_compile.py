@@ -30,7 +30,7 @@ _FIGURE = re.compile(r"^\s*(?:-\s*)?\.(\w+):\s*(\S+)\s*$", re.M)
 
 
 def missing_tools() -> list[str]:
-    """The tools that are not there."""
+    """The tools that are missing."""
     return [tool for tool in TOOLS if shutil.which(tool) is None]
 
 
@@ -67,7 +67,7 @@ def figures_of(notes: str) -> Figures:
 
 
 def over_budget(figures: Figures, registers_max: int, shared_max: int) -> list[str]:
-    """What is beyond the figures of the manifest."""
+    """Which figures exceed those of the manifest."""
     found = []
     if figures.registers > registers_max:
         found.append(f"{figures.registers} vector registers; {registers_max} are foreseen")

@@ -1,7 +1,7 @@
-"""Everything that is asked of the machine code of one AMD kernel, in one call.
+"""All checks of the machine code of one AMD kernel, in one call.
 
-The control flow is within the language of the sync program, no copy to LDS stands too close behind
-what it reads, registers and LDS are within the manifest, nothing is spilled.
+The control flow is within the language of the sync program, no copy to LDS follows too closely what
+it reads, registers and LDS are within the manifest, nothing is spilled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Launches that a comparison goes through: few, and different in what the control flow sees.
+"""The launches of a comparison: few, and different in what the control flow sees.
 
 From sizes that the manifest allows follow the work items, their coordinates and their trip counts;
 one launch is kept for each sequence of trip counts that a CTA can meet: none, fewer than the rings
@@ -19,7 +19,7 @@ from titan.validate.compare.compare import ComparedLaunch
 WORK, TRIPS = "work", "tiles"
 SIZES = (8, 64, 120, 136, 256, 264, 520, 640, 1032)
 TRIPS_MAX = 20
-COUNTS = (1, 2, 3, 5)  # clusters that run at a time, of persistent kernels
+COUNTS = (1, 2, 3, 5)  # clusters of a persistent kernel that run at a time
 ITEMS_MAX = 3  # of one CTA
 LAUNCHES_MAX = 9
 COMBINATIONS_MAX = 4000

@@ -68,7 +68,7 @@ def _expects(operation: ir.Arrive) -> bool:
 
 
 class Matcher:
-    """Goes along the events of one thread of the CTA with this rank in its cluster."""
+    """Follows the events of one thread of the CTA with this rank in its cluster."""
 
     def __init__(
         self,
@@ -90,11 +90,11 @@ class Matcher:
         self.position = 0
         self.tensor = tensor if tensor is not None else TensorSide()
         self.warp = warp
-        self.added: set[Piece] = set()  # accumulators with a product that is not handed on
-        self.early: list[ThreadEvent] = []  # puts of what was fetched, before all of it was fetched
+        self.added: set[Piece] = set()  # accumulators with a product that has not been published
+        self.early: list[ThreadEvent] = []  # stores of what was loaded, before all was
 
     def rest(self) -> ThreadEvent | None:
-        """The first event that stands for no operation, once all operations are taken."""
+        """The first event that belongs to no operation, once all operations are matched."""
         return next((e for e in self.events[self.position :] if e.kind != "mma_wait"), None)
 
     def left(self) -> ThreadEvent | None:
@@ -109,10 +109,12 @@ class Matcher:
         operation = occurrence.operation
         rule = _RULES.get(type(operation))
         if rule is None:
-            raise OperationMismatch(f"{occurrence.text} has no spelling that is known here")
+            raise OperationMismatch(f"{occurrence.text} has no known form here")
         first = self.position
         if self.early and not any(piece[0] in self.tensor.buffers for piece in occurrence.writes):
-            raise OperationMismatch(f"line {self.early[0].line}: a put where none is expected")
+            raise OperationMismatch(
+                f"line {self.early[0].line}: an unexpected store to tensor memory"
+            )
         while True:
             start = self.position
             event = self.left()
@@ -184,13 +186,13 @@ class Matcher:
         return self._next(kinds.get(occurrence.operation.kind, "-")) is not None
 
     def commit(self, occurrence: Occurrence) -> bool:
-        """Whether the next event commits a group of the queue's sort, matrix or bulk."""
+        """Whether the next event commits a group of the queue's kind, matrix or bulk."""
         assert isinstance(occurrence.operation, ir.Commit)
         matrix = occurrence.operation.queue in self.matrix
         return self._next("mma_commit" if matrix else "bulk_commit") is not None
 
     def queue_wait(self, occurrence: Occurrence) -> bool:
-        """Whether the next event leaves as many groups pending in a queue of that sort."""
+        """Whether the next event leaves as many groups pending in a queue of that kind."""
         assert isinstance(occurrence.operation, ir.QueueWait)
         kind = "bulk_wait_read" if occurrence.operation.until is ir.Until.READ else "bulk_wait"
         matrix = occurrence.operation.queue in self.matrix
@@ -198,7 +200,7 @@ class Matcher:
         return event is not None and event.values[0] == occurrence.number
 
     def access(self, occurrence: Occurrence) -> bool:
-        """All accesses of shared memory up to the next other event, within the pieces."""
+        """All accesses of shared memory up to the next other event, within the regions."""
         if any(piece[0] in self.tensor.buffers for piece in occurrence.reads):
             return self._fetch(occurrence)
         if any(piece[0] in self.tensor.buffers for piece in occurrence.writes):
@@ -243,9 +245,7 @@ class Matcher:
                 pairs.append((left, occurrence.reads[:1]))
             for value, pieces in pairs:
                 if value is None:
-                    raise OperationMismatch(
-                        f"line {event.line}: a matrix descriptor that is not known"
-                    )
+                    raise OperationMismatch(f"line {event.line}: an unknown matrix descriptor")
                 address = in_cluster((value & _DESCRIPTOR_MASK) << 4, self.rank)
                 self.bindings.access(address, pieces, event.line)
         return found
@@ -297,15 +297,17 @@ class Matcher:
         return True
 
     def _one_of_four(self, occurrence: Occurrence) -> bool:
-        """Of the four lanes that have the number of a row one puts it to shared memory."""
+        """Of the four lanes that have the number of a row, one writes it to shared memory."""
         return any(piece[0] in self.tensor.handed for piece in occurrence.writes)
 
     def _cells(self, event: ThreadEvent, piece: Piece) -> set[tuple[int, int]]:
-        """First lanes of 16, and columns from that of the piece on, of a fetch or a put."""
+        """First lanes of 16, and columns counted from the first of the region, of a fetch or a
+        store.
+        """
         rows, columns = shape_of(event)
         address = event.values[0]
         if address is None or not rows:
-            raise OperationMismatch(f"line {event.line}: a fetch or put that is not known")
+            raise OperationMismatch(f"line {event.line}: an unknown access to tensor memory")
         lane, column = address >> 16, (address & 0xFFFF) - TENSOR_BASE
         first = column - self.tensor.places.get(piece, column)
         return {(lane + r, first + c) for r in range(0, rows, 16) for c in range(columns)}
@@ -353,7 +355,7 @@ class Matcher:
         found: list[int] = []
         while (event := self._next(kind)) is not None:
             if event.values[0] is None:
-                raise OperationMismatch(f"line {event.line}: a row that is not known")
+                raise OperationMismatch(f"line {event.line}: an unknown row")
             found.append(event.values[0])
         own = self.warp % 4 * LANES_OF_WARP
         if not found:
@@ -364,7 +366,7 @@ class Matcher:
         return sorted(found) == wanted and self.bindings.extent(piece, span)
 
     def _load(self, occurrence: Occurrence) -> bool:
-        """Boxes into one piece, completing its barrier, with the bytes of the model together.
+        """Boxes into one region that complete its barrier, with the bytes of the model in total.
 
         A multicast writes to the same place of several CTAs and completes the barrier of each.
         """
@@ -409,7 +411,7 @@ class Matcher:
         )
 
     def _store(self, occurrence: Occurrence) -> bool:
-        """Boxes out of one piece, all of its bytes."""
+        """Boxes out of one region, all of its bytes."""
         (piece,) = occurrence.reads[:1]
         wanted = self._bytes(piece)
         ranges: set[tuple[int, int]] = set()
@@ -430,7 +432,7 @@ class Matcher:
         return buffer.bytes_per_stage // (buffer.parts if piece[2] is not None else 1)
 
     def _extent(self, piece: Piece, ranges: set[tuple[int, int]], rank: int | None = None) -> bool:
-        """Whether the piece lies there, in this CTA or in that of `rank`."""
+        """Whether the region lies there, in this CTA or in that of `rank`."""
         cta = self.rank if rank is None else rank
         spans = sorted((in_cluster(a, cta), in_cluster(b, cta)) for a, b in ranges)
         apart = all(one[1] <= other[0] for one, other in pairwise(spans))

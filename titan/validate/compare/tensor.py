@@ -1,11 +1,12 @@
-"""Tensor memory in a comparison: who takes it, its fences, multiplications, commits and fetches.
+"""Tensor memory in a comparison: its allocation, fences, multiplications, commits and accesses.
 
-`unframed` and `fenced` take away from a thread's events what the sync program does not speak of,
-and judge it: the allocation by one warp before all threads meet and its return behind their last
-meeting, a fence after every wait before tensor memory is touched, and behind fetches the wait for
-them and a fence before the thread synchronises. `TensorSide` knows the columns of the accumulators
-and what an instruction must say of them. Source: PTX ISA, tcgen05: memory consistency model,
-instruction and matrix descriptors, data movement shapes. Assumes one CTA in a cluster and 128 rows.
+`unframed` and `fenced` remove from a thread's events what the sync program does not contain, and
+judge it: the allocation by one warp before the first barrier of all threads and its release after
+their last one, a fence after every wait before tensor memory is accessed, and after loads the wait
+for them and a fence before the thread synchronises. `TensorSide` knows the columns of the
+accumulators and what an instruction must say of them. Source: PTX ISA, tcgen05: memory consistency
+model, instruction and matrix descriptors, data movement shapes. Assumes one CTA in a cluster and
+128 rows.
 """
 
 from __future__ import annotations
@@ -38,34 +39,34 @@ def unframed(
     taken = [event for event in prologue if event.kind in ("tensor_alloc", "tensor_relinquish")]
     kinds = [event.kind for event in taken]
     if kinds not in ([], ["tensor_alloc", "tensor_relinquish"]):
-        faults.append("tensor memory is not taken once, with the right to do so given up")
+        faults.append("tensor memory is not allocated once, with the permit relinquished")
     if taken and not taken[0].warp_met:
-        faults.append("tensor memory is taken before the warp has met")
+        faults.append("tensor memory is allocated before the warp has synchronised")
     if any(event.values[1:] not in ((), (columns,)) for event in taken):
-        faults.append(f"not {columns} columns of tensor memory are taken")
+        faults.append(f"not {columns} columns of tensor memory are allocated")
     if not prologue or prologue[-1].kind != "tensor_before":
-        faults.append("no fence stands before the meeting behind the allocation")
+        faults.append("no fence precedes the barrier after the allocation")
     if not events or events[0].kind != "tensor_after":
-        faults.append("no fence follows the meeting behind the allocation")
+        faults.append("no fence follows the barrier after the allocation")
     freed = bool(events) and events[-1].kind == "tensor_free"
     body, free = (events[:-1], events[-1:]) if freed else (events, [])
     if any(event.values != (TENSOR_BASE, columns) for event in free):
-        faults.append("what is given back is not the tensor memory that was taken")
+        faults.append("the tensor memory that is freed is not what was allocated")
     tail = body[-3:]
     meets = [event.kind for event in tail] == ["tensor_before", "sync", "tensor_after"]
     if meets and tail[1].values == (0, threads):
         body = body[:-3]
     else:
-        faults.append("the threads do not meet, with fences around, before tensor memory is freed")
+        faults.append("no barrier with fences around it precedes the release of tensor memory")
     if bool(taken) != freed:
-        faults.append("tensor memory is given back by another thread than took it")
+        faults.append("tensor memory is freed by another thread than allocated it")
     kept = [e for e in prologue if e.kind not in (*kinds, "tensor_before")]
     return kept, body[1:] if body and body[0].kind == "tensor_after" else body, faults
 
 
 @dataclass(slots=True)
 class _Moves:
-    """Fetches or puts of a thread: the lines of the last one that is not waited for, not fenced."""
+    """Loads or stores of a thread: the lines of the last one not waited for and not fenced."""
 
     name: str
     running: int = 0
@@ -78,11 +79,11 @@ class _Moves:
         self.unfenced = self.unfenced if self.running else 0
 
     def faults(self, line: int) -> list[str]:
-        """At a synchronisation, which hands on what was fetched or put before."""
+        """At a synchronisation, which publishes what was loaded or stored before."""
         if not self.unfenced:
             return []
-        what = "it is not waited for" if self.running else "no fence is"
-        text = f"line {line}: {what} behind the {self.name} in line {self.unfenced}"
+        what = "no wait" if self.running else "no fence"
+        text = f"line {line}: {what} after the {self.name} in line {self.unfenced}"
         self.running = self.unfenced = 0
         return [text]
 
@@ -111,7 +112,7 @@ def fenced(events: list[ThreadEvent]) -> tuple[list[ThreadEvent], list[str]]:
         if event.kind in _SYNCHRONISING:
             faults += fetches.faults(event.line) + puts.faults(event.line)
         if event.kind == "tensor_put" and fetches.running:
-            faults.append(f"line {event.line}: a put before a fetch is waited for")
+            faults.append(f"line {event.line}: a store before a load is waited for")
             fetches.waited()
         if event.kind in ("wait", "sync"):
             waited = event.line
@@ -119,7 +120,7 @@ def fenced(events: list[ThreadEvent]) -> tuple[list[ThreadEvent], list[str]]:
             moves[event.kind].running = moves[event.kind].unfenced = event.line
     for move in (fetches, puts):
         if move.unfenced:
-            text = f"nothing waits for this {move.name}, or no fence is behind it"
+            text = f"nothing waits for this {move.name}, or no fence follows"
             faults.append(f"line {move.unfenced}: {text}")
     return kept, faults
 
@@ -166,7 +167,9 @@ class TensorSide:
         return ordered == sorted(set(ordered))
 
     def instruction(self, event: ThreadEvent, left: Piece, right: Piece, into: Piece) -> str:
-        """What is wrong with kind and descriptors of a multiplication; empty where nothing is."""
+        """What is wrong with kind and descriptors of a multiplication; empty where nothing is
+        wrong.
+        """
         _, a, b, said, _, in_tensor = event.values
         if bool(in_tensor) != (left[0] in self.buffers):
             return "where the left operand is"
@@ -185,7 +188,7 @@ class TensorSide:
         return ""
 
     def faults(self) -> list[str]:
-        """Columns that overlap or reach beyond what is taken."""
+        """Columns that overlap or reach beyond the allocation."""
         spans = sorted((at, at + self.width(piece), piece) for piece, at in self.places.items())
         found = [
             f"{one[2][0]}[{one[2][1]}] and {other[2][0]}[{other[2][1]}] overlap in tensor memory"
@@ -193,7 +196,7 @@ class TensorSide:
             if other[0] < one[1] and not self._shared(one[2], other[2])
         ]
         if spans and (spans[0][0] < 0 or max(end for _, end, _ in spans) > self.columns):
-            found.append(f"an accumulator is not within the {self.columns} columns that are taken")
+            found.append(f"an accumulator is not within the {self.columns} allocated columns")
         return found
 
     def _shared(self, one: Piece, other: Piece) -> bool:

@@ -1,6 +1,6 @@
 """What compiling one emitted kernel gives, and how a compiler is run.
 
-No GPU is needed. A toolchain that is not there is told by `ToolchainMissing`, never guessed around.
+No GPU is needed. A missing toolchain raises `ToolchainMissing`; nothing is assumed in its place.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class CannotCompile(Refusal):
 
     def __init__(self, log: str) -> None:
         found = [line for line in log.splitlines() if "error" in line.lower()]
-        super().__init__((found or log.splitlines() or ["no reason is told"])[0].strip())
+        super().__init__((found or log.splitlines() or ["no reason is given"])[0].strip())
         self.log = log
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the toolchain tells of one kernel; bytes of memory of one thread, or of a CTA."""
+    """What the toolchain reports of one kernel; memory in bytes, of one thread or of a CTA."""
 
     registers: int  # on AMD VGPRs and accumulation VGPRs together
     spill_bytes: int

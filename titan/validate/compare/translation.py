@@ -1,7 +1,7 @@
 """The translation check of one emitted kernel: compile, run the PTX beside the sync program, judge.
 
-The one call for builds and benchmarks. What cannot be compared (no toolchain, a branch on data) is
-told by the exceptions `Missing` and `UnsupportedPtx`, and is not a pass.
+The one call for builds and benchmarks. What cannot be compared (no toolchain, a branch on data)
+raises `ToolchainMissing` or `UnsupportedPtx`, and does not pass.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def translation(
         raise UnsupportedPtx(f"code for {compiled.target} is not compared here")
     through = launches(tile, program, manifest)
     if not through:
-        raise UnsupportedPtx("no launch is small enough to go through")
+        raise UnsupportedPtx("no launch is small enough to be compared")
     try:
         kernel = parse(compiled.text, manifest["entry"])
     except PtxError as error:

@@ -1,1 +1,1 @@
-"""Emitted kernels run on the CPU: what they compute, under hostile interleavings."""
+"""Emitted kernels run on the CPU: what they compute, under adversarial interleavings."""

@@ -1,7 +1,7 @@
-"""Makes a program for this machine out of an emitted kernel: g++ with the emulation's header.
+"""Compiles an emitted kernel for this machine: g++ with the emulation's header.
 
-The emulation itself is compiled once, each kernel then in a fraction of a second. What is made is
-kept under the digest of everything that it depends on.
+The emulation itself is compiled once, each kernel then in a fraction of a second. Programs are
+cached under the digest of everything that they depend on.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _program(manifest: Manifest) -> str:
 
 
 def cache_folder() -> Path:
-    """Where programs are kept: the user's cache folder."""
+    """Where programs are cached: the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "titan" / "emulation"
 

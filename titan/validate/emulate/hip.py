@@ -2,8 +2,8 @@
 
 The source of the package is compiled as it is; the compiler reads `titan_emulation_hip.h` first,
 whose primitives take the place of those of the device header. The kernel is run under one
-interleaving of waves and landings of copies. What the emulation
-finds wrong is a KernelFault with its message.
+interleaving of waves and landings of copies. A fault that the emulation finds is a KernelFault with
+its message.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Runs the emitted kernel of a package on the CPU and gives what it has written.
+"""Runs the emitted kernel of a package on the CPU and returns what it has written.
 
 The manifest says how the kernel is launched; the launch is described to the compiled program in a
-text file, tensors travel as files of bytes. Everything that the program finds wrong (a race that
-showed, a hang, a divergence) is a KernelFault with the program's message. Assumes dense row-major
-tensors, as tile programs have them.
+text file, tensors travel as files of bytes. Every fault that the program finds (a race that showed,
+a hang, a divergence) is a KernelFault with the program's message. Assumes dense row-major tensors,
+as tile programs have them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FAULT_EXIT = 3
 PROCESSOR_SECONDS = 120
-CLOCK_FACTOR = 20  # a loaded machine gives a process a part of its time
+CLOCK_FACTOR = 20  # on a loaded machine a process gets a part of the time
 POLICIES = ("uniform", "priority", "round_robin", "latest", "uneven", "starve")
 DELAYS = ("mixed", "lazy", "eager")
 UNWRITTEN_BYTE = 0xFF  # every element of an output is NaN until it is written
@@ -62,7 +62,7 @@ class EmulationOptions(TypedDict):
     once). `delay` (`mixed`): when engines work: `mixed`, `lazy` (only when nothing else can run),
     `eager`. `processors` (2): CTAs of a persistent kernel that run at a time. `read_fences` (True):
     an ordinary read must be fenced before an engine overwrites what was read. `processor_seconds`
-    (120): processor time after which the kernel counts as one that does not end.
+    (120): processor time after which the kernel is taken not to terminate.
     """
 
     seed: NotRequired[int]
