@@ -34,31 +34,41 @@ def pairs(folder: Path) -> list[tuple[Path, Path]]:
 
 
 def exact(loop: Loop, ii: int, bound: int, seconds: float) -> tuple[int, bool]:
-    """The best bound that CP-SAT proves by refuting intervals, and whether it is the optimum."""
+    """The best bound that CP-SAT proves by refuting intervals, and whether it is the optimum.
+
+    Dependences and units alone: warp groups, pools, registers and memory are not part of it. Every
+    row of the modulo reservation table is used by the whole intervals that an operation occupies a
+    unit for, and by the rest, which may wrap around. The table is laid out twice over, so that a
+    use that wraps is one piece in the second copy.
+    """
     from ortools.sat.python import cp_model
 
     for candidate in range(bound, ii):
         model = cp_model.CpModel()
         horizon = sum(op.latency_cycles + op.cycles for op in loop.operations) + candidate
         starts = [model.new_int_var(0, horizon, "") for _ in loop.operations]
-        by_unit: dict[str, list[tuple[object, int]]] = {}
+        rests: dict[str, list[tuple[cp_model.IntervalVar, int]]] = {}
+        whole: dict[str, int] = {}
         for start, op in zip(starts, loop.operations, strict=True):
             for use in op.uses:
                 row = model.new_int_var(0, candidate - 1, "")
-                model.add_modulo_equality(row, start, candidate)
-                if use.cycles != 1:
-                    raise NotImplementedError("blocking times above 1")
-                by_unit.setdefault(use.unit, []).append((row, 1))
+                model.add_modulo_equality(row, start + use.first_cycle, candidate)
+                turns, rest = divmod(use.cycles, candidate)
+                whole[use.unit] = whole.get(use.unit, 0) + turns * use.amount
+                for shift in (0, candidate) if rest else ():
+                    piece = model.new_fixed_size_interval_var(row + shift, rest, "")
+                    rests.setdefault(use.unit, []).append((piece, use.amount))
         for e in loop.dependences:
             gap = e.delay_cycles - e.distance * candidate
             model.add(starts[e.sink] - starts[e.source] >= gap)
-        for unit, rows in by_unit.items():
-            intervals = [model.new_fixed_size_interval_var(row, 1, "") for row, _ in rows]
-            model.add_cumulative(intervals, [1] * len(rows), loop.units[unit].capacity)
+        free = {unit: loop.units[unit].capacity - count for unit, count in whole.items()}
+        for unit, pieces in rests.items():
+            intervals, amounts = zip(*pieces, strict=True)
+            model.add_cumulative(intervals, amounts, max(free[unit], 0))
         solver = cp_model.CpSolver()
         solver.parameters.max_time_in_seconds = seconds
         solver.parameters.num_workers = 1
-        status = solver.solve(model)
+        status = cp_model.INFEASIBLE if min(free.values(), default=0) < 0 else solver.solve(model)
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return candidate, True
         if status != cp_model.INFEASIBLE:

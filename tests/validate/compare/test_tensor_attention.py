@@ -94,7 +94,8 @@ FAULTS = {
         SOURCE, r"(tensor_m\w+<[^>]*>\((?:v_o\[m\], )?titan_tensor \+ )256", r"\g<1>128",
         "overlap in tensor memory"),
     "another column is scaled": (
-        SOURCE, r"(tensor_memory_put<64>\(titan_tensor \+ 256)", r"\1 + 16", "Access|unexpected store"),
+        SOURCE, r"(tensor_memory_put<64>\(titan_tensor \+ 256)", r"\1 + 16",
+        "Access|unexpected store"),
     "the first product adds": (
         SOURCE, r"\(x_t - 1\) > 0 \|\| k > 0", "1", "whether the product is added"),
     "products replace each other": (
