@@ -219,11 +219,12 @@ def _policy(text: str) -> tuple[str, str]:
     from titan.frontends.policies import VALUES
 
     name, _, value = text.partition("=")
-    if name not in VALUES:
-        hint = "".join(f"; {more}" for more in suggestion(name, VALUES))
+    known = POLICY_WORDS | VALUES
+    if name not in known:
+        hint = "".join(f"; {more}" for more in suggestion(name, known))
         raise click.UsageError(f"no policy {quoted(name)}{hint}")
-    if value not in VALUES[name]:
-        words = " or ".join(VALUES[name])
+    if value not in known[name]:
+        words = " or ".join(known[name])
         raise click.UsageError(f"the policy {name} is {words}, not {quoted(value)}")
     return name, value
 

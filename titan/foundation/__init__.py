@@ -1,1 +1,1 @@
-"""What every part stands on: located text, diagnostics, data folders."""
+"""What every part rests on: located text, diagnostics, data folders."""

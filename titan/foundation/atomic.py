@@ -127,7 +127,7 @@ def _new_folder(place: Path) -> Iterator[Path]:
 
 
 def _remove_left_over(place: Path) -> None:
-    """Folders of writes to `place` that were killed: those that nobody holds locked."""
+    """Folders of writes to `place` that were killed: those that no process holds locked."""
     import fcntl
     import shutil
 

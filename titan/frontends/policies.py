@@ -22,7 +22,11 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "global_writes": ("equal", "refuse"),
     "copy_fence": ("required", "assumed"),
 }
-VALUES = POLICY_WORDS | CODE_POLICY_WORDS
+_OF_KERNELS = ("tensor",)  # choices of kernel files alone
+VALUES = {
+    **{name: words for name, words in POLICY_WORDS.items() if name not in _OF_KERNELS},
+    **CODE_POLICY_WORDS,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def coverage_of(kernel: Kernel) -> Coverage:
 
 
 def narrowed(coverage: Coverage, sizes: tuple[tuple[str, tuple[int, ...] | None], ...]) -> Coverage:
-    """The coverage with open parameters narrowed to the values that were gone through."""
+    """The coverage with open parameters narrowed to the values that were explored."""
     known = dict(sizes)
     parameters = tuple(
         (name, value if value is not None else known.get(name))

@@ -1,4 +1,4 @@
-"""The engines behind one interface: a program and a budget in, an `EngineReport` out.
+"""The engines under one interface: a program and a budget in, an `EngineReport` out.
 
 What an engine may spend is counted in states and in operations, so that the same program gets the
 same report on a machine of any speed and load. Processor time is a backstop behind both.
@@ -56,7 +56,7 @@ class EngineAttempt:
 
 
 def covered(names: list[str], done: list[Values]) -> Sizes:
-    """The values that were gone through, parameter by parameter."""
+    """The values that were explored, parameter by parameter."""
     table: dict[str, set[int]] = {name: set() for name in names}
     for values in done:
         for name, value in values.items():

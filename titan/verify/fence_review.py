@@ -57,7 +57,7 @@ class ReviewedFence:
 
 @dataclass(slots=True)
 class Review:
-    """`reason`: why the runs do not stand for all interleavings; empty where they do."""
+    """`reason`: why the runs do not represent all interleavings; empty where they do."""
 
     fences: list[ReviewedFence]
     missing: list[Unjustified]
@@ -91,7 +91,7 @@ def review(loaded: Loaded) -> Review:
 def redundant_fences(target: str, path: str, program: ir.SyncProgram) -> list[Diagnostic]:
     """Warnings on fences of the text that a verified program does not need (`TTN306`).
 
-    Nothing is said where one run does not stand for all, or where the runs are too long.
+    Nothing is reported where one run does not represent all, or where the runs are too long.
     """
     if not has_fences(target) or not written_fences(program):
         return []

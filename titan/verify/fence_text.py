@@ -1,4 +1,4 @@
-"""Where the text of a kernel file may have a fence: the places, the fences that stand there, edits.
+"""Where the text of a kernel file may have a fence: the places, the fences already there, edits.
 
 A place is before an item of a list of statements that is written one item a line, or after the last
 one. Lists in brackets offer no place. Edits work on lines, so comments and layout stay.
@@ -31,7 +31,7 @@ _FENCE_KEYS = {"fence", "spaces", "when"}
 
 @dataclass(frozen=True, slots=True)
 class WrittenFence:
-    """A fence that stands in the text: lines `first` to `last`, counted from 1."""
+    """A fence in the text: lines `first` to `last`, counted from 1."""
 
     first: int
     last: int
@@ -44,7 +44,7 @@ class WrittenFence:
 class TextPlace:
     """Before line `line`, indented by `indent`; `whens` are conditions of the neighbours.
 
-    `fence`: the place is that of a fence that stands there.
+    `fence`: the place is that of an existing fence.
     """
 
     number: int
@@ -214,7 +214,7 @@ def edit(text: str, removed: Iterable[WrittenFence], insertions: Iterable[Insert
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """`insertions`: what stands at which line of the new text."""
+    """`insertions`: what was inserted at which line of the new text."""
 
     text: str
     insertions: dict[int, Insertion]

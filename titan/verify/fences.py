@@ -73,8 +73,8 @@ def load(text: str, path: str, options: VerifyOptions) -> Loaded:
 def kinds_of(programs: tuple[ir.SyncProgram, ...]) -> tuple[ir.FenceKind, ...]:
     """The kinds of fences that the programs can have a use for.
 
-    None of cached proxies: no target has them. No halves: a fence of the own shared memory does
-    what both do, and costs no more than the release.
+    None of cached proxies: no target has them. No halves: a fence of the CTA's own shared memory
+    does what both do, and costs no more than the release.
     """
     proxies: set[ir.Proxy] = set()
     inits = False
@@ -134,7 +134,7 @@ def variants(insertion: Insertion) -> tuple[tuple[ir.Space, ...], ...]:
 
 
 def fixed_choice(fence: ir.Fence) -> Choice:
-    """A fence that no edit takes away: lowering makes it, or it stands in a list in brackets."""
+    """A fence that no edit removes: lowering makes it, or it is in a list in brackets."""
     return Choice(("fixed", line_of(fence), id(fence)), fence.kind, fence.spaces)
 
 
@@ -169,7 +169,7 @@ class Synthesis:
 def synthesise(
     original: Loaded, options: VerifyOptions, extra: tuple[Values, ...] = (), keep: bool = False
 ) -> Synthesis:
-    """Choose the fences. With `keep` those that stand are there already and cost nothing.
+    """Choose the fences. With `keep` existing fences stay and cost nothing.
 
     Raises Unsatisfiable and GaveUp (titan/engines/fences/synthesis), BadInput.
     """
@@ -232,9 +232,8 @@ def _weights(
 
 
 def _final(original: Loaded, markers: Markers, chosen: list[Insertion], keep: bool) -> str:
-    """The text with the chosen fences; one that stands there as it is chosen is left alone.
-
-    At one place the order is that of the markers, whether a fence stands or is new.
+    """The text with the chosen fences; an existing one that is chosen is left alone. At one place
+    the order is that of the markers, for existing and new fences.
     """
     staying = {
         insertion.place.number
@@ -271,7 +270,7 @@ def _written(insertion: Insertion) -> WrittenFence:
 
 
 def _stands(insertion: Insertion) -> bool:
-    """Whether the marker stands for the fence that is written at its place."""
+    """Whether the marker means the fence that is written at its place."""
     written = insertion.place.fence
     return written is not None and (written.kind, written.when) == (insertion.kind, insertion.when)
 
@@ -323,7 +322,7 @@ def _refuting_sizes(findings: tuple[Finding, ...]) -> tuple[Values, ...]:
 
 
 def without_line(program: ir.SyncProgram, line: int) -> ir.SyncProgram:
-    """The lowered program without the fences that one line of the text stands for."""
+    """The lowered program without the fences that come from one line of the text."""
 
     def kept(operation: ir.Operation) -> ir.Operation:
         if isinstance(operation, ir.Loop):
@@ -354,7 +353,7 @@ def refuted_without(fixed: Fixed, line: int, options: VerifyOptions) -> bool:
 
 
 def lines_of_fences(program: ir.SyncProgram) -> list[int]:
-    """The lines of the text that stand for fences, each once."""
+    """The lines of the text that are fences, each once."""
     return sorted(
         {
             line_of(operation)

@@ -29,7 +29,7 @@ def find_kernels(paths: Iterable[str]) -> Found:
     """Files as they are named; of folders every `*.yaml` that says `titan:`, sorted.
 
     A file that is named is a kernel file unless it says `loop:` or `tile:`, so that faults in it
-    are told.
+    are reported.
     """
     found = Found()
     seen: set[str] = set()

@@ -24,7 +24,7 @@ _EDITS = {
     Reason.STATES: "give it more states (`--budget-states`), or rings of fewer stages",
     Reason.STEPS: "give it more states (`--budget-states`), or rings of fewer stages",
     Reason.MEMORY: "declare rings of fewer stages: the search holds all its states",
-    Reason.MISSING_CORE: "install a C compiler and TITAN anew; `titan doctor` says what is there",
+    Reason.MISSING_CORE: "install a C compiler and TITAN anew; `titan doctor` lists what is there",
     Reason.TOO_LARGE: "declare rings of fewer stages, or fewer agents",
     Reason.IN_FLIGHT: "drain earlier, so that fewer operations of one agent are in flight",
 }
@@ -103,8 +103,7 @@ def _edit_of(program: SyncProgram, obstacle: Expression) -> str:
                 )
             stop = right if names_of(right) else left
             return (
-                f"declare the number of iterations as a size of its own in place of "
-                f"`{to_text(stop)}`"
+                f"declare the number of iterations as a separate size in place of `{to_text(stop)}`"
             )
     depths = [barrier.stages for barrier in program.barriers]
     stages = max([1, *depths, *(buffer.stages for buffer in program.buffers)])

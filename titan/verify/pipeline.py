@@ -68,7 +68,7 @@ def unknown_sizes(files: Iterable[KernelFile], options: VerifyOptions) -> list[s
 
 
 def count_kernels(path: str, options: VerifyOptions) -> int:
-    """How many kernels the file stands for; 1 where it is faulty."""
+    """How many kernels the file describes; 1 where it is faulty."""
     family = read_kernel_file(path, options).family
     return len(family.kernels) if family is not None else 1
 

@@ -1,6 +1,6 @@
 """Replays a trace on the reference interpreter, step by step, and says whether the fault is real.
 
-No counterexample of any engine is shown before it has gone through here.
+No counterexample of any engine is shown before it was replayed here.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Replay:
 def replay(program: SyncProgram, trace: Trace) -> Replay:
     """Execute all steps. Raises ReplayError where the trace does not lead to its fault.
 
-    Weak synchronisation is no fault of an interleaving: the trace leads to the later access, and
-    who reads it from a file asks the happens-before engine again.
+    Weak synchronisation is no fault of an interleaving: the trace leads to the later access, and a
+    reader of the file asks the happens-before engine again.
     """
     try:
         machine = Machine(program, dict(trace.parameters))

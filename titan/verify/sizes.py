@@ -1,7 +1,7 @@
-"""Which values of the parameters a bounded check runs through.
+"""Which values of the parameters a bounded check explores.
 
-A parameter of unknown value is tried from its minimum up to three turns of the deepest ring and two
-more: 3 D + 2. That is a bound and is told as one; it proves nothing about larger values.
+A parameter of unknown value is tried from its minimum up to three rounds of the deepest ring and
+two more: 3 D + 2. That is a bound and is reported as one; it proves nothing about larger values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Values = dict[str, int | tuple[int, ...]]
 
 
 def depth_of(program: SyncProgram) -> int:
-    """The deepest array that is used in turn: barriers, buffers, and divisors of indices."""
+    """The deepest array that is used cyclically: barriers, buffers, and divisors of indices."""
     depths = [barrier.stages for barrier in program.barriers]
     depths += [buffer.stages for buffer in program.buffers]
     for role in program.roles:
@@ -49,7 +49,7 @@ def bound_of(program: SyncProgram) -> int:
 
 
 def free_parameters(program: SyncProgram) -> list[str]:
-    """Parameters whose value nobody has fixed."""
+    """Parameters without a fixed value."""
     return [parameter.name for parameter in program.parameters if parameter.value is None]
 
 

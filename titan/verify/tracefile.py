@@ -101,7 +101,7 @@ def load(path: str) -> SavedTrace:
     try:
         return _decoded(content)
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise TraceFileError("the trace lacks something or has it in another form") from None
+        raise TraceFileError("the trace lacks a field or has it in another form") from None
 
 
 def _decoded(content: dict[str, Any]) -> SavedTrace:

@@ -44,7 +44,7 @@ def _table(rows: str) -> dict[str, Code]:
             continue
         code, name, severity = row.split()
         if code in table:
-            raise ValueError(f"code {code} stands twice in the table")
+            raise ValueError(f"code {code} is twice in the table")
         family = FAMILIES[code[:4]][0]
         module = f"titan.foundation.diagnostics.rules.{family}.{name.replace('-', '_')}"
         table[code] = Code(code, name, severity, module)

@@ -1,7 +1,7 @@
 """The one type of finding that every part of TITAN emits and every renderer shows.
 
-A diagnostic is data: a code of the table in `codes.py`, a headline that can stand alone, annotated
-spans, notes, helps and perhaps a trace. It does not know how it is shown.
+A diagnostic is data: a code of the table in `codes.py`, a headline that can be read alone,
+annotated spans, notes, helps and perhaps a trace. It does not know how it is shown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """A span and what is to be said of it; the label is shorter than the headline."""
+    """A span and its message; the label is shorter than the headline."""
 
     span: Span
     label: str = ""
@@ -129,9 +129,7 @@ def fingerprint(code: str, headline: str, span: Span | None) -> str:
 
 
 def sort_key(item: Diagnostic) -> tuple[str, int, int, str, str]:
-    """Findings are told by path, line, column, code and headline, whatever order they were found
-    in.
-    """
+    """Findings are ordered by path, line, column, code and headline, not by when they were found."""
     span = item.span
     if span is None:
         return ("", 0, 0, item.code, item.headline)

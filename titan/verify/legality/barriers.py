@@ -1,7 +1,7 @@
 """mbarriers and named barriers: places, counts, bytes, ids, threads.
 
 Source: PTX ISA, mbarrier ("Contents of the mbarrier object") and bar. ptxas takes any count for
-`mbarrier.init` and `expect_tx`, so nobody else tells.
+`mbarrier.init` and `expect_tx`, so no other tool reports it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def barrier_counts(case: Case) -> Iterator[Diagnostic]:
 
 @rule("TTN404", "transaction_max")
 def transaction_bytes(case: Case) -> Iterator[Diagnostic]:
-    """No operation expects more than 2^20 - 1 bytes; of ring stages lowering tells the same."""
+    """No operation expects more than 2^20 - 1 bytes; of ring stages lowering reports the same."""
     most = case.limits.number("transaction_max")
     if most is None:
         return
@@ -92,9 +92,9 @@ def transaction_bytes(case: Case) -> Iterator[Diagnostic]:
 
 @rule("TTN404", "transaction_max")
 def bytes_of_a_phase(case: Case) -> Iterator[Diagnostic]:
-    """All that is expected of one phase stays within 2^20 - 1 bytes, as far as the text tells.
+    """All that is expected of one phase stays within 2^20 - 1 bytes, as far as the text shows.
 
-    Engines count what a run expects (`TTN207`); here the sums are told that every run has.
+    Engines count what a run expects (`TTN207`); here the sums are reported that every run has.
     """
     most = case.limits.number("transaction_max")
     if most is None:
@@ -183,7 +183,7 @@ def named_barrier_ids(case: Case) -> Iterator[Diagnostic]:
 def named_barrier_threads(case: Case) -> Iterator[Diagnostic]:
     """Threads at a named barrier are whole warps, and no more than the CTA has.
 
-    An agent of less than a warp may stand for one, so its numbers are not those of the instruction.
+    An agent of less than a warp may represent one, so its numbers are not those of the instruction.
     """
     multiple = case.limits.number("named_barrier_multiple")
     if multiple is None:

@@ -142,7 +142,7 @@ class Case:
         return found
 
     def swizzle(self, memory: PlacedBuffer) -> str:
-        """The swizzle of a buffer, which may stand with its tensor map."""
+        """The swizzle of a buffer, which may be given with its tensor map."""
         if memory.layout.swizzle != "none":
             return memory.layout.swizzle
         modes = (item.swizzle for item in self.maps_of.get(memory.name, ()))

@@ -45,7 +45,7 @@ class Legality:
 
 
 def all_rules() -> tuple[Rule, ...]:
-    """The rules of all modules, in the order in which they stand there."""
+    """The rules of all modules, in their order there."""
     order = {module.__name__: number for number, module in enumerate(MODULES)}
     return tuple(sorted(RULES, key=lambda item: order[item.check.__module__]))
 

@@ -91,7 +91,7 @@ class CompletionView:
         return tuple(item for item in vendor if item.vendor is self.own.vendor) or vendor
 
     def counter(self, kind: str) -> CounterRow | None:
-        """The row of a queue kind; None for one that nobody has."""
+        """The row of a queue kind; None for one that no target has."""
         return next((item.counters[kind] for item in self.tables(kind)), None) if kind else None
 
     def rows(self, item: Asynchronous) -> tuple[CompletionRow, ...] | None:
@@ -140,7 +140,7 @@ def completes_where_the_hardware_does(case: Case) -> Iterator[Diagnostic]:
                 continue
             yield _misplaced(case, item, what, rows)
         if item.queue is None and not item.completes and rows:
-            continue  # nothing waits for it, which other rules tell
+            continue  # nothing waits for it, which other rules report
         if item.queue is not None and not kind:
             case.assume(f"the queue {plain(item.queue)} is what its operations complete by")
 

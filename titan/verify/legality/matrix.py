@@ -21,7 +21,7 @@ from titan.verify.legality.rule import rule
 
 @rule("TTN417", "matrix")
 def matrix_instruction(case: Case) -> Iterator[Diagnostic]:
-    """Family, types, accumulator and shape stand together in a row of the target's table."""
+    """Family, types, accumulator and shape form a row of the target's table."""
     for item in case.kernel.placement.instructions:
         if not case.limits.sources:
             continue
@@ -108,9 +108,8 @@ def tensor_allocation(case: Case) -> Iterator[Diagnostic]:
 
 @rule("TTN418", "tensor_alloc")
 def tensor_memory_is_given_back(case: Case) -> Iterator[Diagnostic]:
-    """Tensor memory that is allocated is given back before the kernel ends.
-
-    Only that somebody gives back is looked at, not how much.
+    """Tensor memory that is allocated is freed before the kernel ends. Only whether it is freed is
+    checked, not how much.
     """
     if case.limits.numbers("tensor_alloc") is None:
         return

@@ -51,7 +51,7 @@ def operation_is_of_the_target(case: Case) -> Iterator[Diagnostic]:
 
 
 def _asks(case: Case, operation: Operation) -> Iterator[tuple[str, str]]:
-    """What an operation needs of its target: the word of the table, and the words to tell it."""
+    """What an operation needs of its target: the word of the table, and its wording."""
     if isinstance(operation, Asynchronous | Commit | QueueArrive | QueueWait):
         kind = case.queue_kind(operation.queue)
         if kind in QUEUE_KINDS:

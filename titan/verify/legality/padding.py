@@ -1,7 +1,7 @@
 """Padding: how far the stages of a buffer must be apart, and what that costs.
 
 Where a CTA has no room for it, the way out is another transport: copies of the threads
-(cp.async) need 16 bytes, and a swizzle of their own is software's affair.
+(cp.async) need 16 bytes, and their swizzle is up to software.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def base_keeps_its_alignment(case: Case) -> Iterator[Diagnostic]:
 
 @rule("TTN408", "bulk_alignment", "tensor_alignment")
 def piece_of_a_stage(case: Case) -> Iterator[Diagnostic]:
-    """A part of a stage that a copy of its own fills begins at an address the copy can use."""
+    """A part of a stage that a separate copy fills begins at an address the copy can use."""
     parts = {
         plain(effect.buffer)
         for item in case.bulk_copies()

@@ -1,4 +1,4 @@
-"""A rule: one small function, the code it tells, and the facts it stands on."""
+"""A rule: one small function, the code it reports, and the facts it rests on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Tensor maps: what the driver refuses to encode, or encodes into a copy that goes wrong.
 
 Sources: CUDA driver API, "Tensor Map Object Management"; PTX ISA, cp.async.bulk.tensor and
-swizzling modes. Each limit stands with its source in the target's file.
+swizzling modes. Each limit is given with its source in the target's file.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Score:
     judgements: tuple[MutantJudgement, ...] = ()
 
     def counts(self) -> Counter[Fate]:
-        """Mutants by fate; a fate that nobody met counts 0."""
+        """Mutants by fate; a fate that no mutant met counts 0."""
         return Counter(judgement.fate for judgement in self.judgements)
 
 

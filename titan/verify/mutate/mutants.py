@@ -1,6 +1,6 @@
 """Every mutant of a sync program: one synchronising operation deleted, weakened, shifted, moved.
 
-What the memory is told to hold (accesses, tiles, phases that are meant) stays as it is: that is the
+What memory is meant to hold (accesses, tiles, phases) stays as it is: that is the
 specification. What is mutated is the synchronisation: waits, arrivals, bytes, commits, fences,
 barriers, pools, and the order of an operation and its neighbour.
 """

@@ -1,4 +1,4 @@
-"""a state in which no agent can go on
+"""a state in which no agent can proceed
 
 ## What it means
 

@@ -9,7 +9,7 @@ asks for a `wgmma.fence` before the first wgmma of a warp.
 ## Why it is a fault
 
 The operation reads and writes its registers at any time until the wait. What the program sees or
-leaves there is undefined, and no compiler behind PTX repairs it in general.
+leaves there is undefined, and ptxas does not repair it in general.
 
 ## Example
 

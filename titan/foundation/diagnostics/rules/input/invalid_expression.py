@@ -19,7 +19,7 @@ comparisons, `and or not` and brackets; a range is written `low..high`, with `hi
 
 ## Source
 
-The grammar stands in the reference of the kernel language.
+The grammar is in the reference of the kernel language.
 """
 
 CODE = "TTN015"

@@ -3,7 +3,7 @@
 ## What it means
 
 The file cannot be read as one YAML 1.2 document: brackets do not close, indentation does not line
-up, a tab indents, a tag or a second document stands in it.
+up, a tab indents, or it contains a tag or a second document.
 
 ## Why it is a fault
 

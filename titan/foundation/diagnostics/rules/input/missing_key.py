@@ -15,7 +15,7 @@ There is no safe default: a ring without buffers or a role without warps cannot 
 
 ## What to do
 
-Add the key; `titan schema` tells its type.
+Add the key; `titan schema` shows its type.
 
 ## Source
 

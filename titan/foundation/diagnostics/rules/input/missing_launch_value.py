@@ -16,7 +16,7 @@ tiles or another box gives other synchronisation.
 
 ## What to do
 
-Give the value in the launch file, by the position or the name of the parameter; the message tells
+Give the value in the launch file, by the position or the name of the parameter; the message says
 what is known of it.
 
 ## Source

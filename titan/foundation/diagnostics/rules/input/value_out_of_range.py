@@ -19,7 +19,7 @@ Choose a value within the bounds of the message.
 
 ## Source
 
-The bounds of the language stand in `titan schema`; those of the hardware in the machine description
+The bounds of the language are in `titan schema`; those of the hardware in the machine description
 of the target.
 """
 

@@ -2,7 +2,7 @@
 
 ## What it means
 
-A mapping, list, string, integer or truth value stands where another kind of value belongs.
+A mapping, list, string, integer or truth value is given where another kind of value belongs.
 
 ## Why it is a fault
 

@@ -2,7 +2,7 @@
 
 ## What it means
 
-TITAN met a situation that its authors held to be impossible.
+TITAN met a situation that its authors believed to be impossible.
 
 ## Why it is a fault
 
@@ -19,7 +19,7 @@ Run again with TITAN_DEBUG=1 for the traceback, and report it with the input and
 
 ## Source
 
-The exit codes stand in CONTRIBUTING.md.
+The exit codes are listed in CONTRIBUTING.md.
 """
 
 CODE = "TTN901"

@@ -2,7 +2,7 @@
 
 ## What it means
 
-An operation stands in a queue, or completes on a barrier, by which the hardware does not observe
+An operation is in a queue, or completes on a barrier, by which the hardware does not observe
 it; or a queue is waited for, arrives, orders or pipelines as its counter or group cannot.
 
 ## Why it is a fault
@@ -24,7 +24,7 @@ count) has no instruction.
 
 ## What to do
 
-Give the operation the queue or the barrier that it completes by: the rows of the target stand in
+Give the operation the queue or the barrier that it completes by: the rows of the target are in
 `backends/<target>/completion.yaml`. On Blackwell let `commit` arrive at an mbarrier and wait for
 that.
 

@@ -8,7 +8,7 @@ once.
 
 ## Why it is a fault
 
-A copy that is larger than its destination overwrites what lies behind it: the next stage, or the
+A copy that is larger than its destination overwrites what follows it: the next stage, or the
 mbarrier itself. One that is smaller leaves a part of the stage as it was, yet the stage would
 count as holding its tile. And a barrier that expects other bytes than the copy delivers never
 completes its phase.

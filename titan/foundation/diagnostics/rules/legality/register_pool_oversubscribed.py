@@ -6,7 +6,7 @@ The registers of all warpgroups together exceed what the CTA is launched with.
 
 ## Why it is a fault
 
-The last increase waits for registers that nobody will give back.
+The last increase waits for registers that no warpgroup will release.
 
 ## Example
 

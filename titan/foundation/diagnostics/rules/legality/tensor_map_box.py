@@ -8,7 +8,7 @@ stage.
 
 ## Why it is a fault
 
-The driver refuses to encode it; a box larger than its stage overwrites what lies behind.
+The driver refuses to encode it; a box larger than its stage overwrites what follows it.
 
 ## Example
 

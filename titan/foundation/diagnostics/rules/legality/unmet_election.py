@@ -1,9 +1,10 @@
-"""one thread acts for others that it has not met
+"""one thread acts for others that it has not synchronised with
 
 ## What it means
 
-All threads of a warpgroup write a buffer, one of them copies it out, and no barrier stands between;
-or that one waits for its copy, and the others overwrite the buffer without having met it.
+All threads of a warpgroup write a buffer, one of them copies it out, and no barrier is in between;
+or that one waits for its copy, and the others overwrite the buffer without having synchronised with
+it.
 
 ## Why it is a fault
 

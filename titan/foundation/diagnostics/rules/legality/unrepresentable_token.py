@@ -7,7 +7,7 @@ mixes kinds in such a way that no threshold means exactly that operation.
 
 ## Why it is a fault
 
-A counter tells only how many operations are outstanding. Where the order of completion is not the
+A counter shows only how many operations are outstanding. Where the order of completion is not the
 order of issue, a threshold above zero says nothing about a certain operation.
 
 ## Example

@@ -7,7 +7,7 @@ accumulator, or this shape.
 
 ## Why it is a fault
 
-The assembler refuses wgmma; for tcgen05 the shape stands in a descriptor that no assembler reads,
+The assembler refuses wgmma; for tcgen05 the shape is in a descriptor that no assembler reads,
 and the result is undefined.
 
 ## Example

@@ -2,7 +2,7 @@
 
 ## What it means
 
-Operations see what stands above them: `body` sees `before` and the carried values, `after` sees
+Operations see what is above them: `body` sees `before` and the carried values, `after` sees
 `before` and the carried values as the last iteration left them.
 
 ## Why it is a fault

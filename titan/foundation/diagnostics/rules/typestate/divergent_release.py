@@ -2,7 +2,7 @@
 
 ## What it means
 
-A release that is declared collective stands under a guard that can differ between the warps of the
+A release that is declared collective is under a guard that can differ between the warps of the
 role.
 
 ## Why it is a fault

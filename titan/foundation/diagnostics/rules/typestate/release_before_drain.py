@@ -24,7 +24,7 @@ of the iteration before.
 
 ## Source
 
-PTX ISA, wgmma.wait_group: accesses before the covering wait are undefined; no earlier event tells
+PTX ISA, wgmma.wait_group: accesses before the covering wait are undefined; no earlier event shows
 that operands are read.
 """
 

@@ -2,7 +2,7 @@
 
 ## What it means
 
-A proxy fence stands where no later access depends on it, or another fence covers the same accesses.
+There is a proxy fence on which no later access depends, or another fence covers the same accesses.
 
 ## Why it is a fault
 

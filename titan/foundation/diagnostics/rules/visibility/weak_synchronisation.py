@@ -21,7 +21,7 @@ Counting still works, so the wait passes at the right time, but the data need no
 ## What to do
 
 Use release and acquire at a scope that contains both (`cluster` between CTAs), or put fences around
-the relaxed pair. Arrive at the barrier behind the stores, not before them.
+the relaxed pair. Arrive at the barrier after the stores, not before them.
 
 ## Source
 
