@@ -129,7 +129,7 @@ def fingerprint(code: str, headline: str, span: Span | None) -> str:
 
 
 def sort_key(item: Diagnostic) -> tuple[str, int, int, str, str]:
-    """Findings are ordered by path, line, column, code and headline, not by when they were found."""
+    """Orders findings by path, line, column, code and headline, not by when they were found."""
     span = item.span
     if span is None:
         return ("", 0, 0, item.code, item.headline)
