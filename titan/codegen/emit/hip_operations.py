@@ -160,8 +160,7 @@ class HipSpeller:
         return self.places.tile.groups
 
     def _view_of(self, buffer: LdsTile, unit: int) -> str:
-        assert buffer.load.view is not None
-        return self.places.view(buffer.load.view, buffer.rows, False, unit)
+        return self.places.view(buffer.load.tensor_view, buffer.rows, False, unit)
 
     # ---------------------------------------------------------------------- reads of shared memory
 
@@ -267,11 +266,10 @@ class HipSpeller:
         return lines
 
     def _vector(self, operation: TileOperation) -> list[str]:
-        assert operation.view is not None and operation.result is not None
-        at = self.places.view(operation.view, 1, True)
-        tensor = self.places.tensors[operation.view.tensor]
+        at = self.places.view(operation.tensor_view, 1, True)
+        tensor = self.places.tensors[operation.tensor_view.tensor]
         out = self.values.variable[operation.name]
-        if operation.result.place is ValuePlace.COLUMN:
+        if operation.value.place is ValuePlace.COLUMN:
             return [f"titan::load_column<titan::{tensor.dtype}>({out}, {at}, lane);"]
         return [f"titan::load_row<titan::{tensor.dtype}>({out}, {at}, wave, lane);"]
 

@@ -119,14 +119,14 @@ def _overlap(reader: Reader, tile: TileProgram, operation: TileOperation, spans:
     Proved where the offset of each dimension distinguishes its coordinates and every coordinate is
     in one of them; everything else is refused.
     """
-    assert operation.view is not None
+    view = operation.tensor_view
     value = _value(tile, operation.operands[0])
-    extents = _extents(value, len(operation.view.offsets))
+    extents = _extents(value, len(view.offsets))
     counts = {dimension.name: dimension.count for dimension in tile.work}
     if operation in tile.body:
         counts[tile.loop_variable] = tile.trip_count
     moved: set[str] = set()
-    for offset, extent in zip(operation.view.offsets, extents, strict=True):
+    for offset, extent in zip(view.offsets, extents, strict=True):
         form = linear_form(offset)
         if form is None:
             continue
@@ -134,7 +134,7 @@ def _overlap(reader: Reader, tile: TileProgram, operation: TileOperation, spans:
     left = [name for name in counts if name not in moved and counts[name] != Constant(1)]
     if left:
         text = f"different {quoted(left[0])} may write the same elements of "
-        text += quoted(operation.view.tensor)
+        text += quoted(view.tensor)
         reader.error("TTN612", text, spans[operation.name])
 
 
@@ -160,9 +160,7 @@ def _value(tile: TileProgram, name: str) -> Value:
     for item in tile.carried:
         if item.value.name == name:
             return item.value
-    found = tile.operation(name).result
-    assert found is not None
-    return found
+    return tile.operation(name).value
 
 
 def _extents(value: Value, rank: int) -> tuple[int, ...]:

@@ -240,18 +240,16 @@ class Builder:
 
     def cost(self, operation: TileOperation) -> dict:
         """The uses and the latency of an operation, in cycles of the machine."""
-        value = self.values.get(operation.name)
         if operation.kind == "mma":
             return self.matrix(operation)
         if operation.kind == "read":
             source = self.values[operation.operands[0]]
             return self.shared_read(source, 1 / self.teams)
         if operation.kind == "vector":
-            assert value is not None and operation.view is not None
-            return self.vector(operation, value)
+            return self.vector(operation)
         if operation.kind == "store":
             return self.store(self.values[operation.operands[0]])
-        assert value is not None
+        value = operation.value
         kind = KINDS[operation.kind]
         rate = self.rates.classes[cost_class(kind, operation.function)]
         counted = value if kind.elements == "result" else self.values[operation.operands[0]]
@@ -303,10 +301,10 @@ class Builder:
             "issue_cycles": self.rates.transfer.issue_cycles or None,
         }
 
-    def vector(self, operation: TileOperation, value: Value) -> dict:
+    def vector(self, operation: TileOperation) -> dict:
         """The cost of reading a vector from global memory."""
-        assert operation.view is not None
-        tensor = next(item for item in self.tile.tensors if item.name == operation.view.tensor)
+        name, value = operation.tensor_view.tensor, operation.value
+        tensor = next(item for item in self.tile.tensors if item.name == name)
         memory = self.rates.global_memory
         amount = value.columns * (value.rows // self.teams if value.rows > 1 else 1)
         cycles = max(1, -(-amount * bytes_of(tensor.dtype) // memory.bytes_per_cycle))

@@ -313,8 +313,7 @@ class CtaExecution:
             into[...] = float("nan")
             return
         operation = self.operations[access.load]
-        assert operation.view is not None
-        tensor = self.memory[operation.view.tensor]
+        tensor = self.memory[operation.tensor_view.tensor]
         whole = semantics.fetch(operation, tensor, environment).reshape(-1)
         size = into.size
         first = size * (access.part or 0) if size != whole.size else 0
@@ -338,8 +337,7 @@ class CtaExecution:
     def _put(
         self, operation: TileOperation, value: Array, environment: dict[str, int], first_row: int
     ) -> None:
-        assert operation.view is not None
-        name = operation.view.tensor
+        name = operation.tensor_view.tensor
         semantics.put(operation, value, self.memory[name], environment, first_row, self.marks[name])
 
     # --------------------------------------------------------------------------- computation
@@ -432,8 +430,7 @@ class CtaExecution:
         if what in self.inside:
             environment = {**environment, self.tile.loop_variable: index}
         if operation.kind == "vector":
-            assert operation.view is not None
-            tensor = self.memory[operation.view.tensor]
+            tensor = self.memory[operation.tensor_view.tensor]
             found = semantics.fetch(operation, tensor, environment)
             if operation.result is not None and operation.result.place is ValuePlace.ROW:
                 size = found.shape[0] // registers.groups

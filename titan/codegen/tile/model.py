@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from titan.foundation.errors import InternalError
 from titan.foundation.source.span import Span
 from titan.sync.expression import Expression
 from titan.sync.program import Parameter
@@ -87,6 +88,20 @@ class TileOperation:
     function: str = ""
     condition: Expression | None = None
     span: Span | None = field(default=None, compare=False)
+
+    @property
+    def tensor_view(self) -> View:
+        """The view of a kind that touches memory. Raises InternalError for any other."""
+        if self.view is None:
+            raise InternalError(f"{self.name} has no view")
+        return self.view
+
+    @property
+    def value(self) -> Value:
+        """The result of a kind that has one. Raises InternalError for any other."""
+        if self.result is None:
+            raise InternalError(f"{self.name} has no result")
+        return self.result
 
 
 @dataclass(frozen=True, slots=True)

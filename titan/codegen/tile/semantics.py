@@ -210,9 +210,8 @@ def fetch(operation: TileOperation, tensor: Array, environment: Environment) -> 
     """The tile or vector that a `load` or `vector` brings; what lies outside reads as zero."""
     import numpy as np
 
-    assert operation.view is not None and operation.result is not None
-    value = operation.result
-    offsets = [evaluate(offset, environment) for offset in operation.view.offsets]
+    value = operation.value
+    offsets = [evaluate(offset, environment) for offset in operation.tensor_view.offsets]
     made = np.zeros((value.rows, value.columns), tensor.dtype)
     inside, within = _window(value, offsets, tensor.shape)
     if inside is not None:
@@ -233,9 +232,8 @@ def put(
     `first_row`: where the value begins in the tile of the CTA. `written`, of the tensor's shape,
     notes what was stored; storing twice raises Conflict.
     """
-    assert operation.view is not None
     rows, columns = value.shape
-    offsets = [evaluate(offset, environment) for offset in operation.view.offsets]
+    offsets = [evaluate(offset, environment) for offset in operation.tensor_view.offsets]
     shape = Value("", rows, columns, "f32", ValuePlace.ROW if columns == 1 else ValuePlace.FRAGMENT)
     offsets[-1 if shape.place is ValuePlace.ROW else -2] += first_row
     inside, within = _window(shape, offsets, tensor.shape)
@@ -245,7 +243,7 @@ def put(
         marks = _matrix(written, offsets, shape)
         if marks[inside].any():
             raise StoreConflict(
-                f"{operation.name} stores elements of {operation.view.tensor} twice"
+                f"{operation.name} stores elements of {operation.tensor_view.tensor} twice"
             )
         marks[inside] = True
     _matrix(tensor, offsets, shape)[inside] = value[within]

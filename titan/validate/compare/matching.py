@@ -7,6 +7,7 @@ wgmma instructions on its operands, a bulk copy is one copy for each box, and so
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
 
 from titan.foundation.errors import TitanError
@@ -107,9 +108,7 @@ class Matcher:
         Raises OperationMismatch.
         """
         operation = occurrence.operation
-        rule = _RULES.get(type(operation))
-        if rule is None:
-            raise OperationMismatch(f"{occurrence.text} has no known form here")
+        rule = self._rule(occurrence)
         first = self.position
         if self.early and not any(piece[0] in self.tensor.buffers for piece in occurrence.writes):
             raise OperationMismatch(
@@ -118,7 +117,7 @@ class Matcher:
         while True:
             start = self.position
             event = self.left()
-            if event is not None and rule(self, occurrence):
+            if event is not None and rule():
                 return event
             self.position = start
             if event is None or event.kind != "mma_wait":
@@ -129,6 +128,33 @@ class Matcher:
             return None
         found = f"{event.kind} {event.values} in line {event.line}" if event else "nothing"
         raise OperationMismatch(f"{occurrence.text} is expected, {found} is there")
+
+    def _rule(self, occurrence: Occurrence) -> Callable[[], bool]:
+        """What matches the operation with the next events. Raises OperationMismatch for no rule."""
+        match occurrence.operation:
+            case ir.Wait():
+                return partial(self.wait, occurrence)
+            case ir.Arrive() as operation:
+                return partial(self.arrive, occurrence, operation)
+            case ir.ExpectTransaction():
+                return partial(self.expect, occurrence)
+            case ir.BarrierSync() | ir.BarrierArrive():
+                return partial(self.named, occurrence)
+            case ir.Fence() as operation:
+                return partial(self.fence, operation)
+            case ir.Commit() as operation:
+                return partial(self.commit, operation)
+            case ir.QueueWait() as operation:
+                return partial(self.queue_wait, occurrence, operation)
+            case ir.Access():
+                return partial(self.access, occurrence)
+            case ir.Asynchronous() as operation:
+                return partial(self.asynchronous, occurrence, operation)
+            case ir.QueueArrive():
+                return partial(self.queue_arrive, occurrence)
+            case ir.PoolTake() | ir.PoolGive():
+                return partial(self.registers, occurrence)
+        raise OperationMismatch(f"{occurrence.text} has no known form here")
 
     def _next(self, *kinds: str) -> ThreadEvent | None:
         event = self.left()
@@ -150,13 +176,12 @@ class Matcher:
             return False
         return event.values[1] % 2 == occurrence.number and self._barrier(event, occurrence)
 
-    def arrive(self, occurrence: Occurrence) -> bool:
+    def arrive(self, occurrence: Occurrence, operation: ir.Arrive) -> bool:
         """With bytes one instruction for both; a plain arrival may count for several.
 
         Of an agent of several warps one expects the bytes, the others arrive (`_who` counts them).
         """
-        assert isinstance(occurrence.operation, ir.Arrive)
-        plain = not _expects(occurrence.operation)
+        plain = not _expects(operation)
         event = self._next("arrive") if plain else self._next("arrive_expect", "arrive")
         if event is None or not _strong(event, occurrence):
             return False
@@ -179,23 +204,20 @@ class Matcher:
         number = event.values[0] + self.rank * NAMED_BARRIERS  # every CTA has its own
         return event.values[0] != 0 and self.bindings.name(number, occurrence.place)
 
-    def fence(self, occurrence: Occurrence) -> bool:
+    def fence(self, operation: ir.Fence) -> bool:
         """Whether the next event is the fence of that kind; only two kinds have an event."""
-        assert isinstance(occurrence.operation, ir.Fence)
         kinds = {ir.FenceKind.ASYNC: "fence_async", ir.FenceKind.BARRIER_INIT: "fence_init"}
-        return self._next(kinds.get(occurrence.operation.kind, "-")) is not None
+        return self._next(kinds.get(operation.kind, "-")) is not None
 
-    def commit(self, occurrence: Occurrence) -> bool:
+    def commit(self, operation: ir.Commit) -> bool:
         """Whether the next event commits a group of the queue's kind, matrix or bulk."""
-        assert isinstance(occurrence.operation, ir.Commit)
-        matrix = occurrence.operation.queue in self.matrix
+        matrix = operation.queue in self.matrix
         return self._next("mma_commit" if matrix else "bulk_commit") is not None
 
-    def queue_wait(self, occurrence: Occurrence) -> bool:
+    def queue_wait(self, occurrence: Occurrence, operation: ir.QueueWait) -> bool:
         """Whether the next event leaves as many groups pending in a queue of that kind."""
-        assert isinstance(occurrence.operation, ir.QueueWait)
-        kind = "bulk_wait_read" if occurrence.operation.until is ir.Until.READ else "bulk_wait"
-        matrix = occurrence.operation.queue in self.matrix
+        kind = "bulk_wait_read" if operation.until is ir.Until.READ else "bulk_wait"
+        matrix = operation.queue in self.matrix
         event = self._next("mma_wait" if matrix else kind)
         return event is not None and event.values[0] == occurrence.number
 
@@ -220,10 +242,8 @@ class Matcher:
                 self.bindings.access(address, pieces[event.kind], event.line)
         return found
 
-    def asynchronous(self, occurrence: Occurrence) -> bool:
+    def asynchronous(self, occurrence: Occurrence, operation: ir.Asynchronous) -> bool:
         """Whether the next events spell the copy or the multiplication of that queue."""
-        operation = occurrence.operation
-        assert isinstance(operation, ir.Asynchronous)
         if operation.queue in self.matrix:
             return self._multiplication(occurrence)
         if operation.queue in self.tensor.queues:
@@ -442,20 +462,3 @@ class Matcher:
         """Whether the next event raises the register count for a take, lowers it for a give."""
         take = isinstance(occurrence.operation, ir.PoolTake)
         return self._next("registers_up" if take else "registers_down") is not None
-
-
-_RULES: dict[type, Callable[[Matcher, Occurrence], bool]] = {
-    ir.Wait: Matcher.wait,
-    ir.Arrive: Matcher.arrive,
-    ir.ExpectTransaction: Matcher.expect,
-    ir.BarrierSync: Matcher.named,
-    ir.BarrierArrive: Matcher.named,
-    ir.Fence: Matcher.fence,
-    ir.Commit: Matcher.commit,
-    ir.QueueWait: Matcher.queue_wait,
-    ir.Access: Matcher.access,
-    ir.Asynchronous: Matcher.asynchronous,
-    ir.QueueArrive: Matcher.queue_arrive,
-    ir.PoolTake: Matcher.registers,
-    ir.PoolGive: Matcher.registers,
-}
