@@ -108,8 +108,9 @@ def tensor_allocation(case: Case) -> Iterator[Diagnostic]:
 
 @rule("TTN418", "tensor_alloc")
 def tensor_memory_is_given_back(case: Case) -> Iterator[Diagnostic]:
-    """Tensor memory that is allocated is freed before the kernel ends. Only whether it is freed is
-    checked, not how much.
+    """Tensor memory that is allocated is freed before the kernel ends.
+
+    Only whether it is freed is checked, not how much.
     """
     if case.limits.numbers("tensor_alloc") is None:
         return
