@@ -12,7 +12,7 @@ from importlib.util import find_spec
 
 from titan.engines.explore.reference import explore_reference
 from titan.engines.result import Budget
-from titan.foundation.verdict import Verdict
+from titan.foundation.verdict import Reason, Verdict
 from titan.sync.fault import Fault, Trace
 from titan.sync.interpreter import Machine
 from titan.sync.program import SyncProgram
@@ -46,14 +46,16 @@ def _explorer(symmetry: bool, partial_order: bool) -> Callable[[SyncProgram], An
     def run(program: SyncProgram) -> Answer:
         result = explore(program, None, Budget(OTHER_STATES_MAX, 30.0), reductions)
         length = len(result.trace.steps) if result.trace else -1
-        return Answer(result.verdict, result.trace, result.remark, length)
+        # What an engine's arrival publishes is happens-before's to decide, on one run.
+        elsewhere = result.verdict is Verdict.UNDECIDED and result.reason is Reason.PUBLICATION
+        decided = None if elsewhere else result.verdict
+        return Answer(decided, result.trace, result.remark, length)
 
     return run
 
 
 def _happens_before(program: SyncProgram) -> Answer:
     from titan.engines.happens_before.engine import analyse
-    from titan.foundation.verdict import Verdict
 
     result = analyse(program)
     decided = None if result.verdict is Verdict.UNDECIDED else result.verdict

@@ -144,8 +144,13 @@ def test_completion_of_keys():
         HEAD + "program:\n  w:\n    - for: t in 0..tiles\n      do:\n        - a‸"
     ) == set(VERB_OF)
     drain = HEAD + "program:\n  w:\n    - drain: group\n      ‸"
-    assert offered(drain) == {"leaving", "pending", "until", "when"}
-    assert offered(drain.replace("‸", "until: read\n      ‸")) == {"leaving", "pending", "when"}
+    assert offered(drain) == {"by", "leaving", "pending", "until", "when"}
+    assert offered(drain.replace("‸", "until: read\n      ‸")) == {
+        "by",
+        "leaving",
+        "pending",
+        "when",
+    }
     assert offered("buffers:\n  A: {‸") == {key.name for key in SECTION_OF["buffers"].keys}
     assert offered("buffers:\n  A:\n    ‸") == {key.name for key in SECTION_OF["buffers"].keys}
     assert "fence_rule" in offered("policies: {‸")
