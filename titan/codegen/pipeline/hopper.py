@@ -161,7 +161,14 @@ class Hopper:
             found.append(doc.NamedBarrierDeclaration("together", THREADS, self.tile.groups))
         if self.takes_turns:
             found.append(doc.NamedBarrierDeclaration("turn", 2 * THREADS, 2))
+        if self._mixed():
+            found.append(doc.NamedBarrierDeclaration("copied", THREADS))
         return found
+
+    def _mixed(self) -> bool:
+        """Whether the loading role both copies by its threads and asks for bulk copies."""
+        by_threads = {self.filling.by_threads(ring) for ring in self.rings}
+        return by_threads == {True, False}
 
     def _roles(self) -> list[doc.RoleDeclaration]:
         groups = self.tile.groups
@@ -207,7 +214,12 @@ class Hopper:
         return (*self._over_work(work), *self._last())
 
     def _fill(self, ring: PipelineRing, place: str) -> doc.Block:
-        return self.filling.stage(ring, place)
+        found = self.filling.stage(ring, place)
+        if not self._mixed() or self.filling.by_threads(ring):
+            return found
+        # One thread arrives for the bulk copy: the others' stores must be behind it as well.
+        acquire, *produce = found
+        return (acquire, doc.SyncStatement(slot("copied", "0")), *produce)
 
     def _last(self) -> doc.Block:
         """The end of every role."""
