@@ -124,7 +124,8 @@ def test_weak_synchronisation_is_found_by_the_order_alone(tmp_path: Path):
     finding = finding_of(kernels.WEAK, replace(QUICK, save_traces=str(tmp_path)))
     assert finding.verdict is Verdict.REFUTED
     assert [item.code for item in diagnostics_of(finding)] == ["TTN305"]
-    assert [item.verdict for item in finding.engines] == [Verdict.VERIFIED, Verdict.REFUTED]
+    # The explorer leaves what weak synchronisation publishes open; happens-before decides it.
+    assert [item.verdict for item in finding.engines] == [Verdict.UNDECIDED, Verdict.REFUTED]
 
 
 def test_division_by_zero_is_bad_input():
