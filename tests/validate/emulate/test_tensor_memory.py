@@ -10,6 +10,7 @@ from functools import cache
 
 import pytest
 
+from tests.sampling import sampled
 from tests.validate.emulate.emitted import emitted
 from tests.validate.emulate.test_device_header import emulated_functions, functions
 from tests.validate.emulate.test_gemm import SCHEDULES
@@ -217,7 +218,7 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", sampled(FAULTS))
 def test_a_planted_fault_is_seen(name):
     pattern, replacement, told = FAULTS[name]
     tile, made = emitted("gemm_persistent_sm_100a", "sm_100a")
