@@ -55,9 +55,9 @@ def measured(folder: Path, name: str) -> str:
     if computed is None:
         return f"{name}: {faults}"
     (a, b, c), bases = list(arrays.values())[:3], list(arrays)
-    data = computed.bytes_at(bases[2], c.nbytes)
-    if data is None:
-        return f"{name}: {computed.unknown(bases[2], c.nbytes)} bytes are unknown"
+    data, unknown = computed.contents(bases[2], c.nbytes)
+    if unknown:
+        return f"{name}: {unknown} bytes are unknown"
     found = np.frombuffer(data, np.float16).reshape(c.shape).astype(np.float64)
     wanted = a.astype(np.float64) @ b.astype(np.float64).T
     rows, columns = np.where(found != c)

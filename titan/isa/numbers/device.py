@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.errors import UserError
 from titan.isa.numbers.run import Computed, compute
-from titan.isa.numbers.transfers import read
 from titan.isa.ptx.module import Module
 from titan.isa.ptx.parse import parse
 from titan.isa.simt.launch import (
@@ -27,7 +26,6 @@ from titan.isa.simt.launch import (
     LaunchTensorMap,
     Options,
 )
-from titan.isa.simt.memory import KNOWN
 from titan.isa.simt.outcome import Ending
 from titan.isa.simt.run import find_entry
 
@@ -40,6 +38,10 @@ ALIGNMENT_BYTES = 1024  # of arrays; guard bytes between them are outside of eve
 # CUtensorMapDataType by the names of elements
 DATA_TYPES = {"u8": 0, "e4m3": 0, "e5m2": 0, "u16": 1, "u32": 2, "i32": 3, "f16": 6, "f32": 7,
               "bf16": 9}  # fmt: skip
+_ENDED = {
+    Ending.HUNG: "hangs", Ending.FAULT: "faults", Ending.REFUSED: "is refused",
+    Ending.BUDGET: "is cut short",
+}  # fmt: skip
 SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 
 
@@ -154,10 +156,9 @@ class EmulatedDevice:
 
         outcome = computed.run.outcome
         if outcome.ending is not Ending.FINISHED:
-            raise EmulationError(f"the launch ended as {outcome.ending}: {outcome.reason}")
+            raise EmulationError(f"the launch {_ENDED[outcome.ending]}: {outcome.reason}")
         for array in self.arrays:
-            data, state = read(computed.memory, array.address, array.size_bytes)
-            missing = len(state) - state.count(KNOWN)
+            data, missing = computed.contents(array.address, array.size_bytes)
             if missing:
                 raise EmulationError(
                     f"{missing} of {array.size_bytes} bytes at {array.address:#x} are not known: "

@@ -7,7 +7,6 @@ pattern is NaN); PTX, "Fundamental Types" and `cvt`.
 from __future__ import annotations
 
 import math
-import struct
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -124,12 +123,6 @@ def flushed(bits: int, form: FloatFormat) -> int:
     if not bits >> form.fraction_bits & ((1 << form.exponent_bits) - 1):
         return bits & 1 << (form.bits - 1)
     return bits
-
-
-def f32_of(bits: int) -> float:
-    """The number of the bits of a binary32."""
-    found: float = struct.unpack("<f", bits.to_bytes(4, "little"))[0]
-    return found
 
 
 def bf16_of_f32(bits: int) -> int:

@@ -8,6 +8,7 @@ from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.source.span import Source
 from titan.isa.numbers import copies, products
 from titan.isa.numbers.machine import NumbersHandler, NumbersMachine
+from titan.isa.numbers.transfers import read
 from titan.isa.ptx.module import Module
 from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.memory import KNOWN, Sparse
@@ -35,22 +36,10 @@ class Computed:
     run: Run
     memory: Sparse
 
-    def bytes_at(self, address: int, count: int) -> bytes | None:
-        """Bytes of global memory; None unless the run has made, or was given, all of them."""
-        data = bytearray()
-        for start in range(address, address + count, 1 << 20):
-            part = self.memory.bytes_at(start, min(1 << 20, address + count - start))
-            if part is None:
-                return None
-            data += part
-        return bytes(data)
-
-    def unknown(self, address: int, count: int) -> int:
-        """How many of the bytes are not known."""
-        from titan.isa.numbers.transfers import read
-
-        _, state = read(self.memory, address, count)
-        return count - state.count(KNOWN)
+    def contents(self, address: int, count: int) -> tuple[bytes, int]:
+        """Bytes of global memory, and how many of them the run has neither made nor was given."""
+        data, state = read(self.memory, address, count)
+        return data, count - state.count(KNOWN)
 
 
 def compute(

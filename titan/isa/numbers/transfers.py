@@ -83,11 +83,15 @@ def units(base: int, piece: Piece, width: int) -> Iterator[tuple[int, int, int]]
 # ---------------------------------------------------------------------- bytes and their state
 
 
+# Of a byte's state, what a reader gets of it.
+_READ = bytes(KNOWN if state == KNOWN else OPAQUE for state in range(256))
+
+
 def read(memory: Bytes | Sparse, at: int, count: int) -> tuple[bytes, bytes]:
     """Bytes and states; opaque where global memory holds nothing, or a barrier lives."""
     if isinstance(memory, Bytes):
-        state = bytes(KNOWN if s == KNOWN else OPAQUE for s in memory.state[at : at + count])
-        return bytes(memory.data[at : at + count]), state
+        state = memory.state[at : at + count].translate(_READ)
+        return bytes(memory.data[at : at + count]), bytes(state)
     data, states = bytearray(), bytearray()
     while len(data) < count:
         place = at + len(data)
@@ -99,9 +103,7 @@ def read(memory: Bytes | Sparse, at: int, count: int) -> tuple[bytes, bytes]:
             states += bytes((OPAQUE,)) * part
         else:
             data += page.data[inside : inside + part]
-            states += bytes(
-                KNOWN if s == KNOWN else OPAQUE for s in page.state[inside : inside + part]
-            )
+            states += page.state[inside : inside + part].translate(_READ)
     return bytes(data), bytes(states)
 
 
