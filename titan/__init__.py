@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from titan.api import InputError as InputError
     from titan.api import Kernel as Kernel
     from titan.api import LitmusResult as LitmusResult
+    from titan.api import LoweringOptions as LoweringOptions
     from titan.api import Package as Package
     from titan.api import Scheduled as Scheduled
     from titan.api import build as build
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["__version__"]
 _OF_API = (
-    "Findings", "InputError", "Kernel", "LitmusResult", "Package", "Scheduled", "build", "schedule",
-    "verify_ptx",
+    "Findings", "InputError", "Kernel", "LitmusResult", "LoweringOptions", "Package", "Scheduled",
+    "build", "schedule", "verify_ptx",
 )  # fmt: skip
 _ROOMS = ("litmus", "verify")  # packages that can be called
 

@@ -12,6 +12,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -25,13 +26,25 @@ if TYPE_CHECKING:
     from titan.verify.model import Finding
 
 __all__ = [
-    "Findings", "InputError", "Kernel", "LitmusResult", "Package", "Scheduled", "build", "litmus",
-    "schedule", "verify", "verify_ptx",
+    "Findings", "InputError", "Kernel", "LitmusResult", "LoweringOptions", "Package", "Scheduled",
+    "build", "litmus", "schedule", "verify", "verify_ptx",
 ]  # fmt: skip
 
 Given = str | os.PathLike[str]
 Sizes = Mapping[str, int | Sequence[int]]
 Policies = Mapping[str, str | bool]
+
+
+@dataclass(frozen=True, slots=True)
+class LoweringOptions:
+    """What lowering may change of a protocol, as the options of `titan verify` with these names.
+
+    `rewrites`: what it may rewrite where the target cannot say the protocol as it is.
+    `as_written`: whether it adds no fence; None: it adds none to kernels that model existing code.
+    """
+
+    rewrites: Iterable[str] = ()
+    as_written: bool | None = None
 
 
 def verify(
@@ -42,18 +55,19 @@ def verify(
     engine: Literal["auto", "explore", "order", "reference"] = "auto",
     require: Literal["any", "bounded"] = "bounded",
     states_max: int = 10_000_000,
-    rewrites: Iterable[str] = (),
-    as_written: bool | None = None,
+    lowering: LoweringOptions | None = None,
 ) -> Findings:
     """The verdicts on a kernel, one for each choice of its sizes.
 
     `sizes` gives sizes other values: a number, or several to go through. `policies` are other
     readings of the hardware contract (`{"fence_rule": "path"}`). `states_max` bounds a search.
+    `lowering`: what the way from the protocol to primitives may change.
     """
     from titan.language.kernel.decode import decode, size_names
     from titan.verify.model import VerifyOptions
     from titan.verify.pipeline import KernelFile, verify_each
 
+    lowering = lowering or LoweringOptions()
     options = VerifyOptions(
         _overrides(sizes),
         tuple((name, _word(value)) for name, value in (policies or {}).items()),
@@ -61,10 +75,11 @@ def verify(
         require,
         states_max=states_max,
         save_traces=None,
-        rewrites=frozenset(rewrites),
-        as_written=as_written,
+        rewrites=frozenset(lowering.rewrites),
+        as_written=lowering.as_written,
     )
     _check_policies(options.policies)
+    _check_rewrites(options.rewrites)
     from titan.foundation.source.yaml import parse
 
     source, errors = _source(given.text() if isinstance(given, Kernel) else given, "<kernel>")
@@ -251,3 +266,12 @@ def _check_policies(policies: Iterable[tuple[str, str]]) -> None:
             raise ValueError(f"no policy {name!r}; known are {', '.join(known)}")
         if value not in known[name]:
             raise ValueError(f"the policy {name} is {' or '.join(known[name])}, not {value!r}")
+
+
+def _check_rewrites(rewrites: Iterable[str]) -> None:
+    """Raises ValueError for a rewrite that there is not."""
+    from titan.language.protocol.rewrites import Rewrite
+
+    for name in rewrites:
+        if name not in list(Rewrite):
+            raise ValueError(f"no rewrite {name!r}; known are {', '.join(Rewrite)}")

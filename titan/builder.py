@@ -127,7 +127,7 @@ def term(value: object) -> Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class Handle:
     """A declared thing, or one element of it: `ring[t]`, `A[s, 1]`, `full[s].at("peer")`."""
 
     text: str
@@ -135,25 +135,25 @@ class Reference:
     def __str__(self) -> str:
         return self.text
 
-    def __getitem__(self, index: object) -> Reference:
+    def __getitem__(self, index: object) -> Handle:
         pieces = index if isinstance(index, tuple) else (index,)
-        return Reference(f"{self.text}[{', '.join(str(term(piece)) for piece in pieces)}]")
+        return Handle(f"{self.text}[{', '.join(str(term(piece)) for piece in pieces)}]")
 
-    def at(self, cta: object) -> Reference:
+    def at(self, cta: object) -> Handle:
         """The same in another CTA of the cluster."""
         where = term(cta)
-        return Reference(f"{self.text}@{where if where.binds == 9 else f'({where})'}")
+        return Handle(f"{self.text}@{where if where.binds == 9 else f'({where})'}")
 
-    def holding(self, tile: object) -> Reference:
+    def holding(self, tile: object) -> Handle:
         """With the tile that is meant: `A[s] = t`."""
-        return Reference(f"{self.text} = {term(tile)}")
+        return Handle(f"{self.text} = {term(tile)}")
 
 
 Item = dict[str, object]
 
 
 @dataclass(slots=True)
-class Role:
+class RoleBuilder:
     """The program of one role; each verb of the language is a method."""
 
     name: str
@@ -205,7 +205,7 @@ class Role:
             yield
 
     @contextmanager
-    def when_poisoned(self, reference: Reference | str) -> Iterator[None]:
+    def when_poisoned(self, reference: Handle | str) -> Iterator[None]:
         """Statements where the last wait gave a poisoned token; `else_` may follow."""
         item: Item = {"when poisoned": reference}
         self._add(item)
@@ -253,7 +253,7 @@ class Kernel:
         self.sizes = dict(sizes)
         self.policies: dict[str, object] = {}
         self.sections: dict[str, dict[str, object]] = {}
-        self.roles: list[Role] = []
+        self.roles: list[RoleBuilder] = []
 
     def __repr__(self) -> str:
         return f"Kernel({self.head['kernel']!r}, target={self.head['target']!r})"
@@ -271,7 +271,7 @@ class Kernel:
                 raise TypeError(f"no policy `{name}`; known are {', '.join(known)}")
         self.policies |= values
 
-    def _declare(self, section: str, name: str, keys: Mapping[str, object]) -> Reference:
+    def _declare(self, section: str, name: str, keys: Mapping[str, object]) -> Handle:
         known = [key.name for key in SECTION_OF[section].keys]
         for key in keys:
             if key not in known:
@@ -281,37 +281,37 @@ class Kernel:
         if name in entries:
             raise TypeError(f"`{name}` is declared twice in `{section}`")
         entries[name] = dict(keys)
-        return Reference(name)
+        return Handle(name)
 
-    def buffer(self, name: str, **keys: object) -> Reference:
+    def buffer(self, name: str, **keys: object) -> Handle:
         """A piece of memory: `tile`, `dtype`, `stages`, `space`, `swizzle`, ..."""
         return self._declare("buffers", name, keys)
 
-    def ring(self, name: str, **keys: object) -> Reference:
+    def ring(self, name: str, **keys: object) -> Handle:
         """Buffers whose stages are handed over: `buffers`, `depth`, `transport`, ..."""
         return self._declare("rings", name, keys)
 
-    def barrier(self, name: str, **keys: object) -> Reference:
+    def barrier(self, name: str, **keys: object) -> Handle:
         """An array of mbarriers: `count`, `stages`, ..."""
         return self._declare("barriers", name, keys)
 
-    def named_barrier(self, name: str, **keys: object) -> Reference:
+    def named_barrier(self, name: str, **keys: object) -> Handle:
         """Hardware barriers with an id: `threads`, `stages`, `scope`."""
         return self._declare("named_barriers", name, keys)
 
-    def queue(self, name: str, kind: str, **keys: object) -> Reference:
+    def queue(self, name: str, kind: str, **keys: object) -> Handle:
         """Asynchronous operations of an agent that are waited for by count."""
         return self._declare("queues", name, {"kind": kind, **keys})
 
-    def pool(self, name: str, available: object, **keys: object) -> Reference:
+    def pool(self, name: str, available: object, **keys: object) -> Handle:
         """A counted resource."""
         return self._declare("pools", name, {"available": available, **keys})
 
     @contextmanager
-    def role(self, name: str, **keys: object) -> Iterator[Role]:
+    def role(self, name: str, **keys: object) -> Iterator[RoleBuilder]:
         """A role: `warps`, `warpgroups` or `threads`, `registers`, `index`, `counters`, `cta`."""
         self._declare("roles", name, keys)
-        made = Role(name)
+        made = RoleBuilder(name)
         self.roles.append(made)
         yield made
 

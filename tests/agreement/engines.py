@@ -14,7 +14,7 @@ from titan.engines.explore.reference import explore_reference
 from titan.engines.result import Budget
 from titan.foundation.verdict import Reason, Verdict
 from titan.sync.fault import Fault, Trace
-from titan.sync.interpreter import Machine
+from titan.sync.interpreter import Interpreter
 from titan.sync.program import SyncProgram
 
 REFERENCE_STATES_MAX = 6_000
@@ -85,7 +85,7 @@ def replayed(program: SyncProgram, trace: Trace) -> Fault | None:
 
     Raises AssertionError where a step of the trace is not possible.
     """
-    machine = Machine(program)
+    machine = Interpreter(program)
     state = machine.initial()
     for number, step in enumerate(trace.steps):
         assert step in machine.steps(state), f"step {number}, {step}, is not possible"

@@ -24,7 +24,7 @@ from titan.engines.spin import (
     to_promela,
     to_promela_batch,
 )
-from titan.sync.interpreter import Machine, State
+from titan.sync.interpreter import Interpreter, State
 from titan.sync.program import SyncProgram
 
 STATES_MAX = 4_000
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(not spin_available(), reason="spin or gcc is not
 
 def reachable_faults(program: SyncProgram) -> frozenset[str] | None:
     """Every rule that can be broken first; None when there are too many states."""
-    machine = Machine(program)
+    machine = Interpreter(program)
     first = machine.initial()
     seen: set[State] = {first}
     waiting, found = deque([first]), set()

@@ -12,11 +12,13 @@ import pytest
 
 import titan
 from tests.language.kernel.examples import ROOT
+from tests.verify import test_as_written
 from titan.cli.main import run
 from titan.foundation.verdict import Verdict
 
 RING = ROOT / "examples" / "ring.yaml"
 EARLY = ROOT / "examples" / "early_release.yaml"
+FENCED = test_as_written.RING.replace("TARGET", "sm_90a")
 SB = ROOT / "litmus" / "classic" / "SB.litmus"
 
 
@@ -50,6 +52,15 @@ def test_sizes_and_policies():
         titan.verify(RING, policies={"war": False})
     with pytest.raises(ValueError, match="writer or path"):
         titan.verify(RING, policies={"fence_rule": "none"})
+
+
+def test_lowering():
+    (found,) = titan.verify(FENCED)
+    assert found.verdict is Verdict.VERIFIED and found.added
+    (found,) = titan.verify(FENCED, lowering=titan.LoweringOptions(as_written=True))
+    assert found.verdict is Verdict.REFUTED and not found.added
+    with pytest.raises(ValueError, match="no rewrite 'grup'; known are transport"):
+        titan.verify(RING, lowering=titan.LoweringOptions(rewrites=["grup"]))
 
 
 def test_bad_input_is_a_finding():

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.language.kernel.examples import documented, library
-from titan.builder import Kernel, Role, Term, term
+from titan.builder import Kernel, RoleBuilder, Term, term
 from titan.foundation.source.tree import Mapping, Node, Scalar, as_boolean, as_integer
 from titan.foundation.source.yaml import parse_text
 from titan.language.kernel.decode import decode_text
@@ -29,7 +29,7 @@ def plain(node: Node) -> object:
     return [plain(item) for item in node]
 
 
-def add(role: Role, items: object) -> None:
+def add(role: RoleBuilder, items: object) -> None:
     """A block of a file, statement by statement, through the methods of a role."""
     assert isinstance(items, list)
     for item in items:

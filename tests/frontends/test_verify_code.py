@@ -275,7 +275,7 @@ def test_a_sweep_finds_the_count_inside_of_a_structure():
 
 def test_rows_that_grow_in_a_sweep_do_not_run_into_each_other():
     """A tensor map whose extent follows the parameter keeps its rows apart."""
-    from titan.frontends.sweep import Place, changed
+    from titan.frontends.sweep import ParameterWord, changed
     from titan.isa.simt.launch import Launch, LaunchParameter, LaunchTensorMap
 
     item = LaunchTensorMap(6, 0, (256, 256, 2), (512, 512 * 256), (64, 64, 1), (1, 1, 1))
@@ -283,10 +283,10 @@ def test_rows_that_grow_in_a_sweep_do_not_run_into_each_other():
         None, (1, 1, 1), (32, 1, 1), parameters=(LaunchParameter(bytes([0, 1, 0, 0])),),
         tensor_maps={b"map": item},
     )  # fmt: skip
-    (grown,) = changed(launch, Place(0, 0, 4, 256), 1000).tensor_maps.values()
+    (grown,) = changed(launch, ParameterWord(0, 0, 4, 256), 1000).tensor_maps.values()
     assert grown.dimensions == (1000, 1000, 2)
     assert grown.stride_bytes == (2000, 2000 * 1000)
-    (same,) = changed(launch, Place(0, 0, 4, 256), 64).tensor_maps.values()
+    (same,) = changed(launch, ParameterWord(0, 0, 4, 256), 64).tensor_maps.values()
     assert same.dimensions == (64, 64, 2) and same.stride_bytes == item.stride_bytes
 
 

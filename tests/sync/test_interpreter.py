@@ -12,7 +12,7 @@ from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.sync.expression import Constant, parse_expression
 from titan.sync.fault import Actor, FaultKind
-from titan.sync.interpreter import Machine
+from titan.sync.interpreter import Interpreter
 
 
 def constant(value):
@@ -528,7 +528,7 @@ def test_shortest_trace_replays_to_its_fault():
     )
     result = explore_reference(dataclasses.replace(broken, roles=roles), {"tiles": 3})
     assert result.verdict is Verdict.REFUTED
-    machine = Machine(dataclasses.replace(broken, roles=roles), {"tiles": 3})
+    machine = Interpreter(dataclasses.replace(broken, roles=roles), {"tiles": 3})
     state = machine.initial()
     for step in result.trace.steps[:-1]:
         assert step in machine.steps(state)
@@ -541,4 +541,4 @@ def test_shortest_trace_replays_to_its_fault():
 
 def test_a_size_is_needed():
     with pytest.raises(ValueError, match="tiles"):
-        Machine(ring(1))
+        Interpreter(ring(1))

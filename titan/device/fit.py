@@ -46,7 +46,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class FittedTerm:
     """`state`: fitted; bounded (never the largest: the scale is at most `at_most`); not seen."""
 
     name: str
@@ -73,7 +73,7 @@ class Residual:
 class Fit:
     """`told`: what the measurements do not say. Errors are relative, root mean square."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[FittedTerm, ...]
     overhead: float | None
     residuals: tuple[Residual, ...]
     error_before: float | None
@@ -234,7 +234,9 @@ def _solve(
     return None
 
 
-def _term(number: int, names: list[str], work: Floats, cycles: Floats, best: _Solution) -> Term:
+def _term(
+    number: int, names: list[str], work: Floats, cycles: Floats, best: _Solution
+) -> FittedTerm:
     import numpy
 
     mine = best.binding == number
@@ -247,14 +249,14 @@ def _term(number: int, names: list[str], work: Floats, cycles: Floats, best: _So
             ratio = work[mine, other] / column
             if numpy.ptp(ratio) <= ALIKE * ratio.max() and not (best.binding == other).any():
                 alike.append(name)
-        return Term(
+        return FittedTerm(
             names[number], "fitted", float(best.scales[number]), best.errors.get(number), None,
             int(mine.sum()), tuple(alike),
         )  # fmt: skip
     if not (work[:, number] > 0).any():
-        return Term(names[number], "not seen")
+        return FittedTerm(names[number], "not seen")
     limit = float(_limits(work, cycles, best.overhead)[number])
-    return Term(names[number], "bounded", at_most=limit)
+    return FittedTerm(names[number], "bounded", at_most=limit)
 
 
 # ------------------------------------------------------------------------- the fitted machine

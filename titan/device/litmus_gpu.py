@@ -23,7 +23,7 @@ from titan.device.driver import (
 from titan.device.gpu import CType, GpuModule, encode, library
 from titan.device.manifests import KernelParameter, LitmusManifest, SetupStep
 from titan.device.plan import TensorMapArguments
-from titan.device.records import BatchCounts, CompiledRecord, DeviceArray, Job
+from titan.device.records import BatchCounts, CompiledRecord, CupyArray, Job
 from titan.foundation.errors import Refusal
 
 SUPPORTED = ("encode tensor map", "constant symbol", "map again")
@@ -131,7 +131,7 @@ class _Test:
         if job.get("keep"):
             (Path(job["keep"]) / name).write_bytes(self.module.cubin)
         self.kernels = {name: self.module.function(name, 0) for name in manifest["kernels"]}
-        self.buffers: dict[str, DeviceArray] = {}
+        self.buffers: dict[str, CupyArray] = {}
         self.mapped: dict[str, _Mapped] = {}
         self.pointers: dict[str, int] = {}
         views = [step for step in manifest["setup"] if step["step"] == "map again"]

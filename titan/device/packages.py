@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from titan.codegen.tile.manifest import Manifest
 from titan.device import hooks
 from titan.device.plan import LaunchPlan, plan
-from titan.device.records import BeginRecord, CompiledRecord, DeviceArray, Job, RunCase, RunRecord
+from titan.device.records import BeginRecord, CompiledRecord, CupyArray, Job, RunCase, RunRecord
 from titan.device.variants import SAFE, variants
 from titan.foundation.errors import Refusal
 
@@ -277,7 +277,7 @@ class OnGpu:
             fixed = module.function(self.launch.entry, 0).attribute(STATIC_SHARED)
             shared = int(device["shared_bytes_per_block"]) - fixed
         self.function = module.function(self.launch.entry, shared)
-        self.arrays: dict[str, DeviceArray] = {}
+        self.arrays: dict[str, CupyArray] = {}
         for tensor in self.launch.tensors:
             if tensor.output:
                 raw = numpy.full(tensor.bytes, 0xFF, dtype=numpy.uint8)

@@ -244,7 +244,7 @@ class DevicePointer(Protocol):
     ptr: int
 
 
-class DeviceArray(Protocol):
+class CupyArray(Protocol):
     """The little of an array of CuPy that the runner uses; elements are bytes where not said."""
 
     @property
@@ -254,10 +254,10 @@ class DeviceArray(Protocol):
     def fill(self, value: int) -> None:
         """Give every element this value."""
 
-    def view(self, dtype: str) -> DeviceArray:
+    def view(self, dtype: str) -> CupyArray:
         """The same memory as elements of another type."""
 
     def get(self) -> NDArray[numpy.generic]:
         """A copy in the memory of the host."""
 
-    def __getitem__(self, part: slice) -> DeviceArray: ...
+    def __getitem__(self, part: slice) -> CupyArray: ...

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from titan.editor.place import Place, place_at, word_at
+from titan.editor.place import CursorContext, place_at, word_at
 from titan.foundation.diagnostics.codes import CODES
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.source.span import Span
@@ -173,7 +173,7 @@ def _rule(item: Diagnostic) -> str:
     return f"**{item.code} {item.name}**: {item.headline}\n\n{' '.join(meaning.split())}{helps}"
 
 
-def _told_of_key(word: str, place: Place) -> str:
+def _told_of_key(word: str, place: CursorContext) -> str:
     verb = _verb_of(place)
     if place.keys[:1] == ("program",):
         if word in VERB_OF and (place.new_item or word not in _option_names(verb)):
@@ -202,7 +202,7 @@ def _other(word: str) -> str:
     return f"**{word}**: {_OTHER_KEYS[word]}" if word in _OTHER_KEYS else ""
 
 
-def _word_of_value(word: str, place: Place) -> str:
+def _word_of_value(word: str, place: CursorContext) -> str:
     if word in FENCES and "fence" in place.before:
         return f"**fence: {word}**"
     return ""
@@ -218,7 +218,7 @@ def _about_key(key: Key, of: str) -> str:
     return f"**{key.name}**{f' ({of})' if of else ''}: {key.about}\n\n{key.form.value}{words}"
 
 
-def _verb_of(place: Place) -> Verb | None:
+def _verb_of(place: CursorContext) -> Verb | None:
     return next((VERB_OF[key] for key in place.statement if key in VERB_OF), None)
 
 
@@ -238,7 +238,7 @@ def completion(text: str, line: int, column: int) -> list[Offer]:
     return [Offer(key.name, "key", key.about) for key in _keys(place)]
 
 
-def _keys(place: Place) -> list[Key]:
+def _keys(place: CursorContext) -> list[Key]:
     """The keys that a mapping at the position may have, beyond those that it has."""
     if place.keys[:1] == ("program",):
         if place.new_item or not place.statement:
@@ -263,7 +263,7 @@ def _keys(place: Place) -> list[Key]:
     return [key for key in (*TOP_LEVEL, *sections, *others) if key.name not in place.statement]
 
 
-def _values(text: str, place: Place, key: str) -> list[Offer]:
+def _values(text: str, place: CursorContext, key: str) -> list[Offer]:
     """The words that a key has, or the names that may stand in its value."""
     verb = VERB_OF.get(key) or _verb_of(place)
     keys = [*TOP_LEVEL, *POLICIES]

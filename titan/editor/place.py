@@ -14,7 +14,7 @@ _KEY = re.compile(r"^(\s*)((?:- )*)\s*([A-Za-z_][\w ]*?)\s*:(?:\s|$)")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CursorContext:
     """`keys` are the keys around the line from the outside in, those of list items among them.
 
     `before` is the text of the line before the position; `statement` are the keys of the list item
@@ -38,7 +38,7 @@ def word_at(text: str, line: int, column: int) -> tuple[str, int]:
     return "", 0
 
 
-def place_at(text: str, line: int, column: int) -> Place:
+def place_at(text: str, line: int, column: int) -> CursorContext:
     """The keys around a position, by indentation."""
     lines = text.split("\n")
     current = lines[line] if 0 <= line < len(lines) else ""
@@ -73,7 +73,7 @@ def place_at(text: str, line: int, column: int) -> Place:
                 keys.insert(0, "-")
         if level == 0:
             break
-    return Place(tuple(keys), before, tuple(statement), before.lstrip().startswith("-"))
+    return CursorContext(tuple(keys), before, tuple(statement), before.lstrip().startswith("-"))
 
 
 def _indent(text: str) -> int:

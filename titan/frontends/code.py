@@ -9,7 +9,7 @@ from titan.isa.ptx.module import Function, Module
 
 
 @dataclass(frozen=True, slots=True)
-class CompiledKernel:
+class CodeKernel:
     """A kernel to be launched; `source` is the text of `module`."""
 
     module: Module

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from titan.engines.happens_before.clocks import Moment
+from titan.engines.happens_before.clocks import Timestamp
 from titan.engines.happens_before.execution import OrderedRun
 from titan.engines.happens_before.steering import run_to_end
 from titan.engines.happens_before.tables import IssuedOperation, RunLayout
@@ -51,7 +51,7 @@ class _Made:
 
     name: Access
     flight: IssuedOperation | None
-    at: Moment
+    at: Timestamp
     text: str
 
 

@@ -33,7 +33,7 @@ _INTEGERS = ("u32", "s32", "b32", "u64", "s64", "b64")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ParameterWord:
     """An integer of the parameters: in parameter `number`, `offset` bytes from its start."""
 
     number: int
@@ -54,7 +54,7 @@ class Driver:
     `depth`: stages of the deepest ring that the run shows.
     """
 
-    place: Place
+    place: ParameterWord
     unit: int
     depth: int
 
@@ -148,14 +148,14 @@ def sweep(
     return launches, notes
 
 
-def _places(function: Function, launch: Launch) -> list[Place]:
+def _places(function: Function, launch: Launch) -> list[ParameterWord]:
     """The integers that may count something: whole parameters, then words of structures."""
     found, words = [], []
     extents = {extent for item in launch.maps() for extent in item.dimensions}
     for number, variable in enumerate(function.parameters):
         value = _integer(launch, number, variable)
         if value is not None:
-            found.append(Place(number, 0, variable.size_bytes, value))
+            found.append(ParameterWord(number, 0, variable.size_bytes, value))
             continue
         if number >= len(launch.parameters) or variable.type in _INTEGERS:
             continue
@@ -164,7 +164,7 @@ def _places(function: Function, launch: Launch) -> list[Place]:
             word = int.from_bytes(parameter.data[offset : offset + 4], "little")
             known = parameter.known is not None and all(parameter.known[offset : offset + 4])
             if 1 < word <= VALUE_MAX and (known or word in extents):
-                words.append(Place(number, offset, 4, word, alone=False))
+                words.append(ParameterWord(number, offset, 4, word, alone=False))
     return [*found, *words[:WORDS_MAX]]
 
 
@@ -174,7 +174,7 @@ def _trip_counts(depth: int, given: int) -> list[int]:
     return sorted({0, 1, depth - 1, depth, depth + 1, 2 * depth + 1, longest})
 
 
-def changed(launch: Launch, place: Place, value: int) -> Launch:
+def changed(launch: Launch, place: ParameterWord, value: int) -> Launch:
     """The launch with another value of an integer, and of the extents equal to it."""
     parameters = list(launch.parameters)
     data = bytearray(parameters[place.number].data)
@@ -215,7 +215,7 @@ def _cost(run: Run | None) -> int:
 
 
 def _unit(
-    launch: Launch, place: Place, cost: int, run: Callable[[Launch], Run | None]
+    launch: Launch, place: ParameterWord, cost: int, run: Callable[[Launch], Run | None]
 ) -> int | None:
     """How much of the integer makes one trip.
 

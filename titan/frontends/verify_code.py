@@ -16,7 +16,7 @@ from titan.foundation.diagnostics.wording import listed, suggestion
 from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Verdict
-from titan.frontends.code import CompiledKernel
+from titan.frontends.code import CodeKernel
 from titan.frontends.launch import LaunchDescription, beside, completed, read_launch
 from titan.frontends.machine import Runner
 from titan.frontends.missing import missing_value
@@ -65,7 +65,7 @@ class CodeOptions:
 class ReadCode:
     """Code with its launch, read; or what is wrong with one of them."""
 
-    kernels: list[CompiledKernel] = field(default_factory=list)
+    kernels: list[CodeKernel] = field(default_factory=list)
     description: LaunchDescription | None = None
     diagnostics: list[Diagnostic] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -95,7 +95,7 @@ def _read_text(
     if module is None:
         return ReadCode(diagnostics=errors)
     chosen, errors = _entries(module, source, description, options)
-    kernels = [CompiledKernel(module, source, function) for function in chosen]
+    kernels = [CodeKernel(module, source, function) for function in chosen]
     return ReadCode(kernels, description, errors)
 
 
@@ -163,7 +163,7 @@ def _entries(
 
 
 def _verify_entry(
-    code: CompiledKernel,
+    code: CodeKernel,
     description: LaunchDescription | None,
     options: CodeOptions,
     notes: list[str],
@@ -200,7 +200,7 @@ def _verify_entry(
 
 
 def _any_number(
-    code: CompiledKernel, launch: Launch, places: CodePlaces, options: CodeOptions
+    code: CodeKernel, launch: Launch, places: CodePlaces, options: CodeOptions
 ) -> AnyNumber:
     """What lifting the kernel along the integers that drive its loops finds out."""
     from titan.frontends.lift.any_number import any_number
@@ -233,7 +233,7 @@ def _sampled(launch: Launch) -> tuple[int, ...]:
 
 
 def _trial(
-    code: CompiledKernel,
+    code: CodeKernel,
     launch: Launch,
     cta: int,
     label: str,
@@ -268,7 +268,7 @@ def _trial(
 
 
 def _combined(
-    code: CompiledKernel,
+    code: CodeKernel,
     launches: list[tuple[str, Launch]],
     trials: list[Trial],
     options: CodeOptions,

@@ -22,7 +22,7 @@ from titan.proof.shifts import CertifiedShiftClass, CheckedClass, ends, expressi
 from titan.sync import program as ir
 from titan.sync.expression import names_of
 from titan.sync.fault import Fault, Step
-from titan.sync.interpreter import ANY_TILE, UNDEFINED, Agent, Machine
+from titan.sync.interpreter import ANY_TILE, UNDEFINED, Agent, Interpreter
 from titan.sync.parts import effects_of
 from titan.sync.state import Flight, Position, QueueState, State
 
@@ -74,7 +74,7 @@ class System:
         self.open = tuple(p for p in program.parameters if p.name not in known)
         if not ends(program):
             raise NotCoveredError("a loop does not count off its passes")
-        self.machine = Machine(program, {**known, **{p.name: p.minimum for p in self.open}})
+        self.machine = Interpreter(program, {**known, **{p.name: p.minimum for p in self.open}})
         self.scoped = {role.name: frozenset(_scoped(role, program)) for role in program.roles}
         self.classes = [CheckedClass(program, claim, known) for claim in classes]
         self._outer = [self._outer_of(entry) for entry in self.classes]

@@ -7,7 +7,7 @@ from titan.report.story import Deed, attempted, flight_of, relevant
 from titan.report.words import Words
 from titan.sync.control import Agent
 from titan.sync.fault import Actor, FaultKind
-from titan.sync.interpreter import Machine
+from titan.sync.interpreter import Interpreter
 from titan.sync.state import Flight
 from titan.verify.replay import Played, Replay
 
@@ -43,7 +43,7 @@ def _pending(replay: Replay, words: Words) -> list[TraceStep]:
     return found
 
 
-def told_step(machine: Machine, words: Words, played: Played, number: int) -> TraceStep:
+def told_step(machine: Interpreter, words: Words, played: Played, number: int) -> TraceStep:
     """One step of a run in words: who, what, and what follows from it."""
     step = played.step
     agent = machine.agents[step.agent]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from titan.sync import program as ir
 from titan.sync.expression import ExpressionError, evaluate
 from titan.sync.fault import Actor
-from titan.sync.interpreter import Machine
+from titan.sync.interpreter import Interpreter
 from titan.sync.memory_rules import cells_of
 from titan.sync.state import ANY_TILE, Cell, Flight, Key, State, key_of
 from titan.verify.replay import Played, Replay
@@ -54,7 +54,7 @@ def story_of(replay: Replay) -> list[Deed]:
     return deeds_of(replay.machine, replay.steps)
 
 
-def deeds_of(machine: Machine, steps: Sequence[Played]) -> list[Deed]:
+def deeds_of(machine: Interpreter, steps: Sequence[Played]) -> list[Deed]:
     """The steps of any run of a machine, in order."""
     return [_deed(machine, number, played) for number, played in enumerate(steps, 1)]
 
@@ -78,7 +78,7 @@ def flight_of(state: State, agent: int, ordinal: int) -> Flight:
     return next(item for item in flights if (item.agent, item.ordinal) == (agent, ordinal))
 
 
-def _deed(machine: Machine, number: int, played: Played) -> Deed:
+def _deed(machine: Interpreter, number: int, played: Played) -> Deed:
     step = played.step
     if step.actor is Actor.AGENT:
         operation = machine.control.operation_of(played.before, step.agent)
@@ -98,7 +98,7 @@ def _deed(machine: Machine, number: int, played: Played) -> Deed:
 
 
 def _of_agent(
-    machine: Machine, number: int, agent: int, operation: ir.Operation, state: State
+    machine: Interpreter, number: int, agent: int, operation: ir.Operation, state: State
 ) -> Deed:
     environment = machine.control.environment(machine.agents[agent], state.positions[agent].values)
     arrives: list[Key] = []

@@ -18,7 +18,7 @@ from titan.report.story import Deed, deeds_of, flight_of
 from titan.report.words import Words, tile_text
 from titan.sync import program as ir
 from titan.sync.fault import Actor, Step
-from titan.sync.interpreter import Machine, State
+from titan.sync.interpreter import Interpreter, State
 from titan.sync.state import UNDEFINED, Draft, Key
 from titan.verify.replay import Played
 
@@ -36,7 +36,7 @@ class Arrow:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class TrackSpan:
     """The state of a track from after step `first` to after step `last`.
 
     `mark` is the number that its colour follows, None for nothing defined; `busy` says what is in
@@ -56,7 +56,7 @@ class Track:
 
     name: str
     kind: str
-    segments: tuple[Segment, ...]
+    segments: tuple[TrackSpan, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def engine_of(agent: str) -> str:
     return f"engine of {agent}"
 
 
-def timeline_of(machine: Machine, played: Sequence[Played], last: State) -> Timeline:
+def timeline_of(machine: Interpreter, played: Sequence[Played], last: State) -> Timeline:
     """The timeline of executed steps that end in `last`."""
     words = Words(machine.program)
     steps = tuple(told_step(machine, words, item, n) for n, item in enumerate(played, 1))
@@ -155,7 +155,7 @@ def _generations(words: Words, played: Sequence[Played], deeds: Sequence[Deed]) 
             released |= dict.fromkeys(before[key].waiting, (number, key))
 
 
-def _flights(machine: Machine, played: Sequence[Played]) -> Iterator[Arrow]:
+def _flights(machine: Interpreter, played: Sequence[Played]) -> Iterator[Arrow]:
     """From the start of asynchronous operations to their end, and from there to what drains it."""
     started: dict[tuple[int, int], int] = {}
     finished: dict[tuple[int, str], list[int]] = {}
@@ -184,7 +184,7 @@ def _flights(machine: Machine, played: Sequence[Played]) -> Iterator[Arrow]:
 
 def _tracks(words: Words, states: Sequence[State]) -> Iterator[Track]:
     """Barriers first, then memory in the order of declaration; what never changes is left out."""
-    series: dict[tuple[str, str], list[Segment]] = {}
+    series: dict[tuple[str, str], list[TrackSpan]] = {}
     for number, state in enumerate(states):
         for kind, name, now in (*_barriers(words, state), *_memory(words, state)):
             row = series.setdefault((kind, name), [])
@@ -199,14 +199,14 @@ def _tracks(words: Words, states: Sequence[State]) -> Iterator[Track]:
     yield from changing[:TRACKS_MAX]
 
 
-def _barriers(words: Words, state: State) -> Iterator[tuple[str, str, Segment]]:
+def _barriers(words: Words, state: State) -> Iterator[tuple[str, str, TrackSpan]]:
     for key, barrier in state.barriers:
         text = f"phase {barrier.phase}" if barrier.status else "not initialised"
         mark = barrier.phase if barrier.status else None
-        yield "barrier", words.key(key), Segment(0, 0, text, mark)
+        yield "barrier", words.key(key), TrackSpan(0, 0, text, mark)
 
 
-def _memory(words: Words, state: State) -> Iterator[tuple[str, str, Segment]]:
+def _memory(words: Words, state: State) -> Iterator[tuple[str, str, TrackSpan]]:
     tiles: dict[str, set[int]] = {}
     for cell, held in state.cells:
         tiles.setdefault(words.cells.get(cell, str(cell)), set()).add(held.tile)
@@ -221,7 +221,7 @@ def _memory(words: Words, state: State) -> Iterator[tuple[str, str, Segment]]:
         text = tile_text(tile) if tile is not None else "several tiles"
         mark = tile if tile is not None and tile > UNDEFINED + 1 else None
         doing = " and ".join(sorted(busy.get(name, ())))
-        yield "memory", name, Segment(0, 0, text, mark, doing)
+        yield "memory", name, TrackSpan(0, 0, text, mark, doing)
 
 
 # --------------------------------------------------------------------------------- sample run
@@ -231,7 +231,7 @@ def _memory(words: Words, state: State) -> Iterator[tuple[str, str, Segment]]:
 class SampleRun:
     """One run of a program without fault, to look at: no proof of anything."""
 
-    machine: Machine
+    machine: Interpreter
     played: list[Played] = field(default_factory=list)
     last: State | None = None
 
@@ -248,7 +248,7 @@ def sample_run(program: ir.SyncProgram, trips: int, steps_max: int) -> SampleRun
         for parameter in program.parameters
     }
     try:
-        machine = Machine(program, sizes)
+        machine = Interpreter(program, sizes)
         state = machine.initial()
     except (ValueError, KeyError, ArithmeticError, TypeError):
         return None

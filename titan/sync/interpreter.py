@@ -1,7 +1,7 @@
 """The reference interpreter: the definition of what a sync program means, one step at a time.
 
-Decides nothing by itself: `Machine.steps` lists every step that is possible in a state,
-`Machine.apply` executes one, and faults are reported as they occur. It walks the structured
+Decides nothing by itself: `Interpreter.steps` lists every step that is possible in a state,
+`Interpreter.apply` executes one, and faults are reported as they occur. It walks the structured
 program, knows no reduction and no abstraction, and needs all sizes as numbers. Every other engine
 is tested against it, and every trace that a user sees has been replayed by it.
 
@@ -56,8 +56,8 @@ __all__ = [
     "ENGINE",
     "UNDEFINED",
     "Agent",
+    "Interpreter",
     "LocalLoopError",
-    "Machine",
     "Position",
     "Rules",
     "Sizes",
@@ -82,7 +82,7 @@ class Rules:
 SEMANTICS = Rules()
 
 
-class Machine:
+class Interpreter:
     """Executes one program with concrete sizes.
 
     Raises ValueError when a parameter has no size, LocalLoopError from `initial`, `steps` and

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from titan.foundation.errors import InternalError
 from titan.sync.fault import Fault, FaultKind, Step, Trace
-from titan.sync.interpreter import Machine, State
+from titan.sync.interpreter import Interpreter, State
 from titan.sync.program import SyncProgram
 
 
@@ -30,7 +30,7 @@ class Played:
 class Replay:
     """A trace executed anew: its steps, the `last` state and the `fault` that it ends in."""
 
-    machine: Machine
+    machine: Interpreter
     steps: tuple[Played, ...]
     last: State
     fault: Fault
@@ -43,7 +43,7 @@ def replay(program: SyncProgram, trace: Trace) -> Replay:
     reader of the file asks the happens-before engine again.
     """
     try:
-        machine = Machine(program, dict(trace.parameters))
+        machine = Interpreter(program, dict(trace.parameters))
         state = machine.initial()
     except (ValueError, KeyError, ArithmeticError) as error:
         raise ReplayError(f"the program cannot start: {error}") from None

@@ -14,7 +14,7 @@ from titan.foundation.diagnostics.wording import listed
 from titan.foundation.source.span import Span
 from titan.sync import program as ir
 from titan.sync.fault import Actor
-from titan.sync.interpreter import Machine
+from titan.sync.interpreter import Interpreter
 from titan.sync.parts import barriers_of
 from titan.sync.program import SyncProgram
 from titan.verify.sizes import bound_of, free_parameters
@@ -65,7 +65,7 @@ def _cross_off(
 
     False where the run has more steps than are tried.
     """
-    machine = Machine(program, dict(sizes))
+    machine = Interpreter(program, dict(sizes))
     state = machine.initial()
     for _ in range(STEPS_MAX):
         steps = machine.steps(state) if idle_roles or unused else []

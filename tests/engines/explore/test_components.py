@@ -18,7 +18,7 @@ from titan.sync import program as ir
 from titan.sync.control import LocalLoopError
 from titan.sync.expression import Name
 from titan.sync.fault import FaultKind
-from titan.sync.interpreter import Machine
+from titan.sync.interpreter import Interpreter
 
 FAMILIES = ("ring", "ping_pong", "copy_pipeline", "store_pipeline", "mma_chain", "waves", "free",
             "lifecycle", "registers", "two_ctas")  # fmt: skip
@@ -99,7 +99,7 @@ def test_random_pairs_agree_with_the_reference_search() -> None:
 
 def confirm(given: ir.SyncProgram, trace: Any) -> None:
     """The trace is one of the whole program and ends in its fault."""
-    machine = Machine(given, dict(trace.parameters))
+    machine = Interpreter(given, dict(trace.parameters))
     state, fault = machine.initial(), None
     for step in trace.steps:
         assert step in machine.steps(state)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from titan.engines.happens_before.engine import OrderResult
 from titan.sync.fault import Fault
-from titan.sync.interpreter import Machine
+from titan.sync.interpreter import Interpreter
 from titan.sync.program import SyncProgram
 
 
 def replayed(program: SyncProgram, result: OrderResult) -> Fault | None:
     """The fault that the interpreter meets at the end of the trace, and nowhere before."""
     assert result.trace is not None
-    machine = Machine(program, dict(result.trace.parameters))
+    machine = Interpreter(program, dict(result.trace.parameters))
     state = machine.initial()
     steps = result.trace.steps
     for number, step in enumerate(steps):

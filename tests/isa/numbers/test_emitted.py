@@ -13,8 +13,8 @@ from titan.isa.numbers.device import (
     Argument,
     DeviceArray,
     EmulatedDevice,
-    EmulationError,
-    Shape,
+    LaunchError,
+    LaunchShape,
     TiledMap,
 )
 from titan.isa.numbers.formats import FORMATS, decode, encode
@@ -71,7 +71,7 @@ def furthest(made: Emission, text: str, sizes: dict[str, int], seed: int) -> dic
                 random.standard_normal(tensor.shape), tensor.dtype
             )
         arrays[tensor.name] = device.array(stored(values, tensor.dtype))
-    shape = Shape(
+    shape = LaunchShape(
         (planned.grid, 1, 1), (planned.block, 1, 1), (planned.cluster, 1, 1), planned.shared_bytes
     )
     device.launch(text, shape, arguments(planned, arrays), planned.entry)
@@ -128,5 +128,5 @@ def test_operands_that_are_not_waited_for_are_seen():
     source = made.files[SOURCE]
     wait = next(line for line in source.splitlines() if "barrier_wait(b_ring_a_full" in line)
     wrong = ptx_of({**made.files, SOURCE: source.replace(wait, "")}, "sm_90a")
-    with pytest.raises(EmulationError):  # what is read has not been written: it is unknown
+    with pytest.raises(LaunchError):  # what is read has not been written: it is unknown
         furthest(made, wrong, {"M": 64, "N": 64, "K": 64}, 0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.isa.simt.running import REGISTERS
-from titan.isa.numbers.device import EmulatedDevice, EmulationError, Shape, TiledMap
+from titan.isa.numbers.device import EmulatedDevice, LaunchError, LaunchShape, TiledMap
 
 HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n"
 
@@ -18,7 +18,7 @@ def kernel(body: str, parameters: str) -> str:
 
 def one(body: str, parameters: str, arguments, *, block: int = 32, shared: int = 0, device=None):
     device = device or EmulatedDevice()
-    shape = Shape((1, 1, 1), (block, 1, 1), dynamic_shared_bytes=shared)
+    shape = LaunchShape((1, 1, 1), (block, 1, 1), dynamic_shared_bytes=shared)
     return device.launch(kernel(body, parameters), shape, arguments)
 
 
@@ -33,7 +33,9 @@ def test_vectors_are_added():
     ld.global.f32 %f1, [%d1]; ld.global.f32 %f2, [%d2];
     fma.rn.f32 %f3, %f1, %f2, %f1; st.global.f32 [%d3], %f3;
     """
-    device.launch(kernel(body, ".u64 x, .u64 y, .u64 z"), Shape((1, 1, 1), (64, 1, 1)), [a, b, c])
+    device.launch(
+        kernel(body, ".u64 x, .u64 y, .u64 z"), LaunchShape((1, 1, 1), (64, 1, 1)), [a, b, c]
+    )
     assert np.array_equal(c.values, (x.astype(np.float64) * y + x).astype(np.float32))
 
 
@@ -164,7 +166,7 @@ def test_boxes_go_round_and_stop_at_the_edge_of_the_tensor(swizzle, place):
     box = (wide, 1024 // wide)
     maps = [TiledMap(item, "u16", (columns, rows), (2 * columns,), box, swizzle) for item in (a, b)]
     parameters = ".align 64 .b8 a[128], .align 64 .b8 b[128], .u32 x, .u32 y"
-    device.launch(kernel(TILE, parameters), Shape((1, 1, 1), (32, 1, 1)), [*maps, *place])
+    device.launch(kernel(TILE, parameters), LaunchShape((1, 1, 1), (32, 1, 1)), [*maps, *place])
     wanted = np.full_like(x, 7)
     inside = np.s_[
         max(place[1], 0) : max(place[1] + box[1], 0), max(place[0], 0) : max(place[0] + wide, 0)
@@ -180,12 +182,12 @@ def test_what_is_not_computed_is_said_and_not_made_up():
     ld.param.u64 %d1, [x]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.s64 %d1, %d1, %d2;
     mov.u32 %r2, %clock; st.global.u32 [%d1], %r2;
     """
-    with pytest.raises(EmulationError, match=r"128 of 128 bytes .* are not known"):
+    with pytest.raises(LaunchError, match=r"128 of 128 bytes .* are not known"):
         one(body, ".u64 x", [out], device=device)
 
 
 def test_a_hang_and_wrong_arguments_are_told():
-    with pytest.raises(EmulationError, match="1 arguments for 2 parameters"):
+    with pytest.raises(LaunchError, match="1 arguments for 2 parameters"):
         one("", ".u64 x, .u64 y", [1])
     body = """
     .shared .align 8 .b8 full[8];
@@ -195,5 +197,5 @@ def test_a_hang_and_wrong_arguments_are_told():
     WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r21], 0;
     @!%p2 bra WAIT;
     """
-    with pytest.raises(EmulationError, match="nothing can go on"):
+    with pytest.raises(LaunchError, match="nothing can go on"):
         one(body, ".u64 x", [1])

@@ -16,7 +16,7 @@ from titan.sync import program as ir
 from titan.sync.control import Agent
 from titan.sync.expression import ZERO, evaluate
 from titan.sync.fault import Actor, Fault, FaultKind, Step
-from titan.sync.interpreter import Machine
+from titan.sync.interpreter import Interpreter
 from titan.sync.state import Environment, State
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class CtaExecution:
         self.chooser = Chooser(interleaving, self._queue_of)
         self.trips = [semantics.trips(tile, item[0]) for item in items]
         rules = LENIENT if interleaving.lenient else COMPUTING
-        self.machine = Machine(program, self._sizes(program), rules)
+        self.machine = Interpreter(program, self._sizes(program), rules)
         self.operations = {operation.name: operation for operation in tile.operations}
         self.carried = {item.value.name: item for item in tile.carried}
         self.home = _registers_of(tile)

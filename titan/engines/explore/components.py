@@ -30,7 +30,7 @@ from titan.engines.explore.replay import NativeReplayError
 from titan.sync import program as ir
 from titan.sync.control import agents_of
 from titan.sync.fault import Actor, Fault, FaultKind, Step, Trace
-from titan.sync.interpreter import Machine
+from titan.sync.interpreter import Interpreter
 from titan.sync.parts import barriers_of, effects_of, pool_of
 
 STEPS_MAX = 1_000_000  # of the other components, behind a deadlock of one
@@ -144,7 +144,7 @@ def whole_trace(program: ir.SyncProgram, component: Component, trace: Trace) -> 
     A deadlock is one when the others have come to their ends; they may come to a fault of their
     own, which ends the trace then. Raises NativeReplayError where a step is not possible.
     """
-    machine = Machine(program, dict(trace.parameters))
+    machine = Interpreter(program, dict(trace.parameters))
     state = machine.initial()
     steps: list[Step] = []
     pending = deque(replace(step, agent=component.agents[step.agent]) for step in trace.steps)

@@ -11,7 +11,7 @@ from collections import deque
 from titan.engines.result import Budget, EngineResult
 from titan.foundation.verdict import Reason, Verdict
 from titan.sync.fault import Fault, Step, Trace
-from titan.sync.interpreter import Machine, Sizes, State
+from titan.sync.interpreter import Interpreter, Sizes, State
 from titan.sync.program import SyncProgram
 
 STATES_MAX = 200_000
@@ -26,7 +26,7 @@ def explore_reference(
     size, LocalLoopError and ZeroDivisionError from the interpreter.
     """
     states_max = STATES_MAX if budget is None else budget.states_max
-    machine = Machine(program, sizes)
+    machine = Interpreter(program, sizes)
     first = machine.initial()
     parents: dict[State, tuple[State, Step] | None] = {first: None}
     waiting = deque([first])
@@ -50,7 +50,7 @@ def explore_reference(
 
 
 def _refuted(
-    machine: Machine,
+    machine: Interpreter,
     parents: dict[State, tuple[State, Step] | None],
     state: State,
     last: Step | None,

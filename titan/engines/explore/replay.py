@@ -1,14 +1,14 @@
 """Replay: every trace of the explorer is executed again by the reference interpreter.
 
-The explorer is untrusted. A trace counts only when `Machine` accepts each of its steps and reports
-the fault; what the user sees is the fault as the interpreter found it.
+The explorer is untrusted. A trace counts only when `Interpreter` accepts each of its steps and
+reports the fault; what the user sees is the fault as the interpreter found it.
 """
 
 from __future__ import annotations
 
 from titan.foundation.errors import InternalError
 from titan.sync.fault import Fault, FaultKind, Step, Trace
-from titan.sync.interpreter import Machine, Sizes
+from titan.sync.interpreter import Interpreter, Sizes
 from titan.sync.program import SyncProgram
 
 
@@ -19,7 +19,7 @@ class NativeReplayError(InternalError):
 def replay(program: SyncProgram, sizes: Sizes, steps: tuple[Step, ...], kind: FaultKind) -> Trace:
     """The confirmed trace. Raises NativeReplayError when a step is impossible or the fault
     another."""
-    machine = Machine(program, sizes)
+    machine = Interpreter(program, sizes)
     state = machine.initial()
     fault: Fault | None = None
     for position, step in enumerate(steps):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from titan.engines.fences.graph import EdgeKind, EffectGraph, MemoryEffect, NodeKind, ProxyEdge
-from titan.engines.happens_before.clocks import Moment
+from titan.engines.happens_before.clocks import Timestamp
 from titan.engines.happens_before.execution import OrderedRun
 from titan.engines.happens_before.findings import Weight
 from titan.engines.happens_before.memory import MemoryObserver
@@ -76,11 +76,11 @@ class _Unfenced(OrderedRun):
 class _OrderOnly(MemoryObserver):
     """Races and what is in flight, without the fences."""
 
-    def _check_proxy(self, at: Moment, flight: IssuedOperation, touch: Touch) -> None:
+    def _check_proxy(self, at: Timestamp, flight: IssuedOperation, touch: Touch) -> None:
         return
 
     def _check_cached(
-        self, at: Moment, instance: Instance, touch: Touch, flight: IssuedOperation | None
+        self, at: Timestamp, instance: Instance, touch: Touch, flight: IssuedOperation | None
     ) -> None:
         return
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from titan.engines.happens_before.clocks import Clocks, Moment
+from titan.engines.happens_before.clocks import Clocks, Timestamp
 from titan.engines.happens_before.fences import Fences, Stage
 from titan.engines.happens_before.tables import IssuedOperation, RunLayout
 from titan.engines.happens_before.unfolding import Cell, Touch
@@ -24,9 +24,9 @@ KINDS = {proxy: kind for kind, proxy in ir.CACHED_FENCES.items()}
 
 @dataclass(slots=True, eq=False)
 class PastAccess:
-    """An access of the past: an agent's at its moment, or an engine's."""
+    """An access of the past: an agent's at its timestamp, or an engine's."""
 
-    moment: Moment
+    timestamp: Timestamp
     write: bool
     proxy: ir.Proxy
     flight: IssuedOperation | None = None
@@ -50,7 +50,7 @@ class CachedRules:
         self._path_rule = layout.program.policies.fence_rule == "path"
         self._cells = {cell: _History() for cell in layout.cached}
 
-    def note(self, at: Moment, touch: Touch, flight: IssuedOperation | None) -> None:
+    def note(self, at: Timestamp, touch: Touch, flight: IssuedOperation | None) -> None:
         """An access that has been judged."""
         history = self._cells.get(touch.cell)
         if history is None:
@@ -64,7 +64,7 @@ class CachedRules:
             history.engines.append(access)
 
     def unseen(
-        self, at: Moment, touch: Touch, flight: IssuedOperation | None
+        self, at: Timestamp, touch: Touch, flight: IssuedOperation | None
     ) -> Iterator[tuple[FaultKind, PastAccess, bool]]:
         """What the access does not see: the rule, the other access, and whether order is lacking.
 
@@ -90,18 +90,18 @@ class CachedRules:
                     break
 
     def _asked(
-        self, old: PastAccess, proxy: ir.Proxy, at: Moment, touch: Touch
+        self, old: PastAccess, proxy: ir.Proxy, at: Timestamp, touch: Touch
     ) -> Iterator[tuple[FaultKind, list[list[Stage]]]]:
         """Which ways through fences would do, rule by rule; no way: nothing is asked."""
         ctas = self._layout.ctas
-        if proxy is old.proxy and ctas[old.moment.agent] == ctas[at.agent]:
+        if proxy is old.proxy and ctas[old.timestamp.agent] == ctas[at.agent]:
             return
         leave: list[Stage] = []
         if old.proxy in ir.CACHED:
-            leave = [(KINDS[old.proxy], self._near(ctas[old.moment.agent]))]
+            leave = [(KINDS[old.proxy], self._near(ctas[old.timestamp.agent]))]
         if proxy is ir.Proxy.TENSORMAP:
             yield FaultKind.MISSING_CACHED_FENCE, [leave]
-            who = None if self._path_rule else (old.moment.agent,)
+            who = None if self._path_rule else (old.timestamp.agent,)
             release: Stage = (ir.FenceKind.TENSORMAP_RELEASE, who)
             acquire: Stage = (ir.FenceKind.TENSORMAP_ACQUIRE, None)
             if old.write:
@@ -120,14 +120,16 @@ class CachedRules:
         return [agent for agent, other in enumerate(self._layout.ctas) if other == cta]
 
     def _fenced(
-        self, old: PastAccess, ways: list[list[Stage]], cell: Cell, at: Moment, seen: bool
+        self, old: PastAccess, ways: list[list[Stage]], cell: Cell, at: Timestamp, seen: bool
     ) -> bool:
-        def after(moment: Moment) -> bool:
+        def after(timestamp: Timestamp) -> bool:
             if old.flight is None:
-                return self._clocks.before(old.moment.agent, old.moment.index, moment, seen)
+                return self._clocks.before(
+                    old.timestamp.agent, old.timestamp.index, timestamp, seen
+                )
             # Who waits for an engine's end sees what it did.
             if old.write or old.proxy is ir.Proxy.GENERIC:
-                return self._clocks.over(old.flight, moment)
-            return self._clocks.read(old.flight, moment)
+                return self._clocks.over(old.flight, timestamp)
+            return self._clocks.read(old.flight, timestamp)
 
         return any(self._fences.lead(way, cell, at, after, seen) for way in ways)

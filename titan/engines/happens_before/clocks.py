@@ -24,7 +24,7 @@ Clock = list[int]
 
 
 @dataclass(slots=True, eq=False)
-class Moment:
+class Timestamp:
     """The instant just before an event: what is before it. `agent` -1 stands for an engine."""
 
     agent: int
@@ -34,7 +34,7 @@ class Moment:
 
 
 @dataclass(slots=True, eq=False)
-class Point:
+class PhaseClock:
     """A completed phase or one in the making: who takes part, and the join of their clocks.
 
     `observers` are the waits that pass for the phase before.
@@ -44,10 +44,10 @@ class Point:
     seen_near: dict[int, Clock]
     seen_cluster: Clock
     arrivals: list[tuple[int, int]] = field(default_factory=list)
-    arrival_moments: list[Moment] = field(default_factory=list)
+    arrival_timestamps: list[Timestamp] = field(default_factory=list)
     flights: list[IssuedOperation] = field(default_factory=list)
-    expects: list[tuple[int, int, Moment]] = field(default_factory=list)
-    waits: list[tuple[int, int, Moment]] = field(default_factory=list)
+    expects: list[tuple[int, int, Timestamp]] = field(default_factory=list)
+    waits: list[tuple[int, int, Timestamp]] = field(default_factory=list)
     observers: list[tuple[int, int]] = field(default_factory=list)
     expected_bytes: int = 0
     completed_bytes: int = 0
@@ -61,10 +61,10 @@ class BarrierTrack:
     slot: int
     initialised: tuple[int, int] | None = None
     published: tuple[int, int] | None = None
-    invalidated: tuple[int, int, Moment] | None = None
-    replaced: tuple[int, int, Moment] | None = None
-    points: list[Point] = field(default_factory=list)
-    uses: dict[int, tuple[int, Moment]] = field(default_factory=dict)
+    invalidated: tuple[int, int, Timestamp] | None = None
+    replaced: tuple[int, int, Timestamp] | None = None
+    points: list[PhaseClock] = field(default_factory=list)
+    uses: dict[int, tuple[int, Timestamp]] = field(default_factory=dict)
     flights: list[IssuedOperation] = field(default_factory=list)
     tokens: dict[int, int] = field(default_factory=dict)
     last_arrival: dict[int, int] = field(default_factory=dict)
@@ -75,8 +75,8 @@ class BarrierTrack:
 class FlightTrack:
     """When a flight was issued and committed, and the phases that its end takes part in."""
 
-    issue: Moment
-    ready: Moment
+    issue: Timestamp
+    ready: Timestamp
     joins: list[tuple[BarrierTrack, int]] = field(default_factory=list)
 
 
@@ -138,20 +138,20 @@ class Clocks:
         """The slot of a clock for a named barrier; raises KeyError if it is unknown."""
         return self._named_slots[key]
 
-    # ----------------------------------------------------------------------- moments
+    # ----------------------------------------------------------------------- timestamps
 
-    def moment(self, execution: RunState, agent: int) -> Moment:
+    def timestamp(self, execution: RunState, agent: int) -> Timestamp:
         """The present instant of an agent."""
-        return Moment(agent, execution.next[agent], self.now[agent], self.seen[agent])
+        return Timestamp(agent, execution.next[agent], self.now[agent], self.seen[agent])
 
-    def after(self, moment: Moment) -> tuple[Clock, Clock]:
+    def after(self, timestamp: Timestamp) -> tuple[Clock, Clock]:
         """The full clocks right after an agent's event that joins nothing."""
-        clock = moment.clock.copy()
-        clock[moment.agent] = moment.index + 1
+        clock = timestamp.clock.copy()
+        clock[timestamp.agent] = timestamp.index + 1
         if not self.weak:
             return clock, clock
-        seen = moment.seen.copy()
-        seen[moment.agent] = moment.index + 1
+        seen = timestamp.seen.copy()
+        seen[timestamp.agent] = timestamp.index + 1
         return clock, seen
 
     def join(self, agent: int, clock: Clock, seen: Clock | None) -> None:
@@ -170,14 +170,14 @@ class Clocks:
 
     # --------------------------------------------------------------------- questions
 
-    def before(self, agent: int, index: int, at: Moment, seen: bool = False) -> bool:
-        """Whether event `index` of the agent is before the moment."""
+    def before(self, agent: int, index: int, at: Timestamp, seen: bool = False) -> bool:
+        """Whether event `index` of the agent is before the timestamp."""
         if agent == at.agent:
             return index < at.index
         return (at.seen if seen else at.clock)[agent] > index
 
-    def over(self, flight: IssuedOperation, at: Moment, seen: bool = False) -> bool:
-        """Whether the flight has ended before the moment."""
+    def over(self, flight: IssuedOperation, at: Timestamp, seen: bool = False) -> bool:
+        """Whether the flight has ended before the timestamp."""
         clock = at.seen if seen else at.clock
         queue = flight.queue
         if queue is not None and clock[self.finish_slot(queue)] > flight.position:
@@ -185,8 +185,8 @@ class Clocks:
         track = self.flights[flight]
         return any(clock[barrier.slot] >= phase for barrier, phase in track.joins)
 
-    def read(self, flight: IssuedOperation, at: Moment, seen: bool = False) -> bool:
-        """Whether the flight has read all its sources before the moment."""
+    def read(self, flight: IssuedOperation, at: Timestamp, seen: bool = False) -> bool:
+        """Whether the flight has read all its sources before the timestamp."""
         queue = flight.queue
         if queue is not None and queue.split:
             clock = at.seen if seen else at.clock
@@ -194,8 +194,8 @@ class Clocks:
                 return True
         return self.over(flight, at, seen)
 
-    def complete(self, barrier: BarrierTrack, phases: int, at: Moment) -> bool:
-        """Whether so many phases are complete before the moment."""
+    def complete(self, barrier: BarrierTrack, phases: int, at: Timestamp) -> bool:
+        """Whether so many phases are complete before the timestamp."""
         if phases <= 0 or at.clock[barrier.slot] >= phases:
             return True
         point = barrier.points[phases - 1]
@@ -204,7 +204,7 @@ class Clocks:
         )
 
     def _over_otherwise(
-        self, flight: IssuedOperation, at: Moment, barrier: BarrierTrack, phases: int
+        self, flight: IssuedOperation, at: Timestamp, barrier: BarrierTrack, phases: int
     ) -> bool:
         """`over`, learnt by another way than the completion of this phase."""
         queue = flight.queue
@@ -217,9 +217,9 @@ class Clocks:
         )
 
 
-def new_point(clocks: Clocks) -> Point:
+def new_point(clocks: Clocks) -> PhaseClock:
     """A phase in the making."""
-    return Point(clocks.zero, {}, clocks.zero)
+    return PhaseClock(clocks.zero, {}, clocks.zero)
 
 
 def _uses_weak_synchronisation(layout: RunLayout) -> bool:

@@ -1,4 +1,4 @@
-"""The fences of a run by agent, kind and spaces: which of them act on a cell before a moment."""
+"""The fences of a run by agent, kind and spaces: which of them act on a cell before a timestamp."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from titan.engines.happens_before.clocks import Clocks, Moment
+from titan.engines.happens_before.clocks import Clocks, Timestamp
 from titan.engines.happens_before.tables import RunLayout
 from titan.engines.happens_before.unfolding import Cell
 from titan.sync import program as ir
@@ -22,11 +22,11 @@ class FenceSequence:
     operation: ir.Fence
     cta: int
     indices: list[int] = field(default_factory=list)
-    moments: list[Moment] = field(default_factory=list)
+    timestamps: list[Timestamp] = field(default_factory=list)
 
 
 class Fences:
-    """Hears the fences of a run, and answers for the past of a moment."""
+    """Hears the fences of a run, and answers for the past of a timestamp."""
 
     def __init__(self, clocks: Clocks, layout: RunLayout) -> None:
         self._clocks = clocks
@@ -34,7 +34,7 @@ class Fences:
         self._lines: dict[tuple[int, ir.FenceKind], dict[tuple[ir.Space, ...], FenceSequence]] = {}
         self._covers: dict[tuple[ir.Fence, Cell, int], tuple[bool, bool]] = {}
 
-    def add(self, at: Moment, operation: ir.Fence) -> None:
+    def add(self, at: Timestamp, operation: ir.Fence) -> None:
         """A proxy fence at its instant."""
         lines = self._lines.setdefault((at.agent, operation.kind), {})
         line = lines.get(operation.spaces)
@@ -42,7 +42,7 @@ class Fences:
             line = FenceSequence(operation, self._layout.ctas[at.agent])
             lines[operation.spaces] = line
         line.indices.append(at.index)
-        line.moments.append(at)
+        line.timestamps.append(at)
 
     def _covered(self, line: FenceSequence, cell: Cell) -> tuple[bool, bool]:
         key = (line.operation, cell, line.cta)
@@ -53,9 +53,9 @@ class Fences:
         return answer
 
     def own(
-        self, kind: ir.FenceKind, agent: int, index: int, cell: Cell, at: Moment, seen: bool
+        self, kind: ir.FenceKind, agent: int, index: int, cell: Cell, at: Timestamp, seen: bool
     ) -> bool:
-        """Whether the agent fenced the cell after its event `index` and before the moment."""
+        """Whether the agent fenced the cell after its event `index` and before the timestamp."""
         for line in self._lines.get((agent, kind), {}).values():
             place = bisect_right(line.indices, index)
             if (
@@ -70,12 +70,12 @@ class Fences:
         self,
         kind: ir.FenceKind,
         cell: Cell,
-        at: Moment,
+        at: Timestamp,
         near_only: bool,
         seen: bool = False,
         agents: Collection[int] | None = None,
-    ) -> list[Moment]:
-        """For each agent its last covering fence before the moment."""
+    ) -> list[Timestamp]:
+        """For each agent its last covering fence before the timestamp."""
         result = []
         for agent in range(self._clocks.count) if agents is None else agents:
             for line in self._lines.get((agent, kind), {}).values():
@@ -85,18 +85,18 @@ class Fences:
                 known = at.index if agent == at.agent else (at.seen if seen else at.clock)[agent]
                 place = bisect_left(line.indices, known)
                 if place:
-                    result.append(line.moments[place - 1])
+                    result.append(line.timestamps[place - 1])
         return result
 
     def lead(
         self,
         stages: Sequence[Stage],
         cell: Cell,
-        at: Moment,
-        start: Callable[[Moment], bool],
+        at: Timestamp,
+        start: Callable[[Timestamp], bool],
         seen: bool = False,
     ) -> bool:
-        """Whether fences of all stages, in this order, stand between `start` and the moment.
+        """Whether fences of all stages, in this order, stand between `start` and the timestamp.
 
         The last fence of each agent is enough: whatever is before an earlier one is before it.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from titan.engines.happens_before.clocks import Clocks, Moment
+from titan.engines.happens_before.clocks import Clocks, Timestamp
 from titan.engines.happens_before.tables import IssuedOperation
 from titan.sync.fault import Fault
 
@@ -54,7 +54,7 @@ class Suspicion:
     agents: tuple[int, ...] = ()
 
 
-class Findings:
+class SuspicionCollector:
     """Collects findings, a limited number of each kind."""
 
     LIMIT = 8
@@ -75,14 +75,14 @@ class Findings:
         return [finding for finding in self.items if finding.weight is weight]
 
 
-def bounds_of(clocks: Clocks, *moments: Moment) -> list[int]:
-    """How far each agent has to go for all the moments to be reached."""
+def bounds_of(clocks: Clocks, *timestamps: Timestamp) -> list[int]:
+    """How far each agent has to go for all the timestamps to be reached."""
     bounds = [0] * clocks.count
-    for moment in moments:
+    for timestamp in timestamps:
         for agent in range(clocks.count):
-            bounds[agent] = max(bounds[agent], moment.clock[agent])
-        if moment.agent >= 0:
-            bounds[moment.agent] = max(bounds[moment.agent], moment.index)
+            bounds[agent] = max(bounds[agent], timestamp.clock[agent])
+        if timestamp.agent >= 0:
+            bounds[timestamp.agent] = max(bounds[timestamp.agent], timestamp.index)
     return bounds
 
 

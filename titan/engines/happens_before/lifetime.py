@@ -11,10 +11,10 @@ do in every run. Otherwise one run does not decide.
 
 from __future__ import annotations
 
-from titan.engines.happens_before.clocks import Clocks, Moment
+from titan.engines.happens_before.clocks import Clocks, Timestamp
 from titan.engines.happens_before.findings import (
-    Findings,
     Plan,
+    SuspicionCollector,
     Weight,
     bounds_of,
     name_of,
@@ -26,7 +26,7 @@ from titan.engines.happens_before.tables import IssuedOperation, RunLayout
 from titan.engines.happens_before.unfolding import Instance
 from titan.sync.fault import Fault, FaultKind
 
-Counted = tuple[Moment, Instance, str]  # a take or a give, and its pool
+Counted = tuple[Timestamp, Instance, str]  # a take or a give, and its pool
 
 TAKES_MAX = 400
 SETS_MAX = 50_000  # of takes that come next together
@@ -35,13 +35,13 @@ SETS_MAX = 50_000  # of takes that come next together
 class ExitRules:
     """Hears of remote operations; judges all at the end of the run."""
 
-    def __init__(self, clocks: Clocks, layout: RunLayout, findings: Findings) -> None:
+    def __init__(self, clocks: Clocks, layout: RunLayout, findings: SuspicionCollector) -> None:
         self._clocks = clocks
         self._layout = layout
         self._findings = findings
-        self._remote: list[tuple[Moment, Instance, int, str]] = []
+        self._remote: list[tuple[Timestamp, Instance, int, str]] = []
 
-    def remote(self, at: Moment, instance: Instance, cta: int, name: str) -> None:
+    def remote(self, at: Timestamp, instance: Instance, cta: int, name: str) -> None:
         """An operation on memory or a barrier of another CTA."""
         self._remote.append((at, instance, cta, name))
 
@@ -49,24 +49,26 @@ class ExitRules:
         """All agents have ended."""
         if self._layout.program.policies.exit_in_flight == "allow":
             return
-        last: dict[int, list[Moment]] = {}
+        last: dict[int, list[Timestamp]] = {}
         for agent in self._layout.agents:
-            moment = self._clocks.moment(execution, agent.number)
-            last.setdefault(agent.role.cta, []).append(moment)
+            timestamp = self._clocks.timestamp(execution, agent.number)
+            last.setdefault(agent.role.cta, []).append(timestamp)
         for at, instance, cta, name in self._remote:
-            moments = last.get(cta, [])
-            if moments and not any(self._clocks.before(at.agent, at.index, end) for end in moments):
+            timestamps = last.get(cta, [])
+            if timestamps and not any(
+                self._clocks.before(at.agent, at.index, end) for end in timestamps
+            ):
                 message = f"{name} belongs to CTA {cta}, which may have ended"
-                bounds = up_to(bounds_of(self._clocks, at, *moments), at.agent, at.index)
+                bounds = up_to(bounds_of(self._clocks, at, *timestamps), at.agent, at.index)
                 self._add(message, at.agent, instance, Plan(bounds, last=at.agent))
         for flight in self._clocks.flights:
             if not flight.instance.touches and not flight.instance.completes:
                 continue
             for cta, reads_only in self._touched(flight).items():
-                moments = last.get(cta, [])
+                timestamps = last.get(cta, [])
                 done = self._clocks.read if reads_only else self._clocks.over
-                if moments and not any(done(flight, end) for end in moments):
-                    self._leak(flight, moments, reads_only)
+                if timestamps and not any(done(flight, end) for end in timestamps):
+                    self._leak(flight, timestamps, reads_only)
 
     def _touched(self, flight: IssuedOperation) -> dict[int, bool]:
         """The CTAs that the flight uses, and whether it only reads there."""
@@ -78,9 +80,9 @@ class ExitRules:
             touched[self._layout.barrier_ctas[key[0]]] = False
         return touched
 
-    def _leak(self, flight: IssuedOperation, moments: list[Moment], reading: bool) -> None:
+    def _leak(self, flight: IssuedOperation, timestamps: list[Timestamp], reading: bool) -> None:
         issue = self._clocks.flights[flight].issue
-        bounds = bounds_of(self._clocks, issue, *moments)
+        bounds = bounds_of(self._clocks, issue, *timestamps)
         bounds = with_event(bounds, issue.agent, issue.index)
         message = "a CTA may end while an asynchronous operation that uses it is in flight"
         plan = Plan(bounds, {name_of(flight): reading})
@@ -94,18 +96,18 @@ class ExitRules:
 class PoolRules:
     """Hears takes and gives; judges all at the end of the run."""
 
-    def __init__(self, clocks: Clocks, layout: RunLayout, findings: Findings) -> None:
+    def __init__(self, clocks: Clocks, layout: RunLayout, findings: SuspicionCollector) -> None:
         self._clocks = clocks
         self._available = {pool.name: pool.available for pool in layout.program.pools}
         self._findings = findings
-        self._takes: dict[str, list[tuple[Moment, Instance]]] = {}
-        self._gives: dict[str, list[tuple[Moment, Instance]]] = {}
+        self._takes: dict[str, list[tuple[Timestamp, Instance]]] = {}
+        self._gives: dict[str, list[tuple[Timestamp, Instance]]] = {}
 
-    def take(self, at: Moment, instance: Instance, pool: str) -> None:
+    def take(self, at: Timestamp, instance: Instance, pool: str) -> None:
         """Remembers when an instance took from the pool; judges nothing yet."""
         self._takes.setdefault(pool, []).append((at, instance))
 
-    def give(self, at: Moment, instance: Instance, pool: str) -> None:
+    def give(self, at: Timestamp, instance: Instance, pool: str) -> None:
         """Remembers when an instance gave to the pool; judges nothing yet."""
         self._gives.setdefault(pool, []).append((at, instance))
 
@@ -126,7 +128,7 @@ class PoolRules:
             )
             self._findings.add(Weight.INEXACT, fault)
 
-    def _may_block_in(self, pool: str, takes: list[tuple[Moment, Instance]]) -> bool:
+    def _may_block_in(self, pool: str, takes: list[tuple[Timestamp, Instance]]) -> bool:
         if len(takes) > TAKES_MAX or any(instance.amount < 0 for _, instance in takes):
             return True
         gives = self._gives.get(pool, [])
@@ -135,9 +137,9 @@ class PoolRules:
     def _may_block(
         self,
         pool: str,
-        at: Moment,
-        takes: list[tuple[Moment, Instance]],
-        gives: list[tuple[Moment, Instance]],
+        at: Timestamp,
+        takes: list[tuple[Timestamp, Instance]],
+        gives: list[tuple[Timestamp, Instance]],
     ) -> bool:
         given = sum(instance.amount for give, instance in gives if self._before(give, at))
         taken = sum(instance.amount for take, instance in takes if not self._before(at, take))
@@ -180,5 +182,5 @@ class PoolRules:
                     open_sets.append(more)
         return True
 
-    def _before(self, first: Moment, second: Moment) -> bool:
+    def _before(self, first: Timestamp, second: Timestamp) -> bool:
         return self._clocks.before(first.agent, first.index, second)

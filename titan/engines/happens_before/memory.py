@@ -19,12 +19,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from titan.engines.happens_before.cached import CachedRules
-from titan.engines.happens_before.clocks import Clocks, Moment
+from titan.engines.happens_before.clocks import Clocks, Timestamp
 from titan.engines.happens_before.faults import fence_fault, in_flight_fault, race_fault
 from titan.engines.happens_before.fences import Fences, Stage
 from titan.engines.happens_before.findings import (
-    Findings,
     Plan,
+    SuspicionCollector,
     Weight,
     bounds_of,
     name_of,
@@ -41,7 +41,7 @@ from titan.sync.fault import Fault, FaultKind
 class Past:
     """An earlier access to a cell: an agent's, or (with `flight`) an engine's."""
 
-    moment: Moment
+    timestamp: Timestamp
     instance: Instance
     write: bool
     flight: IssuedOperation | None = None
@@ -54,9 +54,9 @@ class CellTrack:
 
     writers: list[Past] = field(default_factory=list)
     readers: list[Past] = field(default_factory=list)
-    generic_writes: dict[int, Moment] = field(default_factory=dict)
-    generic_reads: dict[int, Moment] = field(default_factory=dict)
-    authors: dict[int, Moment] = field(default_factory=dict)
+    generic_writes: dict[int, Timestamp] = field(default_factory=dict)
+    generic_reads: dict[int, Timestamp] = field(default_factory=dict)
+    authors: dict[int, Timestamp] = field(default_factory=dict)
     engine_write: IssuedOperation | None = None
     map_write: IssuedOperation | None = None
     engine_reads: list[IssuedOperation] = field(default_factory=list)
@@ -65,7 +65,7 @@ class CellTrack:
 class MemoryObserver:
     """Hears accesses, issues and fences; adds findings."""
 
-    def __init__(self, clocks: Clocks, layout: RunLayout, findings: Findings) -> None:
+    def __init__(self, clocks: Clocks, layout: RunLayout, findings: SuspicionCollector) -> None:
         self._clocks = clocks
         self._layout = layout
         self._findings = findings
@@ -84,7 +84,7 @@ class MemoryObserver:
 
     # ------------------------------------------------------------------------ accesses
 
-    def access(self, at: Moment, instance: Instance) -> None:
+    def access(self, at: Timestamp, instance: Instance) -> None:
         """A synchronous access at its instant."""
         for touch in instance.touches:
             self._check_cached(at, instance, touch, None)
@@ -104,7 +104,7 @@ class MemoryObserver:
                 if generic:
                     cell.generic_reads[at.agent] = at
 
-    def issue(self, at: Moment, flight: IssuedOperation) -> None:
+    def issue(self, at: Timestamp, flight: IssuedOperation) -> None:
         """An asynchronous operation at the instant of its issue."""
         instance = flight.instance
         for touch in instance.touches:
@@ -127,7 +127,7 @@ class MemoryObserver:
                 if generic:
                     cell.engine_reads.append(flight)
 
-    def _record_write(self, cell: CellTrack, past: Past, at: Moment) -> None:
+    def _record_write(self, cell: CellTrack, past: Past, at: Timestamp) -> None:
         """A write covers all that is over before it; what shares its pipeline stays."""
         cell.writers = [old for old in cell.writers if self._stays(old, past, at)]
         cell.readers = [old for old in cell.readers if self._stays(old, past, at)]
@@ -143,11 +143,11 @@ class MemoryObserver:
         cell.readers.append(past)
 
     @staticmethod
-    def _stays(old: Past, new: Past, at: Moment) -> bool:
+    def _stays(old: Past, new: Past, at: Timestamp) -> bool:
         return _piped(old, new.flight) and not (old.write and _same_line(old, new))
 
     def _compare(
-        self, at: Moment, instance: Instance, touch: Touch, flight: IssuedOperation | None
+        self, at: Timestamp, instance: Instance, touch: Touch, flight: IssuedOperation | None
     ) -> None:
         """The new access must come after all kept ones that it conflicts with."""
         cell = self._cells[touch.cell]
@@ -163,14 +163,16 @@ class MemoryObserver:
             elif self._clocks.weak and not self._visible(old, at, touch, flight):
                 self._weak(old, at, instance, touch.cell)
 
-    def _ordered(self, old: Past, at: Moment, seen: bool = False) -> bool:
+    def _ordered(self, old: Past, at: Timestamp, seen: bool = False) -> bool:
         if old.flight is None:
-            return self._clocks.before(old.moment.agent, old.moment.index, at, seen)
+            return self._clocks.before(old.timestamp.agent, old.timestamp.index, at, seen)
         if old.write:
             return self._clocks.over(old.flight, at, seen)
         return self._clocks.read(old.flight, at, seen)
 
-    def _visible(self, old: Past, at: Moment, touch: Touch, flight: IssuedOperation | None) -> bool:
+    def _visible(
+        self, old: Past, at: Timestamp, touch: Touch, flight: IssuedOperation | None
+    ) -> bool:
         """Whether the order carries visibility, where the pair needs it.
 
         What an engine has read or overwrites needs execution order only (PTX: completion). What one
@@ -185,11 +187,11 @@ class MemoryObserver:
         if self._ordered(old, at, seen=True):
             return True
         return touch.write and any(
-            self._ordered(old, reader.moment, seen=True)
+            self._ordered(old, reader.timestamp, seen=True)
             for reader in self._have_read(touch.cell, at)
         )
 
-    def _have_read(self, cell: Cell, at: Moment) -> Iterator[Past]:
+    def _have_read(self, cell: Cell, at: Timestamp) -> Iterator[Past]:
         """Reads of engines that are over: what their issuers knew of the cell was there to be read.
 
         It may be overwritten, like all that an engine has read.
@@ -201,24 +203,24 @@ class MemoryObserver:
     def _conflict(
         self,
         old: Past,
-        at: Moment,
+        at: Timestamp,
         instance: Instance,
         touch: Touch,
         flight: IssuedOperation | None,
     ) -> None:
-        bounds = bounds_of(self._clocks, old.moment, at)
+        bounds = bounds_of(self._clocks, old.timestamp, at)
         agents = self._layout.agents
         if old.flight is None and flight is None:
-            first, second = old.moment.agent, at.agent
+            first, second = old.timestamp.agent, at.agent
             fault = race_fault(agents[first], old.instance, agents[second], instance, touch.cell)
-            plan = Plan(up_to(bounds, first, old.moment.index), race=(first, second))
+            plan = Plan(up_to(bounds, first, old.timestamp.index), race=(first, second))
             self._findings.add(Weight.FAULT, fault, plan)
             return
         if old.flight is not None:
             fault = in_flight_fault(
                 at.agent, instance, touch.cell, touch.write, old.flight, old.write
             )
-            reached = with_event(bounds, old.moment.agent, old.moment.index)
+            reached = with_event(bounds, old.timestamp.agent, old.timestamp.index)
             hold = {name_of(old.flight): not old.write}
             plan = Plan(up_to(reached, at.agent, at.index), hold, last=at.agent)
             self._findings.add(Weight.FAULT, fault, plan)
@@ -226,13 +228,13 @@ class MemoryObserver:
         # The synchronous access came first here; elsewhere it meets the operation in flight.
         assert flight is not None
         fault = in_flight_fault(
-            old.moment.agent, old.instance, touch.cell, old.write, flight, touch.write
+            old.timestamp.agent, old.instance, touch.cell, old.write, flight, touch.write
         )
         reached = with_event(bounds, at.agent, at.index)
         plan = Plan(
-            up_to(reached, old.moment.agent, old.moment.index),
+            up_to(reached, old.timestamp.agent, old.timestamp.index),
             {name_of(flight): not touch.write},
-            last=old.moment.agent,
+            last=old.timestamp.agent,
         )
         self._findings.add(Weight.FAULT, fault, plan)
 
@@ -243,13 +245,13 @@ class MemoryObserver:
         fault = Fault(FaultKind.STALE_READ, message, (), (instance.operation,), touch.cell[0])
         self._findings.add(Weight.INEXACT, fault)
 
-    def _weak(self, old: Past, at: Moment, instance: Instance, cell: Cell) -> None:
-        names = self._layout.agents[old.moment.agent].name, self._layout.agents[at.agent].name
+    def _weak(self, old: Past, at: Timestamp, instance: Instance, cell: Cell) -> None:
+        names = self._layout.agents[old.timestamp.agent].name, self._layout.agents[at.agent].name
         fault = Fault(
             FaultKind.WEAK_SYNCHRONISATION,
             f"the order of two accesses to {cell[0]}[{cell[1]}] by {names[0]} and {names[1]} rests "
             "on synchronisation that carries no visibility",
-            (old.moment.agent, at.agent),
+            (old.timestamp.agent, at.agent),
             (old.instance.operation, instance.operation),
             cell[0],
         )
@@ -257,7 +259,7 @@ class MemoryObserver:
 
     # -------------------------------------------------------------------------- fences
 
-    def fence(self, at: Moment, operation: ir.Fence) -> None:
+    def fence(self, at: Timestamp, operation: ir.Fence) -> None:
         """A proxy fence at its instant."""
         self._fences.add(at, operation)
 
@@ -267,7 +269,7 @@ class MemoryObserver:
         agent: int,
         index: int,
         cell: Cell,
-        at: Moment,
+        at: Timestamp,
         seen: bool = False,
     ) -> bool:
         if self._fences.own(kind, agent, index, cell, at, seen):
@@ -278,13 +280,13 @@ class MemoryObserver:
         )
 
     def _engine_mark_cleared(
-        self, kind: ir.FenceKind, flight: IssuedOperation, cell: Cell, at: Moment
+        self, kind: ir.FenceKind, flight: IssuedOperation, cell: Cell, at: Timestamp
     ) -> bool:
         return any(
             self._clocks.over(flight, fence) for fence in self._fences.last(kind, cell, at, False)
         )
 
-    def _check_proxy(self, at: Moment, flight: IssuedOperation, touch: Touch) -> None:
+    def _check_proxy(self, at: Timestamp, flight: IssuedOperation, touch: Touch) -> None:
         """No interleaving may reach the issue with a generic access unfenced."""
         cell = self._cells[touch.cell]
         if touch.proxy is ir.Proxy.TENSORMAP:
@@ -310,7 +312,7 @@ class MemoryObserver:
             # Whatever comes after this write comes after the fences that let it in.
             cell.generic_writes, cell.generic_reads = {}, {}
 
-    def _check_operand(self, at: Moment, instance: Instance, touch: Touch) -> None:
+    def _check_operand(self, at: Timestamp, instance: Instance, touch: Touch) -> None:
         """By the policy: a proxy fence between a tcgen05 product and who overwrites its operand."""
         if not self._tensor_fence or not touch.write or touch.proxy is not ir.Proxy.GENERIC:
             return
@@ -327,10 +329,10 @@ class MemoryObserver:
     def _check_marks(
         self,
         kind: FaultKind,
-        at: Moment,
+        at: Timestamp,
         flight: IssuedOperation,
         touch: Touch,
-        marks: dict[int, Moment],
+        marks: dict[int, Timestamp],
         engines: list[IssuedOperation],
     ) -> None:
         fence = ir.FenceKind.ASYNC
@@ -348,16 +350,16 @@ class MemoryObserver:
             ):
                 self._unfenced(kind, at, flight, touch, engine)
 
-    def _let_in_visibly(self, agent: int, mark: Moment, touch: Touch, at: Moment) -> bool:
+    def _let_in_visibly(self, agent: int, mark: Timestamp, touch: Touch, at: Timestamp) -> bool:
         """Whether who issues knows of the fence; for a write, or an engine that has read there."""
         if self._let_in(agent, mark, touch.cell, at, True):
             return True
         return touch.write and any(
-            self._let_in(agent, mark, touch.cell, reader.moment, True)
+            self._let_in(agent, mark, touch.cell, reader.timestamp, True)
             for reader in self._have_read(touch.cell, at)
         )
 
-    def _let_in(self, agent: int, mark: Moment, cell: Cell, at: Moment, seen: bool) -> bool:
+    def _let_in(self, agent: int, mark: Timestamp, cell: Cell, at: Timestamp, seen: bool) -> bool:
         """Whether an agent's generic access is fenced for an asynchronous one of agent `at`."""
         fence = ir.FenceKind.ASYNC
         return self._agent_mark_cleared(
@@ -366,10 +368,10 @@ class MemoryObserver:
 
     def _handed_on(
         self,
-        mark: Moment | None,
+        mark: Timestamp | None,
         engine: IssuedOperation | None,
         cell: Cell,
-        at: Moment,
+        at: Timestamp,
         seen: bool = False,
     ) -> bool:
         """Whether it was released one way, and acquired by the agent that issues."""
@@ -379,15 +381,15 @@ class MemoryObserver:
             (ir.FenceKind.ASYNC_ACQUIRE, (at.agent,)),
         ]
 
-        def after(moment: Moment) -> bool:
+        def after(timestamp: Timestamp) -> bool:
             if mark is not None:
-                return self._clocks.before(mark.agent, mark.index, moment, seen)
-            return engine is not None and self._clocks.over(engine, moment)
+                return self._clocks.before(mark.agent, mark.index, timestamp, seen)
+            return engine is not None and self._clocks.over(engine, timestamp)
 
         return self._fences.lead(stages, cell, at, after, seen)
 
     def _check_cached(
-        self, at: Moment, instance: Instance, touch: Touch, flight: IssuedOperation | None
+        self, at: Timestamp, instance: Instance, touch: Touch, flight: IssuedOperation | None
     ) -> None:
         """Accesses of which one goes through a cached proxy."""
         for kind, old, unordered in self._cached.unseen(at, touch, flight):
@@ -397,18 +399,20 @@ class MemoryObserver:
                 late = [] if old.flight is None else [self._late(at, old.flight)]
                 self._findings.add(Weight.FAULT, fault, plan, *late)
             else:
-                other = self._layout.agents[old.moment.agent].instances[old.moment.index]
-                past = Past(old.moment, other, old.write, old.flight)
+                other = self._layout.agents[old.timestamp.agent].instances[old.timestamp.index]
+                past = Past(old.timestamp, other, old.write, old.flight)
                 self._weak(past, at, instance, touch.cell)
 
-    def _late(self, at: Moment, engine: IssuedOperation) -> Plan:
-        """The engine ends at the last moment before the access."""
+    def _late(self, at: Timestamp, engine: IssuedOperation) -> Plan:
+        """The engine ends at the last timestamp before the access."""
         issue = self._clocks.flights[engine].issue
         bounds = with_event(bounds_of(self._clocks, at, issue), issue.agent, issue.index)
         return Plan(up_to(bounds, at.agent, at.index), land=[name_of(engine)], last=at.agent)
 
-    def _map_published(self, cell: CellTrack, name: Cell, at: Moment, seen: bool = False) -> bool:
-        """Whether each who wrote has released, and an acquire after that is before the moment.
+    def _map_published(
+        self, cell: CellTrack, name: Cell, at: Timestamp, seen: bool = False
+    ) -> bool:
+        """Whether each who wrote has released, and an acquire after that is before the timestamp.
 
         One acquire each suffices: whichever release is the last of a run, one follows it.
         """
@@ -430,7 +434,7 @@ class MemoryObserver:
     def _unfenced(
         self,
         kind: FaultKind,
-        at: Moment,
+        at: Timestamp,
         flight: IssuedOperation,
         touch: Touch,
         engine: IssuedOperation | None,
@@ -457,6 +461,8 @@ def _piped(old: Past, flight: IssuedOperation | None) -> bool:
 def _same_line(old: Past, new: Past) -> bool:
     """Whether the newer access is over later than the older one in every run."""
     if old.flight is None or new.flight is None:
-        return old.flight is None and new.flight is None and old.moment.agent == new.moment.agent
+        return (
+            old.flight is None and new.flight is None and old.timestamp.agent == new.timestamp.agent
+        )
     queue = new.flight.queue
     return queue is not None and old.flight.queue is queue and queue.declaration.ordered

@@ -32,15 +32,15 @@ from titan.engines.happens_before.clocks import (
     BarrierTrack,
     Clock,
     Clocks,
-    Moment,
-    Point,
+    PhaseClock,
+    Timestamp,
     new_point,
 )
 from titan.engines.happens_before.execution import TRANSACTION_MAX
 from titan.engines.happens_before.faults import unobserved_fault
 from titan.engines.happens_before.findings import (
-    Findings,
     Plan,
+    SuspicionCollector,
     Weight,
     bounds_of,
     name_of,
@@ -57,7 +57,7 @@ from titan.sync.parts import order_of
 class PhaseRules:
     """Hears what happens to barriers; keeps their points and adds findings."""
 
-    def __init__(self, clocks: Clocks, layout: RunLayout, findings: Findings) -> None:
+    def __init__(self, clocks: Clocks, layout: RunLayout, findings: SuspicionCollector) -> None:
         self._clocks = clocks
         self._layout = layout
         self._findings = findings
@@ -76,7 +76,7 @@ class PhaseRules:
             self.tracks[barrier.key] = track
         return track
 
-    def _point(self, track: BarrierTrack, phase: int) -> Point:
+    def _point(self, track: BarrierTrack, phase: int) -> PhaseClock:
         while len(track.points) <= phase:
             track.points.append(new_point(self._clocks))
         return track.points[phase]
@@ -89,7 +89,13 @@ class PhaseRules:
         return track
 
     def _contribute(
-        self, point: Point, cta: int, scope: ir.Scope, order: ir.Order, clock: Clock, seen: Clock
+        self,
+        point: PhaseClock,
+        cta: int,
+        scope: ir.Scope,
+        order: ir.Order,
+        clock: Clock,
+        seen: Clock,
     ) -> None:
         point.clock = list(map(max, point.clock, clock))
         if not self._clocks.weak or order is ir.Order.RELAXED:
@@ -131,7 +137,7 @@ class PhaseRules:
         self._findings.add(weight, fault, *plans)
 
     def _reach(
-        self, at: Moment, flight: IssuedOperation | None, open_point: Point | None = None
+        self, at: Timestamp, flight: IssuedOperation | None, open_point: PhaseClock | None = None
     ) -> Plan:
         """Execute the event with nothing but what must be before it.
 
@@ -157,7 +163,7 @@ class PhaseRules:
     def use(
         self,
         barrier: Mbarrier,
-        at: Moment,
+        at: Timestamp,
         instance: Instance,
         flight: IssuedOperation | None = None,
     ) -> BarrierTrack:
@@ -184,7 +190,7 @@ class PhaseRules:
             track.flights.append(flight)
         return track
 
-    def initialise(self, barrier: Mbarrier, at: Moment, instance: Instance) -> None:
+    def initialise(self, barrier: Mbarrier, at: Timestamp, instance: Instance) -> None:
         """`barrier.generation` counts this initialisation already."""
         old = self.tracks.get(barrier.key)
         slot = self._clocks.barrier_slot(barrier.key, barrier.generation)
@@ -198,13 +204,13 @@ class PhaseRules:
                 plan = self._reach(at, None)
                 self._deviation(FaultKind.BARRIER_LIFECYCLE, message, instance, plan)
 
-    def publish(self, at: Moment) -> None:
+    def publish(self, at: Timestamp) -> None:
         """A fence publishes what its agent has initialised."""
         for track in self.tracks.values():
             if track.initialised and track.initialised[0] == at.agent and not track.published:
                 track.published = (at.agent, at.index)
 
-    def issue(self, at: Moment, flight: IssuedOperation) -> None:
+    def issue(self, at: Timestamp, flight: IssuedOperation) -> None:
         """A flight that completes on a barrier exists only after the barrier's invalidation."""
         for key, _ in flight.instance.completes:
             track = self.tracks.get(key)
@@ -216,14 +222,16 @@ class PhaseRules:
                 plan = Plan(bounds, {name_of(flight): False}, last=before[0])
                 self._deviation(FaultKind.BARRIER_LIFECYCLE, message, flight.instance, plan)
 
-    def invalidate(self, barrier: Mbarrier, at: Moment, instance: Instance) -> None:
+    def invalidate(self, barrier: Mbarrier, at: Timestamp, instance: Instance) -> None:
         """Everything that uses the barrier must be over."""
         clocks, track = self._clocks, self.track(barrier)
         bounds = bounds_of(clocks, at)
-        for agent, (index, moment) in track.uses.items():
+        for agent, (index, timestamp) in track.uses.items():
             if not clocks.before(agent, index, at):
                 message = f"{barrier.text} may be invalidated before its last use"
-                stands = [max(a, b) for a, b in zip(bounds, bounds_of(clocks, moment), strict=True)]
+                stands = [
+                    max(a, b) for a, b in zip(bounds, bounds_of(clocks, timestamp), strict=True)
+                ]
                 plans = [
                     Plan(up_to(stands, agent, index), last=at.agent, goes_on=True),
                     Plan(bounds, last=at.agent, goes_on=True, favoured=agent),
@@ -244,8 +252,8 @@ class PhaseRules:
     # ----------------------------------------------------------------------- arrivals
 
     def _at_phase(
-        self, barrier: Mbarrier, at: Moment, instance: Instance, flight: IssuedOperation | None
-    ) -> Point:
+        self, barrier: Mbarrier, at: Timestamp, instance: Instance, flight: IssuedOperation | None
+    ) -> PhaseClock:
         """Check that the operation cannot fall into an earlier phase."""
         track = self.use(barrier, at, instance, flight)
         if not self._clocks.complete(track, barrier.phase, at):
@@ -263,7 +271,7 @@ class PhaseRules:
     def arrive(
         self,
         barrier: Mbarrier,
-        at: Moment,
+        at: Timestamp,
         instance: Instance,
         flight: IssuedOperation | None,
         after: tuple[Clock, Clock],
@@ -294,7 +302,7 @@ class PhaseRules:
         else:
             point.flights.append(flight)
             self._clocks.flights[flight].joins.append((track, barrier.phase + 1))
-        point.arrival_moments.append(at)
+        point.arrival_timestamps.append(at)
         # An engine's arrival is, like its bytes, made in the CTA of the barrier.
         home = self._layout.barrier_ctas[barrier.key[0]]
         cta = self._layout.ctas[agent] if flight is None else home
@@ -303,8 +311,8 @@ class PhaseRules:
     def _check_observed(
         self,
         barrier: Mbarrier,
-        point: Point,
-        at: Moment,
+        point: PhaseClock,
+        at: Timestamp,
         instance: Instance,
         flight: IssuedOperation | None,
     ) -> None:
@@ -325,7 +333,7 @@ class PhaseRules:
     def transact(
         self,
         barrier: Mbarrier,
-        at: Moment,
+        at: Timestamp,
         flight: IssuedOperation,
         amount: int,
         after: tuple[Clock, Clock],
@@ -349,7 +357,7 @@ class PhaseRules:
         # issuer did or knew (PTX, "Asynchronous Operations in Program Order").
         point.clock = list(map(max, point.clock, after[0]))
 
-    def expect(self, barrier: Mbarrier, at: Moment, instance: Instance) -> None:
+    def expect(self, barrier: Mbarrier, at: Timestamp, instance: Instance) -> None:
         """Bytes expected without an arrival."""
         point = self._at_phase(barrier, at, instance, None)
         point.expects.append((at.agent, at.index, at))
@@ -384,27 +392,30 @@ class PhaseRules:
                 )
         point.waits = []
 
-    def _lap_plan(self, point: Point, agent: int, at: Moment) -> Plan:
+    def _lap_plan(self, point: PhaseClock, agent: int, at: Timestamp) -> Plan:
         """Hold the waiter at its wait until the phase after the one it means is complete."""
-        done = Moment(-1, 0, point.clock, point.clock)
+        done = Timestamp(-1, 0, point.clock, point.clock)
         bounds = up_to(bounds_of(self._clocks, done, at), agent, at.index)
         land = [name_of(flight) for flight in point.flights]
         return Plan(bounds, land=land, goes_on=True, stalled=agent)
 
-    def _check_expects(self, track: BarrierTrack, point: Point) -> None:
+    def _check_expects(self, track: BarrierTrack, point: PhaseClock) -> None:
         """Every expectation is before some arrival; the sums stay in range in every order."""
         for agent, index, at in point.expects:
-            if any(self._clocks.before(agent, index, moment) for moment in point.arrival_moments):
+            if any(
+                self._clocks.before(agent, index, timestamp)
+                for timestamp in point.arrival_timestamps
+            ):
                 continue
             instance = self._layout.agents[agent].instances[index]
             message = (
                 f"bytes may be expected on {track.key[0]}[{track.key[1]}] after the last arrival "
                 "of the phase"
             )
-            moments = [m for m in point.arrival_moments if m.agent >= 0]
-            bounds = bounds_of(self._clocks, at, *moments)
-            for moment in moments:
-                bounds = with_event(bounds, moment.agent, moment.index)
+            timestamps = [m for m in point.arrival_timestamps if m.agent >= 0]
+            bounds = bounds_of(self._clocks, at, *timestamps)
+            for timestamp in timestamps:
+                bounds = with_event(bounds, timestamp.agent, timestamp.index)
             arrived = Plan(
                 up_to(bounds, agent, index),
                 land=[
@@ -435,7 +446,9 @@ class PhaseRules:
 
     # -------------------------------------------------------------------------- waits
 
-    def wait(self, barrier: Mbarrier, at: Moment, instance: Instance, operation: ir.Wait) -> None:
+    def wait(
+        self, barrier: Mbarrier, at: Timestamp, instance: Instance, operation: ir.Wait
+    ) -> None:
         """A parity wait that passes."""
         track = self.use(barrier, at, instance)
         if not self._clocks.complete(track, barrier.phase - 1, at):
@@ -451,7 +464,7 @@ class PhaseRules:
         self._learn(at.agent, track, barrier.phase, operation.scope, operation.order)
 
     def token_wait(
-        self, barrier: Mbarrier, at: Moment, instance: Instance, operation: ir.TokenWait
+        self, barrier: Mbarrier, at: Timestamp, instance: Instance, operation: ir.TokenWait
     ) -> None:
         """A state wait that passes."""
         track = self.use(barrier, at, instance)
@@ -464,7 +477,7 @@ class PhaseRules:
 
     # ---------------------------------------------------------------- named barriers
 
-    def named_arrive(self, named: NamedTrack, at: Moment, instance: Instance) -> None:
+    def named_arrive(self, named: NamedTrack, at: Timestamp, instance: Instance) -> None:
         """An arrival at a named barrier."""
         track = self._named_track(named)
         if not self._clocks.complete(track, named.generation, at):

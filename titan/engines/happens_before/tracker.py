@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from titan.engines.happens_before.clocks import Clock, Clocks, FlightTrack, Moment
-from titan.engines.happens_before.findings import Findings
+from titan.engines.happens_before.clocks import Clock, Clocks, FlightTrack, Timestamp
+from titan.engines.happens_before.findings import SuspicionCollector
 from titan.engines.happens_before.lifetime import ExitRules, PoolRules
 from titan.engines.happens_before.memory import MemoryObserver
 from titan.engines.happens_before.observer import Observer
@@ -26,16 +26,16 @@ class Tracker(Observer):
     def __init__(self, layout: RunLayout) -> None:
         self._layout = layout
         self.clocks = Clocks(layout)
-        self.findings = Findings()
+        self.findings = SuspicionCollector()
         self._memory = MemoryObserver(self.clocks, layout, self.findings)
         self._phases = PhaseRules(self.clocks, layout, self.findings)
         self._exits = ExitRules(self.clocks, layout, self.findings)
         self._pools = PoolRules(self.clocks, layout, self.findings)
         self.execution: RunState | None = None
 
-    def _at(self, agent: int) -> Moment:
+    def _at(self, agent: int) -> Timestamp:
         assert self.execution is not None
-        return self.clocks.moment(self.execution, agent)
+        return self.clocks.timestamp(self.execution, agent)
 
     def ended(self) -> None:
         """The run has reached the end of every agent."""
@@ -52,7 +52,7 @@ class Tracker(Observer):
         self._far(at, instance)
         self._memory.access(at, instance)
 
-    def _far(self, at: Moment, instance: Instance) -> None:
+    def _far(self, at: Timestamp, instance: Instance) -> None:
         for name, cta in instance.far:
             self._exits.remote(at, instance, cta, name)
 
@@ -101,18 +101,18 @@ class Tracker(Observer):
             seen[slot] = max(seen[slot], value)
         return clock, seen
 
-    def _engine_moments(self, flight: IssuedOperation) -> tuple[Moment, tuple[Clock, Clock]]:
+    def _engine_timestamps(self, flight: IssuedOperation) -> tuple[Timestamp, tuple[Clock, Clock]]:
         queue = flight.queue
         if queue is None or not queue.declaration.ordered:
             clock, seen = self._engine(flight, {})
-            return Moment(-1, 0, clock, seen), (clock, seen)
+            return Timestamp(-1, 0, clock, seen), (clock, seen)
         read, finish = self.clocks.read_slot(queue), self.clocks.finish_slot(queue)
         place = flight.position
         before = self._engine(flight, {read: place + 1, finish: place})
         # Only the last chunk ends the operation.
         ended = place + 1 if flight.chunks == 1 else place
         after = self._engine(flight, {read: place + 1, finish: ended})
-        return Moment(-1, 0, *before), after
+        return Timestamp(-1, 0, *before), after
 
     def _finished(self, flight: IssuedOperation) -> Clock:
         """What an arrival that an engine makes publishes: what its queue has finished before it.
@@ -139,12 +139,12 @@ class Tracker(Observer):
             self._remote(barrier, at, instance)
             self._phases.arrive(barrier, at, instance, None, self.clocks.after(at))
         else:
-            at, after = self._engine_moments(flight)
+            at, after = self._engine_timestamps(flight)
             self._phases.arrive(barrier, at, instance, flight, (after[0], self._finished(flight)))
 
     def transacting(self, barrier: Mbarrier, flight: IssuedOperation, amount: int) -> None:
         """An engine completes `amount` bytes of transaction at an mbarrier."""
-        at, after = self._engine_moments(flight)
+        at, after = self._engine_timestamps(flight)
         self._phases.transact(barrier, at, flight, amount, after)
 
     def expecting(self, barrier: Mbarrier, agent: int, instance: Instance) -> None:
@@ -153,7 +153,7 @@ class Tracker(Observer):
         self._remote(barrier, at, instance)
         self._phases.expect(barrier, at, instance)
 
-    def _remote(self, barrier: Mbarrier, at: Moment, instance: Instance) -> None:
+    def _remote(self, barrier: Mbarrier, at: Timestamp, instance: Instance) -> None:
         if barrier.cta != self._layout.ctas[at.agent]:
             self._exits.remote(at, instance, barrier.cta, barrier.text)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.source.span import Span
 from titan.foundation.verdict import Verdict
-from titan.frontends.code import CompiledKernel
+from titan.frontends.code import CodeKernel
 from titan.frontends.lift.fold import Recorded
 from titan.frontends.lift.kernel_text import Heading, NotWritableError
 from titan.frontends.lift.lifted import LiftedKernel, LineOf, lift_recordings, write_launch
@@ -33,7 +33,7 @@ FAMILIES = {"sm_90": "sm_90a", "sm_100": "sm_100a", "sm_103": "sm_103a"}
 class LaunchedCode:
     """A kernel with its launch as given, and how its runs are judged."""
 
-    code: CompiledKernel
+    code: CodeKernel
     launch: Launch
     places: CodePlaces
     policies: CodePolicies

@@ -15,8 +15,8 @@ from titan.foundation.source.span import Span
 from titan.frontends.ttgir.blocks import LOST
 from titan.frontends.ttgir.effects import QUEUES, Made
 from titan.frontends.ttgir.integers import holds_only, joined, least, split
-from titan.frontends.ttgir.model import Function
-from titan.frontends.ttgir.translate import Draft, RoleDraft
+from titan.frontends.ttgir.model import TtgirFunction
+from titan.frontends.ttgir.translate import FunctionDraft, RoleDraft
 from titan.language.kernel.model import Kernel, RoleShape
 from titan.sync import program as ir
 from titan.sync.expression import (
@@ -43,7 +43,7 @@ class Assembled:
 
 
 def assemble(
-    draft: Draft, function: Function, path: str, target: str, policies: ir.Policies
+    draft: FunctionDraft, function: TtgirFunction, path: str, target: str, policies: ir.Policies
 ) -> tuple[Assembled | None, list[Diagnostic]]:
     """The kernel of a draft without faults, or the numbers in it that are not known."""
     for role in draft.roles:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from titan.frontends.ttgir.effects import HANDLERS, Made
-from titan.frontends.ttgir.model import Block, Operation, memory_types
+from titan.frontends.ttgir.model import Block, TtgirOperation, memory_types
 from titan.frontends.ttgir.values import Unknown, Value, is_scalar
 from titan.sync import program as ir
 from titan.sync.expression import Expression, Name, names_of, substitute
@@ -39,14 +39,15 @@ def lost(value: Value) -> str:
     return LOST if not isinstance(value, Unknown) else f"{LOST}: {value.reason}"
 
 
-def placed(one: ir.Operation, operation: Operation, label: str) -> ir.Operation:
+def placed(one: ir.Operation, operation: TtgirOperation, label: str) -> ir.Operation:
+    """An operation, with all in its branches that has no place yet, at the place of the text."""
     if isinstance(one, ir.Branch):
         then = tuple(placed(x, operation, label) if x.span is None else x for x in one.then)
         return replace(one, then=then, span=operation.span, label=label)
     return replace(one, span=operation.span, label=label)
 
 
-def gives_integer(operation: Operation) -> bool:
+def gives_integer(operation: TtgirOperation) -> bool:
     """Whether the result is a scalar integer."""
     text = operation.types
     if operation.name == "arith.constant":
@@ -67,6 +68,7 @@ def synchronises(block: Block) -> bool:
 
 
 def yielded(block: Block, environment: dict[str, Value]) -> list[Value]:
+    """The values that the block hands to the operation around it; none where it ends otherwise."""
     last = block.operations[-1] if block.operations else None
     if last is None or last.name not in ("scf.yield", "ttg.warp_yield"):
         return []
@@ -96,4 +98,5 @@ def at_once(
 
 
 def renamed(value: Expression, old: str, new: str) -> Expression:
+    """The expression with one name in place of another."""
     return substitute(value, {old: Name(new)})

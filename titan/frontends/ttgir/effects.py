@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from titan.foundation.errors import TitanError
-from titan.frontends.ttgir.model import Operation
-from titan.frontends.ttgir.values import Value, View, is_integer
+from titan.frontends.ttgir.model import TtgirOperation
+from titan.frontends.ttgir.values import MemoryView, Value, is_integer
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO, Constant, Expression
 
@@ -33,14 +33,14 @@ class Untranslatable(TitanError):
 class Operands:
     """The operands of one operation by their places, with what is asked of them."""
 
-    operation: Operation
+    operation: TtgirOperation
     values: list[Value]
     threads: int
 
-    def view(self, place: int) -> View:
+    def view(self, place: int) -> MemoryView:
         """The view of memory at a place. Raises Untranslatable."""
         value = self.values[place] if place < len(self.values) else None
-        if not isinstance(value, View):
+        if not isinstance(value, MemoryView):
             raise Untranslatable(f"operand {place} is no memory that is followed")
         return value
 
@@ -59,16 +59,16 @@ class Operands:
                 part += character
         return found
 
-    def views(self) -> list[View]:
+    def views(self) -> list[MemoryView]:
         """All operands that are memory."""
-        return [value for value in self.values if isinstance(value, View)]
+        return [value for value in self.values if isinstance(value, MemoryView)]
 
     def integer(self, place: int, default: Expression = ONE) -> Expression:
         """The number at a place, or the default where nothing stands there."""
         if place >= len(self.values):
             return default
         value = self.values[place]
-        if isinstance(value, View) or not is_integer(value):
+        if isinstance(value, MemoryView) or not is_integer(value):
             reason = getattr(value, "reason", "it is memory")
             raise Untranslatable(f"operand {place} is not known: {reason}")
         return value
@@ -77,7 +77,7 @@ class Operands:
         """The barrier at a place."""
         return self.reference(self.view(place))
 
-    def reference(self, view: View) -> ir.Reference:
+    def reference(self, view: MemoryView) -> ir.Reference:
         """The element of a barrier array that a view names."""
         view.root.barrier = True
         if view.stage is None and view.root.stages > 1:
@@ -85,7 +85,7 @@ class Operands:
         return ir.Reference(view.root.name, view.stage or ZERO)
 
     def effects(
-        self, view: View, write: bool, proxy: ir.Proxy, accumulates: bool = False
+        self, view: MemoryView, write: bool, proxy: ir.Proxy, accumulates: bool = False
     ) -> tuple[ir.Effect, ...]:
         """The accesses to what a view covers. Tensor memory has one path, and needs no fence."""
         proxy = ir.Proxy.GENERIC if view.type.tensor else proxy
@@ -126,7 +126,7 @@ def _wait(of: Operands) -> Made:
 
 def _predicate(of: Operands, place: int) -> Expression:
     """The predicate, where one stands at this place (tokens and views may stand there as well)."""
-    if place >= len(of.values) or isinstance(of.values[place], View):
+    if place >= len(of.values) or isinstance(of.values[place], MemoryView):
         return ONE
     return of.integer(place)
 
@@ -214,12 +214,12 @@ def _tensor_core(of: Operands) -> Made:
     effects: tuple[ir.Effect, ...] = ()
     for place, part in enumerate(parts[: 3 + scales]):
         view = part[0] if part else None
-        if not isinstance(view, View):
+        if not isinstance(view, MemoryView):
             raise Untranslatable(f"operand {place} is no memory that is followed")
         effects += of.effects(view, place == 2, ir.Proxy.ASYNC, accumulates=place == 2)
     made: Made = [ir.Asynchronous(effects, TENSOR_CORE)]
     for part in parts[5 + scales :]:
-        if not part or not isinstance(part[0], View):
+        if not part or not isinstance(part[0], MemoryView):
             raise Untranslatable("what is arrived at is no barrier that is followed")
         arrival = ir.QueueArrive(TENSOR_CORE, of.reference(part[0]))
         made += guarded(_number(part[1]) if len(part) > 1 else ONE, [arrival])
@@ -227,7 +227,7 @@ def _tensor_core(of: Operands) -> Made:
 
 
 def _number(value: Value) -> Expression:
-    if isinstance(value, View) or not is_integer(value):
+    if isinstance(value, MemoryView) or not is_integer(value):
         raise Untranslatable(f"a predicate is not known: {getattr(value, 'reason', 'memory')}")
     return value
 

@@ -30,7 +30,7 @@ class MemoryType:
 
 
 @dataclass(slots=True)
-class Operation:
+class TtgirOperation:
     """One operation. `results` and `operands` are names of values (`%x`, `%x#1`).
 
     `operands` are all values that stand before the types, in their order; `header` is the text up
@@ -64,12 +64,12 @@ class Block:
 
     label: str = ""
     arguments: list[tuple[str, str]] = field(default_factory=list)
-    operations: list[Operation] = field(default_factory=list)
+    operations: list[TtgirOperation] = field(default_factory=list)
     warps: int = 0
 
 
 @dataclass(slots=True)
-class Function:
+class TtgirFunction:
     """A kernel: its arguments with their types, and its body."""
 
     name: str
@@ -82,7 +82,7 @@ class Function:
 class TtgirModule:
     """The public functions of a file, and what the module says of its launch."""
 
-    functions: list[Function] = field(default_factory=list)
+    functions: list[TtgirFunction] = field(default_factory=list)
     attributes: dict[str, str] = field(default_factory=dict)
 
     def integer(self, name: str, default: int) -> int:

@@ -14,7 +14,7 @@ from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.errors import TitanError
 from titan.foundation.source.span import Source, Span
-from titan.frontends.ttgir.model import Block, Function, Operation, TtgirModule
+from titan.frontends.ttgir.model import Block, TtgirFunction, TtgirModule, TtgirOperation
 
 DEPTH_MAX = 64
 FAULTS_MAX = 20
@@ -114,7 +114,7 @@ def _module(reader: _Reader, module: TtgirModule) -> None:
         module.functions.append(_function(reader, found))
 
 
-def _function(reader: _Reader, found: re.Match[str]) -> Function:
+def _function(reader: _Reader, found: re.Match[str]) -> TtgirFunction:
     line, start = reader.lines[reader.at], found.end() - 1
     span = reader.span(reader.at)
     end = _closing(line, start, reader.at)
@@ -125,7 +125,7 @@ def _function(reader: _Reader, found: re.Match[str]) -> Function:
     body = Block("function")
     _block(reader, body, 0)
     reader.at += 1
-    return Function(found[2].strip('"'), span, arguments, body)
+    return TtgirFunction(found[2].strip('"'), span, arguments, body)
 
 
 def _arguments(text: str) -> list[tuple[str, str]]:
@@ -227,7 +227,7 @@ def _block(reader: _Reader, block: Block, depth: int) -> None:
     raise _Fault(len(reader.lines) - 1, "the text ends inside of a region")
 
 
-def _operation(reader: _Reader, depth: int) -> Operation:
+def _operation(reader: _Reader, depth: int) -> TtgirOperation:
     line_number = reader.at
     raw = reader.lines[line_number]
     source = _source_of(reader, raw)
@@ -244,7 +244,7 @@ def _operation(reader: _Reader, depth: int) -> Operation:
     if named is None:
         word = line[at:].strip().split(" ")[0]
         raise _Fault(line_number, f"{quoted(word[:40])} begins no operation", at)
-    operation = Operation(
+    operation = TtgirOperation(
         named[1] or named[2], reader.number, reader.span(line_number), tuple(results),
         source=source,
     )  # fmt: skip
@@ -272,7 +272,7 @@ def _source_of(reader: _Reader, raw: str) -> str:
     return f"{found[1].rsplit('/', 1)[-1]}:{found[2]}" if found is not None else ""
 
 
-def _header(operation: Operation, text: str, line: int) -> None:
+def _header(operation: TtgirOperation, text: str, line: int) -> None:
     """Operands, attributes and types of the text behind the name of an operation."""
     plain: list[str] = []
     at, depth = 0, 0
@@ -310,7 +310,7 @@ def _attributes(text: str, line: int) -> dict[str, str]:
     return found
 
 
-def _regions(reader: _Reader, operation: Operation, depth: int) -> None:
+def _regions(reader: _Reader, operation: TtgirOperation, depth: int) -> None:
     """Region after region: `{ ... } else { ... } {attributes}`."""
     block = Block(operation.name)
     while True:
@@ -336,7 +336,7 @@ def _regions(reader: _Reader, operation: Operation, depth: int) -> None:
         return
 
 
-def _partitions(reader: _Reader, operation: Operation, depth: int) -> None:
+def _partitions(reader: _Reader, operation: TtgirOperation, depth: int) -> None:
     """`default { ... }` and `partitionN(...) num_warps(n) { ... }` behind a ttg.warp_specialize."""
     while reader.at < len(reader.lines):
         line = reader.lines[reader.at]

@@ -28,17 +28,17 @@ from titan.frontends.ttgir.effects import HANDLERS, Made, Operands, Untranslatab
 from titan.frontends.ttgir.integers import UnknownInteger
 from titan.frontends.ttgir.model import (
     Block,
-    Function,
-    Operation,
+    TtgirFunction,
     TtgirModule,
+    TtgirOperation,
     memory_types,
 )
 from titan.frontends.ttgir.values import (
     Arithmetic,
+    MemoryView,
     Root,
     Unknown,
     Value,
-    View,
     is_integer,
     is_scalar,
 )
@@ -72,7 +72,7 @@ class RoleDraft:
 
 
 @dataclass(slots=True)
-class Draft:
+class FunctionDraft:
     """A whole function: roles, allocations, named barriers; `arguments` are names of sizes."""
 
     roles: list[RoleDraft] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Draft:
     faults: list[Diagnostic] = field(default_factory=list)
 
 
-def draft(module: TtgirModule, function: Function) -> Draft:
+def draft(module: TtgirModule, function: TtgirFunction) -> FunctionDraft:
     """The function as roles; `faults` says what could not be translated."""
     unbounded: set[str] = set()
     while True:
@@ -95,11 +95,11 @@ def draft(module: TtgirModule, function: Function) -> Draft:
 
 
 class _Translator:
-    def __init__(self, module: TtgirModule, function: Function, unbounded: set[str]) -> None:
+    def __init__(self, module: TtgirModule, function: TtgirFunction, unbounded: set[str]) -> None:
         self.function = function
         self.unbounded = unbounded
         self.falls: set[str] = set()
-        self.draft = Draft()
+        self.draft = FunctionDraft()
         self.warps = module.integer("ttg.num-warps", 4)
         self.arithmetic = Arithmetic(self.draft.arguments, {})
         self.shapes = indexed_shapes(function.body, set())
@@ -130,7 +130,7 @@ class _Translator:
         self.names[plain] = count = self.names.get(plain, 0) + 1
         return plain if count == 1 else f"{plain}_{count}"
 
-    def _fault(self, operation: Operation, text: str, helps: tuple[str, ...] = ()) -> None:
+    def _fault(self, operation: TtgirOperation, text: str, helps: tuple[str, ...] = ()) -> None:
         if not self.quiet and len(self.draft.faults) < FAULTS_MAX:
             self.draft.faults.append(diagnostic("TTN010", text, operation.span, helps=helps))
 
@@ -149,7 +149,7 @@ class _Translator:
                 made.append(one if one.span is not None else placed(one, operation, label))
         return made
 
-    def _operation(self, operation: Operation, environment: dict[str, Value]) -> Made:
+    def _operation(self, operation: TtgirOperation, environment: dict[str, Value]) -> Made:
         name = operation.name
         values = [environment.get(operand, Unknown()) for operand in operation.operands]
         match name:
@@ -171,7 +171,7 @@ class _Translator:
                 return []
             case "scf.yield":
                 return []
-        if name in _SAME_VIEW and values and isinstance(values[0], View):
+        if name in _SAME_VIEW and values and isinstance(values[0], MemoryView):
             self._reshape(operation, values[0], environment)
         elif name in HANDLERS:
             return self._effects(operation, values, environment)
@@ -187,7 +187,7 @@ class _Translator:
             self._unknown(operation)
         return []
 
-    def _unknown(self, operation: Operation) -> None:
+    def _unknown(self, operation: TtgirOperation) -> None:
         known = [*HANDLERS, *_SAME_VIEW, "ttg.warp_specialize", "scf.for", "scf.if"]
         helps = suggestion(operation.name, known)
         self._fault(operation, f"the operation {quoted(operation.name)} is not known", helps)
@@ -199,7 +199,7 @@ class _Translator:
         return Name(name)
 
     def _effects(
-        self, operation: Operation, values: list[Value], environment: dict[str, Value]
+        self, operation: TtgirOperation, values: list[Value], environment: dict[str, Value]
     ) -> Made:
         try:
             made = HANDLERS[operation.name](Operands(operation, values, 32 * self.role.warps))
@@ -214,7 +214,7 @@ class _Translator:
     # ----------------------------------------------------------------------------- memory
 
     def _allocate(
-        self, operation: Operation, values: list[Value], environment: dict[str, Value]
+        self, operation: TtgirOperation, values: list[Value], environment: dict[str, Value]
     ) -> Made:
         types = memory_types(operation.types)
         if not types:
@@ -227,14 +227,16 @@ class _Translator:
         root = known or Root(self._fresh(operation.results[0]), found, stages, span=operation.span)
         if known is None:
             self.draft.roots.append(root)
-        view = View(root, None, found)
+        view = MemoryView(root, None, found)
         environment[operation.results[0]] = view
         if not operation.operands:
             return []
         of = Operands(operation, values, 0)
         return [ir.Access(of.effects(view, True, ir.Proxy.GENERIC))]
 
-    def _reshape(self, operation: Operation, base: View, environment: dict[str, Value]) -> None:
+    def _reshape(
+        self, operation: TtgirOperation, base: MemoryView, environment: dict[str, Value]
+    ) -> None:
         """A transposition or another shape of the same bytes."""
         types = memory_types(operation.types)
         order = operation.attributes.get("order", "0").rpartition(":")[2].strip()
@@ -246,15 +248,15 @@ class _Translator:
         environment[operation.results[0]] = replace(base, type=shape)
 
     def _index(
-        self, operation: Operation, values: list[Value], environment: dict[str, Value]
+        self, operation: TtgirOperation, values: list[Value], environment: dict[str, Value]
     ) -> None:
         types = memory_types(operation.types)
         base = values[0] if values else None
-        if not isinstance(base, View) or len(values) < 2 or not types:
+        if not isinstance(base, MemoryView) or len(values) < 2 or not types:
             self._fault(operation, "what is indexed is no memory that is followed")
             return
         index = values[1]
-        if isinstance(index, View) or not is_integer(index):
+        if isinstance(index, MemoryView) or not is_integer(index):
             reason = getattr(index, "reason", "it is memory")
             self._fault(operation, f"an index is not known: {reason}")
             return
@@ -266,7 +268,7 @@ class _Translator:
 
     # ----------------------------------------------------------------------- control flow
 
-    def _for(self, operation: Operation, environment: dict[str, Value]) -> Made:
+    def _for(self, operation: TtgirOperation, environment: dict[str, Value]) -> Made:
         body = operation.regions[0] if operation.regions else Block()
         operands = list(operation.operands)
         if len(operands) < 4:
@@ -342,7 +344,7 @@ class _Translator:
         counters: dict[str, str] = {}
         after: dict[str, Value] = {}
         for name, start in zip(names, starts, strict=True):
-            stage = start.stage if isinstance(start, View) else start
+            stage = start.stage if isinstance(start, MemoryView) else start
             if name in steady and is_integer(start):
                 growth = Constant(steady[name])
                 inner[name] = integers.add(start, integers.multiply(growth, Name(loop.counter)))
@@ -356,7 +358,7 @@ class _Translator:
                 plain = counters[name] = self._counter(name, stage)
                 made.append(ir.Assign(plain, stage))
                 value: Value = Name(plain)
-                if isinstance(start, View):
+                if isinstance(start, MemoryView):
                     value = replace(start, stage=Name(plain))
                 inner[name] = after[name] = value
         self.loops += 1
@@ -379,7 +381,7 @@ class _Translator:
 
     def _assigned(
         self,
-        operation: Operation,
+        operation: TtgirOperation,
         names: list[str],
         counters: dict[str, str],
         values: list[Value],
@@ -392,12 +394,12 @@ class _Translator:
             if plain is None:
                 continue
             before = inner[name]
-            if isinstance(before, View) and not (
-                isinstance(value, View) and value.root is before.root
+            if isinstance(before, MemoryView) and not (
+                isinstance(value, MemoryView) and value.root is before.root
             ):
                 self._fault(operation, "a loop carries views of different allocations")
                 continue
-            stage = value.stage if isinstance(value, View) else value
+            stage = value.stage if isinstance(value, MemoryView) else value
             new.append((plain, stage if is_integer(stage) else Name(lost(value))))
             self._check_bound(plain, new[-1][1])
         return at_once(new, self._fresh, self.role.variables)
@@ -409,11 +411,13 @@ class _Translator:
         if bound is not None and (low is None or low < bound):
             self.falls.add(counter)
 
-    def _if(self, operation: Operation, values: list[Value], environment: dict[str, Value]) -> Made:
+    def _if(
+        self, operation: TtgirOperation, values: list[Value], environment: dict[str, Value]
+    ) -> Made:
         condition = values[0] if values else Unknown()
         then = operation.regions[0] if operation.regions else Block()
         otherwise = operation.regions[1] if len(operation.regions) > 1 else Block()
-        if isinstance(condition, View) or not is_integer(condition):
+        if isinstance(condition, MemoryView) or not is_integer(condition):
             if synchronises(then) or synchronises(otherwise):
                 reason = getattr(condition, "reason", "it is memory")
                 self._fault(operation, f"a condition is not known: {reason}")
@@ -440,7 +444,7 @@ class _Translator:
 
     def _merged(
         self,
-        operation: Operation,
+        operation: TtgirOperation,
         condition: Expression,
         results: list[list[Value]],
         made: list[Made],
@@ -449,7 +453,11 @@ class _Translator:
         """Gives the results of a branch their values; counters where the arms do something."""
         new: tuple[list[tuple[str, Expression]], ...] = ([], [])
         for name, left, right in zip(operation.results, *results, strict=False):
-            if isinstance(left, View) and isinstance(right, View) and left.root is right.root:
+            if (
+                isinstance(left, MemoryView)
+                and isinstance(right, MemoryView)
+                and left.root is right.root
+            ):
                 stages = left.stage or ZERO, right.stage or ZERO
             elif is_integer(left) and is_integer(right):
                 stages = left, right
@@ -464,7 +472,7 @@ class _Translator:
                 for side in (0, 1):
                     new[side].append((plain, stages[side]))
                     self._check_bound(plain, stages[side])
-            both = isinstance(left, View) and is_integer(value)
+            both = isinstance(left, MemoryView) and is_integer(value)
             environment[name] = replace(left, stage=value) if both else value
         if not any(new):
             return None
@@ -476,7 +484,7 @@ class _Translator:
     # -------------------------------------------------------------------------- partitions
 
     def _specialise(
-        self, operation: Operation, values: list[Value], environment: dict[str, Value]
+        self, operation: TtgirOperation, values: list[Value], environment: dict[str, Value]
     ) -> Made:
         if self.loops or self.role.name != MAIN:
             self._fault(operation, "ttg.warp_specialize inside of a loop is not followed")
@@ -515,7 +523,7 @@ class _Translator:
 class _Loop:
     """A loop: the counter of its trips, how many there are, and the number its variable has."""
 
-    operation: Operation
+    operation: TtgirOperation
     body: Block
     counter: str
     trips: Expression

@@ -13,7 +13,7 @@ from typing import TypeGuard
 from titan.foundation.source.span import Span
 from titan.frontends.ttgir import integers
 from titan.frontends.ttgir.integers import UnknownInteger
-from titan.frontends.ttgir.model import MemoryType, Operation
+from titan.frontends.ttgir.model import MemoryType, TtgirOperation
 from titan.sync.expression import ONE, ZERO, Binary, Constant, Expression, Name, Not, binary
 
 _TRUTH_MASKS = {(1 << bits) - 1: 1 << bits for bits in range(1, 32)}
@@ -40,7 +40,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class MemoryView:
     """A view of an allocation: one stage of it, or all (None)."""
 
     root: Root
@@ -55,7 +55,7 @@ class Unknown:
     reason: str = "it is data"
 
 
-Value = Expression | View | Unknown
+Value = Expression | MemoryView | Unknown
 
 
 def is_integer(value: object) -> TypeGuard[Expression]:
@@ -81,7 +81,7 @@ class Arithmetic:
         """A number that the value is never below, or None."""
         return integers.least(value, self.minimums.get)
 
-    def evaluate(self, operation: Operation, operands: list[Value]) -> Value:
+    def evaluate(self, operation: TtgirOperation, operands: list[Value]) -> Value:
         """The result of an arithmetic operation on scalars."""
         if operation.name == "arith.constant":
             return _constant(operation)
@@ -93,7 +93,7 @@ class Arithmetic:
         except UnknownInteger as reason:
             return Unknown(str(reason))
 
-    def _integer(self, operation: Operation, numbers: list[Expression]) -> Value:
+    def _integer(self, operation: TtgirOperation, numbers: list[Expression]) -> Value:
         name = operation.name
         if operation.types.strip() == "i1" and name in ("arith.addi", "arith.subi", "arith.muli"):
             return Unknown("truths are added")
@@ -131,7 +131,7 @@ class Arithmetic:
             return self._division(name, numbers[0], numbers[1])
         return Unknown(f"{name} is not followed")
 
-    def _compared(self, operation: Operation, left: Expression, right: Expression) -> Value:
+    def _compared(self, operation: TtgirOperation, left: Expression, right: Expression) -> Value:
         predicate = operation.header.split(",")[0].strip()
         operator = _PREDICATES.get(predicate)
         if operator is None:
@@ -208,7 +208,7 @@ def _is_truth(value: Expression) -> bool:
     return False
 
 
-def _constant(operation: Operation) -> Value:
+def _constant(operation: TtgirOperation) -> Value:
     found = _CONSTANT.match(operation.header.strip())
     if found is None or not is_scalar(operation.types or "i1"):
         return Unknown()

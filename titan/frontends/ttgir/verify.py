@@ -16,7 +16,7 @@ from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.frontends.ttgir.assemble import Assembled, assemble
-from titan.frontends.ttgir.model import Function, TtgirModule
+from titan.frontends.ttgir.model import TtgirFunction, TtgirModule
 from titan.frontends.ttgir.parse import parse_ttgir
 from titan.frontends.ttgir.samples import dependent, samples
 from titan.frontends.ttgir.translate import draft
@@ -64,7 +64,7 @@ def _refused(path: str, errors: list[Diagnostic], kernel: str = "") -> Finding:
 
 
 def assembled(
-    module: TtgirModule, function: Function, path: str
+    module: TtgirModule, function: TtgirFunction, path: str
 ) -> tuple[Assembled | None, list[Diagnostic]]:
     """The kernel of a function, or what is wrong with it."""
     word = module.attributes.get("ttg.target", "").strip('"')
@@ -84,7 +84,7 @@ def assembled(
 
 
 def _verified(
-    module: TtgirModule, function: Function, path: str, options: VerifyOptions
+    module: TtgirModule, function: TtgirFunction, path: str, options: VerifyOptions
 ) -> Finding:
     started = time.thread_time()
     made, errors = assembled(module, function, path)

@@ -135,7 +135,7 @@ def tensor_copy(machine: NumbersMachine, fragment: Fragment, step: DecodedStep, 
         coordinates = tuple(_signed(given[4 + n]) for n in range(count))
         shared = given[0] + shared_offset
         places = _places(machine, fragment, shared, given.get(3) if kind == LOAD else None)
-        box = transfers.Box(map_, coordinates)
+        box = transfers.TensorBox(map_, coordinates)
         if kind == LOAD:
             machine.transfers[operation.number] = _loaded(machine, places, box)
         elif places:
@@ -155,13 +155,13 @@ def _places(
 
 
 def _loaded(
-    machine: NumbersMachine, places: list[tuple[Bytes, int]], box: transfers.Box
+    machine: NumbersMachine, places: list[tuple[Bytes, int]], box: transfers.TensorBox
 ) -> Transfer:
     return lambda: committed(transfers.load_box(machine.memory, places, box))
 
 
 def _stored(
-    machine: NumbersMachine, place: tuple[Bytes, int], box: transfers.Box, adds: bool
+    machine: NumbersMachine, place: tuple[Bytes, int], box: transfers.TensorBox, adds: bool
 ) -> Transfer:
     return lambda: committed(transfers.store_box(machine.memory, *place, box, adds=adds))
 

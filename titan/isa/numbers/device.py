@@ -45,7 +45,7 @@ _ENDED = {
 SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 
 
-class EmulationError(UserError):
+class LaunchError(UserError):
     """A launch that cannot be run, or did not end well; `findings` where the PTX is at fault."""
 
     def __init__(self, text: str, findings: Sequence[Diagnostic] = ()) -> None:
@@ -84,7 +84,7 @@ Argument = DeviceArray | TiledMap | int | float
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LaunchShape:
     """Grid, block and cluster, and the dynamic shared memory in bytes."""
 
     grid: Dimensions
@@ -115,23 +115,23 @@ class EmulatedDevice:
         return found
 
     def launch(
-        self, module: Module | str, shape: Shape, arguments: Sequence[Argument],
+        self, module: Module | str, shape: LaunchShape, arguments: Sequence[Argument],
         entry: str | None = None,
     ) -> Computed:  # fmt: skip
-        """Run one launch and update the arrays. Raises EmulationError where the PTX cannot be run,
+        """Run one launch and update the arrays. Raises LaunchError where the PTX cannot be run,
         the run hangs, faults or is refused, or bytes of an array are unknown behind it.
         """
         if isinstance(module, str):
             parsed, findings = parse(module, "kernel.ptx")
             if parsed is None:
-                raise EmulationError("the PTX cannot be read", findings)
+                raise LaunchError("the PTX cannot be read", findings)
             module = parsed
         found, findings = find_entry(module, entry)
         if found is None:
-            raise EmulationError("the entry is not in the module", findings)
+            raise LaunchError("the entry is not in the module", findings)
         sizes = [parameter.size_bytes for parameter in found.parameters]
         if len(sizes) != len(arguments):
-            raise EmulationError(f"{len(arguments)} arguments for {len(sizes)} parameters")
+            raise LaunchError(f"{len(arguments)} arguments for {len(sizes)} parameters")
         maps: dict[bytes, LaunchTensorMap] = {}
         parameters = tuple(
             LaunchParameter(_bytes_of(argument, size, maps))
@@ -146,21 +146,21 @@ class EmulatedDevice:
             module, launch, Options(seed=self.seed, steps_max=self.steps_max)
         )
         if computed is None:
-            raise EmulationError("the launch cannot be run", findings)
+            raise LaunchError("the launch cannot be run", findings)
         self._take(computed)
         return computed
 
     def _take(self, computed: Computed) -> None:
-        """Bring the arrays up to date. Raises EmulationError."""
+        """Bring the arrays up to date. Raises LaunchError."""
         import numpy as np
 
         outcome = computed.run.outcome
         if outcome.ending is not Ending.FINISHED:
-            raise EmulationError(f"the launch {_ENDED[outcome.ending]}: {outcome.reason}")
+            raise LaunchError(f"the launch {_ENDED[outcome.ending]}: {outcome.reason}")
         for array in self.arrays:
             data, missing = computed.contents(array.address, array.size_bytes)
             if missing:
-                raise EmulationError(
+                raise LaunchError(
                     f"{missing} of {array.size_bytes} bytes at {array.address:#x} are not known: "
                     "the kernel stores what this emulation does not compute"
                 )
@@ -186,5 +186,5 @@ def _bytes_of(argument: Argument, size: int, maps: dict[bytes, LaunchTensorMap])
         case _:
             data = (argument & ((1 << 8 * size) - 1)).to_bytes(size, "little")
     if len(data) != size:
-        raise EmulationError(f"{type(argument).__name__} for a parameter of {size} bytes")
+        raise LaunchError(f"{type(argument).__name__} for a parameter of {size} bytes")
     return data

@@ -36,7 +36,7 @@ def format_of(word: str) -> FloatFormat | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class MatrixProduct:
     """What a matrix instruction multiplies; extents in elements. None of it for other types."""
 
     rows: int
@@ -49,7 +49,7 @@ class Product:
     negate_b: bool = False
 
 
-def product_of(instruction: Instruction) -> Product | None:
+def product_of(instruction: Instruction) -> MatrixProduct | None:
     """Shape and types of mma.sync and wgmma.mma_async; None where they are not computed."""
     words = instruction.modifiers
     shape = re.search(r"m(\d+)n(\d+)k(\d+)", instruction.name)
@@ -75,10 +75,10 @@ def product_of(instruction: Instruction) -> Product | None:
     result, a, b = FORMATS.get(types[0]), format_of(types[1]), format_of(types[2])
     if result not in (F16, F32) or a is None or b is None:
         return None
-    return Product(rows, columns, depth, a, b, result, signs[0] < 0, signs[1] < 0)
+    return MatrixProduct(rows, columns, depth, a, b, result, signs[0] < 0, signs[1] < 0)
 
 
-def compute(product: Product, a: Bits, b: Bits, c: Bits) -> Bits:
+def compute(product: MatrixProduct, a: Bits, b: Bits, c: Bits) -> Bits:
     """Bits of the result; UNKNOWN_BITS where an element that it depends on is unknown.
 
     `a` is of shape (rows, depth), `b` of (columns, depth), `c` of (rows, columns).

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from titan.isa.numbers import matrices, transfers
 from titan.isa.numbers.machine import Commit, Memory, NumbersMachine, Transfer
-from titan.isa.numbers.matrices import UNKNOWN_BITS, Product
+from titan.isa.numbers.matrices import UNKNOWN_BITS, MatrixProduct
 from titan.isa.ptx.module import Instruction
 from titan.isa.simt.descriptors import MatrixDescriptor, decode
 from titan.isa.simt.memory import KNOWN, OPAQUE
@@ -67,7 +67,7 @@ class _Accumulator:
 class _Wgmma:
     """What is known of a wgmma at its issue; `sources`: descriptors, or registers of A."""
 
-    product: Product
+    product: MatrixProduct
     step: DecodedStep
     sources: list[Value]
     accumulator: _Accumulator | None
@@ -147,7 +147,11 @@ def collective(machine: NumbersMachine, fragment: Fragment, step: DecodedStep, m
 
 
 def _small(
-    instruction: Instruction, step: DecodedStep, registers: list[Value], product: Product, site: int
+    instruction: Instruction,
+    step: DecodedStep,
+    registers: list[Value],
+    product: MatrixProduct,
+    site: int,
 ) -> list[Value] | None:
     """D of one mma.sync; None where an operand is a constant or the registers do not fit."""
     width = product.result.bits

@@ -128,7 +128,7 @@ def write(memory: Bytes | Sparse, at: int, data: bytes, state: bytes) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class TensorBox:
     """A box of a tensor: the map, and signed coordinates, innermost first."""
 
     map: LaunchTensorMap
@@ -145,7 +145,7 @@ class Write:
     state: bytes
 
 
-def load_box(memory: Sparse, shared: list[tuple[Bytes, int]], box: Box) -> list[Write]:
+def load_box(memory: Sparse, shared: list[tuple[Bytes, int]], box: TensorBox) -> list[Write]:
     """A box into the shared memory of one CTA or, multicast, of several: (memory, offset) each."""
     width = SWIZZLE_WIDTHS[box.map.swizzle]
     fill = _fill(box.map)
@@ -170,7 +170,9 @@ def _fill(map_: LaunchTensorMap) -> bytes:
     return form.nan.to_bytes(form.bits // 8, "little")
 
 
-def store_box(memory: Sparse, shared: Bytes, base: int, box: Box, *, adds: bool) -> list[Write]:
+def store_box(
+    memory: Sparse, shared: Bytes, base: int, box: TensorBox, *, adds: bool
+) -> list[Write]:
     """A box out of shared memory; `adds`: element for element onto what is there."""
     width = SWIZZLE_WIDTHS[box.map.swizzle]
     form, size = _FLOATS.get(box.map.data_type), ELEMENT_BITS[box.map.data_type] // 8

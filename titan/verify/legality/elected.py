@@ -80,19 +80,23 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class DataflowState:
     """What holds at one place of the text: facts, and by barrier what arrivals of all covered."""
 
     facts: frozenset[Fact] = frozenset()
     arrived: tuple[tuple[str, frozenset[Fact]], ...] = ()
 
-    def without(self, gone: Iterable[Fact]) -> Moment:
+    def without(self, gone: Iterable[Fact]) -> DataflowState:
+        """The state after the facts have ended."""
         return replace(self, facts=self.facts - frozenset(gone))
 
-    def join(self, other: Moment) -> Moment:
+    def join(self, other: DataflowState) -> DataflowState:
+        """What holds on both of two ways that meet."""
         theirs = dict(other.arrived)
         both = {name: told & theirs[name] for name, told in self.arrived if name in theirs}
-        return Moment(self.facts | other.facts, tuple(sorted(both.items(), key=lambda x: x[0])))
+        return DataflowState(
+            self.facts | other.facts, tuple(sorted(both.items(), key=lambda x: x[0]))
+        )
 
 
 @dataclass
@@ -106,14 +110,14 @@ class _Walk:
     operations: dict[int, Operation] = field(default_factory=dict)
     found: dict[tuple[str, str, int], int] = field(default_factory=dict)
 
-    def block(self, body: Block, at: Moment, under: Conditions) -> Moment:
+    def block(self, body: Block, at: DataflowState, under: Conditions) -> DataflowState:
         for operation in body:
             at, under = self.step(operation, at, under)
         return at
 
     def step(
-        self, operation: Operation, at: Moment, under: Conditions
-    ) -> tuple[Moment, Conditions]:
+        self, operation: Operation, at: DataflowState, under: Conditions
+    ) -> tuple[DataflowState, Conditions]:
         self.operations[id(operation)] = operation
         match operation:
             case Loop():
@@ -129,14 +133,14 @@ class _Walk:
         return self.plain(operation, at, under), under
 
     def arm(
-        self, body: Block, at: Moment, under: Conditions, taken: tuple[Expression, bool]
-    ) -> Moment:
+        self, body: Block, at: DataflowState, under: Conditions, taken: tuple[Expression, bool]
+    ) -> DataflowState:
         """One arm; what was done under the opposite condition was not done on this way."""
         opposite = (taken[0], not taken[1])
         at = at.without(fact for fact in at.facts if opposite in fact.under)
         return self.block(body, at, under | {taken})
 
-    def loop(self, loop: Loop, at: Moment, under: Conditions) -> Moment:
+    def loop(self, loop: Loop, at: DataflowState, under: Conditions) -> DataflowState:
         at, under = _forget(at, loop.variable), _kept(under, loop.variable)
         for name in _assigned(loop.body):
             under = _kept(under, name)
@@ -153,7 +157,7 @@ class _Walk:
 
     # ------------------------------------------------------------------------- operations
 
-    def plain(self, operation: Operation, at: Moment, under: Conditions) -> Moment:
+    def plain(self, operation: Operation, at: DataflowState, under: Conditions) -> DataflowState:
         """An operation that is neither a loop nor a branch."""
         match operation:
             case BarrierSync(order=order):
@@ -172,11 +176,11 @@ class _Walk:
                 return self.issue(operation, at, under)
         return at
 
-    def meet(self, at: Moment) -> Moment:
+    def meet(self, at: DataflowState) -> DataflowState:
         """All threads of the agent have come here; copies in flight stay in flight."""
-        return Moment(frozenset(fact for fact in at.facts if fact.what in _WAITED), ())
+        return DataflowState(frozenset(fact for fact in at.facts if fact.what in _WAITED), ())
 
-    def arrival(self, operation: Arrive | BarrierArrive, at: Moment) -> Moment:
+    def arrival(self, operation: Arrive | BarrierArrive, at: DataflowState) -> DataflowState:
         name = operation.barrier.name
         self.uses(operation, name, at)
         if operation.order is Order.RELAXED:
@@ -191,8 +195,8 @@ class _Walk:
         return replace(at, arrived=tuple(sorted(told.items(), key=lambda item: item[0])))
 
     def wait(
-        self, operation: Wait | TokenWait | BarrierWait, at: Moment, under: Conditions
-    ) -> Moment:
+        self, operation: Wait | TokenWait | BarrierWait, at: DataflowState, under: Conditions
+    ) -> DataflowState:
         name = operation.barrier.name
         self.uses(operation, name, at)
         if self.single(operation):
@@ -206,7 +210,7 @@ class _Walk:
             return at
         return at.without(told)
 
-    def uses(self, operation: Operation, barrier: str, at: Moment) -> None:
+    def uses(self, operation: Operation, barrier: str, at: DataflowState) -> None:
         """The others use a barrier that the elected thread has initialised."""
         if self.single(operation):
             return
@@ -214,7 +218,9 @@ class _Walk:
             if fact.what == "init" and fact.name == barrier:
                 self.tell("use", plain(barrier), operation, fact)
 
-    def queue_wait(self, operation: QueueWait, queue: str, at: Moment, under: Conditions) -> Moment:
+    def queue_wait(
+        self, operation: QueueWait, queue: str, at: DataflowState, under: Conditions
+    ) -> DataflowState:
         copied = [fact for fact in at.facts if fact.what in _WAITED and fact.queue == queue]
         if not self.single(operation):
             return at.without(copied)
@@ -222,7 +228,7 @@ class _Walk:
             at = self.add(at, _WAITED[fact.what], fact.name, operation, under)
         return at
 
-    def access(self, operation: Access, at: Moment, under: Conditions) -> Moment:
+    def access(self, operation: Access, at: DataflowState, under: Conditions) -> DataflowState:
         alone = self.single(operation)
         for name, write in self.shared(operation):
             for fact in at.facts if not alone else ():
@@ -232,7 +238,7 @@ class _Walk:
                 at = self.add(at, "store" if write else "load", name, operation, under)
         return at
 
-    def issue(self, operation: Asynchronous, at: Moment, under: Conditions) -> Moment:
+    def issue(self, operation: Asynchronous, at: DataflowState, under: Conditions) -> DataflowState:
         alone = self.single(operation)
         threads_copy = self.case.queue_kind(operation.queue) == "cp_async"
         for name, write in self.shared(operation):
@@ -252,13 +258,13 @@ class _Walk:
 
     def add(
         self,
-        at: Moment,
+        at: DataflowState,
         what: str,
         name: str,
         operation: Operation,
         under: Conditions,
         queue: str = "",
-    ) -> Moment:
+    ) -> DataflowState:
         return replace(at, facts=at.facts | {Fact(what, name, id(operation), queue, under)})
 
     def tell(self, what: str, name: str, operation: Operation, fact: Fact) -> None:
@@ -292,14 +298,14 @@ def _kept(under: Conditions, variable: str) -> Conditions:
     return frozenset(item for item in under if variable not in names_of(item[0]))
 
 
-def _forget(at: Moment, variable: str) -> Moment:
+def _forget(at: DataflowState, variable: str) -> DataflowState:
     """The variable changes: conditions on it say nothing of what was done before."""
 
     def forgetting(facts: frozenset[Fact]) -> frozenset[Fact]:
         return frozenset(replace(fact, under=_kept(fact.under, variable)) for fact in facts)
 
     arrived = tuple((name, forgetting(told)) for name, told in at.arrived)
-    return Moment(forgetting(at.facts), arrived)
+    return DataflowState(forgetting(at.facts), arrived)
 
 
 def _assigned(body: Block) -> set[str]:
@@ -345,10 +351,10 @@ def brought_by(case: Case, role: Role) -> dict[str, frozenset[str]]:
     return {name: frozenset(buffers) for name, buffers in found.items()}
 
 
-def _either(condition: Expression, then: Moment, otherwise: Moment) -> Moment:
+def _either(condition: Expression, then: DataflowState, otherwise: DataflowState) -> DataflowState:
     """Behind a branch: what only one arm leaves was left under its condition."""
 
-    def only(one: Moment, other: Moment, truth: bool) -> set[Fact]:
+    def only(one: DataflowState, other: DataflowState, truth: bool) -> set[Fact]:
         taken = frozenset({(condition, truth)})
         return {
             fact if fact in other.facts else replace(fact, under=fact.under | taken)
@@ -387,7 +393,7 @@ def threads_meet_around_a_copy(case: Case) -> Iterator[Diagnostic]:
         if role.threads <= case.target.threads_per_warp:
             continue
         walk_ = _Walk(case, role, used_elsewhere(case, role), brought_by(case, role))
-        walk_.block(role.body, Moment(), frozenset())
+        walk_.block(role.body, DataflowState(), frozenset())
         for what, name, number in walk_.found:
             operation = walk_.operations[number]
             if (what, name, operation.span) in told:

@@ -7,7 +7,7 @@ from collections import Counter
 from titan.sync import program as ir
 from titan.sync.control import LocalLoopError
 from titan.sync.expression import Constant, evaluate
-from titan.sync.interpreter import Machine
+from titan.sync.interpreter import Interpreter
 from titan.sync.parts import barriers_of, completions_of
 from titan.verify.mutate.decide import typical_sizes
 from titan.verify.mutate.mutants import Change, Mutant
@@ -55,7 +55,7 @@ def _occurrences(
     program: ir.SyncProgram, sizes: dict[str, int | tuple[int, ...]], site: MutationSite
 ) -> list[Counter[_Occurrence]] | None:
     """For every agent of the role: how often it does what, among operations of the site's type."""
-    machine = Machine(program, sizes)
+    machine = Interpreter(program, sizes)
     role = program.roles[site.role]
     counted = []
     for agent in machine.agents:
