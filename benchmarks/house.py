@@ -15,7 +15,7 @@ import argparse
 import ast
 import builtins
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,10 +29,13 @@ BUILTIN_EXCEPTIONS = {
 Found = list[tuple[str, int, str]]  # path, line, what
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
+@cache
+def modules() -> tuple[tuple[str, ast.Module], ...]:
     """The modules of titan/ by path."""
-    for path in sorted((ROOT / "titan").rglob("*.py")):
-        yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+    return tuple(
+        (path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8")))
+        for path in sorted((ROOT / "titan").rglob("*.py"))
+    )
 
 
 def any_uses() -> Found:

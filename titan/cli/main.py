@@ -19,6 +19,7 @@ from importlib.machinery import PathFinder
 import click
 
 from titan.cli.exit_code import ExitCode
+from titan.foundation.errors import Interruption
 from titan.foundation.version import __version__
 
 EPILOG = (
@@ -173,9 +174,9 @@ def titan() -> None:
     """Verify, schedule, and generate software-pipelined, warp-specialised GPU kernels."""
 
 
-class Ended(BaseException):
-    """A signal asks the command to end; carries the exit code. Not an Exception: nobody handles it
-    but `run`, and what was begun is cleaned up on the way.
+class Ended(Interruption):
+    """A signal asks the command to end; carries the exit code. Nobody handles it but `run`, and
+    what was begun is cleaned up on the way.
     """
 
     def __init__(self, code: ExitCode) -> None:

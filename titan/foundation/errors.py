@@ -2,6 +2,7 @@
 
 Every exception class of the package derives from one of these. The three children are what may
 leave a room; a signal that is raised and caught within one room derives from `TitanError` itself.
+`Interruption` stands apart: who handles errors must not handle it.
 """
 
 from __future__ import annotations
@@ -37,3 +38,7 @@ class Refusal(TitanError):
 
 class InternalError(TitanError):
     """The package contradicts itself: a bug, or two engines that disagree. Exit code 4."""
+
+
+class Interruption(BaseException):
+    """The command has to end now, and nothing went wrong: like KeyboardInterrupt, no error."""

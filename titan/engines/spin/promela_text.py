@@ -282,7 +282,7 @@ class PromelaState:
         return " || ".join(conditions) or "false"
 
     def over_arrival(self) -> str:
-        """Condition: more arrivals than the phase awaits, or more bytes than it expects."""
+        """Condition: more arrivals than the phase awaits, or more dropped than take part."""
         p = self.p
         return f"(count < 0 || count > {p}pending[barrier] || {p}expected[barrier] < 0)"
 
