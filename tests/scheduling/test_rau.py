@@ -145,11 +145,47 @@ def chain(delays: int = 1) -> Loop:
 
 
 def test_fusion_is_refused_where_order_is_required() -> None:
-    problem = compile_problem(chain())
-    assert not may_fuse(problem, [0], [2])
-    assert not may_fuse(problem, [2], [0])
-    free = replace(chain(), dependences=())
-    assert may_fuse(compile_problem(free), [0], [2])
+    state = ArmPlacement(compile_problem(chain()), 3, [0, 0, 0])
+    assert not may_fuse(state, [0], [2])
+    assert not may_fuse(state, [2], [0])
+    free = ArmPlacement(compile_problem(replace(chain(), dependences=())), 3, [0, 0, 0])
+    assert may_fuse(free, [0], [2])
+
+
+def test_fusion_is_refused_across_the_edge_of_an_inner_loop() -> None:
+    """2 is in the inner loop that 1 stands for, which is in that of 0: no dependence is needed."""
+    problem = compile_problem(replace(chain(), dependences=()))
+    state = ArmPlacement(problem, 3, [0, 0, 0], parents=(None, 0, 1))
+    for a, b in (([0], [1]), ([1], [2]), ([0], [2]), ([2], [0])):
+        assert not may_fuse(state, a, b)
+    beside = ArmPlacement(problem, 3, [0, 0, 0], parents=(None, 0, 0))
+    assert may_fuse(beside, [1], [2])
+
+
+def test_retry_leaves_out_what_is_dead_and_seats_it_last() -> None:
+    """An operation of 3 rows has no seat until the others, of 1 row, have left the middle free."""
+    machine = Machine("m", "", {"A": Unit("A", 1)})
+    operations = tuple(
+        Operation(f"o{i}", (ReservationUse("A", c),)) for i, c in enumerate((1, 2, 1))
+    )
+    state = ArmPlacement(compile_problem(Loop("l", machine, operations, ())), 4, [0, 0, 0])
+    overlay = Overlay({0})
+    assert retry(state, [0, 1, 2], overlay)
+    assert state.starts == [3, 0, 2]  # 0 would have been first; it is looked at when 1 and 2 sit
+    full = ArmPlacement(state.problem, 4, [0, 0, 0])
+    assert not retry(full, [0], Overlay({0}))  # nothing alive is left to place
+    assert full.starts == [-1, -1, -1]
+
+
+def test_large_loops_are_placed_by_the_arms_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where eviction fails, the arms place a loop of more operations than `LARGE`."""
+    loop = large_loop(rau.LARGE + 100, 3)
+    monkeypatch.setattr(native.Placer, "place", lambda *_: (None, 0))
+    found = rau.solve(loop, rau.RauOptions(search="linear"))
+    assert found.schedule is not None and check(loop, found.schedule) == []
+    assert "arms" in found.statistics["arms"]  # type: ignore[operator]
+    none = rau.solve(loop, rau.RauOptions(search="linear", arms_max=400, ii_cap=30))
+    assert none.schedule is None
 
 
 def test_retry_and_cost_leave_canonical_state_untouched_when_they_fail() -> None:

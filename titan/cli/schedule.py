@@ -171,7 +171,7 @@ def gauss_options(command: Command) -> Command:
 @click.option(
     "--arms-max",
     type=click.IntRange(0),
-    default=400,
+    default=10_000,
     show_default=True,
     help="Loops of more operations are placed by eviction alone (Rau).",
 )

@@ -5,7 +5,8 @@ the first arm that manages:
 
 * permute: by predecessor priority, every operation at its earliest legal seat;
 * fuse: the group is merged with a compatible group placed before it, and both are placed anew;
-* retry: like permute, in the order of slack, skipping what an overlay has marked dead;
+* retry: like permute, in the order of slack; what finds no seat is marked dead in an overlay and
+  left out, and only when the rest is seated does it get the least costly of the seats left;
 * cost: every legal seat is ranked, and the least costly one is taken.
 
 If a group defeats all four, the overlay is cleared and retry and cost run once more; if that fails
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
 
 from titan.scheduling.loop.recurrence import components
 from titan.scheduling.model import PlacementFailure
@@ -37,15 +39,18 @@ class Overlay:
 
 @dataclass(slots=True)
 class ArmPlacement:
-    """Canonical state at one interval."""
+    """Canonical state at one interval; `before` and `behind` are dependences of one iteration."""
 
     problem: Problem
     ii: int
     priority: list[int]
     pressure: Callable[[int, int, list[int]], int] | None = None
+    parents: tuple[int | None, ...] = ()
     table: ReservationTable = field(init=False)
     starts: list[int] = field(init=False)
     into: list[list[tuple[int, int]]] = field(init=False)
+    before: list[list[int]] = field(init=False)
+    behind: list[list[int]] = field(init=False)
     out: list[list[tuple[int, int]]] = field(init=False)
     arms_used: dict[str, int] = field(default_factory=dict)
     failure: PlacementFailure | None = None
@@ -56,10 +61,15 @@ class ArmPlacement:
         self.starts = [-1] * n
         self.into = [[] for _ in range(n)]
         self.out = [[] for _ in range(n)]
+        self.before = [[] for _ in range(n)]
+        self.behind = [[] for _ in range(n)]
         for u, v, delay, distance in self.problem.arcs:
             if u != v:
                 self.into[v].append((u, delay - self.ii * distance))
                 self.out[u].append((v, delay - self.ii * distance))
+            if distance == 0:
+                self.before[v].append(u)
+                self.behind[u].append(v)
 
     def window(self, v: int) -> tuple[int, int | None]:
         """Earliest and latest cycle that the placed neighbours of v permit."""
@@ -163,36 +173,37 @@ def permute(state: ArmPlacement, group: list[int], order: list[int]) -> bool:
 
 def predecessor_order(state: ArmPlacement, group: list[int]) -> list[int]:
     """Operations after their predecessors within the group, the highest first."""
-    inside, seen, found = set(group), set(), []
-    waiting = sorted(group, key=lambda v: (-state.priority[v], v))
-    while waiting:
-        for v in waiting:
-            open_inputs = [
-                u
-                for u, v2, _, distance in state.problem.arcs
-                if v2 == v and distance == 0 and u in inside and u not in seen and u != v
-            ]
-            if not open_inputs:
-                break
-        else:
-            v = waiting[0]
-        waiting.remove(v)
-        seen.add(v)
-        found.append(v)
+    if len(group) == 1:
+        return group
+    inside = set(group)
+    left = {v: {u for u in state.before[v] if u in inside and u != v} for v in group}
+    after: dict[int, list[int]] = {}
+    for v, inputs in left.items():
+        for u in inputs:
+            after.setdefault(u, []).append(v)
+    ready = [(-state.priority[v], v) for v, inputs in left.items() if not inputs]
+    heapify(ready)
+    found: list[int] = []
+    while ready:
+        _, u = heappop(ready)
+        found.append(u)
+        for v in after.get(u, ()):
+            left[v].discard(u)
+            if not left[v]:
+                heappush(ready, (-state.priority[v], v))
     return found
 
 
-def may_fuse(problem: Problem, a: list[int], b: list[int]) -> bool:
-    """No operation of one group is required to come before one of the other in an iteration."""
+def may_fuse(state: ArmPlacement, a: list[int], b: list[int]) -> bool:
+    """No operation of one group is required to come before one of the other in an iteration, and
+    none stands in an inner loop that one of the other is."""
     left, right = set(a), set(b)
-    out: dict[int, list[int]] = {}
-    for u, v, _, distance in problem.arcs:
-        if distance == 0:
-            out.setdefault(u, []).append(v)
+    if any(ancestors(state.parents, v) & end for end, vs in ((left, b), (right, a)) for v in vs):
+        return False
     for begin, end in ((left, right), (right, left)):
         queue, seen = list(begin), set(begin)
         while queue:
-            for w in out.get(queue.pop(), ()):
+            for w in state.behind[queue.pop()]:
                 if w in end:
                     return False
                 if w not in seen:
@@ -201,10 +212,20 @@ def may_fuse(problem: Problem, a: list[int], b: list[int]) -> bool:
     return True
 
 
+def ancestors(parents: tuple[int | None, ...], v: int) -> set[int]:
+    """The inner loops that v stands in, from the innermost; none where nothing is nested."""
+    found: set[int] = set()
+    above = parents[v] if parents else None
+    while above is not None and above not in found:
+        found.add(above)
+        above = parents[above]
+    return found
+
+
 def fuse(state: ArmPlacement, group: list[int], placed: list[list[int]]) -> bool:
     """Merge with the nearest compatible group placed before, or leave everything as it was."""
     for other in reversed(placed[-4:]):
-        if not may_fuse(state.problem, group, other):
+        if not may_fuse(state, group, other):
             continue
         before = {v: state.starts[v] for v in other}
         state.unseat(other)
@@ -224,31 +245,40 @@ def widest(problem: Problem, v: int) -> int:
 
 
 def retry(state: ArmPlacement, group: list[int], overlay: Overlay) -> bool:
-    """By slack, least first; what the overlay holds dead goes to the end, to meet other seats."""
+    """By slack, least first, without what the overlay holds dead; what finds no seat joins it, and
+    the others begin anew. What is dead is looked at again when they are seated."""
 
     def slack(v: int) -> int:
         low, high = state.window(v)
         return state.ii if high is None else high - low
 
-    order = sorted(group, key=lambda v: (v in overlay.dead, slack(v), -state.priority[v], v))
-    return state.place_in_order(order, state.earliest, overlay)
+    live = [v for v in group if v not in overlay.dead]
+    while live:
+        order = sorted(live, key=lambda v: (slack(v), -state.priority[v], v))
+        if state.place_in_order(order, state.earliest, overlay):
+            break
+        live = [v for v in live if v not in overlay.dead]
+    if not live:
+        return False
+    skipped = sorted(set(group) - set(live), key=lambda v: (-state.priority[v], v))
+    if state.place_in_order(skipped, lambda v: cheapest(state, v)):
+        return True
+    state.unseat(live)
+    return False
 
 
 def cost(state: ArmPlacement, group: list[int], overlay: Overlay) -> bool:
     """Rank the legal seats: rows crowded, then register pressure, then distance to neighbours."""
-
-    def best(v: int) -> int | None:
-        ranked = []
-        for t in state.seats(v):
-            if state.table.probe(v, t) is None:
-                ranked.append((*seat_cost(state, v, t), t))
-        if not ranked:
-            state.earliest(v)
-            return None
-        return min(ranked)[-1]
-
     order = sorted(group, key=lambda v: (v in overlay.dead, -state.priority[v], v))
-    return state.place_in_order(order, best, overlay)
+    return state.place_in_order(order, lambda v: cheapest(state, v), overlay)
+
+
+def cheapest(state: ArmPlacement, v: int) -> int | None:
+    """The legal seat of least cost; None records why there is none."""
+    ranked = [
+        (*seat_cost(state, v, t), t) for t in state.seats(v) if state.table.probe(v, t) is None
+    ]
+    return min(ranked)[-1] if ranked else state.earliest(v)
 
 
 def seat_cost(state: ArmPlacement, v: int, t: int) -> tuple[int, int, int]:

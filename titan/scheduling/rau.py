@@ -1,12 +1,12 @@
 """Rau scheduling: bounds, candidate intervals, placement arms, register awareness, diagnostics.
 
 The warps are assigned first (`assign.py`, several styles), then operations are placed at the
-smallest interval from the best lower bound up. Small loops try the placement arms in their order
-and end with eviction; loops of more than `arms_max` operations go to eviction at once, which is
-the C inner loop. With register awareness a placement that passes a register or memory limit is
-first pushed together, and rejected where that does not help; `degrade` then also tries simpler
-warp assignments and fewer overlapping stages before a larger interval. What is handed back has
-passed the checker.
+smallest interval from the best lower bound up. All loops try the placement arms in their order and
+end with eviction, which is the C inner loop; loops of more than `LARGE` operations are evicted
+first, and try the arms where that fails. With register awareness a placement that passes a
+register or memory limit is first pushed together, and rejected where that does not help; `degrade`
+then also tries simpler warp assignments and fewer overlapping stages before a larger interval. What
+is handed back has passed the checker.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from titan.scheduling.sequence import in_sequence
 from titan.scheduling.storage import Excess, excesses, value_ends
 from titan.scheduling.swing import depths, pressure, swing
 
+LARGE = 400  # operations above which eviction, in C, comes before the arms, in Python
 SHAKES = 6
 SAMPLES = 8  # intervals that are tried among those that galloping jumped over
 SHAKEN_MAX = 5_000
@@ -48,8 +49,8 @@ class RauOptions:
     `search` is linear, gallop (the same answer), or auto: gallop; where more than `below_max`
     intervals were jumped over and the answer is more than `far` times the bound, some of them are
     tried, evenly spread, and again below the best of them, until none of those is feasible.
-    `ii_cap` is the largest interval that is tried. Loops of more than `arms_max` operations go to
-    eviction.
+    `ii_cap` is the largest interval that is tried. Loops of more than `arms_max` operations are
+    placed by eviction alone.
     """
 
     search: str = "auto"
@@ -57,7 +58,7 @@ class RauOptions:
     styles: tuple[str, ...] = assign.STYLES
     stages_max: int | None = None
     budget_ratio: int = 8
-    arms_max: int = 400
+    arms_max: int = 10_000
     ii_cap: int | None = None
     seconds: float = 60.0  # of processor time
     below_max: int = 64
@@ -153,7 +154,7 @@ def _solve(loop: Loop, options: RauOptions) -> SchedulerResult:
 def _in_sequence(run: _Run, lower: int, cap: int) -> Schedule | None:
     """The last resort of small loops when time has run out: no overlap but what refining adds."""
     loop, options = run.loop, run.options
-    if len(loop.operations) > options.arms_max or options.stages_max is not None:
+    if len(loop.operations) > LARGE or options.stages_max is not None:
         return None
     found = [in_sequence(loop, teams, lower) for teams, _, _ in run.styles.values()]
     known = [schedule for schedule in found if schedule is not None and schedule.ii <= cap]
@@ -209,7 +210,7 @@ def gallop(run: _Run, feasible: Callable[[int], bool], low: int, cap: int) -> in
     while not feasible(ii):
         failed = ii
         if ii < cap and run.expired():
-            large = len(run.loop.operations) > run.options.arms_max  # small ones go in sequence
+            large = len(run.loop.operations) > LARGE  # small ones go in sequence
             return cap if large and feasible(cap) else None
         if ii >= cap:
             return linear(run, feasible, low, cap)
@@ -268,20 +269,15 @@ def _placements(
     heights = placer.heights(ii)
     if heights is None:
         return
-    if problem.n <= run.options.arms_max and run.aware:
-        starts = swing(problem, ii, heights, run.loop)
-        if starts is not None:
-            yield "swing", starts
-    if problem.n <= run.options.arms_max:
-        state = ArmPlacement(problem, ii, heights, pressure(run.loop))
-        if place_all(state, groups(problem, heights)):
-            for arm, count in state.arms_used.items():
-                run.arms[f"{arm} groups"] = run.arms.get(f"{arm} groups", 0) + count
-            yield "arms", list(state.starts)
-        elif state.failure is not None:
-            run.failures.append(state.failure)
+    options, large = run.options, problem.n > LARGE
+    if not large and problem.n <= options.arms_max:
+        if run.aware:
+            starts = swing(problem, ii, heights, run.loop)
+            if starts is not None:
+                yield "swing", starts
+        yield from _by_arms(run, ii, problem, heights)
     orders: list[tuple[str, list[int]]] = []
-    for ratio in (2, run.options.budget_ratio):
+    for ratio in (2, options.budget_ratio):
         for name, priority in _remember(_priorities(problem, ii, heights), orders):
             if orders[0][0] != name and run.expired():
                 return
@@ -289,6 +285,21 @@ def _placements(
             run.placements += steps
             if starts is not None:
                 yield f"evict by {name}", starts
+    if large and problem.n <= options.arms_max and not run.expired():
+        yield from _by_arms(run, ii, problem, heights)
+
+
+def _by_arms(
+    run: _Run, ii: int, problem: Problem, heights: list[int]
+) -> Iterator[tuple[str, list[int]]]:
+    """What the arms place, group by group; where they fail, that is recorded."""
+    state = ArmPlacement(problem, ii, heights, pressure(run.loop), run.loop.parents)
+    if place_all(state, groups(problem, heights)):
+        for arm, count in state.arms_used.items():
+            run.arms[f"{arm} groups"] = run.arms.get(f"{arm} groups", 0) + count
+        yield "arms", list(state.starts)
+    elif state.failure is not None:
+        run.failures.append(state.failure)
 
 
 def _remember(

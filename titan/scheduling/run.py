@@ -65,7 +65,7 @@ class Request:
     figure: int = 6
     search: str = "auto"
     ii_max: int | None = None
-    arms_max: int = 400
+    arms_max: int = 10_000
     stages_bound: int | None = None
     gauss: GaussOptions = field(default_factory=GaussOptions)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from titan.foundation.resources import root
+from titan.scheduling.loop.bounds import bounds
 from titan.scheduling.loop.graphml import load_instance
 from titan.scheduling.loop.load import load_loop, parse_loop
 from titan.target.load import TargetRefused, known_machines, machine, parse_machine
@@ -42,6 +44,29 @@ def test_a_good_file_is_read() -> None:
     assert loop.dependences[0].delay_cycles == 1
     assert [group.name for group in loop.groups] == ["producer", "consumer0", "consumer1"]
     assert loop.graph().number_of_edges() == 2
+
+
+def test_an_operation_of_an_inner_loop_comes_after_the_operation_that_the_loop_is() -> None:
+    nested = GOOD.replace(
+        "P: {uses: {SFU: 1}, warps: 4}", "P: {uses: {SFU: 1}, warps: 4, inside: S}"
+    )
+    loop = parse_loop(nested)
+    assert loop.parents == (None, 0)
+    last = loop.dependences[-1]
+    assert (last.source, last.sink, last.delay_cycles, last.kind) == (0, 1, 0, "order")
+    assert faults(nested.replace("inside: S", "inside: T"))[0][0] == "TTN011"
+    assert faults(nested.replace("inside: S", "inside: P"))[0][0] == "TTN512"
+
+
+def test_named_barriers_and_copy_queues_are_units_of_a_machine() -> None:
+    """Fifteen slots; a queue of one place raises the interval to how long a copy holds it."""
+    slots = machine("sm_100a_slots")
+    assert len(slots.units) == 15 and {"NAMED_BARRIER", "COPY_QUEUE"} <= set(slots.units)
+    loop = load_loop(root("protocols") / "loops" / "gemm_blackwell_slots.yaml")
+    assert bounds(loop).ii == 512
+    tight = {**slots.units, "COPY_QUEUE": replace(slots.units["COPY_QUEUE"], capacity=1)}
+    bound = bounds(replace(loop, machine=replace(slots, units=tight))).best
+    assert (bound.ii, bound.witness) == (556 + 660, ("COPY_QUEUE",))
 
 
 def test_all_machines_and_all_loops_of_the_library_load() -> None:

@@ -64,6 +64,7 @@ OPERATION_KEYS = (
     "slots",
     "spill",
     "issue",
+    "inside",
 )
 
 
@@ -105,6 +106,7 @@ class _Decoder:
         self.names: dict[str, int] = {}
         self.spans: dict[str, Span] = {}
         self.operations: list[Operation] = []
+        self.nested: list[tuple[str, Node]] = []
 
     def loop(self, root: Node) -> Loop | None:
         reader = self.reader
@@ -135,6 +137,7 @@ class _Decoder:
         if top.has("operations"):
             self.read_operations(top["operations"], units, target if known else None)
         dependences = self.read_dependences(top["dependences"]) if top.has("dependences") else ()
+        dependences += self.nesting()
         found = Loop(
             name or "",
             target,
@@ -202,6 +205,19 @@ class _Decoder:
             self.spans[name] = fields.key_span(name)
             self.operations.append(self.operation(name, fields[name], units, target))
 
+    def nesting(self) -> tuple[Dependence, ...]:
+        """Sets `inside`, and orders what is in an inner loop after the operation that it is."""
+        found = []
+        for name, node in self.nested:
+            above = self.reader.identifier(node, f"`inside` of {name}")
+            if above is not None and above not in self.names:
+                self.reader.undeclared(above, node.span, self.names, "operation")
+            elif above is not None:
+                v, parent = self.names[name], self.names[above]
+                self.operations[v] = replace(self.operations[v], inside=parent)
+                found.append(Dependence(parent, v, 0, 0, ORDER))
+        return tuple(found)
+
     def operation(
         self, name: str, node: Node, units: set[str] | None, target: Machine | None
     ) -> Operation:
@@ -210,6 +226,8 @@ class _Decoder:
         fields = reader.mapping(node, optional=OPERATION_KEYS, what=f"operation {name}")
         if fields is None:
             return made
+        if fields.has("inside"):
+            self.nested.append((name, fields["inside"]))
         uses = self.uses(name, fields, units)
         footprints = []
         holds = reader.names(fields["holds"], f"`holds` of {name}") if fields.has("holds") else None

@@ -47,7 +47,8 @@ class Operation:
 
     `registers` counts 32-bit words of the whole tile, `warps` the warps that issue it together,
     `issue_cycles` how long its own warps are busy issuing it (None: as long as it occupies units),
-    `spill_cycles` the price of handing its value to another warp group.
+    `spill_cycles` the price of handing its value to another warp group. `inside`: the position of
+    the operation that stands for the inner loop that this one is in.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Operation:
     slots: int | None = None
     spill_cycles: int = 0
     issue_cycles: int | None = None
+    inside: int | None = None
 
     @property
     def cycles(self) -> int:
@@ -131,6 +133,12 @@ class Loop:
     def has_teams(self) -> bool:
         """Whether the loop defines its own warp groups."""
         return bool(self.groups)
+
+    @cached_property
+    def parents(self) -> tuple[int | None, ...]:
+        """The inner loop that each operation stands in; empty where nothing is nested."""
+        found = tuple(operation.inside for operation in self.operations)
+        return found if any(parent is not None for parent in found) else ()
 
     @property
     def pools(self) -> tuple[ResourcePool, ...]:

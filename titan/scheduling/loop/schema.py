@@ -41,6 +41,7 @@ def json_schema() -> Schema:
             "slots": about(integer(1), "buffers that its result may have"),
             "spill": about(integer(), "cycles that spilling its result costs"),
             "issue": about(integer(1), "cycles that a warp is busy to issue it"),
+            "inside": about(NAME, "the operation that stands for the inner loop it is in"),
         }
     )
     dependence = mapping(
