@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from titan.foundation.source.span import Span
 from titan.frontends.policies import CodePolicies
 from titan.frontends.record import LaunchRecording, record
 from titan.isa.simt import events as ev
@@ -19,6 +20,10 @@ FINISHED = Outcome(Ending.FINISHED)
 
 def shared(low: int, size: int, cta: int = 0) -> Footprint:
     return Footprint(MemorySpace.SHARED, cta, (Box(low, size),))
+
+
+def _place(line: int) -> Span:
+    return Span("story", line, 1, line, 2)
 
 
 @dataclass
@@ -158,7 +163,7 @@ class Story:
         return Run(launch, self.events, outcome, Confluence(), self.line)
 
     def recording(self, **policies: str) -> LaunchRecording:
-        return record(self.run(), "k", "sm_90a", lambda line: line, CodePolicies(**policies))
+        return record(self.run(), "k", "sm_90a", _place, CodePolicies(**policies))
 
 
 def ring(

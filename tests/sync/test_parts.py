@@ -13,6 +13,8 @@ from titan.sync.parts import (
     pool_of,
     queue_of,
     scope_of,
+    values_of,
+    words_of,
 )
 
 KINDS = [kind for kind in vars(ir).values() if isinstance(kind, type)]
@@ -39,6 +41,18 @@ def test_every_field_is_found(kind: type[ir.Operation]) -> None:
     assert scope_of(operation) is (ir.Scope.CLUSTER if "scope" in names else ir.Scope.CTA)
     expected = ir.Order.RELAXED if "order" in names else ir.Order.SYNCHRONISING
     assert order_of(operation) is expected
+
+
+NAMES = {"effects", "completes", "barrier", "queue", "pool"}  # of parts of their own, above
+STRUCTURED = (ir.Loop, ir.Branch)
+
+
+@pytest.mark.parametrize("kind", set(OPERATIONS) - set(STRUCTURED), ids=lambda kind: kind.__name__)
+def test_numbers_and_words_are_all_the_rest(kind: type[ir.Operation]) -> None:
+    rest = [f.name for f in fields(kind) if f.name not in NAMES | {"span", "label", "by"}]
+    operation = kind(**{f.name: VALUES.get(f.name, f.name) for f in fields(kind)})  # type: ignore[arg-type]
+    found = [*values_of(operation), *words_of(operation)]
+    assert sorted(map(str, found)) == sorted(str(VALUES.get(name, name)) for name in rest)
 
 
 def test_the_kinds_are_found() -> None:

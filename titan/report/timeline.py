@@ -19,6 +19,7 @@ from titan.report.words import Words, tile_text
 from titan.sync import program as ir
 from titan.sync.fault import Actor, Step
 from titan.sync.interpreter import Interpreter, State
+from titan.sync.parts import queue_of
 from titan.sync.state import UNDEFINED, Draft, Key
 from titan.verify.replay import Played
 
@@ -166,7 +167,7 @@ def _flights(machine: Interpreter, played: Sequence[Played]) -> Iterator[Arrow]:
             first = started.get((step.agent, step.ordinal))
             if first is not None:
                 yield Arrow(first, number, "flight", "")
-            queue = getattr(machine.operations[flight.site], "queue", None)
+            queue = queue_of(machine.operations[flight.site])
             if queue is not None:
                 finished.setdefault((step.agent, queue), []).append(number)
             continue

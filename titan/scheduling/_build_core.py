@@ -3,6 +3,7 @@
 By hand: `python titan/scheduling/_build_core.py` from the root of the repository.
 """
 
+import re
 import runpy
 import shutil
 import tempfile
@@ -13,28 +14,26 @@ from cffi import FFI
 HERE = Path(__file__).resolve().parent
 # The package may not be installed yet.
 FINGERPRINT = runpy.run_path(str(HERE.parent / "foundation" / "fingerprint.py"))
-DECLARATIONS = """
-typedef struct {
-    int n, m, units, teams;
-    const int *source, *sink, *distance;
-    const int64_t *delay;
-    const int *use_begin;
-    const int *use_unit, *use_first, *use_cycles, *use_amount;
-    const int *capacity;
-    const int *team, *window, *waits;
-} problem;
-int64_t titan_recurrence(const problem *p, int *cycle, int *cycle_length);
-int titan_heights(const problem *p, int ii, int64_t *height);
-int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t *priority,
-                        int64_t *start);
-"""
+SOURCE = HERE / "iterative.c"
+
+
+def declarations() -> str:
+    """What Python sees: the table and the functions as iterative.c declares them.
+
+    cffi holds sizes and offsets of the table against the compiler's.
+    """
+    shared = re.search(
+        r"BEGIN SHARED WITH PYTHON \*/(.*?)/\* END SHARED", SOURCE.read_text(encoding="utf-8"), re.S
+    )
+    assert shared is not None, "iterative.c marks what is shared"
+    return re.sub(r"/\*.*?\*/", "", shared.group(1), flags=re.S)
 
 
 def builder(*flags: str) -> FFI:
     """The configured cffi builder; `flags` are further ones of compiler and linker."""
     ffi = FFI()
-    ffi.cdef(DECLARATIONS + FINGERPRINT["DECLARATION"])
-    source = (HERE / "iterative.c").read_text(encoding="utf-8") + FINGERPRINT["definition"](HERE)
+    ffi.cdef(declarations() + FINGERPRINT["DECLARATION"])
+    source = SOURCE.read_text(encoding="utf-8") + FINGERPRINT["definition"](HERE)
     compiling = ["-O2", "-Wall", "-Wextra", *flags]
     ffi.set_source(
         "titan.scheduling._core", source, extra_compile_args=compiling, extra_link_args=list(flags)

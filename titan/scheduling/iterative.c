@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* BEGIN SHARED WITH PYTHON */
 typedef struct {
     int n, m, units, teams;
     const int *source, *sink, *distance;
@@ -18,6 +19,12 @@ typedef struct {
     const int *capacity;                /* a unit */
     const int *team, *window, *waits;   /* an operation: group or -1, issue window, waits */
 } problem;
+
+int64_t titan_recurrence(const problem *p, int *cycle, int *cycle_length);
+int titan_heights(const problem *p, int ii, int64_t *height);
+int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t *priority,
+                        int64_t *start);
+/* END SHARED */
 
 typedef struct {
     int *out_begin, *out_arc, *in_begin, *in_arc;

@@ -1,4 +1,4 @@
-"""The parts that operations have in common: effects, barriers, queue, pool, scope, order.
+"""The parts that operations have in common: effects, barriers, queue, pool, scope, order, values.
 
 Each function gives what an operation has of them, and nothing where it has none, so that nobody has
 to ask an operation for a field that it may lack. The match is over all kinds of operations; a test
@@ -7,7 +7,11 @@ holds it against the fields of the classes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from titan.sync import program as ir
+from titan.sync.expression import Expression
 
 GRID = "end of a grid"  # label of what belongs to the arrival or wait that stands for one
 
@@ -80,3 +84,82 @@ def order_of(operation: ir.Operation) -> ir.Order:
         ):
             return order
     return ir.Order.SYNCHRONISING
+
+
+def values_of(operation: ir.Operation) -> tuple[Expression | None, ...]:
+    """The numbers that the operation is given, in the order of its fields; of a loop none.
+
+    None: the number of a phase that is not known.
+    """
+    match operation:
+        case ir.QueueWait(pending=value) | ir.Assign(value=value) | ir.Compute(index=value):
+            return (value,)
+        case ir.QueueArrive(count=value) | ir.Init(count=value):
+            return (value,)
+        case ir.ExpectTransaction(bytes=value):
+            return (value,)
+        case ir.BarrierSync(threads=value) | ir.BarrierArrive(threads=value):
+            return (value,)
+        case ir.PoolTake(amount=value) | ir.PoolGive(amount=value):
+            return (value,)
+        case ir.Arrive(count=count, transaction=transaction):
+            return count, transaction
+        case ir.Wait(parity=parity, phase=phase):
+            return parity, phase
+    return ()
+
+
+def words_of(operation: ir.Operation) -> tuple[object, ...]:
+    """The variant of the operation: what it is given that is no number, name or access."""
+    match operation:
+        case ir.Arrive(drop=drop, token=token, order=order, scope=scope):
+            return drop, token, order, scope
+        case ir.Wait(order=order, scope=scope) | ir.TokenWait(order=order, scope=scope):
+            return order, scope
+        case ir.BarrierSync(order=order) | ir.BarrierArrive(order=order):
+            return (order,)
+        case ir.BarrierWait(order=order):
+            return (order,)
+        case ir.QueueWait(until=until):
+            return (until,)
+        case ir.Asynchronous(chunks=chunks):
+            return (chunks,)
+        case ir.Fence(kind=kind, spaces=spaces):
+            return kind, spaces
+        case ir.Assign(variable=variable):
+            return (variable,)
+        case ir.Compute(what=what):
+            return (what,)
+    return ()
+
+
+def renamed(operation: ir.Operation, names: Mapping[str, str]) -> ir.Operation:
+    """The operation, no loop or branch, with other names of what is declared.
+
+    Raises KeyError for a name that is not in `names`.
+    """
+
+    def moved(reference: ir.Reference) -> ir.Reference:
+        return replace(reference, name=names[reference.name])
+
+    match operation:
+        case ir.Access() | ir.Asynchronous():
+            effects = tuple(replace(e, buffer=names[e.buffer]) for e in operation.effects)
+            if isinstance(operation, ir.Access):
+                return replace(operation, effects=effects)
+            completes = tuple(
+                replace(done, barrier=moved(done.barrier)) for done in operation.completes
+            )
+            queue = names[operation.queue] if operation.queue is not None else None
+            return replace(operation, effects=effects, completes=completes, queue=queue)
+        case ir.QueueArrive(queue=queue, barrier=barrier):
+            return replace(operation, queue=names[queue], barrier=moved(barrier))
+        case ir.Commit() | ir.QueueWait():
+            return replace(operation, queue=names[operation.queue])
+        case ir.PoolTake() | ir.PoolGive():
+            return replace(operation, pool=names[operation.pool])
+        case ir.Init() | ir.Invalidate() | ir.Arrive() | ir.ExpectTransaction() | ir.Wait():
+            return replace(operation, barrier=moved(operation.barrier))
+        case ir.TokenWait() | ir.BarrierSync() | ir.BarrierArrive() | ir.BarrierWait():
+            return replace(operation, barrier=moved(operation.barrier))
+    return operation

@@ -10,8 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from titan.frontends.lift.segments import class_of, effects_of
+from titan.frontends.lift.segments import class_of
 from titan.sync import program as ir
+from titan.sync.parts import effects_of
 
 
 def merged_alike(programs: Sequence[ir.SyncProgram]) -> tuple[list[ir.SyncProgram], dict[str, int]]:

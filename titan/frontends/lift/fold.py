@@ -27,14 +27,14 @@ from titan.frontends.lift.segments import (
     EffectClass,
     NotFoldedError,
     Segment,
-    barriers_of,
     class_of,
-    effects_of,
+    mbarriers_of,
     segments_of,
 )
 from titan.frontends.lift.sketch import OperationSketch, RoleSketch
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression
+from titan.sync.parts import effects_of
 
 TRIPS, ROUND, AGENT = "trips", "r", "self"
 NAMES = (TRIPS, ROUND)
@@ -122,7 +122,7 @@ class _Folder:
                     key = (number, places[0])
                     for kind, rounds in _by_class(operations).items():
                         memory += entries_of((key, kind), rounds)[1]
-                    names = [barriers_of(operation) for operation in operations]
+                    names = [mbarriers_of(operation) for operation in operations]
                     for slot in range(len(names[0])):
                         chosen = [frozenset((found[slot],)) for found in names]
                         barriers += entries_of((key, slot), chosen)[1]
@@ -152,8 +152,8 @@ class _Folder:
         example = self.bodies[role][self.longest][segment.places(self.longest, position)[0]]
         where = f"{self.program.roles[role].name}, {place_text(example)}"
         references = [
-            self._reference([(t, r, barriers_of(item)[slot]) for t, r, item in points], where)
-            for slot in range(len(barriers_of(example)))
+            self._reference([(t, r, mbarriers_of(item)[slot]) for t, r, item in points], where)
+            for slot in range(len(mbarriers_of(example)))
         ]
         phase = None
         if isinstance(example, ir.Wait):
@@ -259,8 +259,8 @@ class _Folder:
 
 def place_text(operation: ir.Operation) -> str:
     """The line of an operation."""
-    line = getattr(operation.span, "start_line", None)
-    return f"line {line}" if line is not None else type(operation).__name__
+    span = operation.span
+    return f"line {span.start_line}" if span is not None else type(operation).__name__
 
 
 def _phase(operation: ir.Operation) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from titan.frontends.lift.fold import Folded
 from titan.frontends.lift.unfolded import NameTable
 from titan.sync import program as ir
+from titan.sync.parts import renamed
 
 _SPACES = {
     ir.Space.SHARED: "data",
@@ -163,26 +164,7 @@ class _Renamed:
     def _operation(self, item: ir.Operation) -> ir.Operation:
         if isinstance(item, ir.Loop):
             return replace(item, body=self.block(item.body))
-        changes: dict[str, object] = {}
-        reference = getattr(item, "barrier", None)
-        if isinstance(reference, ir.Reference):
-            changes["barrier"] = self._reference(reference)
-        for key in ("queue", "pool"):
-            name = getattr(item, key, None)
-            if name is not None:
-                changes[key] = self.names[name]
-        if isinstance(item, ir.Access | ir.Asynchronous):
-            changes["effects"] = tuple(
-                replace(effect, buffer=self.names[effect.buffer]) for effect in item.effects
-            )
-        if isinstance(item, ir.Asynchronous):
-            changes["completes"] = tuple(
-                replace(done, barrier=self._reference(done.barrier)) for done in item.completes
-            )
-        return replace(item, **changes) if changes else item  # type: ignore[arg-type]
-
-    def _reference(self, reference: ir.Reference) -> ir.Reference:
-        return replace(reference, name=self.names[reference.name])
+        return renamed(item, self.names)
 
 
 def _role_name(role: ir.Role, many: bool) -> str:

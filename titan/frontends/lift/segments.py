@@ -12,12 +12,16 @@ from dataclasses import dataclass
 
 from titan.foundation.errors import Refusal
 from titan.sync import program as ir
+from titan.sync.parts import (
+    barriers_of,
+    completions_of,
+    pool_of,
+    queue_of,
+    values_of,
+    words_of,
+)
 
 ROUNDS_MIN = 2  # of the longest recording; fewer show no loop
-_PLAIN = (
-    "queue", "count", "transaction", "bytes", "threads", "order", "scope", "pending", "until",
-    "kind", "spaces", "drop", "token", "pool", "amount", "chunks",
-)  # fmt: skip
 _HARDWARE = (ir.BarrierSync, ir.BarrierArrive, ir.BarrierWait)
 
 
@@ -57,20 +61,11 @@ def segments_of(role: str, bodies: Bodies) -> list[Segment]:
     return _Splitter(role, bodies).segments()
 
 
-def effects_of(operation: ir.Operation) -> tuple[ir.Effect, ...]:
-    """The effects of an operation that has some."""
-    return operation.effects if isinstance(operation, ir.Access | ir.Asynchronous) else ()
-
-
-def barriers_of(operation: ir.Operation) -> list[str]:
-    """The mbarriers that an operation names, its own first, then those that it completes."""
-    names = []
-    reference = getattr(operation, "barrier", None)
-    if isinstance(reference, ir.Reference) and not isinstance(operation, _HARDWARE):
-        names.append(reference.name)
-    if isinstance(operation, ir.Asynchronous):
-        names += [item.barrier.name for item in operation.completes]
-    return names
+def mbarriers_of(operation: ir.Operation) -> list[str]:
+    """The names of the mbarriers that an operation uses or completes; hardware barriers apart."""
+    if isinstance(operation, _HARDWARE):
+        return []
+    return [reference.name for reference in barriers_of(operation)]
 
 
 EffectClass = tuple[bool, str, bool]
@@ -83,12 +78,13 @@ def class_of(effect: ir.Effect) -> EffectClass:
 
 def shape_of(operation: ir.Operation) -> tuple[object, ...]:
     """What of an operation must be the same in every round; not where it happens."""
-    rest: list[object] = [type(operation).__name__, len(barriers_of(operation))]
-    rest += [getattr(operation, name, None) for name in _PLAIN]
+    rest: list[object] = [type(operation).__name__, len(mbarriers_of(operation))]
+    rest += [queue_of(operation), pool_of(operation), *words_of(operation)]
+    if not isinstance(operation, ir.Wait):  # whose phase and parity follow the rounds
+        rest += values_of(operation)
     if isinstance(operation, _HARDWARE):
         rest.append(operation.barrier)
-    if isinstance(operation, ir.Asynchronous):
-        rest.append(tuple(item.bytes for item in operation.completes))
+    rest.append(tuple(item.bytes for item in completions_of(operation)))
     return tuple(rest)
 
 
@@ -132,8 +128,8 @@ class _Splitter:
         body = self.bodies[trips]
         if at[trips] >= len(body):
             return "at its end"
-        line = getattr(body[at[trips]].span, "start_line", None)
-        return f"line {line}" if line is not None else f"operation {at[trips]}"
+        span = body[at[trips]].span
+        return f"line {span.start_line}" if span is not None else f"operation {at[trips]}"
 
     def _loop(self, at: dict[int, int]) -> Segment | None:
         """The shortest body that is repeated here, more often for more trips."""
@@ -172,7 +168,7 @@ class _Splitter:
         body = self.bodies[self.longest]
         for position in range(segment.length):
             places = segment.places(self.longest, position)
-            names = [tuple(barriers_of(body[place])) for place in places]
+            names = [tuple(mbarriers_of(body[place])) for place in places]
             if names[0] and not _periodic(names):
                 return False
         return True

@@ -12,10 +12,17 @@ from dataclasses import dataclass
 
 from titan.sync import program as ir
 from titan.sync.expression import Expression, evaluate
+from titan.sync.parts import (
+    barriers_of,
+    completions_of,
+    effects_of,
+    pool_of,
+    queue_of,
+    values_of,
+    words_of,
+)
 
 OPERATIONS_MAX = 2_000_000
-_VALUES = ("count", "transaction", "bytes", "threads", "pending", "phase", "parity", "amount")
-_WORDS = ("order", "scope", "until", "kind", "spaces", "drop", "token", "chunks")
 Elements = Mapping[tuple[str, int, int], str | None]
 Plain = tuple[object, ...]
 
@@ -102,22 +109,13 @@ class _Reader:
 
     def _plain(self, operation: ir.Operation, environment: Mapping[str, int]) -> Plain:
         made: list[object] = [type(operation).__name__]
-        for name in _VALUES:
-            value = getattr(operation, name, None)
+        for value in values_of(operation):
             made.append(None if value is None else evaluate(value, environment))
-        made += [getattr(operation, name, None) for name in _WORDS]
-        for name in ("queue", "pool"):
-            made.append(self._other(getattr(operation, name, None)))
-        reference = getattr(operation, "barrier", None)
-        if isinstance(reference, ir.Reference):
-            made.append(self._barrier(reference, environment))
-        if isinstance(operation, ir.Asynchronous):
-            made += [
-                (self._barrier(item.barrier, environment), evaluate(item.bytes, environment))
-                for item in operation.completes
-            ]
-        if isinstance(operation, ir.Access | ir.Asynchronous):
-            made.append(self._memory(operation.effects, environment))
+        made += words_of(operation)
+        made += [self._other(queue_of(operation)), self._other(pool_of(operation))]
+        made += [self._barrier(reference, environment) for reference in barriers_of(operation)]
+        made += [evaluate(item.bytes, environment) for item in completions_of(operation)]
+        made.append(self._memory(effects_of(operation), environment))
         return tuple(made)
 
     def _other(self, name: str | None) -> str | None:

@@ -29,6 +29,7 @@ from titan.sync.expression import (
     names_of,
     to_text,
 )
+from titan.sync.parts import queue_of
 
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 Change = Callable[[Expression], Expression]
@@ -101,7 +102,7 @@ def _queues(roles: list[ir.Role]) -> set[str]:
     found = set()
     for role in roles:
         for operation in ir.walk(role.body):
-            queue = getattr(operation, "queue", None)
+            queue = queue_of(operation)
             if queue is not None:
                 found.add(queue)
     return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from titan.foundation.errors import TitanError
 from titan.frontends.ttgir.model import TtgirOperation
-from titan.frontends.ttgir.values import MemoryView, Value, is_integer
+from titan.frontends.ttgir.values import MemoryView, Value, is_integer, why_unknown
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO, Constant, Expression
 
@@ -69,8 +69,7 @@ class Operands:
             return default
         value = self.values[place]
         if isinstance(value, MemoryView) or not is_integer(value):
-            reason = getattr(value, "reason", "it is memory")
-            raise Untranslatable(f"operand {place} is not known: {reason}")
+            raise Untranslatable(f"operand {place} is not known: {why_unknown(value)}")
         return value
 
     def barrier(self, place: int) -> ir.Reference:
@@ -228,7 +227,7 @@ def _tensor_core(of: Operands) -> Made:
 
 def _number(value: Value) -> Expression:
     if isinstance(value, MemoryView) or not is_integer(value):
-        raise Untranslatable(f"a predicate is not known: {getattr(value, 'reason', 'memory')}")
+        raise Untranslatable(f"a predicate is not known: {why_unknown(value)}")
     return value
 
 

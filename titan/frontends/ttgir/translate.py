@@ -41,6 +41,7 @@ from titan.frontends.ttgir.values import (
     Value,
     is_integer,
     is_scalar,
+    why_unknown,
 )
 from titan.sync import program as ir
 from titan.sync.expression import (
@@ -257,8 +258,7 @@ class _Translator:
             return
         index = values[1]
         if isinstance(index, MemoryView) or not is_integer(index):
-            reason = getattr(index, "reason", "it is memory")
-            self._fault(operation, f"an index is not known: {reason}")
+            self._fault(operation, f"an index is not known: {why_unknown(index)}")
             return
         if base.stage is not None:
             self._fault(operation, "a stage of memory is indexed again, which is not followed")
@@ -419,8 +419,7 @@ class _Translator:
         otherwise = operation.regions[1] if len(operation.regions) > 1 else Block()
         if isinstance(condition, MemoryView) or not is_integer(condition):
             if synchronises(then) or synchronises(otherwise):
-                reason = getattr(condition, "reason", "it is memory")
-                self._fault(operation, f"a condition is not known: {reason}")
+                self._fault(operation, f"a condition is not known: {why_unknown(condition)}")
             for result in operation.results:
                 environment[result] = Unknown("it comes from a branch on what is not known")
             return []

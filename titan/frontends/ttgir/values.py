@@ -63,6 +63,11 @@ def is_integer(value: object) -> TypeGuard[Expression]:
     return isinstance(value, Constant | Name | Binary | Not)
 
 
+def why_unknown(value: Value) -> str:
+    """Why a value is no number that is followed."""
+    return value.reason if isinstance(value, Unknown) else "it is memory"
+
+
 def is_scalar(type_text: str) -> bool:
     """Whether a type is that of an integer."""
     return re.fullmatch(r"i\d+|index", type_text.strip()) is not None
