@@ -68,7 +68,7 @@ def packages(path: Path, cache: str) -> Snapshot:
 
 
 def _package(path: Path, target: str, folder: Path, cache: str) -> Answer:
-    limits = BuildLimits(SCHEDULE_SECONDS, BUDGET_SECONDS, cache=cache)
+    limits = BuildLimits(SCHEDULE_SECONDS, verify_seconds=BUDGET_SECONDS, cache=cache)
     tile, text = load_tile(path, target=target), path.read_text(encoding="utf-8")
     try:
         produced = produce(tile, text, folder, limits, with_toolchain=False)

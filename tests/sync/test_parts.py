@@ -50,7 +50,8 @@ STRUCTURED = (ir.Loop, ir.Branch)
 @pytest.mark.parametrize("kind", set(OPERATIONS) - set(STRUCTURED), ids=lambda kind: kind.__name__)
 def test_numbers_and_words_are_all_the_rest(kind: type[ir.Operation]) -> None:
     rest = [f.name for f in fields(kind) if f.name not in NAMES | {"span", "label", "by"}]
-    operation = kind(**{f.name: VALUES.get(f.name, f.name) for f in fields(kind)})  # type: ignore[arg-type]
+    given = {f.name: VALUES.get(f.name, f.name) for f in fields(kind)}
+    operation = kind(**given)  # type: ignore[arg-type]
     found = [*values_of(operation), *words_of(operation)]
     assert sorted(map(str, found)) == sorted(str(VALUES.get(name, name)) for name in rest)
 
