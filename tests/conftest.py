@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 import pytest
@@ -12,6 +13,10 @@ settings.register_profile("titan", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("titan")
 
 SHOWN_SECONDS = 1.0
+
+# Commands work in this process unless a test asks for more: what a test patches is seen, and tests
+# run side by side already.
+os.environ.setdefault("TITAN_JOBS", "1")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

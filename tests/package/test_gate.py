@@ -61,8 +61,10 @@ def test_one_bad_package_fails_all(tmp_path, files, capsys):
     (tmp_path / "worse" / "certificate.json").write_text("[" * 9999)
     code, lines = told(capsys, tmp_path, "--fresh")
     assert code == 1
-    assert [line[:4] for line in lines] == ["FAIL", "ok  ", "FAIL", "1 ok"]
-    assert "kernel.cu is not what is emitted" in lines[0]
+    assert [line[:4] for line in lines[:4]] == ["FAIL", "ok  ", "FAIL", "1 ok"]
+    assert "altered: kernel.cu is not what is emitted" in lines[0]
+    assert "malformed: the package lacks" in lines[2]
+    assert [line.split(":")[0].strip() for line in lines[4:]] == ["malformed", "altered"]
 
 
 def test_json_says_the_same(tmp_path, files, capsys):
@@ -73,8 +75,9 @@ def test_json_says_the_same(tmp_path, files, capsys):
     assert data["items"] == [
         {
             "kind": "package", "path": str(tmp_path / "p"), "name": "small_gemm", "ok": True,
-            "why": "", "verdict": "recomputed", "stated": [],
-            "scope": "any tiles from 1 upwards", "policies": {}, "bounded": False, "details": "",
+            "failure": None, "why": "", "verdict": "recomputed", "stated": [],
+            "scope": "any tiles from 1 upwards", "policies": {}, "bounded": False,
+            "diagnostics": [],
         }
     ]  # fmt: skip
 
@@ -247,7 +250,8 @@ def test_what_is_not_looked_into_fails(tmp_path, files, capsys, kind):
         write(tmp_path / "all" / "bare", files)
         (tmp_path / "all" / "bare" / contents.CERTIFICATE).unlink()
     code, lines = told(capsys, tmp_path / "all", "--fresh")
-    assert code == 1 and lines[-1].startswith("1 ok, 1 failed")
+    assert code == 1 and lines[-2].startswith("1 ok, 1 failed")
+    assert lines[-1].startswith("  skipped: not looked into")
     (tmp_path / "all" / ".titan").mkdir()
     assert len(find((str(tmp_path / "all"),))) == 2
 
@@ -262,10 +266,10 @@ def test_a_row_of_somebody_else_is_no_verdict(tmp_path, files, capsys, monkeypat
     import sqlite3
 
     with sqlite3.connect(cache) as database:
-        database.execute("UPDATE signed SET sizes = '[]'")
+        database.execute("UPDATE kept SET value = CAST('[]' AS BLOB)")
     kept = Kept(cache)
-    assert kept.database is not None
-    rows = kept.database.execute("SELECT key FROM signed").fetchall()
+    assert kept.store.database is not None
+    rows = kept.store.database.execute("SELECT key FROM kept").fetchall()
     assert rows and all(kept.get(key) is None for (key,) in rows)
 
 

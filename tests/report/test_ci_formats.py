@@ -28,6 +28,8 @@ def checks() -> list[Check]:
         Check("kernels/gemm.yaml", "open", Verdict.UNDECIDED, "its states ran out"),
         Check(HOSTILE, HOSTILE, Verdict.UNDECIDED, HOSTILE),
         Check("kernels/gemm.yaml", "both", Verdict.DISAGREEMENT, "engines disagree"),
+        Check("out/gemm", "gemm", Verdict.REFUTED, "altered: kernel.cu", failure="altered"),
+        Check("k.yaml", "k", Verdict.UNDECIDED, "bounded: for some", failure="bounded"),
     ]
 
 
@@ -38,7 +40,8 @@ def test_sarif_has_the_published_shape():
     rules = [rule["id"] for rule in only["tool"]["driver"]["rules"]]
     assert all(rules[result["ruleIndex"]] == result["ruleId"] for result in only["results"])
     kinds = [result["kind"] for result in only["results"]]
-    assert kinds.count("open") == 2 and kinds.count("fail") == len(fixture())
+    assert kinds.count("open") == 2 and kinds.count("fail") == len(fixture()) + 3
+    assert "TTN-disagreement" in rules and "TTN-altered" in rules
     assert [check["verdict"] for check in only["properties"]["checks"]].count("verified") == 1
 
 
@@ -57,12 +60,15 @@ def test_an_interleaving_is_one_flow_an_agent_in_one_order():
 
 def test_junit_counts_what_it_holds():
     root = xml.fromstring(render(checks(), "junit"))
-    counts = {name: int(root.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
-    assert counts == {"tests": 5, "failures": 1, "errors": 1, "skipped": 2}
+    counts = {name: int(root.attrib[name]) for name in ("tests", "failures", "errors")}
+    assert counts == {"tests": 7, "failures": 3, "errors": 1}
+    assert set(root.attrib) == {"name", *counts}, "the schema of Jenkins knows no others here"
+    assert sum(int(suite.attrib["skipped"]) for suite in root) == 2
     for suite in root:
         assert int(suite.attrib["tests"]) == len(suite.findall("testcase"))
         assert int(suite.attrib["skipped"]) == len(suite.findall("testcase/skipped"))
-    (failure,) = root.iter("failure")
+    failure, *others = root.iter("failure")
+    assert [one.attrib["type"] for one in others] == ["altered", "bounded"]
     assert failure.attrib["type"] == "TTN202" and "copy engine" in (failure.text or "")
 
 
@@ -81,7 +87,7 @@ def test_issues_of_gitlab_have_distinct_fingerprints():
     twice = [*checks(), *checks()]
     found = json.loads(render(twice, "gitlab"))
     marks = [issue["fingerprint"] for issue in found]
-    assert len(marks) == len(set(marks)) == 2 * (len(fixture()) + 3)
+    assert len(marks) == len(set(marks)) == 2 * (len(fixture()) + 5)
     for issue in found:
         assert set(issue) == {"description", "check_name", "fingerprint", "severity", "location"}
         assert issue["severity"] in {"info", "minor", "major", "critical", "blocker"}

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from titan.cli.exit_code import ExitCode
-from titan.cli.output import write
+from titan.cli.output import CI_FORMATS, deliver, for_ci, report_options, write
+from titan.cli.progress import progress
+from titan.foundation.workers import cores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from titan.package.gate import Judged
 
@@ -20,14 +22,13 @@ CACHE = ".titan/gate.sqlite"
 
 @click.command()
 @click.argument("paths", metavar="DIR|FILE...", nargs=-1, required=True)
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document instead of lines.")
+@report_options
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option(
     "-j",
     "--jobs",
     type=click.IntRange(1, 256),
-    default=2,
-    show_default=True,
-    help="Processes that check at the same time.",
+    help="Processes that check at the same time; by default one for each core.",
 )
 @click.option(
     "--budget-seconds",
@@ -56,8 +57,10 @@ CACHE = ".titan/gate.sqlite"
 )
 def gate(
     paths: tuple[str, ...],
+    format_name: str,
+    output: str | None,
     as_json: bool,
-    jobs: int,
+    jobs: int | None,
     budget_seconds: float,
     allow_bounded: bool,
     fresh: bool,
@@ -68,8 +71,8 @@ def gate(
 
     DIR is a package or a folder with packages below it. FILE is a schedule (its loop beside it), a
     kernel file, the certificate of a package or of a verdict (`.cert`). Each line names the scope
-    of the verdict and policies other than the defaults. Exit code 1 when any fails; what is not
-    looked into (links, hidden folders) fails.
+    of the verdict and policies other than the defaults; a failure is told by its kind and in words.
+    Exit code 1 when any fails; what is not looked into (links, hidden folders) fails.
     """
     from titan.package.gate import GateRules, NothingThere, find
     from titan.package.gate import gate as run
@@ -78,83 +81,41 @@ def gate(
         items = find(paths)
     except NothingThere as error:
         raise click.UsageError(str(error)) from None
-    progress = _progress(sys.stderr.isatty() and not as_json)
     rules = GateRules(budget_seconds, allow_bounded, loop)
-    found = run(items, jobs, rules, None if fresh else cache, progress)
-    judged = list(found) if as_json else list(_shown(found))
-    if as_json:
-        write(_document(judged))
-    elif len(judged) > 1:
-        write(_summary(judged) + "\n")
+    with progress() as shown:
+        shown.tell("checking", 0, len(items))
+        found = run(
+            items,
+            jobs or cores(),
+            rules,
+            None if fresh else cache,
+            lambda done, of: shown.tell("checked", done, of),
+        )
+        judged = _delivered(found, "json" if as_json else format_name, output)
     failed = not all(item.ok for item in judged)
     return ExitCode.REFUTED if failed else ExitCode.VERIFIED
 
 
-def _progress(wanted: bool) -> Callable[[int, int], None]:
-    """Writes how far it is on the last line of a terminal."""
+def _delivered(found: Iterator[Judged], format_name: str, output: str | None) -> list[Judged]:
+    """All that is judged; lines for people are written while it comes, all else at the end."""
+    from titan.package.reported import check_of, details, document, line, meanings, summary
 
-    def progress(done: int, of: int) -> None:
-        if wanted:
-            end = "\r\x1b[K" if done == of else ""
-            sys.stderr.write(f"\r\x1b[K{done} of {of}{end}")
-            sys.stderr.flush()
-
-    return progress
-
-
-def _shown(found: Iterator[Judged]) -> Iterator[Judged]:
+    judged: list[Judged] = []
+    text = ""
     for item in found:
-        write(line(item) + "\n")
-        if item.details:
-            write("".join(f"    {row}".rstrip() + "\n" for row in item.details.splitlines()))
-        sys.stdout.flush()
-        yield item
-
-
-def line(item: Judged) -> str:
-    """One line for what was checked: whether it holds, its name and path, and why not."""
-    from titan.foundation.diagnostics.wording import printable
-
-    words = [f"{'ok  ' if item.ok else 'FAIL'} {item.name}", printable(item.item.path, 200)]
-    if item.why:
-        words.append(item.why)
-    elif item.verdict:
-        words.append(f"verdict {item.verdict}")
-    words += item.stated
-    if item.scope:
-        words.append(f"scope: {item.scope}")
-    if item.policies:
-        chosen = ", ".join(f"{name} {value}" for name, value in item.policies)
-        words.append(f"policies: {chosen}")
-    return "  ".join(words)
-
-
-def _summary(judged: list[Judged]) -> str:
-    failed = sum(not item.ok for item in judged)
-    parts = [f"{len(judged) - failed} ok", f"{failed} failed"]
-    packages = [item.verdict for item in judged if item.verdict]
-    for source in ("recomputed", "shared", "kept"):
-        parts.append(f"{packages.count(source)} {source}")
-    return f"{', '.join(parts[:2])}; verdicts: {', '.join(parts[2:])}"
-
-
-def _document(judged: list[Judged]) -> str:
-    import json
-
-    rows = [
-        {
-            "kind": item.item.kind,
-            "path": item.item.path,
-            "name": item.name,
-            "ok": item.ok,
-            "why": item.why,
-            "verdict": item.verdict,
-            "stated": list(item.stated),
-            "scope": item.scope,
-            "policies": dict(item.policies),
-            "bounded": item.bounded,
-            "details": item.details,
-        }
-        for item in judged
-    ]
-    return json.dumps({"ok": all(item.ok for item in judged), "items": rows}, indent=2) + "\n"
+        judged.append(item)
+        if format_name in ("text", "concise"):
+            told = line(item) + "\n" + (details(item) if format_name == "text" else "")
+            if output is None:
+                write(told)
+                sys.stdout.flush()
+            else:
+                text += told
+    if format_name in CI_FORMATS:
+        text = for_ci(map(check_of, judged), format_name)
+    elif format_name == "json":
+        text = document(judged)
+    else:
+        text += summary(judged) if len(judged) > 1 else meanings(judged)
+    deliver(text, output)
+    return judged

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from titan.cli.progress import current
+
 if TYPE_CHECKING:
     from titan.foundation.diagnostics.model import Diagnostic
+    from titan.report.checks import Check
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-FORMATS = ("text", "concise", "json")
+FORMATS = ("text", "concise", "json")  # of every command that reports
 CI_FORMATS = ("sarif", "junit", "github", "gitlab")  # titan/report/checks.py has their writers
 PAGES = ("html", "perfetto")  # of verdicts alone
 
@@ -81,6 +84,13 @@ def show(
     write(text)
 
 
+def for_ci(checks: Iterable[Check], format_name: str) -> str:
+    """The checks in a format of `CI_FORMATS`."""
+    from titan.report.checks import render
+
+    return render(checks, format_name)
+
+
 def deliver(text: str, output: str | None, option: str = "--output") -> None:
     """Write text to a file, whole or not at all, or to stdout. Raises click.BadParameter."""
     if output is None:
@@ -97,5 +107,6 @@ def deliver(text: str, output: str | None, option: str = "--output") -> None:
 
 def write(text: str) -> None:
     """Write text to stdout as it is, characters that its encoding lacks escaped."""
+    current().wipe()
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))

@@ -1,4 +1,4 @@
-"""`titan schema`: the JSON Schemas of input files."""
+"""`titan schema`: the JSON Schemas of input files, and of reports."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ MODULES = {
     "loop": "titan.scheduling.loop.schema",
     "launch": "titan.frontends.schema",
 }
+REPORT = "report"  # what `--format json` writes; its file is the source
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(list(MODULES)), default="kernel", metavar="[KIND]")
+@click.argument("kind", type=click.Choice([*MODULES, REPORT]), default="kernel", metavar="[KIND]")
 @click.option("--path", is_flag=True, help="Print where the schema lies, for settings of editors.")
 def schema(kind: str, path: bool) -> None:
-    """Print the JSON Schema of kernel, tile, loop or launch files.
+    """Print the JSON Schema of kernel, tile, loop or launch files, or of reports.
 
     Editors check files against it, and so can programs without TITAN; KIND is kernel unless given.
+    `report` is what `--format json` of verify, gate, litmus check and stress writes.
     """
     if path:
         from titan.foundation.resources import root
@@ -33,4 +35,8 @@ def schema(kind: str, path: bool) -> None:
 
 def text_of(kind: str) -> str:
     """The schema of one kind of file as it is shipped."""
+    if kind == REPORT:
+        from titan.foundation.resources import root
+
+        return (root("schemas") / "report.schema.json").read_text(encoding="utf-8")
     return json.dumps(importlib.import_module(MODULES[kind]).json_schema(), indent=2) + "\n"

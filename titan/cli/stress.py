@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from titan.cli.exit_code import ExitCode
-
-if TYPE_CHECKING:
-    from titan.device.documents import StressDocument
+from titan.cli.output import deliver, report_options
+from titan.cli.progress import current, progress
+from titan.cli.stress_report import render
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -49,7 +47,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )  # fmt: skip
 @click.option("--safe-only", is_flag=True, help="Leave the unsafe variants out.")
 @click.option("-v", "--verbose", is_flag=True, help="Tell every run, not every variant.")
-@click.option("--result", type=_FILE, metavar="FILE", help="Write the result as JSON.")
+@report_options
+@click.option("--result", type=_FILE, metavar="FILE", help="Write all that was seen as JSON.")
 @click.option("--page", type=_FILE, metavar="FILE", help="Write the result as an HTML page.")
 def stress(
     paths: tuple[Path, ...],
@@ -60,12 +59,15 @@ def stress(
     findings: Path,
     safe_only: bool,
     verbose: bool,
+    format_name: str,
+    output: str | None,
     result: Path | None,
     page: Path | None,
 ) -> int:
     """Run packages, or tile files built at several depths, in every variant.
 
-    Exit code 1 means that a safe kernel failed, 2 that there is no device.
+    Exit code 1 means that a safe kernel failed, 2 that there is no device, 3 that something could
+    not be run.
     """
     from titan.device import litmus
     from titan.device.__main__ import Outputs
@@ -84,16 +86,16 @@ def stress(
 
     def report(run: StressRun) -> None:
         done[run.state] = done.get(run.state, 0) + 1
+        states = ", ".join(f"{count} {state}" for state, count in sorted(done.items()))
+        current().tell(f"{run.package}, {run.variant}: {states}")
         if not verbose:
-            if sys.stderr.isatty():
-                states = ", ".join(f"{count} {state}" for state, count in sorted(done.items()))
-                click.echo(f"\r\x1b[K{run.package}, {run.variant}: {states}", err=True, nl=False)
             return
+        current().wipe()
         sizes = ", ".join(f"{name}={value}" for name, value in run.sizes)
         text = f"{run.package} depth {run.depth}, {run.variant}: {sizes}, {run.policy}: {run.state}"
-        click.echo(f"{text}; {run.told}" if run.told else text)
+        click.echo(f"{text}; {run.told}" if run.told else text, err=format_name != "text")
 
-    with _packages(paths, depths or (2, 3, 4, 5)) as folders:
+    with progress(), _packages(paths, depths or (2, 3, 4, 5)) as folders:
         if not folders:
             raise click.UsageError("no packages and no tile files there")
         settings = StressSettings(
@@ -103,30 +105,12 @@ def stress(
             folders, settings, report, places=devices(facts), keep=Keep(findings, facts)
         )
         runs = list(found)
-        if done and sys.stderr.isatty() and not verbose:
-            click.echo("\r\x1b[K", err=True, nl=False)
     data = document(facts, runs)
     Outputs(result=result, page=page).write(data)
-    _summarise(data)
+    deliver(render(data, format_name), output)
     if data["safe_failures"]:
         return ExitCode.REFUTED
     return ExitCode.UNDECIDED if data["not_run"] else ExitCode.VERIFIED
-
-
-def _summarise(data: StressDocument) -> None:
-    """A line for each package and variant, what was not reached, and the sum."""
-    for row in data["rows"]:
-        states = ", ".join(f"{count} {state}" for state, count in sorted(row["states"].items()))
-        name = f"{row['package']} depth {row['depth']}, {row['variant']}"
-        click.echo(f"{name}: {states}" + (f"; first: {row['first']}" if row["first"] else ""))
-    for late in data["skipped"]:
-        name = f"{late['package']} depth {late['depth']}, {late['variant']}"
-        click.echo(f"{name}: the time did not reach {late['runs']} runs")
-    click.echo(
-        f"{data['runs']} runs; safe kernels failed {len(data['safe_failures'])} times; "
-        f"{data['unsafe_seen_to_fail']} of {data['unsafe_variants']} unsafe variants seen to fail"
-        + (f"; {data['not_run']} could not be run" if data["not_run"] else "")
-    )
 
 
 @contextmanager

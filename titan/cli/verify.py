@@ -2,28 +2,65 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
 from titan.cli.output import CI_FORMATS, PAGES, colour_option, deliver, page_options, write
+from titan.cli.progress import current, progress
 from titan.cli.settings import overrides, settings_options
+from titan.cli.spread import spread, spread_options
 from titan.language.protocol.rewrites import Rewrite
 from titan.sync.policies import POLICY_WORDS
 
 if TYPE_CHECKING:
+    from titan.frontends.open import Opened
     from titan.frontends.policies import CodePolicies
     from titan.frontends.verify_code import CodeOptions
+    from titan.language.kernel.model import Kernel
     from titan.report.findings import ReportStyle
     from titan.verify.files import Found
+    from titan.verify.kept import KeptFindings
     from titan.verify.model import Finding, VerifyOptions
     from titan.verify.pipeline import KernelFile
 
+NOTES_MAX = 3  # files of another kind that are named one by one
 ENGINES = ("auto", "explore", "order", "reference")
+
+
+class VerifyGiven(TypedDict):
+    """The options of the command as they are given."""
+
+    format_name: str
+    output: str | None
+    html: str | None
+    colour: str
+    depth: str | None
+    tiles: str | None
+    settings: tuple[str, ...]
+    policies: tuple[str, ...]
+    engine: str
+    require: str
+    budget_states: int
+    budget_seconds: float
+    jobs: int | None
+    cluster: str | None
+    changed_since: str | None
+    cache: str | None
+    folder: str
+    rewrites: tuple[str, ...]
+    as_written: bool | None
+    full_trace: bool
+    timings: bool
+    launch: str | None
+    entry: str | None
+    sweep: bool
+    certificate: str | None
 
 
 @click.command()
@@ -66,13 +103,17 @@ ENGINES = ("auto", "explore", "order", "reference")
     show_default=True,
     help="Processor time that an engine may take, a backstop.",
 )
+@spread_options("Kernels that are verified at the same time")
 @click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(1, 256),
-    default=1,
-    show_default=True,
-    help="Kernels that are verified at the same time.",
+    "--changed-since",
+    metavar="REV",
+    help="Only files that git sees changed or new since this branch left REV.",
+)
+@click.option(
+    "--cache",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Keep verified verdicts here, for equal files, options and versions of TITAN.",
 )
 @click.option(
     "--save-trace",
@@ -115,83 +156,129 @@ ENGINES = ("auto", "explore", "order", "reference")
     metavar="PATH",
     help="Write a certificate that `titan check` re-derives; of several kernels, into a folder.",
 )
-def verify(
-    paths: tuple[str, ...],
-    format_name: str,
-    output: str | None,
-    html: str | None,
-    colour: str,
-    depth: str | None,
-    tiles: str | None,
-    settings: tuple[str, ...],
-    policies: tuple[str, ...],
-    engine: str,
-    require: str,
-    budget_states: int,
-    budget_seconds: float,
-    jobs: int,
-    folder: str,
-    rewrites: tuple[str, ...],
-    as_written: bool | None,
-    full_trace: bool,
-    timings: bool,
-    launch: str | None,
-    entry: str | None,
-    sweep: bool,
-    certificate: str | None,
-) -> int:
+def verify(paths: tuple[str, ...], **given: Unpack[VerifyGiven]) -> int:
     """Verify kernels: files, folders of them, and compiled code (PTX, Triton's TTGIR)."""
-    from titan.foundation.diagnostics.render.colour import wanted
-    from titan.foundation.diagnostics.wording import quoted
     from titan.foundation.verdict import worst
-    from titan.frontends.open import open_files
-    from titan.report.findings import ReportStyle
+
+    options = _options(given)
+    opened = _opened(paths, options, given)
+    kept = _kept(given)
+    with progress():
+        running = _running(opened, options, given, kept)
+        findings = _Shown(given["format_name"], given["output"], _style(given)).all(running)
+    if kept is not None:
+        kept.close()
+        if kept.found:
+            click.echo(f"{kept.found} of {len(findings)} verdicts are of an earlier run", err=True)
+    if given["html"] is not None:
+        deliver(_page(findings, "html"), given["html"], "--html")
+    codes = [item.exit_code for item in findings]
+    certificates = _certificates(given["certificate"], opened.found.kernels, findings, options)
+    return worst(codes + certificates)
+
+
+def _options(given: VerifyGiven) -> VerifyOptions:
     from titan.verify.model import VerifyOptions
 
-    options = VerifyOptions(
-        overrides(settings, depth, tiles),
-        tuple(_policy(text) for text in policies),
-        engine,
-        require,
-        states_max=budget_states,
-        seconds_max=budget_seconds,
-        save_traces=folder,
-        rewrites=frozenset(rewrites),
-        as_written=as_written,
+    return VerifyOptions(
+        overrides(given["settings"], given["depth"], given["tiles"]),
+        tuple(_policy(text) for text in given["policies"]),
+        given["engine"],
+        given["require"],
+        states_max=given["budget_states"],
+        seconds_max=given["budget_seconds"],
+        save_traces=given["folder"],
+        rewrites=frozenset(given["rewrites"]),
+        as_written=given["as_written"],
     )
+
+
+def _style(given: VerifyGiven) -> ReportStyle:
+    from titan.foundation.diagnostics.render.colour import wanted
+    from titan.report.findings import ReportStyle
+
+    colour = given["output"] is None and wanted(sys.stdout, given["colour"])
+    return ReportStyle(colour, given["timings"], given["full_trace"])
+
+
+def _opened(paths: tuple[str, ...], options: VerifyOptions, given: VerifyGiven) -> Opened:
+    """The files by kind, those that are left out left out. Raises click.UsageError."""
+    from titan.foundation.diagnostics.wording import quoted
+    from titan.frontends.open import open_files
+
     opened = open_files(paths)
     found = opened.found
     if found.empty:
         raise click.UsageError(f"no kernel files in {quoted(found.empty[0])}")
-    if not opened.code and (launch or sweep or (entry and not opened.ttgir)):
+    for_code = given["launch"] or given["sweep"] or (given["entry"] and not opened.ttgir)
+    if not opened.code and for_code:
         raise click.UsageError("--launch, --entry and --sweep are for code, and none is named")
     _note_others(found)
     if not found.kernels and not opened.code and not opened.ttgir:
         raise click.UsageError("there is no kernel file among what is named")
-    if certificate is not None and (opened.code or opened.ttgir):
+    if given["certificate"] is not None and (opened.code or opened.ttgir):
         raise click.UsageError("--certificate is for kernel files, and code is named")
     if found.kernels or opened.ttgir:
         _check_policies(options, POLICY_WORDS, "a kernel file" if found.kernels else "TTGIR")
-    running = _run(_read(found, options), options, jobs)
+    if given["changed_since"] is not None:
+        _keep_changed(opened, given["changed_since"], given["launch"])
+    return opened
+
+
+def _keep_changed(opened: Opened, revision: str, launch: str | None) -> None:
+    """Leave out what git sees unchanged; code is changed where its launch file is."""
+    from titan.cli.changed import changed_files
+    from titan.frontends.launch import beside
+
+    changed = changed_files(revision)
+
+    def is_changed(*files: str | None) -> bool:
+        return any(os.path.realpath(file) in changed for file in files if file)
+
+    found = opened.found
+    found.kernels = [path for path in found.kernels if is_changed(path)]
+    opened.ttgir = [path for path in opened.ttgir if is_changed(path)]
+    opened.code = [path for path in opened.code if is_changed(path, launch or beside(path))]
+    if not (found.kernels or opened.code or opened.ttgir):
+        click.echo(f"nothing of it has changed since {revision}", err=True)
+
+
+def _kept(given: VerifyGiven) -> KeptFindings | None:
+    """Where verdicts are kept; nowhere for what shows more than a kept verdict holds."""
+    whole = given["html"] or given["certificate"] or given["format_name"] in PAGES
+    if given["cache"] is None or whole:
+        return None
+    from titan.verify.kept import KeptFindings
+
+    return KeptFindings(given["cache"])
+
+
+def _running(
+    opened: Opened, options: VerifyOptions, given: VerifyGiven, kept: KeptFindings | None
+) -> Iterator[Finding]:
+    """All findings in order, each as soon as it is there."""
+    running = _kernels(_read(opened.found, options), options, given, kept)
     if opened.code:
-        code = _code_options(options, launch, entry, sweep)
-        running = chain(running, _code(opened.code, code, jobs))
+        code = _code_options(options, given["launch"], given["entry"], given["sweep"])
+        running = chain(running, _code(opened.code, code, given))
     if opened.ttgir:
-        running = chain(running, _ttgir(opened.ttgir, options, entry))
-    style = ReportStyle(output is None and wanted(sys.stdout, colour), timings, full_trace)
-    findings = _Shown(format_name, output, style).all(running)
-    if html is not None:
-        deliver(_page(findings, "html"), html, "--html")
-    codes = [item.exit_code for item in findings]
-    return worst(codes + _certificates(certificate, found.kernels, findings, options))
+        running = chain(running, _ttgir(opened.ttgir, options, given))
+    return running
 
 
 def _note_others(found: Found) -> None:
-    """Say which commands take the files that are no kernels."""
-    for path in found.loops:
-        click.echo(f"note: {path} is a loop; `titan schedule` takes it", err=True)
-    for path in found.tiles:
-        click.echo(f"note: {path} is a tile program; `titan build` takes it", err=True)
+    """Say which commands take the files that are no kernels; many of a kind are told as one."""
+    from titan.foundation.diagnostics.wording import one_line
+
+    others = (("loop", "schedule", found.loops), ("tile program", "build", found.tiles))
+    for kind, command, paths in others:
+        if len(paths) > NOTES_MAX:
+            more = f"{one_line(paths[0])} and {len(paths) - 1} more files are {kind}s"
+            click.echo(f"note: {more}; `titan {command}` takes them", err=True)
+            continue
+        for path in paths:
+            told = f"{one_line(path)} is a {kind}; `titan {command}` takes it"
+            click.echo(f"note: {told}", err=True)
 
 
 def _page(findings: list[Finding], format_name: str) -> str:
@@ -262,27 +349,28 @@ def code_policies(texts: tuple[str, ...]) -> CodePolicies:
     return chosen(options.policies)
 
 
-def _code(paths: list[str], options: CodeOptions, jobs: int) -> Iterator[Finding]:
+def _code(paths: list[str], options: CodeOptions, given: VerifyGiven) -> Iterator[Finding]:
     """The findings on files of code, in their order."""
     from titan.frontends.verify_code import findings_on, verify_code_file
 
-    if jobs == 1 or len(paths) == 1:
+    if given["cluster"] is None and (given["jobs"] == 1 or len(paths) == 1):
         for path in paths:
+            current().tell(f"verifying {path}")
             yield from verify_code_file(path, options)
         return
-    from titan.foundation.workers import worker_pool
+    work = [(path, options) for path in paths]
+    for number, found in enumerate(spread(findings_on, work, given["jobs"], given["cluster"]), 1):
+        current().tell("verified", number, len(paths))
+        yield from found
 
-    with worker_pool(jobs) as pool:
-        for item in [pool.submit(findings_on, path, options) for path in paths]:
-            yield from item.result()
 
-
-def _ttgir(paths: list[str], options: VerifyOptions, entry: str | None) -> Iterator[Finding]:
+def _ttgir(paths: list[str], options: VerifyOptions, given: VerifyGiven) -> Iterator[Finding]:
     """The findings on files of Triton's intermediate representation."""
     from titan.frontends.ttgir.verify import verify_ttgir_file
 
     for path in paths:
-        yield from verify_ttgir_file(path, options, entry)
+        current().tell(f"verifying {path}")
+        yield from verify_ttgir_file(path, options, given["entry"])
 
 
 def _read(found: Found, options: VerifyOptions) -> Iterator[KernelFile]:
@@ -312,28 +400,38 @@ def _noted(file: KernelFile) -> KernelFile:
     return file
 
 
-def _run(files: Iterator[KernelFile], options: VerifyOptions, jobs: int) -> Iterator[Finding]:
-    """The findings in the order of the files, each as soon as it is there."""
-    from titan.verify.pipeline import refused, verify_each, verify_kernel
+def _kernels(
+    files: Iterator[KernelFile],
+    options: VerifyOptions,
+    given: VerifyGiven,
+    kept: KeptFindings | None,
+) -> Iterator[Finding]:
+    """The findings on kernels in the order of the files, each as soon as it is there."""
+    from titan.verify.model import Finding
+    from titan.verify.pipeline import refused, verify_kernel
 
-    if jobs == 1:
-        for file in files:
-            yield from verify_each(file, options)
-        return
-    from concurrent.futures import Future
-
-    from titan.foundation.workers import worker_pool
-
-    with worker_pool(jobs) as pool:
-        running: list[Future[Finding] | Finding] = []
-        for file in files:
-            if file.family is None:
-                running.append(refused(file))
-            else:
-                kernels = file.family.kernels
-                running += [pool.submit(verify_kernel, kernel, options) for kernel in kernels]
-        for item in running:
-            yield item.result() if isinstance(item, Future) else item
+    known: list[Finding | str | None] = []  # the finding, or the key of one that is still made
+    work: list[tuple[Kernel, VerifyOptions]] = []
+    for file in files:
+        if file.family is None:
+            known.append(refused(file))
+            continue
+        for kernel in file.family.kernels:
+            key = kept.key(kernel, options) if kept is not None else None
+            earlier = kept.get(key) if kept is not None else None
+            known.append(earlier if earlier is not None else key)
+            work += [] if earlier is not None else [(kernel, options)]
+    made = spread(verify_kernel, work, given["jobs"], given["cluster"])
+    names = iter([kernel.name for kernel, _ in work])
+    for number, item in enumerate(known):
+        if isinstance(item, Finding):
+            yield item
+            continue
+        current().tell(f"verifying {next(names)}", number, len(known))
+        finding = next(made)
+        if kept is not None:
+            kept.put(item, finding)
+        yield finding
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,13 @@ def format_state(state: State) -> str:
 
 
 def format_decision(
-    decision: LitmusDecision, states: list[State] | None = None, expected: str | None = None
+    decision: LitmusDecision,
+    states: list[State] | None = None,
+    expected: str | None = None,
+    *,
+    timings: bool = False,
 ) -> str:
-    """The report of one test."""
+    """The report of one test; with `timings` the processor time too."""
     test = decision.test
     lines = [f"Test {test.name} {decision.verdict}"]
     if states is not None:
@@ -41,7 +45,8 @@ def format_decision(
     if expected is not None:
         agrees = "as expected" if expected == decision.verdict else "UNEXPECTED"
         lines.append(f"Expected {expected}, {agrees}")
-    lines.append(f"Time {test.name} {decision.seconds:.3f}")
+    if timings:
+        lines.append(f"Time {test.name} {decision.seconds:.3f}")
     return "\n".join(lines) + "\n"
 
 
@@ -117,6 +122,8 @@ def as_json(
     path: str,
     states: list[State] | None = None,
     expected: str | None = None,
+    *,
+    timings: bool = False,
 ) -> dict[str, object]:
     """One test as plain data; the field names are part of the interface."""
     test = decision.test
@@ -133,10 +140,11 @@ def as_json(
             "fence_rule": decision.options.fence_rule.value,
             "war": decision.options.war.value,
             "init": decision.options.init.value,
+            "tensor": decision.options.tensor.value,
         },
         "complete": decision.complete,
         "solver": decision.solver,
-        "seconds": round(decision.seconds, 6),
+        **({"seconds": round(decision.seconds, 6)} if timings else {}),
     }
     if states is not None:
         result["states"] = [{str(t): v for t, v in state.items()} for state in states]

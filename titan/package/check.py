@@ -27,8 +27,9 @@ from titan.package.certificate import (
     sealed,
     versions,
 )
-from titan.package.contents import Broken
+from titan.package.contents import Altered, Broken, Unsound
 from titan.package.difference import difference
+from titan.package.failures import GateFailure
 from titan.package.verdicts import RecheckQuestion
 from titan.scheduling.check import check as schedule_faults
 from titan.scheduling.loop.bounds import Unschedulable, bounds
@@ -61,6 +62,7 @@ class Checked:
     fault: str = ""
     stated: tuple[str, ...] = ()
     question: RecheckQuestion | None = None
+    failure: GateFailure = GateFailure.NONE
 
 
 def check_package(folder: str | Path) -> Checked:
@@ -72,7 +74,8 @@ def check_package(folder: str | Path) -> Checked:
         name = str(data["certificate"])
         stated, question = _Package(files, data).check()
     except Broken as broken:
-        return Checked(contents.printable(name), fault=str(broken))
+        name = contents.printable(name)
+        return Checked(name, fault=str(broken), failure=broken.failure)
     return Checked(name, str(data["target"]), stated=stated, question=question)
 
 
@@ -86,7 +89,7 @@ def _certificate(files: dict[str, bytes]) -> dict[str, Any]:
         raise Broken(f"the certificate has another format than {FORMAT}")
     _same(sealed(data), data, "certificate")
     if contents.to_json(data) != raw:
-        raise Broken("certificate.json is not written as titan writes it")
+        raise Altered("certificate.json is not written as titan writes it")
     others = {name: content for name, content in files.items() if name != contents.CERTIFICATE}
     _same(digests(others), data["files"], "files")
     return data
@@ -95,7 +98,7 @@ def _certificate(files: dict[str, bytes]) -> dict[str, Any]:
 def _same(expected: Any, stated: Any, what: str) -> None:
     found = difference(expected, stated, what)
     if found is not None:
-        raise Broken(found)
+        raise Altered(found)
 
 
 class _Package:
@@ -174,11 +177,11 @@ class _Package:
         refutations = tuple(claim.get("refutations", ()))
         _same(as_data(loop, schedule, evidence, refutations), data, "schedule.json")
         if contents.to_json(data) != raw:
-            raise Broken("schedule.json is not written as titan writes it")
+            raise Altered("schedule.json is not written as titan writes it")
         claim["kind"], claim["lower_bound"] = evidence.kind, evidence.lower_bound
         faults = schedule_faults(loop, schedule) or certify(loop, schedule, claim)
         if faults:
-            raise Broken(f"schedule.json: {contents.printable(faults[0].text)}")
+            raise Unsound(f"schedule.json: {contents.printable(faults[0].text)}")
         _same(schedule_section(loop, schedule, evidence), self.data["schedule"], "schedule")
         _check_claim(loop, schedule, evidence)
         return schedule, evidence
@@ -190,13 +193,13 @@ class _Package:
         try:
             return read_text(self.text(contents.SCHEDULE), contents.SCHEDULE, loop)[1]
         except TargetRefused as refused:
-            raise Broken(f"schedule.json: {_told(list(refused.diagnostics))}") from None
+            raise Unsound(f"schedule.json: {_told(list(refused.diagnostics))}") from None
 
     def _timeline(self, loop: Loop, schedule: Schedule) -> None:
         from titan.report.schedule_trace import trace
 
         if trace(loop, schedule).encode() != self.files[contents.TIMELINE]:
-            raise Broken("timeline.json is not the timeline of the schedule")
+            raise Altered("timeline.json is not the timeline of the schedule")
 
     def _shape(self, tile: TileProgram, loop: Loop, schedule: Schedule) -> Shape:
         """The chosen shape: the last of the candidates, which are in the order of the list."""
@@ -215,7 +218,7 @@ class _Package:
                 raise Broken(f"{where} lacks a field or has an unknown one")
             shape = _read_shape(entry["shape"], where)
             if not any(candidate == shape for candidate in following):
-                raise Broken(f"{where} is not next in the fixed list of shapes")
+                raise Altered(f"{where} is not next in the fixed list of shapes")
             last = position == len(tried) - 1
             _same(last, entry["taken"], f"{where}.taken")
             if not isinstance(entry["reason"], str) or bool(entry["reason"]) == last:
@@ -244,9 +247,9 @@ class _Package:
             starts = group_starts(tile, loop, schedule.starts)
             text = pipeline_text(form(tile, shape, starts, schedule.ii))
         except FormRefused as refused:
-            raise Broken(f"this shape has no pipeline: {refused}") from None
+            raise Unsound(f"this shape has no pipeline: {refused}") from None
         if text != self.text(contents.PIPELINE):
-            raise Broken("pipeline.yaml is not the pipeline of tile program, schedule and shape")
+            raise Altered("pipeline.yaml is not the pipeline of tile program, schedule and shape")
 
     def _lowered(self, tile: TileProgram) -> tuple[Kernel, SyncProgram]:
         """The kernel without computations, its sync program with them."""
@@ -258,18 +261,18 @@ class _Package:
         family, errors = decode(tree, broken, contents.PIPELINE, {})
         whole, more = decode(tree, broken, contents.PIPELINE, {}, computations=True)
         if family is None or whole is None:
-            raise Broken(f"pipeline.yaml: {_told([*errors, *more])}")
+            raise Unsound(f"pipeline.yaml: {_told([*errors, *more])}")
         if len(family.kernels) != 1:
             raise Broken("pipeline.yaml stands for several kernels")
         try:
             program = sync_program(whole.kernels[0]).program
             plain = sync_program(family.kernels[0]).program
         except NotLowered as refusal:
-            raise Broken(f"pipeline.yaml: {contents.printable(str(refusal))}") from None
+            raise Unsound(f"pipeline.yaml: {contents.printable(str(refusal))}") from None
         if canonical.for_engines(program) != plain:
-            raise Broken("computations change what pipeline.yaml does")
+            raise Unsound("computations change what pipeline.yaml does")
         if unlawful := examine(family.kernels[0], plain).errors:
-            raise Broken(f"pipeline.yaml: {_told(list(unlawful))}")
+            raise Unsound(f"pipeline.yaml: {_told(list(unlawful))}")
         _same(canonical.digest(program), self.data["pipeline"]["sync_program"], "sync_program")
         _same(family.kernels[0].name, self.data["pipeline"]["kernel"], "pipeline.kernel")
         _same(tile.target, family.kernels[0].target, "target of pipeline.yaml")
@@ -284,7 +287,7 @@ class _Package:
         try:
             emitted = emit(tile, kernel, program)
         except EmissionRefused as refused:
-            raise Broken(f"no source can be written: {refused}") from None
+            raise Unsound(f"no source can be written: {refused}") from None
         for name, text in sorted(emitted.files.items()):
             if name not in self.files:
                 raise Broken(f"the package lacks {name}")
@@ -293,7 +296,7 @@ class _Package:
         stated = contents.from_json(self.files[contents.MANIFEST], contents.MANIFEST)
         _same(contents.from_json(manifest, contents.MANIFEST), stated, "manifest.json")
         if manifest != self.files[contents.MANIFEST]:
-            raise Broken("manifest.json is not written as titan writes it")
+            raise Altered("manifest.json is not written as titan writes it")
 
     def _question(self, kernel: Kernel, program: SyncProgram) -> RecheckQuestion:
         section = self.data["verification"]
@@ -351,19 +354,19 @@ def _check_claim(loop: Loop, schedule: Schedule, evidence: Evidence) -> None:
     """What the claim says besides the interval, as far as it follows from its kind."""
     best = bounds(loop).best
     if not best.ii <= evidence.lower_bound <= schedule.ii:
-        raise Broken("schedule.json claims a bound that is not between the plain one and its own")
+        raise Unsound("schedule.json claims a bound that is not between the plain one and its own")
     if evidence.kind == "bound" and evidence.detail != f"{best.kind}: {best.detail}":
-        raise Broken("schedule.json states another bound than the one that holds")
+        raise Unsound("schedule.json states another bound than the one that holds")
     if evidence.kind in ("bound", "proof") and (
         not evidence.complete or evidence.lengths_to is not None
     ):
-        raise Broken("schedule.json restricts evidence that holds for every length")
+        raise Unsound("schedule.json restricts evidence that holds for every length")
     if (
         evidence.kind in ("refutation", "agreement")
         and evidence.complete
         and (evidence.lower_bound != schedule.ii)
     ):
-        raise Broken("schedule.json claims a least interval that is not its own")
+        raise Unsound("schedule.json claims a least interval that is not its own")
 
 
 def _read_shape(data: Any, where: str) -> Shape:
@@ -387,7 +390,7 @@ def _same_text(expected: str, stated: str, name: str) -> None:
     lines = zip(expected.split("\n"), stated.split("\n"), strict=False)
     number = next((i for i, (one, other) in enumerate(lines, start=1) if one != other), None)
     place = f"line {number}" if number is not None else "its end"
-    raise Broken(f"{name} is not what is emitted for this pipeline, from {place} on")
+    raise Altered(f"{name} is not what is emitted for this pipeline, from {place} on")
 
 
 def _told(errors: list[Diagnostic]) -> str:

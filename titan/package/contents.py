@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from titan.foundation.errors import UserError
+from titan.package.failures import GateFailure
 
 CERTIFICATE = "certificate.json"
 TILE = "tile.yaml"
@@ -30,7 +31,21 @@ DEPTH_MAX = 64
 
 
 class Broken(UserError):
-    """A folder, or a file in it, that a package may not contain; the text says why."""
+    """A package that does not pass; the text says why, `failure` of which kind that is."""
+
+    failure = GateFailure.MALFORMED
+
+
+class Altered(Broken):
+    """A file is not what TITAN derives from the others."""
+
+    failure = GateFailure.ALTERED
+
+
+class Unsound(Broken):
+    """The schedule checker, a rule of the target or lowering refuses what the package holds."""
+
+    failure = GateFailure.UNSOUND
 
 
 class Sources(Protocol):

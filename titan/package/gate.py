@@ -14,11 +14,13 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.errors import UserError
 from titan.foundation.verdict import Verdict
 from titan.foundation.workers import worker_pool
 from titan.package import certified, contents
 from titan.package.check import Checked, check_package
+from titan.package.failures import GateFailure, failure_of
 from titan.package.verdicts import Kept, RecheckResult, answer, fault_of
 from titan.report.findings import narrowing_text, parameters_text
 from titan.verify.coverage import relaxed_policies
@@ -30,6 +32,7 @@ PROOF = "proof"
 RECOMPUTED, SHARED, KEPT = "recomputed", "shared", "kept"
 DERIVED = "derived from its certificate"
 FOLDERS_MAX = 100_000
+WHY_MAX = 200
 LOOPS = (".yaml", ".yml", ".graphml")
 OWN_FOLDER = ".titan"  # where commands keep traces and caches
 PACKAGE_FILES = frozenset(
@@ -62,7 +65,8 @@ class Judged:
     `verdict` says where the verdict on a package's protocol comes from: recomputed for it, shared
     with an equal program of this run, or kept from an earlier run of the same code. `scope` is what
     is covered, in words; `policies` are those that differ from the defaults, `bounded` whether only
-    some numbers are covered where any number is asked for. `details` are rendered diagnostics.
+    some numbers are covered where any number is asked for. `failure` is the kind of a failure and
+    `why` its sentence; `details` are the `diagnostics` as text.
     """
 
     item: GateItem
@@ -75,6 +79,8 @@ class Judged:
     policies: tuple[tuple[str, str], ...] = ()
     bounded: bool = False
     details: str = ""
+    failure: GateFailure = GateFailure.NONE
+    diagnostics: tuple[Diagnostic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +238,7 @@ class _Run:
             return found
         name = found.name or contents.printable(os.path.basename(os.path.abspath(item.path)))
         if found.question is None:
-            return Judged(item, False, name, found.fault)
+            return Judged(item, False, name, found.fault, failure=found.failure)
         given = self.answers[found.question.key]
         if not isinstance(given, RecheckResult):
             given = given.result()
@@ -240,8 +246,10 @@ class _Run:
             self.kept.put(given)
         coverage = replace(found.question.coverage, parameters=given.sizes)
         why = fault_of(found.question, given)
+        failure = given.failure or (GateFailure.ALTERED if why else GateFailure.NONE)
         bounded = not why and _is_bounded(found.question.coverage, coverage)
         if bounded and not self.rules.allow_bounded:
+            failure = GateFailure.BOUNDED
             why = f"verified for {parameters_text(coverage)}; --allow-bounded lets it pass"
         return Judged(
             item,
@@ -253,6 +261,7 @@ class _Run:
             "" if given.fault else parameters_text(coverage),
             relaxed_policies(found.question.coverage),
             bounded,
+            failure=failure,
         )
 
 
@@ -265,7 +274,7 @@ def _is_bounded(asked: Coverage, covered: Coverage) -> bool:
 def _not_judged(item: GateItem) -> Judged:
     """What is skipped does not pass."""
     name = contents.printable(os.path.basename(os.path.abspath(item.path)))
-    return Judged(item, False, name, item.why)
+    return Judged(item, False, name, item.why, failure=GateFailure.SKIPPED)
 
 
 def judge_proof(item: GateItem) -> Judged:
@@ -276,7 +285,7 @@ def judge_proof(item: GateItem) -> Judged:
     try:
         covered, whose = certified.covered_by(item.path)
     except certified.NotProved as reason:
-        return Judged(item, False, name, str(reason))
+        return Judged(item, False, name, str(reason), failure=GateFailure.UNPROVED)
     policies = tuple(
         (field.name, str(chosen))
         for field in fields(DEFAULT_POLICIES)
@@ -305,16 +314,17 @@ def judge_schedule(item: GateItem, loop_path: str | None) -> Judged:
     beside = loop_path or _beside(item.path)
     if beside is None:
         why = "there is no loop of the same name beside it; name it with --loop"
-        return Judged(item, False, name, why)
+        return Judged(item, False, name, why, failure=GateFailure.REFUSED)
     try:
         loop = load_instance(beside) if beside.endswith(".graphml") else load_loop(beside)
         schedule, claim = read(item.path, loop)
     except TargetRefused as refused:
         told = refused.diagnostics[0].headline if refused.diagnostics else "it cannot be read"
-        return Judged(item, False, name, contents.printable(told))
+        return Judged(item, False, name, contents.printable(told), failure=GateFailure.REFUSED)
     faults = certify(loop, schedule, claim)
     if faults:
-        return Judged(item, False, name, contents.printable(f"{faults[0].kind}: {faults[0].text}"))
+        why = contents.printable(f"{faults[0].kind}: {faults[0].text}")
+        return Judged(item, False, name, why, failure=GateFailure.UNSOUND)
     kind = claim.get("kind")
     stated = (f"interval: {kind}, not re-derived",) if kind in ("refutation", "agreement") else ()
     return Judged(item, True, name, "", stated)
@@ -330,7 +340,8 @@ def _beside(path: str) -> str | None:
 
 def judge_kernel(item: GateItem, rules: GateRules) -> Judged:
     """All kernels of a file verified, for any number unless bounded verdicts are allowed."""
-    from titan.report.findings import render
+    from titan.foundation.diagnostics.wording import printable
+    from titan.report.findings import diagnostics_of, render
 
     require = "bounded" if rules.allow_bounded else "any"
     options = VerifyOptions(seconds_max=rules.seconds, require=require, save_traces=None)
@@ -353,8 +364,14 @@ def judge_kernel(item: GateItem, rules: GateRules) -> Judged:
     )
     if not bad:
         return judged
+    narrowed = bad[0].narrowing is not None and bad[0].verdict is Verdict.UNDECIDED
     return replace(
-        judged, why=contents.printable(_why(bad[0])), details=render(bad, "text"), stated=()
+        judged,
+        why=printable(_why(bad[0]), WHY_MAX),
+        details=render(bad, "text"),
+        stated=(),
+        failure=GateFailure.BOUNDED if narrowed else failure_of(bad[0].verdict),
+        diagnostics=tuple(one for finding in bad for one in diagnostics_of(finding)),
     )
 
 

@@ -12,21 +12,19 @@ certificate on trust.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
-import os
-import secrets
-import sqlite3
 import time
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from titan.foundation.kept import SignedStore
 from titan.package import canonical
 from titan.package.certificate import ANY, scope
 from titan.package.contents import printable
 from titan.package.difference import difference
+from titan.package.failures import GateFailure, failure_of
 
 if TYPE_CHECKING:
     from titan.language.kernel.model import Kernel
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 ENGINES = ("explorer", "happens-before")
 # What decides a verdict on a sync program; paths below titan/.
 DECIDING = ("foundation", "sync", "engines", "target", "verify")
-KEY_BYTES = 32
 Sizes = tuple[tuple[str, tuple[int, ...] | None], ...]
 
 
@@ -72,12 +69,16 @@ class RecheckQuestion:
 
 @dataclass(frozen=True, slots=True)
 class RecheckResult:
-    """`fault` is why the protocol is not verified; else `sizes` is what the verdict covers."""
+    """`fault` is why the protocol is not verified, `failure` of which kind that is.
+
+    Without a fault `sizes` is what the verdict covers.
+    """
 
     key: str
     fault: str = ""
     sizes: Sizes = ()
     seconds: float = 0.0
+    failure: GateFailure = GateFailure.NONE
 
 
 def _says_any(stated: Any) -> bool:
@@ -111,7 +112,8 @@ def answer(question: RecheckQuestion, seconds: float) -> RecheckResult:
     spent = time.thread_time() - started
     if decision is None or decision.verdict is not Verdict.VERIFIED:
         fault = "no engine of that name" if decision is None else _why(decision)
-        return RecheckResult(question.key, fault, seconds=spent)
+        kind = GateFailure.MALFORMED if decision is None else failure_of(decision.verdict)
+        return RecheckResult(question.key, fault, seconds=spent, failure=kind)
     covered = narrowed(question.coverage, decision.sizes)
     return RecheckResult(question.key, "", covered.parameters, spent)
 
@@ -169,86 +171,29 @@ def _decide(kernel: Kernel, question: RecheckQuestion, seconds: float) -> Decisi
     return conclude(kernel, program, [report], options)
 
 
-def secret() -> bytes:
-    """A key of this user, beside no repository, by which the kept verdicts are signed.
-
-    A row that somebody else has written, or that came with a checkout, bears no signature of it.
-    Raises OSError where no file for it can be made.
-    """
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    path = Path(home) / "titan" / "gate.key"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        found = path.read_bytes()
-        if len(found) != KEY_BYTES:
-            raise OSError(f"{path} is no key") from None
-        return found
-    with os.fdopen(handle, "wb") as stream:
-        made = secrets.token_bytes(KEY_BYTES)
-        stream.write(made)
-    return made
-
-
 class Kept:
-    """Verdicts of earlier runs, in an sqlite file, each signed with the key of this user.
-
-    A file that cannot be used holds nothing, nor does a row whose signature does not fit: nobody
-    makes a verdict by writing a row.
-    """
+    """Verdicts of earlier runs, signed; only VERIFIED is kept. Nothing is where `path` is None."""
 
     def __init__(self, path: str | Path | None) -> None:
-        self.database: sqlite3.Connection | None = None
-        self._key = b""
-        if path is None:
-            return
-        try:
-            self._key = secret()
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            self.database = sqlite3.connect(path, timeout=5)
-            self.database.execute(
-                "CREATE TABLE IF NOT EXISTS signed (key TEXT PRIMARY KEY, sizes TEXT, mark TEXT)"
-            )
-        except (sqlite3.Error, OSError):
-            self.database = None
+        self.store = SignedStore(path)
 
     def get(self, key: str) -> RecheckResult | None:
         """The verdict of an earlier run on the question `key`."""
-        if self.database is None:
-            return None
+        found = self.store.get(key)
         try:
-            row = self.database.execute(
-                "SELECT sizes, mark FROM signed WHERE key = ?", (key,)
-            ).fetchone()
-            if row is None or not hmac.compare_digest(self._mark(key, str(row[0])), str(row[1])):
+            sizes = json.loads(found) if found is not None else None
+            if sizes is None:
                 return None
-            sizes = json.loads(row[0])
-            return RecheckResult(
-                key,
-                sizes=tuple((str(name), tuple(v) if v is not None else None) for name, v in sizes),
-            )
-        except (sqlite3.Error, ValueError, TypeError):
+            named = tuple((str(name), tuple(v) if v is not None else None) for name, v in sizes)
+        except (ValueError, TypeError):
             return None
+        return RecheckResult(key, sizes=named)
 
     def put(self, given: RecheckResult) -> None:
         """Only what was verified is kept."""
-        if self.database is None or given.fault:
-            return
-        sizes = json.dumps(given.sizes)
-        try:
-            with self.database:
-                self.database.execute(
-                    "INSERT OR REPLACE INTO signed VALUES (?, ?, ?)",
-                    (given.key, sizes, self._mark(given.key, sizes)),
-                )
-        except sqlite3.Error:
-            self.database = None
-
-    def _mark(self, key: str, sizes: str) -> str:
-        return hmac.new(self._key, f"{key}\0{sizes}".encode(), hashlib.sha256).hexdigest()
+        if not given.fault:
+            self.store.put(given.key, json.dumps(given.sizes).encode())
 
     def close(self) -> None:
         """Close the file."""
-        if self.database is not None:
-            self.database.close()
+        self.store.close()

@@ -1,8 +1,9 @@
 """What programs that collect results are given: one record a check, whatever command made it.
 
-A check is a kernel of `titan verify`, an item of `titan gate`, a row of `titan litmus check`. The
-writers for CI systems (`sarif`, `junit`, `github`, `gitlab`) know this record and nothing else, so
-that all commands speak all formats. Their output depends on the input alone: no times, no host.
+A check is a kernel of `titan verify`, an item of `titan gate`, a test of `titan litmus check`, a
+variant of `titan stress`. The writers for CI systems (`sarif`, `junit`, `github`, `gitlab`) know
+this record and nothing else, so that all commands speak all formats. Their output depends on the
+input alone: no times, no host.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Check:
     """One thing that was checked.
 
     `path` is the file as the user named it; `summary` one line that can stand alone: the scope of
-    what is verified, else why it is not.
+    what is verified, else why it is not. `failure` is the word for a failure that no diagnostic
+    has a rule for; empty, the word is that of the verdict.
     """
 
     path: str
@@ -38,6 +40,24 @@ class Check:
     verdict: Verdict
     summary: str
     diagnostics: tuple[Diagnostic, ...] = ()
+    failure: str = ""
+
+    @property
+    def word(self) -> str:
+        """What failed, in a word, where `untold`."""
+        return self.failure or self.verdict.value
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is undecided, and that by itself fails nothing."""
+        return self.verdict is Verdict.UNDECIDED and not self.failure
+
+    @property
+    def untold(self) -> bool:
+        """Whether the check is not verified and no diagnostic says so."""
+        if self.verdict is Verdict.UNDECIDED:
+            return True
+        return self.verdict is not Verdict.VERIFIED and not self.errors
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from titan.foundation.diagnostics.model import Diagnostic, Severity
 from titan.foundation.diagnostics.wording import clean
-from titan.foundation.verdict import Verdict
 from titan.report.checks import Check
 
 _COMMAND = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
@@ -22,12 +21,10 @@ def render(checks: Sequence[Check]) -> str:
     lines = []
     for check in checks:
         lines += [_annotation(item) for item in check.diagnostics]
-        if check.verdict is Verdict.UNDECIDED:
-            named = {"title": "undecided", "file": check.path}
-            lines.append(_command("warning", named, f"{check.name}: {check.summary}"))
-        elif check.verdict is not Verdict.VERIFIED and not check.errors:
-            named = {"title": check.verdict.value, "file": check.path}
-            lines.append(_command("error", named, f"{check.name}: {check.summary}"))
+        if check.untold:
+            named = {"title": check.word, "file": check.path}
+            kind = "warning" if check.is_open else "error"
+            lines.append(_command(kind, named, f"{check.name}: {check.summary}"))
     return "".join(line + "\n" for line in lines)
 
 

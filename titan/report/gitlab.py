@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from titan.foundation.diagnostics.model import Diagnostic, Severity
 from titan.foundation.diagnostics.wording import clean
-from titan.foundation.verdict import Verdict
 from titan.report.checks import Check
 
 _SEVERITY = {Severity.ERROR: "critical", Severity.WARNING: "minor", Severity.INFO: "info"}
@@ -24,10 +23,9 @@ def render(checks: Sequence[Check]) -> str:
     found: list[Issue] = []
     for check in checks:
         found += [_issue(check, item) for item in check.diagnostics]
-        if check.verdict is Verdict.UNDECIDED:
-            found.append(_whole(check, "undecided", "major"))
-        elif check.verdict is not Verdict.VERIFIED and not check.errors:
-            found.append(_whole(check, check.verdict.value, "critical"))
+        if check.untold:
+            weight = "major" if check.is_open else "critical"
+            found.append(_whole(check, check.word, weight))
     return json.dumps(_distinct(found), indent=2) + "\n"
 
 

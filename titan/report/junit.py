@@ -1,7 +1,8 @@
 """Checks as JUnit XML: a suite for each file, a case for each check.
 
 Refuted is a failure, undecided is skipped with its reason, refused input and disagreeing engines
-are errors. Characters that XML 1.0 has no place for are escaped.
+are errors. Characters that XML 1.0 has no place for are escaped. Source: the schema of Jenkins'
+xUnit plugin, junit-10.xsd.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _ELEMENT = {
 
 def render(checks: Sequence[Check]) -> str:
     """The XML document; no times, so that equal input gives equal output."""
-    root = xml.Element("testsuites", {"name": "titan", **_counts(checks)})
+    counts = _counts(checks)
+    del counts["skipped"]  # which the schema gives to suites alone
+    root = xml.Element("testsuites", {"name": "titan", **counts})
     for path, found in by_path(checks).items():
         suite = xml.SubElement(root, "testsuite", {"name": clean(path), **_counts(found)})
         for check in found:
@@ -34,7 +37,7 @@ def render(checks: Sequence[Check]) -> str:
 
 
 def _counts(checks: Sequence[Check]) -> dict[str, str]:
-    kinds = [_ELEMENT.get(check.verdict) for check in checks]
+    kinds = [_kind(check) for check in checks]
     return {
         "tests": str(len(checks)),
         "failures": str(kinds.count("failure")),
@@ -43,17 +46,24 @@ def _counts(checks: Sequence[Check]) -> dict[str, str]:
     }
 
 
+def _kind(check: Check) -> str | None:
+    """The element of a check; what is undecided and fails by that is no skipped test."""
+    if check.verdict is Verdict.UNDECIDED and not check.is_open:
+        return "failure"
+    return _ELEMENT.get(check.verdict)
+
+
 def _case(suite: xml.Element, check: Check) -> None:
     name = clean(check.name) or "file"
     case = xml.SubElement(suite, "testcase", classname=clean(check.path), name=name)
-    kind = _ELEMENT.get(check.verdict)
+    kind = _kind(check)
     if kind is None:
         xml.SubElement(case, "system-out").text = clean(check.summary)
         return
     found = xml.SubElement(case, kind, message=clean(check.summary))
     if kind != "skipped":
         codes = [item.code for item in check.errors]
-        found.set("type", codes[0] if codes else check.verdict.value)
+        found.set("type", codes[0] if codes else check.word)
     shown = text_render.render(check.diagnostics, colour=False)
     if shown:
         found.text = "\n".join(clean(line) for line in shown.split("\n"))

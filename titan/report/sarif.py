@@ -1,9 +1,10 @@
 """Checks as SARIF 2.1.0, for code scanning.
 
-What refutes or refuses is a result of kind `fail`, what is undecided one of kind `open`. A verified
-check is no result, since code hosts show every result as an alert: it is listed in the properties
-of the run. An interleaving is a code flow with one thread flow for each agent; `executionOrder`
-gives the order across them. Source: OASIS SARIF 2.1.0, sections 3.27 (results), 3.36 (code flows),
+What refutes or refuses is a result of kind `fail`, what is undecided one of kind `open`; a failure
+without a diagnostic is a result of a rule named for its kind. A verified check is no result, since
+code hosts show every result as an alert: it is listed in the properties of the run. An interleaving
+is a code flow with one thread flow for each agent; `executionOrder` gives the order across them.
+Source: OASIS SARIF 2.1.0, sections 3.27 (results), 3.36 (code flows),
 3.38 (thread flow locations).
 """
 
@@ -22,7 +23,7 @@ from titan.foundation.version import __version__
 from titan.report.checks import Check, relative_uri
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-UNDECIDED = "TTN-undecided"
+WORD = "TTN-"  # begins the rules of failures that are no diagnostics
 _LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 Sarif = dict[str, object]
 
@@ -32,13 +33,10 @@ def render(checks: Sequence[Check]) -> str:
     used = sorted({item.code for check in checks for item in check.diagnostics})
     numbers = {code: number for number, code in enumerate(used)}
     results = [_result(item, numbers[item.code]) for check in checks for item in check.diagnostics]
-    undecided = [check for check in checks if check.verdict is Verdict.UNDECIDED]
-    results += [_open(check, len(used)) for check in undecided]
-    described = [_rule(code) for code in used]
-    if undecided:
-        described.append(
-            {"id": UNDECIDED, "shortDescription": {"text": "the verdict is not decided"}}
-        )
+    untold = [check for check in checks if check.untold]
+    words = sorted({check.word for check in untold})
+    results += [_whole(check, len(used) + words.index(check.word)) for check in untold]
+    described = [_rule(code) for code in used] + [_rule_of_word(word) for word in words]
     run = {
         "tool": {
             "driver": {
@@ -106,13 +104,20 @@ def _result(item: Diagnostic, number: int) -> Sarif:
     return result
 
 
-def _open(check: Check, number: int) -> Sarif:
+def _rule_of_word(word: str) -> Sarif:
+    """The rule of failures that are no diagnostics: the verdict itself, or a kind of failure."""
+    text = "the verdict is not decided" if word == Verdict.UNDECIDED else f"the check is {word}"
+    return {"id": f"{WORD}{word.replace(' ', '-')}", "shortDescription": {"text": text}}
+
+
+def _whole(check: Check, number: int) -> Sarif:
+    """A check that is open, or fails without a diagnostic."""
     where = {"artifactLocation": {"uri": relative_uri(check.path)}}
     return {
-        "ruleId": UNDECIDED,
+        "ruleId": _rule_of_word(check.word)["id"],
         "ruleIndex": number,
-        "kind": "open",
-        "level": "none",
+        "kind": "open" if check.is_open else "fail",
+        "level": "none" if check.is_open else "error",
         "message": {"text": clean(f"{check.name}: {check.summary}")},
         "locations": [{"physicalLocation": where}],
     }

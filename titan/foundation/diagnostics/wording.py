@@ -24,6 +24,11 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else _escape(c) for c in text)
 
 
+def one_line(text: str) -> str:
+    """A path or name as it may go into a line of a log: line breaks are escaped, too."""
+    return clean(text).replace("\n", "\\n")
+
+
 def _escape(char: str) -> str:
     number = ord(char)
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"

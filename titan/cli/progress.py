@@ -1,0 +1,118 @@
+"""What is being done, how far it is and for how long, on the last line of a terminal.
+
+Nothing is written where standard error is no terminal. The line is wiped before anything else is
+written (`titan.cli.output.write`) and when the work ends, however it ends. The clock is for the eye
+alone: nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+EVERY_SECONDS = 0.25
+QUIET_SECONDS = 0.5  # what is done sooner is not shown
+_WIPE = "\r\x1b[K"
+
+
+class Progress:
+    """The line. `tell` says what is being done; a thread writes it, with the seconds so far."""
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+        self._text = ""
+        self._since = time.monotonic()
+        self._shown = False
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def tell(self, text: str, done: int = 0, of: int = 0) -> None:
+        """What is being done from now on, and how many of how many are done."""
+        if self._descriptor is None:
+            return
+        from titan.foundation.diagnostics.wording import printable
+
+        counted = f"{done} of {of}: " if of > 1 else ""
+        text = printable(counted + text, 200)
+        with self._lock:
+            if text != self._text:
+                self._text, self._since = text, time.monotonic()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._tick, daemon=True)
+            self._thread.start()
+
+    def wipe(self) -> None:
+        """Remove the line, so that something else can be written."""
+        with self._lock:
+            self._wipe()
+
+    def end(self) -> None:
+        """Remove the line for good."""
+        self._ended.set()
+        self.wipe()
+
+    def _wipe(self) -> None:
+        if self._shown:
+            self._put(_WIPE)
+            self._shown = False
+
+    def _tick(self) -> None:
+        while not self._ended.wait(EVERY_SECONDS):
+            with self._lock:
+                seconds = time.monotonic() - self._since
+                if self._text and seconds >= QUIET_SECONDS and not self._ended.is_set():
+                    room = max(20, self._columns() - 12)
+                    self._put(f"{_WIPE}{self._text[:room]} ({seconds:.0f} s)")
+                    self._shown = True
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self._descriptor or 2).columns
+        except OSError:
+            return 80
+
+    def _put(self, text: str) -> None:
+        # Past Python's buffer: a process that is forked meanwhile inherits no lock of it.
+        with contextlib.suppress(OSError):
+            os.write(self._descriptor or 2, text.encode("utf-8", "replace"))
+
+    def forget(self) -> None:
+        """In a forked process: the line is its parent's."""
+        self._descriptor, self._lock, self._shown = None, threading.Lock(), False
+
+
+_current = Progress()
+
+
+def current() -> Progress:
+    """The line of the command that runs; one that is never shown where none is wanted."""
+    return _current
+
+
+@contextlib.contextmanager
+def progress(wanted: bool = True) -> Iterator[Progress]:
+    """The line for the time of a command; one inside another is the same one."""
+    global _current  # noqa: PLW0603  one terminal, one line
+    if _current._descriptor is not None or not wanted or not sys.stderr.isatty():
+        yield _current
+        return
+    line, before = Progress(_descriptor()), _current
+    os.register_at_fork(after_in_child=line.forget)
+    _current = line
+    try:
+        yield line
+    finally:
+        _current = before
+        line.end()
+
+
+def _descriptor() -> int | None:
+    try:
+        return sys.stderr.fileno()
+    except (OSError, ValueError, AttributeError):
+        return None
