@@ -16,6 +16,8 @@ from titan.cli.schema import text_of
 from titan.foundation.resources import root
 from titan.foundation.verdict import Verdict
 from titan.package.failures import MEANING, GateFailure, failure_of, verdict_of
+from titan.package.gate import find
+from titan.package.gate import gate as judge
 from titan.report.checks import Check, render
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -48,9 +50,14 @@ def gate(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("made", "code"), [(litmus, 2), (gate, 1)], ids=["litmus", "gate"])
-def test_every_format_and_equal_bytes(made, code: int, tmp_path: Path):
+def test_every_format_and_equal_bytes(
+    made, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     (tmp_path / "in").mkdir()
     command = made(tmp_path / "in")
+    if made is gate:  # each run of the gate is a second of workers that start
+        judged = list(judge(find(tuple(command[1:-1]))))
+        monkeypatch.setattr("titan.package.gate.gate", lambda *options: iter(judged))
     written = {}
     for name in (*FORMATS, *CI_FORMATS):
         for place in ("one", "two") if name in ("json", "text") else ("one",):
