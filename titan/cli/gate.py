@@ -10,7 +10,7 @@ import click
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import CI_FORMATS, deliver, for_ci, report_options, write
 from titan.cli.progress import progress
-from titan.foundation.workers import cores
+from titan.foundation.cores import cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from titan.foundation.workers import cores
+from titan.foundation.cores import cores
 
 Command = TypeVar("Command", bound=Callable[..., object])
 Result = TypeVar("Result")

@@ -17,16 +17,6 @@ from contextlib import contextmanager
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-def cores() -> int:
-    """The processors that this process may use, or fewer where TITAN_JOBS says so."""
-    wanted = os.environ.get("TITAN_JOBS", "")
-    if wanted.isdecimal() and int(wanted) > 0:
-        return min(int(wanted), 256)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 @contextmanager
 def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """A pool of `jobs` processes; any exception ends them at once, not when they are done."""
