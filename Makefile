@@ -50,16 +50,18 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
+# A file's tests share what they build, so one process runs them all.
 pytest: lint types
-	$(BIN)/python -m pytest -n 2 -m 'not heavy'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not heavy'
 
 # The native cores with the sanitizers of addresses and undefined behaviour, under the tests that hold
 # them against their twins; says so and does nothing where the compiler has no such libraries.
 sanitize: setup
 	$(BIN)/python tests/sanitized.py build/sanitized
 
+# All tests, with every planted fault and every random example (tests/sampling.py).
 heavy: setup
-	$(BIN)/python -m pytest -m heavy
+	TITAN_TESTS=whole $(BIN)/python -m pytest
 
 # The extra with PyTorch has an environment of its own: it is large, and `make test` does without it.
 gauss: setup

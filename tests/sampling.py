@@ -1,11 +1,23 @@
-"""Long lists of planted faults: some in every run, all of them under the heavy marker."""
+"""How much of a long list a run takes: a part under `make test`, all of it under `make heavy`.
+
+Random programs and planted faults find what nobody thought of, and cost most of the time of the
+tests. A run of `make test` takes the same part each time; `make heavy` sets `TITAN_TESTS=whole`.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
+
+WHOLE = os.environ.get("TITAN_TESTS") == "whole"
+
+
+def part(count: int, of: int = 4) -> int:
+    """How many of `count` random examples this run takes: every one, or one in `of`."""
+    return count if WHOLE else max(1, count // of)
 
 
 def sampled(values: Iterable[Any], every: int = 4) -> list[Any]:

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from tests.sampling import sampled
 from titan.device import plots
 from titan.device.page import page
 
@@ -247,7 +248,7 @@ def test_data_of_another_kind_has_no_page():
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium is installed")
-@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("kind", sampled(ALL, every=3))
 def test_pages_open_in_a_browser(kind, tmp_path):
     path, picture = tmp_path / "page.html", tmp_path / "page.png"
     path.write_text(page(ALL[kind]), encoding="utf-8")

@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 from jinja2 import UndefinedError
 
+from tests.sampling import sampled
 from titan.cli.litmus import litmus
 from titan.foundation.resources import root
 from titan.litmus.language import ast
@@ -440,7 +441,7 @@ def ptx_of(rendering: Rendering, folder: Path) -> list[tuple[int, int, str]]:
 
 
 @needs_nvcc
-@pytest.mark.parametrize("name", SAMPLE)
+@pytest.mark.parametrize("name", sampled(SAMPLE, every=3))
 def test_a_kernel_compiles_and_keeps_the_instructions(name: str, tmp_path: Path) -> None:
     path = SUITE / f"{name}.litmus"
     check_instructions(read_test(path), ptx_of(rendered()[path], tmp_path))

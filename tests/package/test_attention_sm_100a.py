@@ -55,7 +55,7 @@ VARIANTS = {
     "wide accumulators": (PLAIN, (("columns: 128, head: 64", "columns: 32, head: 192"),)),
     "one stage": (PLAIN, (("groups: 2", "groups: 2\ndepth: 1"),)),
 }  # fmt: skip
-QUICK = ("logarithms of the sums", "capped scores")
+QUICK = ("logarithms of the sums",)
 SIZES = (
     {"heads": 2, "queries": 3, "keys": 5},
     {"heads": 1, "queries": 257, "keys": 200},

@@ -14,6 +14,7 @@ from tests.codegen.pipeline.written import hopper as construct
 from tests.package.random_programs import program as drawn
 from tests.package.random_programs import sizes as drawn_sizes
 from tests.package.trials import Made, NotVerified, disagreement, faults
+from tests.sampling import sampled
 from titan.cli.main import run
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.write import emit
@@ -204,7 +205,7 @@ FAULTS = {
 
 
 @needs_compiler
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", sampled(FAULTS, every=2))
 def test_a_fault_in_the_copies_is_seen(fault, tmp_path):
     tile, produced = built(unaligned("gemm"), tmp_path)
     old, new = FAULTS[fault]
@@ -329,7 +330,7 @@ TAIL_FAULTS = {
 
 
 @needs_nvcc
-@pytest.mark.parametrize("fault", TAIL_FAULTS)
+@pytest.mark.parametrize("fault", sampled(TAIL_FAULTS))
 def test_machine_code_that_hands_stages_over_wrongly_is_refused(fault, tmp_path):
     from titan.validate.compare.compile import compile_package
     from titan.validate.compare.translation import translation

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.sampling import part
 from titan.cli.main import run as titan
 from titan.cli.schedule import JOINT_ENGINES
 from titan.foundation.resources import root
@@ -42,7 +43,7 @@ def test_every_engine_decides_small_problems(name):
 def test_engines_agree_with_z3_on_random_loops(name):
     """The intervals that an engine finds are those that Z3 finds; the checker takes them."""
     installed(name)
-    for seed in range(4):
+    for seed in range(part(4)):
         loop = small_loop(seed)
         found = [
             paper.solve(loop, paper.PaperOptions(one, one, budget_seconds=300)).schedule

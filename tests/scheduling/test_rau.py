@@ -7,6 +7,7 @@ from itertools import count
 
 import pytest
 
+from tests.sampling import part
 from titan.foundation.resources import root
 from titan.scheduling import native, rau
 from titan.scheduling.arms import (
@@ -103,7 +104,7 @@ def test_real_loops_reach_their_bound(name: str, ii: int) -> None:
 
 
 def test_linear_and_galloping_search_agree() -> None:
-    for seed in range(40):
+    for seed in range(part(40)):
         loop = small_loop(seed)
         try:
             linear = rau.solve(loop, rau.RauOptions(search="linear", ii_cap=40))

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.sampling import part
 from tests.scheduling.test_reach import legal, limited_loop
 from titan.foundation.resources import root
 from titan.scheduling.check import check
@@ -122,7 +123,7 @@ def full(loop: Loop, ii: int, rng: random.Random) -> Formula:
 @pytest.mark.parametrize("units", [False, True])
 def test_every_legal_schedule_satisfies_the_clauses(units: bool) -> None:
     rng, schedules, loops = random.Random(11), 0, 0
-    for seed in range(60):
+    for seed in range(part(60, 3)):
         loop = limited_loop(seed, units) if seed % 3 else tied(seed)
         for ii in range(1, 5):
             try:
@@ -140,7 +141,7 @@ def test_every_legal_schedule_satisfies_the_clauses(units: bool) -> None:
                 for starts in rng.sample(known, min(6, len(known))):
                     assert solver.solve(assumptions=placed(formula, starts)), (seed, ii, starts)
                     schedules += 1
-    assert loops > 50 and schedules > 80, (loops, schedules)
+    assert loops > part(50, 3) and schedules > part(80, 3), (loops, schedules)
 
 
 def placed(formula: Formula, starts: tuple[int, ...]) -> list[int]:
@@ -161,7 +162,7 @@ def placed(formula: Formula, starts: tuple[int, ...]) -> list[int]:
 def test_what_is_refuted_has_no_schedule() -> None:
     """On random loops, groups and transfers included; most empty intervals are refuted."""
     refuted = missed = 0
-    for seed in range(80):
+    for seed in range(part(80)):
         for loop in (limited_loop(seed, True), tied(seed)):
             for ii in (1, 2, 3):
                 found = prove(loop, ii, 5.0)
@@ -169,7 +170,7 @@ def test_what_is_refuted_has_no_schedule() -> None:
                 assert found is None or empty, (seed, ii)
                 refuted += found is not None
                 missed += empty and found is None
-    assert refuted > 60 and missed < refuted, (refuted, missed)
+    assert refuted > part(60) and missed < refuted, (refuted, missed)
 
 
 def tied(seed: int) -> Loop:

@@ -51,7 +51,7 @@ def launches(made: Made, sizes: dict[str, int], seed: int = 0) -> Iterator[tuple
                 yield tensor.dtype, float(far) / scale
 
 
-@pytest.mark.parametrize("name", list(FORMS))
+@pytest.mark.parametrize("name", sampled(FORMS, every=3))
 @pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: "x".join(map(str, sizes.values())))
 def test_what_is_computed_is_what_is_meant(name: str, sizes: dict[str, int]):
     results = list(launches(form(name), sizes))
@@ -105,7 +105,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("fault, name, file, old, new", sampled(FAULTS, every=3))
+@pytest.mark.parametrize("fault, name, file, old, new", sampled(FAULTS, every=8))
 def test_a_planted_fault_shows(fault: str, name: str, file: str, old: str, new: str):
     sizes = {"M": 200, "N": 208, "K": 48} if fault.startswith("bounds") else None
     if fault.startswith("truncation"):

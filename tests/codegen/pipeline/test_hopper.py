@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.codegen.pipeline import examples
 from tests.codegen.pipeline.written import hopper as construct
+from tests.sampling import part
 from titan.codegen.pipeline.build import BuildLimits, decoded, judged
 from titan.codegen.pipeline.loop_body import (
     ItemKind,
@@ -106,7 +107,7 @@ def test_the_loop_is_verified_without_its_computations(name):
     assert program.name == name
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=part(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_order_is_refused_or_verified(data):
     """Random start cycles: the construction never writes a pipeline that can go wrong."""
@@ -123,7 +124,7 @@ def test_any_order_is_refused_or_verified(data):
     assert verdict(text).verdict is Verdict.VERIFIED, text
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=part(60), deadline=None)
 @given(st.data())
 def test_shifted_orders_of_attention(data):
     """Legal orders in which a suffix of the chain runs one interval later."""

@@ -10,6 +10,7 @@ import pytest
 
 from tests.codegen.pipeline import written as forms
 from tests.codegen.tile import planting
+from tests.sampling import sampled
 from titan.codegen.pipeline.model import Shape
 from titan.codegen.tile.functional import Interleaving, check, deviation, interleavings, simulate
 from titan.codegen.tile.load import load_tile, parse_tile
@@ -136,7 +137,9 @@ def small_attention() -> TileProgram:
     ],
     ids=["plain", "overlapped", "ping-pong", "no loading warp"],
 )
-@pytest.mark.parametrize("sizes", [(1, 5, 20), (1, 128, 64), (2, 130, 170)], ids=str)
+@pytest.mark.parametrize(
+    "sizes", sampled([((2, 130, 170),), ((1, 5, 20),), ((1, 128, 64),)], every=3), ids=str
+)
 def test_attention_is_right(shape: Shape, sizes: tuple[int, int, int]) -> None:
     tile = small_attention()
     program = planting.constructed(tile, shape)
@@ -172,7 +175,9 @@ def attention_launch(heads: int, queries: int, keys: int) -> tuple[dict, dict]:
 
 @pytest.mark.parametrize("name", ["attention_forward_64", "attention_forward_causal_64"])
 @pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 300, 20), (2, 130, 100), (1, 256, 96)], ids=str)
+@pytest.mark.parametrize(
+    "sizes", sampled([((2, 130, 100),), ((1, 1, 1),), ((1, 300, 20),), ((1, 256, 96),)]), ids=str
+)
 def test_attention_in_tensor_memory_is_right(
     name: str, groups: int, sizes: tuple[int, int, int]
 ) -> None:
@@ -224,7 +229,7 @@ BLACKWELL_FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BLACKWELL_FAULTS)
+@pytest.mark.parametrize("name", sampled(BLACKWELL_FAULTS))
 def test_faults_in_tensor_memory_show_in_the_numbers(name: str) -> None:
     """Some of these the engines see as well; what only moves values is seen here alone."""
     tile, text = blackwell_attention("attention_forward_64", 2)
@@ -270,7 +275,7 @@ def launch_of(tile: TileProgram, sizes: dict[str, int] = LAUNCH) -> tuple[dict, 
     return inputs, parameters
 
 
-@pytest.mark.parametrize(("name", "target", "shape"), OTHERS, ids=[row[0] for row in OTHERS])
+@pytest.mark.parametrize(("name", "target", "shape"), sampled(OTHERS, every=3))
 def test_pipelines_of_all_forms_are_right(name: str, target: str, shape: Shape) -> None:
     tile = load_tile(FOLDER / f"{name}.yaml", target)
     inputs, parameters = launch_of(tile)
@@ -364,7 +369,9 @@ def test_faults_of_counted_loads_show_in_the_numbers(kind: type[ir.Operation], w
     assert any(item.text.endswith("is wrong") for item in found)
 
 
-@pytest.mark.parametrize("word", ["what='top'", "what='o_shrunk'", "what='total'", "drain s"])
+@pytest.mark.parametrize(
+    "word", sampled(["what='top'", "what='o_shrunk'", "what='total'", "drain s"], every=2)
+)
 def test_faults_in_attention_show_in_the_numbers(word: str) -> None:
     tile = small_attention()
     program = planting.constructed(tile, Shape("", 2))

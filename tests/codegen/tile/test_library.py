@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.sampling import sampled
 from titan.codegen.tile.dtypes import FORMATS, rounded
 from titan.codegen.tile.load import load_tile, targets_of
 from titan.codegen.tile.model import TileProgram
@@ -145,7 +146,9 @@ def launch(tile: TileProgram, sizes: dict[str, int]) -> tuple[Arrays, dict[str, 
     return inputs, parameters
 
 
-@pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: f"M{sizes['M']}")
+@pytest.mark.parametrize(
+    "sizes", sampled(((sizes,) for sizes in SIZES), every=2), ids=lambda sizes: f"M{sizes['M']}"
+)
 @pytest.mark.parametrize("path", LIBRARY, ids=lambda path: path.stem)
 def test_a_program_means_its_formula(path: Path, sizes: dict[str, int]) -> None:
     tile = load_tile(path)

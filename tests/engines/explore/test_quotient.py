@@ -12,6 +12,7 @@ from tests.building import at, e, loop, program
 from tests.edits import perturb
 from tests.engines.explore.rings import MISTAKES, persistent, ring
 from tests.rings import ring as random_ring
+from tests.sampling import sampled
 from titan.engines.explore.quotient import NotApplicableError
 from titan.engines.explore.reference import explore_reference
 from titan.engines.explore.search import Reductions, explore
@@ -41,7 +42,7 @@ def bounded(depth: int) -> list[Sizes]:
 
 
 @pytest.mark.parametrize("lag", (False, True))
-@pytest.mark.parametrize("mistake", ("", *MISTAKES))
+@pytest.mark.parametrize("mistake", sampled(("", *MISTAKES), every=3))
 def test_rings(lag: bool, mistake: str) -> None:
     for depth, consumers, phases in product((1, 2, 3), (1, 2), (True, False)):
         if depth * consumers > 4 or (lag and depth == 1):
@@ -89,7 +90,7 @@ def test_persistent_kernels(depth: int, mistake: str) -> None:
             assert result.verdict == expected, (phases, reductions)
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", sampled(range(4), every=2))
 def test_random_rings_with_mistakes(block: int) -> None:
     decided = 0
     for seed in range(10 * block, 10 * block + 10):

@@ -14,6 +14,7 @@ import pytest
 
 from tests.engines.fences.cached_scripts import draw, litmus_test, sync_program
 from tests.engines.fences.small_programs import options
+from tests.sampling import part
 from titan.engines.fences.justify import judge
 from titan.engines.happens_before.engine import analyse
 from titan.foundation.verdict import Verdict
@@ -56,8 +57,8 @@ def run(seeds: range) -> Counter[str]:
 
 
 def test_on_random_programs() -> None:
-    seen = run(range(300))
-    assert not seen["open"] and min(seen["justified"], seen["cached"]) >= 40, seen
+    seen = run(range(part(300)))
+    assert not seen["open"] and min(seen["justified"], seen["cached"]) >= part(40), seen
 
 
 @pytest.mark.heavy

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from tests.engines.fences.small_programs import draw, litmus_test, options, sync_program
+from tests.sampling import part
 from titan.engines.fences.demands import Demands
 from titan.engines.fences.justify import FenceJudgement, itself, judge, satisfied
 from titan.engines.happens_before.engine import analyse
@@ -91,8 +92,8 @@ def run(seeds: range) -> dict[str, int]:
 
 
 def test_on_random_programs() -> None:
-    seen = run(range(150))
-    assert seen["open"] <= 5 and min(seen["justified"], seen["unjustified"]) >= 15, seen
+    seen = run(range(part(150)))
+    assert seen["open"] <= part(5) and min(seen["justified"], seen["unjustified"]) >= part(15), seen
 
 
 @pytest.mark.heavy

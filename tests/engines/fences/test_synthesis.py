@@ -26,7 +26,7 @@ from titan.verify.model import VerifyOptions
 ROOT = Path(__file__).parents[3]
 OPTIONS = VerifyOptions(save_traces=None, states_max=500_000, seconds_max=6.0)
 SHARED = (ir.Space.SHARED,)
-QUICK = ("fa3_backward", "hopper_gemm_pingpong", "hopper_gemm", "bulk_copy")
+QUICK = ("fa3_backward", "hopper_gemm", "bulk_copy")
 ALL = tuple(
     path.stem
     for path in sorted((ROOT / "protocols").glob("*.yaml"))

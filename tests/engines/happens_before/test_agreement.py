@@ -9,6 +9,7 @@ import pytest
 from tests.engines.happens_before.models import Model, models
 from tests.engines.happens_before.replaying import assert_shown, replayed
 from tests.engines.happens_before.soup import soup
+from tests.sampling import part
 from tests.strategies import program_of_seed
 from titan.engines.explore.reference import explore_reference
 from titan.engines.happens_before.engine import analyse
@@ -58,7 +59,7 @@ def left_open(verdicts: Pairs) -> int:
 
 
 def test_perturbed_families():
-    seeds = 800
+    seeds = part(800)
     verdicts = compare(program_of_seed, seeds)
     assert left_open(verdicts) < 0.04 * seeds, verdicts
     assert verdicts[(Verdict.VERIFIED, Verdict.VERIFIED)] > 0.3 * seeds
@@ -66,7 +67,7 @@ def test_perturbed_families():
 
 
 def test_operations_thrown_together():
-    seeds = 1200
+    seeds = part(1200)
     verdicts = compare(lambda seed: soup(Random(seed)), seeds)
     assert left_open(verdicts) < 0.03 * seeds, verdicts
     assert verdicts[(Verdict.VERIFIED, Verdict.VERIFIED)] > 0.06 * seeds, verdicts

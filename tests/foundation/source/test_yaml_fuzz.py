@@ -6,6 +6,7 @@ import tracemalloc
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.sampling import part
 from titan.foundation.diagnostics.render import FORMATS, render
 from titan.foundation.source.reader import Reader
 from titan.foundation.source.tree import Mapping, Node, Scalar, Sequence
@@ -93,19 +94,19 @@ def check(node: Node | None, errors: list) -> None:
         assert all(char.isprintable() or char == "\n" for char in shown)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=part(400, 2), deadline=None)
 @given(st.binary(max_size=200))
 def test_random_bytes(data):
     check(*parse_bytes(data))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=part(400, 2), deadline=None)
 @given(CHARACTERS)
 def test_random_characters(text):
     check(*parse_text(text))
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=part(1500), deadline=None)
 @given(YAML_LIKE)
 @example("%TAG ! ")
 @example('"\\UFFFFFFFF"')
@@ -117,15 +118,15 @@ def test_text_made_of_yaml_tokens(text):
     check(*parse_text(text))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=part(400, 2), deadline=None)
 @given(NESTED)
 def test_nesting_with_anchors_and_cycles(text):
     check(*parse_text(text))
 
 
 def hostile() -> dict[str, str]:
-    """Inputs made to cost time or memory, each close to the size limit."""
-    size = 1 << 19
+    """Inputs made to cost time or memory, each close to the size limit under `make heavy`."""
+    size = part(1 << 19, 8)
     laughs = ["a0: &a0 [x, x, x, x, x, x, x, x]"]
     laughs += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 8)}]" for i in range(1, 30)]
     return {

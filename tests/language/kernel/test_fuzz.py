@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.language.kernel.examples import documented, library
+from tests.sampling import part
 from titan.foundation.diagnostics.render import render
 from titan.language.kernel.decode import decode_text
 from titan.language.lower import LoweringRefused
@@ -107,7 +108,7 @@ MUTATIONS = (
 )  # fmt: skip
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=part(500), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(mutants())
 def test_mutants_of_good_kernels(text: str):
     check(text)
@@ -122,7 +123,7 @@ def test_any_text(text: str):
 @pytest.mark.parametrize("value", HOSTILE, ids=range(len(HOSTILE)))
 def test_every_hostile_value_at_some_places(value: str):
     text = GOOD[0]
-    for start, end in random.Random(value).sample(values(text), 12):
+    for start, end in random.Random(value).sample(values(text), part(12)):
         check(text[:start] + value + text[end:])
 
 

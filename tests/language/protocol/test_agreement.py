@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 
 from tests.language.protocol.strategies import protocols
+from tests.sampling import part
 from titan.engines.explore.reference import explore_reference
 from titan.engines.result import Budget
 from titan.foundation.verdict import Verdict
@@ -14,7 +15,7 @@ from titan.language.protocol.tokens import TokenRun
 from titan.language.protocol.typestate import TypestateResult, check
 
 SETTINGS = settings(
-    max_examples=40,
+    max_examples=part(40),
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),

@@ -20,7 +20,7 @@ NAMES = ["gemm_sm_100a", "gemm_persistent_sm_100a", "gemm_fp8_sm_100a", "gemm_bi
 
 
 @needs_nvcc
-@pytest.mark.parametrize("name", [*NAMES, "copy", "row_sum"])
+@pytest.mark.parametrize("name", sampled([*NAMES, "copy", "row_sum"], every=3))
 def test_what_is_emitted_does_what_its_program_says(name):
     made = emission(name, "sm_100a")
     compiled = compile_package(made.files, "sm_100a")
@@ -137,7 +137,7 @@ FAULTS = {
 
 
 @needs_nvcc
-@pytest.mark.parametrize("name", sampled(FAULTS))
+@pytest.mark.parametrize("name", sampled(FAULTS, every=12))
 def test_a_planted_fault_is_told(name):
     file, pattern, replacement, told = FAULTS[name]
     made = emission("gemm_persistent_sm_100a", "sm_100a")

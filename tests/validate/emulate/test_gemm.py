@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.sampling import sampled
 from tests.validate.emulate.kernels import GEMM, GEMM_MANIFEST
 from titan.codegen.tile.dtypes import rounded
 from titan.validate.emulate.run import KernelFault, LaunchRefused, emulate
@@ -51,7 +52,9 @@ def right(output, expected):
 
 
 @pytest.mark.parametrize("policy,delay", SCHEDULES)
-@pytest.mark.parametrize("size", [(128, 128, 384), (200, 72, 136), (1, 8, 8)])
+@pytest.mark.parametrize(
+    "size", [(200, 72, 136), (1, 8, 8), pytest.param((128, 128, 384), marks=pytest.mark.heavy)]
+)
 def test_computes_the_product(size, policy, delay):
     for seed in (0, 1):
         assert right(*run(GEMM, size, seed, policy, delay))
@@ -146,7 +149,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", sampled(FAULTS))
 def test_a_planted_fault_is_seen(name):
     old, new = FAULTS[name]
     assert GEMM.count(old) == 1 and old != new, "the fault changes one place"
