@@ -582,20 +582,19 @@ def test_a_memory_fence_that_ptx_lacks_is_refused_with_that_reason() -> None:
 def test_the_densest_packing_compiles(name: str, tmp_path: Path) -> None:
     path = SUITE / f"{name}.litmus"
     rendering = rendered()[path]
-    limits = {key: entry["max"] for key, entry in rendering.manifest["options"].items()}
-    slots = rendering.manifest["launch"]["slots_per_cta"]
+    manifest = rendering.manifest
+    limits = {key: entry["max"] for key, entry in manifest["options"].items()}
+    limits["TITAN_STRESS_WARPS"] = 4
+    slots = manifest["launch"]["slots_per_cta"]
     if limits["TITAN_TOGETHER"]:
         limits["TITAN_LANES"] = 32 // slots
-    shared = max(
-        sum(p["size_bytes"] for p in rendering.manifest["locations"] if p["space"] == "shared"), 16
-    )
+    shared = sum(p["size_bytes"] for p in manifest["locations"] if p["space"] == "shared")
     limits["TITAN_GROUPS"] = max(
-        1, min(limits["TITAN_GROUPS"], 8, 48 * 1024 // (shared * limits["TITAN_LANES"]))
+        1, min(limits["TITAN_GROUPS"], 8, 48 * 1024 // (max(shared, 16) * limits["TITAN_LANES"]))
     )
-    limits["TITAN_STRESS_WARPS"] = 4
     source = tmp_path / "test.cu"
     source.write_text(rendering.source, encoding="utf-8")
-    target = rendering.manifest["target"]
+    target = manifest["target"]
     compiles(source, tmp_path, target, *(f"-D{key}={value}" for key, value in limits.items()))
     with pytest.raises(AssertionError, match="lanes"):
         compiles(source, tmp_path, target, "-DTITAN_LANES=33")
