@@ -23,6 +23,7 @@ setup: $(DEVELOPMENT) $(CORES)
 $(BASE): pyproject.toml hatch_build.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) -e .
+	$(BIN)/python -m compileall -q titan  # as pip does for what it installs
 	touch $@
 
 # Everything that the tests need besides: solvers for second opinions, linters.

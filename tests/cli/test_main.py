@@ -69,6 +69,15 @@ def test_help_loads_nothing_heavy(arguments):
     assert done.stdout.rstrip().endswith("heavy: []")
 
 
+def test_a_simple_kernel_needs_no_second_parser_and_no_templates():
+    heavy = ["ruamel.yaml", "jinja2", "rich", "networkx", "pysmt", "importlib.resources", "difflib"]
+    done = python(
+        "import sys\nfrom titan.cli.main import run\nrun(['verify', 'protocols/bulk_copy.yaml'])\n"
+        f"print('heavy:', sorted(set({heavy!r}) & set(sys.modules)))"
+    )
+    assert done.stdout.rstrip().endswith("heavy: []"), done.stdout
+
+
 def test_help_lists_commands_and_exit_codes(capsys):
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out

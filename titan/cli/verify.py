@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -15,6 +15,7 @@ from titan.cli.output import CI_FORMATS, PAGES, colour_option, deliver, page_opt
 from titan.cli.progress import current, progress
 from titan.cli.settings import overrides, settings_options
 from titan.cli.spread import spread, spread_options
+from titan.foundation.records import dataclass
 from titan.language.protocol.rewrites import Rewrite
 from titan.sync.policies import POLICY_WORDS
 

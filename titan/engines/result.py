@@ -7,9 +7,9 @@ busy the machine is; processor time is a backstop.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from titan.foundation.records import dataclass
 from titan.foundation.verdict import Reason, Verdict
 from titan.sync.control import Sizes
 from titan.sync.fault import Trace

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -74,6 +73,8 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _beside(place: Path) -> Path:
+    import secrets
+
     return place.parent / f".{place.name}{_MARK}{secrets.token_hex(8)}"
 
 

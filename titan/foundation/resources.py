@@ -7,14 +7,13 @@ package would otherwise hide the live files.
 
 from __future__ import annotations
 
-import tomllib
+import re
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 KINDS = ("protocols", "litmus", "backends", "proofs", "schemas", "examples")
-_PROJECT = "titan-verify"
+_PROJECT = re.compile(r'^\[project\]\nname = "titan-verify"$', re.MULTILINE)
 
 
 @cache
@@ -26,10 +25,10 @@ def checkout() -> Path | None:
     """
     folder = Path(__file__).resolve().parents[2]
     try:
-        content = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        content = (folder / "pyproject.toml").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
         return None
-    return folder if content.get("project", {}).get("name") == _PROJECT else None
+    return folder if _PROJECT.search(content) else None
 
 
 def root(kind: str) -> Path:
@@ -39,7 +38,7 @@ def root(kind: str) -> Path:
     tree = checkout()
     if tree is not None:
         return tree / kind
-    return Path(str(files("titan") / "_data" / kind))
+    return Path(__file__).resolve().parents[1] / "_data" / kind
 
 
 def template(backend: str, name: str) -> Any:

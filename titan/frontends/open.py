@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from titan.foundation.records import dataclass
 from titan.verify.files import FILES_MAX, Found, find_kernels
 
 PTX_SUFFIXES = (".ptx",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from titan.foundation.diagnostics.model import Diagnostic
@@ -13,6 +13,7 @@ from titan.foundation.diagnostics.render import json as json_render
 from titan.foundation.diagnostics.render import text as text_render
 from titan.foundation.diagnostics.render.colour import paint
 from titan.foundation.diagnostics.wording import clean, counted
+from titan.foundation.records import dataclass
 from titan.foundation.verdict import Verdict
 from titan.verify.model import Coverage, EngineReport, Finding
 from titan.verify.replay import replay

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from titan.foundation.errors import UserError
+from titan.foundation.records import dataclass
 
 BINARY_OPERATORS = (
     "+", "-", "*", "//", "%", "min", "max", "<", "<=", "==", "!=", ">=", ">", "and", "or",

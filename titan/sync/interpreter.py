@@ -17,8 +17,7 @@ flights (asynchronous operations), races. Which of them executes an operation st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from titan.foundation.records import dataclass
 from titan.sync import program as ir
 from titan.sync.control import Agent, ControlFlow, LocalLoopError, Sizes, agents_of
 from titan.sync.expression import Expression, evaluate

@@ -12,9 +12,10 @@ where a program was made by a tool) and take no part in equality.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
+from titan.foundation.records import dataclass
 from titan.foundation.source.span import Span
 from titan.sync.expression import ONE, ZERO, Expression
 from titan.sync.policies import BarrierInit, FenceRule, Permission, TensorReading

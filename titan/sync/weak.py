@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from titan.foundation.records import dataclass
 from titan.sync import program as ir
 from titan.sync.parts import effects_of, queue_of, scope_of
 

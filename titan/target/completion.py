@@ -12,13 +12,13 @@ leaves out (the global source of a copy) is not judged.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.errors import InternalError
+from titan.foundation.records import dataclass
 from titan.foundation.resources import root
 from titan.foundation.source.reader import Fields, Reader
 from titan.foundation.source.span import Source

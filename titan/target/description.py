@@ -6,9 +6,9 @@ looks into the name. The data are the files of `backends/<target>/`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from titan.foundation.records import dataclass
 from titan.target.completion import MBARRIER, CompletionTable, Vendor, Waits, completion
 from titan.target.limits import TargetLimits, limits
 

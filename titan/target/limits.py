@@ -6,12 +6,13 @@ not have in its file is not known, and no rule judges by it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.errors import InternalError
+from titan.foundation.records import dataclass
 from titan.foundation.resources import root
 from titan.foundation.source.reader import Fields, Reader
 from titan.foundation.source.span import Source

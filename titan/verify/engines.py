@@ -7,12 +7,13 @@ same report on a machine of any speed and load. Processor time is a backstop beh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import thread_time
 
 from titan.engines.explore.reference import explore_reference
 from titan.engines.result import Budget as EngineBudget
 from titan.engines.result import EngineResult
+from titan.foundation.records import dataclass
 from titan.foundation.verdict import Reason, Verdict
 from titan.sync.expression import Expression
 from titan.sync.fault import Trace

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
+
+from titan.foundation.records import dataclass
 
 FILES_MAX = 10_000
 _HEAD_BYTES = 65_536

@@ -5,11 +5,11 @@ added, changed or chose on the way.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from titan.foundation.diagnostics.codes import CODES, FAMILIES
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.errors import Refusal
+from titan.foundation.records import dataclass
 from titan.foundation.verdict import Verdict
 from titan.language.kernel.model import Kernel
 from titan.language.lower.model import Note

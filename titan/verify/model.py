@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.records import dataclass
 from titan.foundation.verdict import Reason, Verdict
 from titan.sync.expression import Expression
 from titan.sync.fault import Trace

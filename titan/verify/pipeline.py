@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.records import dataclass
 from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Mapping, Node
 from titan.foundation.source.yaml import parse_file

@@ -5,9 +5,8 @@ No counterexample of any engine is shown before it was replayed here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from titan.foundation.errors import InternalError
+from titan.foundation.records import dataclass
 from titan.sync.fault import Fault, FaultKind, Step, Trace
 from titan.sync.interpreter import Interpreter, State
 from titan.sync.program import SyncProgram

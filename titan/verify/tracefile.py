@@ -7,15 +7,14 @@ trace believable is that it replays.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from titan.foundation.atomic import write_text
 from titan.foundation.errors import UserError
+from titan.foundation.records import dataclass
 from titan.sync.fault import Actor, Fault, FaultKind, Step, Trace
 
 VERSION = 1
@@ -77,6 +76,8 @@ def _content(saved: SavedTrace) -> dict[str, Any]:
 def _digest(content: dict[str, Any]) -> str:
     plain = {key: value for key, value in content.items() if key != "digest"}
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    import hashlib
+
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

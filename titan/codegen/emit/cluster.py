@@ -12,11 +12,12 @@ may still arrive at, or write to, shared memory here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import instance
+from titan.foundation.records import dataclass
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 from titan.sync.expression import ZERO, Binary, Constant, Expression, Name, Not

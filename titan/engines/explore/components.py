@@ -23,10 +23,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from titan.engines.explore.endings import terminates
 from titan.engines.explore.replay import NativeReplayError
+from titan.foundation.records import dataclass
 from titan.sync import program as ir
 from titan.sync.control import agents_of
 from titan.sync.fault import Actor, Fault, FaultKind, Step, Trace

@@ -7,11 +7,11 @@ the core answers from a lower bound of the size where that is enough.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from titan.engines.explore.layout import Opcode
 from titan.engines.explore.tables import TooLargeError
 from titan.foundation.errors import UserError
+from titan.foundation.records import dataclass
 from titan.sync.expression import (
     Binary,
     Constant,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from titan.engines.explore.tables import Flat, TooLargeError
 from titan.engines.result import Budget, EngineResult
 from titan.foundation.errors import InternalError, Refusal
 from titan.foundation.native_core import check_core
+from titan.foundation.records import dataclass
 from titan.foundation.verdict import Reason, Verdict
 from titan.sync.fault import Actor, FaultKind, Step, Trace
 from titan.sync.interpreter import LocalLoopError, Sizes

@@ -6,7 +6,6 @@ Decides this from the expressions alone; titan/engines/explore/quotient.py says 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
@@ -14,6 +13,7 @@ from titan.engines.explore.expressions import split_extremes
 from titan.engines.explore.flatten import expressions_of
 from titan.engines.explore.tables import Flat
 from titan.foundation.errors import Refusal
+from titan.foundation.records import dataclass
 from titan.foundation.verdict import Reason
 from titan.sync import program as ir
 from titan.sync.expression import (

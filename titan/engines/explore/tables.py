@@ -3,7 +3,7 @@ executes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from titan.engines.explore.layout import (
     LIMITS,
@@ -16,6 +16,7 @@ from titan.engines.explore.layout import (
     ProxyNumber,
 )
 from titan.foundation.errors import Refusal
+from titan.foundation.records import dataclass
 from titan.foundation.verdict import Reason
 from titan.sync import program as ir
 from titan.sync.expression import Expression

@@ -10,12 +10,13 @@ before the next in every run exactly if it is in the order of this one.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from titan.engines.happens_before.clocks import Clocks, Timestamp
 from titan.engines.happens_before.fences import Fences, Stage
 from titan.engines.happens_before.tables import IssuedOperation, RunLayout
 from titan.engines.happens_before.unfolding import Cell, Touch
+from titan.foundation.records import dataclass
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 

@@ -12,11 +12,12 @@ only the edges that carry it; otherwise both are the same list.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from titan.engines.happens_before.run_state import RunState
 from titan.engines.happens_before.tables import IssuedOperation, QueueTable, RunLayout
 from titan.engines.happens_before.unfolding import Key
+from titan.foundation.records import dataclass
 from titan.sync import program as ir
 from titan.sync.parts import completions_of, order_of, queue_of
 

@@ -15,7 +15,6 @@ instead. VERIFIED holds for the sizes given. UNDECIDED names the condition that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from titan.engines.happens_before.execution import OrderedRun
@@ -32,6 +31,7 @@ from titan.engines.happens_before.tables import RunLayout
 from titan.engines.happens_before.tracker import Tracker
 from titan.engines.happens_before.unfolding import Unfolder, UnfoldingRefused
 from titan.engines.result import Budget, EngineResult
+from titan.foundation.records import dataclass
 from titan.foundation.verdict import Reason, Verdict
 from titan.sync.control import Sizes
 from titan.sync.fault import Fault, Trace

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from titan.engines.happens_before.clocks import Clocks, Timestamp
 from titan.engines.happens_before.tables import RunLayout
 from titan.engines.happens_before.unfolding import Cell
+from titan.foundation.records import dataclass
 from titan.sync import program as ir
 
 # A stage of a way through fences: of this kind, by one of these agents (None: any).

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 
 from titan.engines.happens_before.clocks import Clocks, Timestamp
 from titan.engines.happens_before.tables import IssuedOperation
+from titan.foundation.records import dataclass
 from titan.sync.fault import Fault
 
 FlightName = tuple[int, int]

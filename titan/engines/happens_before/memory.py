@@ -16,7 +16,7 @@ and some acquire after that release, before x.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from titan.engines.happens_before.cached import CachedRules
 from titan.engines.happens_before.clocks import Clocks, Timestamp
@@ -33,6 +33,7 @@ from titan.engines.happens_before.findings import (
 )
 from titan.engines.happens_before.tables import IssuedOperation, RunLayout
 from titan.engines.happens_before.unfolding import Cell, Instance, Touch, keeps_order
+from titan.foundation.records import dataclass
 from titan.sync import program as ir
 from titan.sync.fault import Fault, FaultKind
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 
 from titan.engines.happens_before.trails import Trails
@@ -15,6 +15,7 @@ from titan.engines.happens_before.unfolding import (
     Unfolder,
     cells_of,
 )
+from titan.foundation.records import dataclass
 from titan.sync import program as ir
 
 ENGINE = -1

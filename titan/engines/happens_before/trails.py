@@ -6,8 +6,9 @@ through, and which others it has entered since. It is kept of cells that a cache
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from titan.foundation.records import dataclass
 from titan.sync import program as ir
 
 Domain = tuple[ir.Proxy, int]

@@ -8,9 +8,9 @@ one run stands for all of them; here it holds by construction.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from titan.foundation.errors import Refusal
+from titan.foundation.records import dataclass
 from titan.foundation.verdict import Reason
 from titan.sync import program as ir
 from titan.sync.control import Sizes

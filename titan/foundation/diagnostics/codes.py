@@ -8,7 +8,7 @@ rule; nothing is imported from here, so that the table costs nothing to load.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from titan.foundation.records import dataclass
 
 FAMILIES = {
     "TTN0": ("input", "input and language"),

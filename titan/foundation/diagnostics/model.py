@@ -6,11 +6,11 @@ annotated spans, notes, helps and perhaps a trace. It does not know how it is sh
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from titan.foundation.diagnostics.codes import CODES
+from titan.foundation.records import dataclass
 from titan.foundation.source.span import Span
 
 
@@ -125,6 +125,8 @@ def fingerprint(code: str, headline: str, span: Span | None) -> str:
     """
     path, text = (span.path, span.excerpt().strip()) if span is not None else ("", "")
     content = "\0".join((code, headline, path.replace("\\", "/"), text))
+    import hashlib
+
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -5,7 +5,6 @@ Messages are in lower case without a full stop and never say how to fix; a `help
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 _SHOWN_LENGTH = 60
@@ -45,6 +44,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         return None
     names = sorted(known)
     folded = {candidate.casefold(): candidate for candidate in names}
+    import difflib
+
     close = difflib.get_close_matches(name.casefold(), list(folded), n=1, cutoff=0.6)
     return folded[close[0]] if close else None
 

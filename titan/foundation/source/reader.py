@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.foundation.diagnostics.wording import counted, listed, quoted, suggestion
+from titan.foundation.records import dataclass
 from titan.foundation.source.span import Span
 from titan.foundation.source.tree import (
     Mapping,

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from titan.foundation.records import dataclass
 
 _LINE_BREAK = re.compile(r"\r\n|\n|\r")
 

@@ -4,20 +4,21 @@ The tree is built from ruamel.yaml's parse events, not from its composer: the co
 that deep nesting ends in a RecursionError, and it resolves anchors without a bound. Here depth,
 nodes and expanded aliases are counted while the events come, and the parser is left as soon as a
 bound is passed. An alias shares the node of its anchor, so memory stays linear in the file; the
-expanded count bounds the work of whoever walks the tree. Not supported, on purpose: tags, several
-documents in a file.
+expanded count bounds the work of whoever walks the tree. What is simple is read by `simple_yaml`.
+Not supported, on purpose: tags, several documents in a file.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.foundation.diagnostics.wording import quoted, suggestion
 from titan.foundation.errors import TitanError
-from titan.foundation.source import indexed
+from titan.foundation.records import dataclass
+from titan.foundation.source import indexed, simple_yaml
 from titan.foundation.source.loading import load_bytes, load_file, load_text
 from titan.foundation.source.span import Source, Span
 from titan.foundation.source.tree import Mapping, MappingEntry, Node, Scalar, Sequence
@@ -193,6 +194,14 @@ def parse(
     A tree can come together with diagnostics (a duplicate key, an unknown alias): the caller goes
     on to decode it, so that all faults are told at once, and fails because the list is not empty.
     """
+    simple = simple_yaml.read(source, nodes_max, depth_max)
+    return (simple, []) if simple is not None else parse_fully(source, nodes_max, depth_max)
+
+
+def parse_fully(
+    source: Source, nodes_max: int = NODES_MAX, depth_max: int = DEPTH_MAX
+) -> tuple[Node | None, list[Diagnostic]]:
+    """`parse` by ruamel.yaml, whatever the text holds."""
     from ruamel.yaml import YAML
 
     builder = _Builder(source, nodes_max, depth_max)

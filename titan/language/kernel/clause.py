@@ -6,9 +6,8 @@ become a `Clause`; what the words mean is decided by the modules that read claus
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from titan.foundation.diagnostics.wording import listed, quoted, suggestion
+from titan.foundation.records import dataclass
 from titan.foundation.source.reader import Reader
 from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Mapping, MappingEntry, Node, Scalar, Sequence, kind

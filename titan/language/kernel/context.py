@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from titan.foundation.diagnostics.wording import listed, quoted
+from titan.foundation.records import dataclass
 from titan.foundation.source.reader import Reader
 from titan.foundation.source.tree import Node, Scalar
 from titan.language.kernel.clause import Clause

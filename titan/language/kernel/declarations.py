@@ -6,12 +6,13 @@ Everything that exists once in each CTA is declared once and expanded later (`De
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 from typing import TypeVar
 
 from titan.foundation.diagnostics.model import Annotation
 from titan.foundation.diagnostics.wording import quoted
+from titan.foundation.records import dataclass
 from titan.foundation.source.reader import Fields, Reader
 from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Mapping, Node, Scalar

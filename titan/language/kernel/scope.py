@@ -7,9 +7,10 @@ A name stands for an expression: a size for its number, a loop variable or param
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from titan.foundation.diagnostics.wording import quoted, suggestion
+from titan.foundation.records import dataclass
 from titan.foundation.source.reader import Reader
 from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Node, Scalar, kind

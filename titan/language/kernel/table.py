@@ -6,9 +6,10 @@ of it, and a test holds docs/reference/language.md against it. The table knows n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
+from titan.foundation.records import dataclass
 from titan.sync.policies import POLICY_WORDS
 
 VERSION = 1

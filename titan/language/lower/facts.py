@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from titan.foundation.records import dataclass
 from titan.language.lower.model import refusal
 from titan.language.protocol import model
 from titan.language.protocol.participants import probe_sizes

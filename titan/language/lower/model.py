@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.errors import Refusal
+from titan.foundation.records import dataclass
 from titan.foundation.source.span import Span
 from titan.sync.program import SyncProgram
 

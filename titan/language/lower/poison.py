@@ -10,8 +10,7 @@ Source: seed formulation, section 2 (poison semantics).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from titan.foundation.records import dataclass
 from titan.language.lower.facts import Facts
 from titan.language.lower.model import refusal
 from titan.language.protocol import model

@@ -8,8 +8,7 @@ less (a read that may see anything) or refuse.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from titan.foundation.records import dataclass
 from titan.language.protocol import model
 from titan.language.protocol.unroll import walk
 from titan.sync.expression import (

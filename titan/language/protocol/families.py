@@ -9,11 +9,12 @@ iteration become affine in the loop variables; anything else is Unsupported, nev
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from itertools import count
 from typing import Any
 
 from titan.foundation.errors import TitanError
+from titan.foundation.records import dataclass
 from titan.foundation.source.span import Span
 from titan.language.protocol import model
 from titan.language.protocol.unroll import walk

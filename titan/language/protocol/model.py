@@ -8,9 +8,10 @@ Source: seed formulation, sections 1 and 2 (two-semaphore handshake, unified tim
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from titan.foundation.records import dataclass
 from titan.foundation.source.span import Span
 from titan.sync.expression import ZERO, Expression
 from titan.sync.program import (

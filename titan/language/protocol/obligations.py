@@ -9,9 +9,9 @@ round nothing is lost: where every formula is unsatisfiable, no size breaks the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from titan.foundation.records import dataclass
 from titan.language.protocol import model
 from titan.language.protocol.content import poison_condition
 from titan.language.protocol.families import AgentClass, StatementFamily, UnsupportedProtocol

@@ -9,8 +9,9 @@ executions makes an alarm more likely.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from titan.foundation.records import dataclass
 from titan.language.protocol.families import LoopVariable, StatementFamily, UnsupportedProtocol
 from titan.sync.expression import (
     Binary,

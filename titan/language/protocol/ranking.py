@@ -12,10 +12,10 @@ Assumption: every arrival that a wait needs exists (the matching obligations say
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from titan.foundation.records import dataclass
 from titan.language.protocol.families import UnsupportedProtocol
 from titan.language.protocol.orders import FamilyExecution, order_cases
 from titan.language.protocol.solver import RESOURCES_MAX, satisfiable, z3_solver

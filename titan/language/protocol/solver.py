@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
 from typing import Any
 
+from titan.foundation.records import dataclass
 from titan.language.protocol.families import UnsupportedProtocol
 from titan.sync.expression import Binary, Constant, Expression, Name, Not, linear_form
 

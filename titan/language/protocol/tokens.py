@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from titan.foundation.records import dataclass
 from titan.language.protocol import model
 from titan.language.protocol.unroll import AgentTrace, ProtocolEvent, Sizes, unroll, walk
 from titan.target.description import target_of

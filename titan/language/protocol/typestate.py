@@ -16,11 +16,12 @@ of agents that fill and free a stage is the declared one or the largest in small
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from itertools import product
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
+from titan.foundation.records import dataclass
 from titan.foundation.source.span import Span
 from titan.language.protocol import model
 from titan.language.protocol.families import UnsupportedProtocol

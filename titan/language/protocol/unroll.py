@@ -8,9 +8,9 @@ tokens runs these lists, and lowering counts participants in them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from titan.foundation.errors import Refusal
+from titan.foundation.records import dataclass
 from titan.language.protocol import model
 from titan.sync.expression import Expression, evaluate
 

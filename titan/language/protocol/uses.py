@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from titan.foundation.records import dataclass
 from titan.foundation.source.span import Span
 from titan.language.protocol import model
 from titan.language.protocol.content import poison_condition

@@ -7,10 +7,11 @@ in the file.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.records import dataclass
 from titan.foundation.source.span import Span
 from titan.language.kernel.model import Kernel, Layout, RoleShape, TensorMap
 from titan.language.kernel.table import QUEUE_KINDS

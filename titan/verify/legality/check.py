@@ -6,9 +6,8 @@ assumed, and the note says so; nothing is assumed of what it does say.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from titan.foundation.diagnostics.model import Diagnostic, Severity, sort_key
+from titan.foundation.records import dataclass
 from titan.language.kernel.model import Kernel
 from titan.sync.program import SyncProgram
 from titan.target.limits import TargetLimits, limits

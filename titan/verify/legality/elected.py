@@ -19,10 +19,11 @@ Sources: PTX ISA, cp.async.bulk (groups are of the executing thread), tcgen05.mm
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
+from titan.foundation.records import dataclass
 from titan.sync.expression import Constant, Expression, names_of
 from titan.sync.parts import effects_of
 from titan.sync.program import (

@@ -6,9 +6,10 @@ Where a CTA has no room for it, the way out is another transport: copies of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import lcm
 
+from titan.foundation.records import dataclass
 from titan.language.kernel.model import Layout
 from titan.verify.legality.case import Case, PlacedBuffer, round_up
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.records import dataclass
 from titan.verify.legality.case import Case
 
 Check = Callable[[Case], Iterator[Diagnostic]]

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from titan.foundation.diagnostics.model import Annotation
 from titan.foundation.diagnostics.wording import clean, printable
+from titan.foundation.records import dataclass
 from titan.foundation.source.span import Source
 
 WIDTH_MAX = 140
