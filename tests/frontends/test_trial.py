@@ -80,7 +80,9 @@ def test_a_run_that_hangs_is_a_deadlock():
 
 
 def test_a_hang_that_the_program_does_not_show_is_not_rounded_up():
-    trial = judged(ring(), Outcome(Ending.HUNG, "nothing moves"))
+    """One warp of the story multiplies alone, which is no wait of a warpgroup."""
+    alone = CodePolicies(wgmma_wait="warp")
+    trial = judged(ring(), Outcome(Ending.HUNG, "nothing moves"), policies=alone)
     assert trial.verdict is Verdict.UNDECIDED
     assert trial.reason == "the run hangs: nothing moves"
 

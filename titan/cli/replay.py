@@ -15,10 +15,16 @@ from titan.cli.output import colour_option, format_option, write
 def replay(path: str, format_name: str, colour: str) -> int:
     """Replay a saved trace and confirm that it leads to its fault.
 
-    The exit code is 1, since the fault is real. A trace that was changed, or that does not lead to
-    its fault, is refused with 2.
+    A trace of a kernel file is replayed on the reference interpreter, one of compiled code on the
+    machine of warps. The exit code is 1, since the fault is real. A trace that was changed, or that
+    does not lead to its fault, is refused with 2.
     """
     import sys
+
+    from titan.frontends.code_trace import is_code_trace
+
+    if is_code_trace(path):
+        return _replay_code(path, format_name, colour)
 
     from titan.foundation.diagnostics.render.colour import wanted
     from titan.report.findings import ReportStyle, render
@@ -38,4 +44,23 @@ def replay(path: str, format_name: str, colour: str) -> int:
         count = len(finding.trace.steps)
         steps = "1 step" if count == 1 else f"{count} steps"
         write(f"confirmed: {steps} of the reference interpreter lead to the fault\n")
+    return ExitCode.REFUTED
+
+
+def _replay_code(path: str, format_name: str, colour: str) -> int:
+    """An interleaving of compiled code, as text; diagnostics where it is refused."""
+    from titan.cli.output import show
+    from titan.foundation.diagnostics.model import diagnostic
+    from titan.foundation.source.span import whole_file
+    from titan.frontends.code_trace import CodeTraceError, load_code_trace
+    from titan.frontends.replay_code import CodeReplayRefused, replay_code, replay_text
+
+    try:
+        replayed = replay_code(load_code_trace(path))
+    except (CodeTraceError, CodeReplayRefused) as error:
+        headline = f"the trace is refused: {error}"
+        first = diagnostic("TTN002", headline, whole_file(path))
+        show((first, *getattr(error, "diagnostics", ())), format_name, colour)
+        return ExitCode.BAD_INPUT
+    write(replay_text(replayed))
     return ExitCode.REFUTED

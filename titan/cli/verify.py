@@ -336,6 +336,7 @@ def _code_options(
         sweep,
         policies=chosen(options.policies),
         require=options.require,
+        save_traces=options.save_traces,
         engines=replace(options, overrides=(), policies=(), save_traces=None),
     )
 

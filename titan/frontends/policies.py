@@ -21,6 +21,7 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "allocation_write": ("ordered", "generic"),
     "global_writes": ("equal", "refuse"),
     "copy_fence": ("required", "assumed"),
+    "wgmma_wait": ("warpgroup", "warp"),
 }
 _OF_KERNELS = ("tensor",)  # choices of kernel files alone
 VALUES = {
@@ -42,7 +43,8 @@ class CodePolicies:
     copy overwrites it ("ordered"), or is a write as any other ("generic"). `global_writes`:
     warps that write exactly the same bytes of global memory write the same values.
     `copy_fence`: what cp.async has written needs a proxy fence before tensor cores read it, or
-    a wait for the copy is enough ("assumed").
+    a wait for the copy is enough ("assumed"). `wgmma_wait`: a warp that has waited for a wgmma
+    group knows that the parts of all four warps are complete ("warpgroup"), or its own ("warp").
     """
 
     fence_rule: FenceRule = "writer"
@@ -58,6 +60,7 @@ class CodePolicies:
     allocation_write: str = "ordered"
     global_writes: str = "equal"
     copy_fence: str = "required"
+    wgmma_wait: str = "warpgroup"
 
     def of_program(self) -> Policies:
         """The part that the sync program holds."""

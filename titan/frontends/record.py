@@ -21,9 +21,10 @@ from titan.frontends.peeks import doubtful_peeks
 from titan.frontends.policies import CodePolicies
 from titan.frontends.resources import ResourcePools
 from titan.frontends.uses import uses_of_run
+from titan.frontends.warpgroup_waits import GroupBarriers
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Box, Footprint, MemorySpace
-from titan.isa.simt.outcome import Run, Waiter
+from titan.isa.simt.outcome import WGMMA_GROUPS, Run, Waiter
 from titan.sync import program as ir
 from titan.sync.expression import Constant
 
@@ -93,16 +94,18 @@ def record_together(
     locate: Locate,
     policies: CodePolicies,
     registers_per_thread: int | None = None,
+    groups_left: int = 0,
 ) -> list[LaunchRecording]:
     """The sync programs of runs of one cluster under several launches, over one set of regions.
 
     Bytes are cut into regions by the footprints of all runs, so that a region has the same name in
-    each of the programs.
+    each of the programs. `groups_left`: see `titan/frontends/warpgroup_waits.py`.
     """
     memory: RecordedMemory | None = None
     recorders = []
     for run in runs:
         recorder = _Recorder(run, locate, policies, registers_per_thread, memory)
+        recorder.groups.slots = groups_left
         recorder.note()
         memory = recorder.memory
         recorders.append(recorder)
@@ -136,6 +139,7 @@ class _Recorder:
         self.barriers: dict[str, ir.Barrier] = {}
         self.named: dict[str, ir.NamedBarrier] = {}
         self.queues: dict[str, ir.Queue] = {}
+        self.groups = GroupBarriers(0, run.launch.warps, len(self.ranks) > 1)
         self.problems: list[tuple[str, int]] = []
         self.remarks: dict[str, tuple[int, int]] = {}
         self.resources = ResourcePools(self.ranks, registers, run.launch.warps)
@@ -188,7 +192,7 @@ class _Recorder:
             target,
             tuple(roles),
             (),
-            tuple(self.barriers.values()),
+            (*self.barriers.values(), *self.groups.barriers.values()),
             tuple(self.named.values()),
             tuple(self.memory.buffers.values()),
             tuple(self.queues.values()),
@@ -317,7 +321,11 @@ class _Recorder:
     def commit(self, agent: RecordedAgent, event: ev.CommitEvent) -> None:
         """Close the open group."""
         for name in self._queues_of(agent, event.queue, event):
-            agent.add(ir.Commit(name, span=self.locate(event.instruction)), event, ())
+            span = self.locate(event.instruction)
+            agent.add(ir.Commit(name, span=span), event, ())
+            if event.queue is ev.RecordedQueue.WGMMA:
+                for arrival in self.groups.commit(agent, name, span):
+                    agent.add(arrival, event, ())
 
     def queue_wait(self, agent: RecordedAgent, event: ev.QueueWaitEvent) -> None:
         """Wait for all but the newest groups."""
@@ -325,6 +333,10 @@ class _Recorder:
         for name in self._queues_of(agent, event.queue, event):
             span = self.locate(event.instruction)
             agent.add(ir.QueueWait(name, Constant(event.pending), until, span=span), event, ())
+            if event.queue is ev.RecordedQueue.WGMMA:
+                for wait in self.groups.wait(agent, event.pending, span):
+                    agent.add(wait, event, ())
+                    self.remark("warpgroup-wait", event.instruction)
 
     def register_read(self, agent: RecordedAgent, event: ev.RegisterBreach) -> None:
         """Under `load_ready` "use" the first use of a loaded register waits for its load."""
@@ -515,6 +527,9 @@ class _Recorder:
         elif waiter.what == "tensor memory":
             pool = self.resources.tensor_pool(agent.rank)
             operation = ir.PoolTake(pool, Constant(waiter.pending), span=span)
+        elif waiter.what == WGMMA_GROUPS:
+            for wait in self.groups.wait_until(agent, waiter.pending, span):
+                agent.add(wait, event, ())
         if operation is not None:
             agent.add(operation, event, ())
 

@@ -7,7 +7,8 @@ loses the fault, the whole program is shown.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from titan.engines.happens_before.engine import OrderResult, analyse
 from titan.foundation.diagnostics.model import (
@@ -27,7 +28,7 @@ from titan.report.fault import diagnose
 from titan.sync import program as ir
 from titan.sync.fault import Fault
 from titan.sync.parts import effects_of
-from titan.verify.replay import ReplayError, replay
+from titan.verify.replay import Replay, ReplayError, replay
 
 STEPS_SHOWN_MAX = 24
 
@@ -36,24 +37,41 @@ class ReplayFailedError(InternalError):
     """The interleaving of the engine does not lead to its fault on the reference interpreter."""
 
 
-def render_fault(recording: LaunchRecording, result: OrderResult, places: CodePlaces) -> Diagnostic:
-    """The diagnostic of a refutation. Raises ReplayFailedError."""
+@dataclass(frozen=True, slots=True)
+class RenderedFault:
+    """The diagnostic; and the interleaving on the reference interpreter, where there is one.
+
+    `members`: what the operations of the replayed program were made of, by identity.
+    """
+
+    diagnostic: Diagnostic
+    replay: Replay | None = None
+    members: Mapping[int, list[Member]] = field(default_factory=dict)
+
+
+def render_fault(
+    recording: LaunchRecording, result: OrderResult, places: CodePlaces
+) -> RenderedFault:
+    """A refutation as a diagnostic. Raises ReplayFailedError."""
     assert result.fault is not None
-    program = _reduced(recording, _concerned(result.fault), places)
+    members: dict[int, list[Member]] = {}
+    program = _reduced(recording, _concerned(result.fault), places, members)
     fewer = analyse(program)
     same = fewer.fault is not None and fewer.fault.kind is result.fault.kind
     if fewer.verdict is Verdict.REFUTED and same and fewer.trace is not None:
         result = fewer
     else:
-        program = _reduced(recording, None, places)
+        members.clear()
+        program = _reduced(recording, None, places, members)
     if result.trace is None:
         assert result.fault is not None
-        return _render_without_trace(result.fault, places)
+        return RenderedFault(_render_without_trace(result.fault, places))
     try:
         played = replay(program, result.trace)
     except ReplayError as error:
         raise ReplayFailedError(str(error)) from None
-    return with_sources(_shortened(diagnose(played, ())), places)
+    item = with_sources(_shortened(diagnose(played, ())), places)
+    return RenderedFault(item, played, members)
 
 
 def _concerned(fault: Fault) -> set[str]:
@@ -66,17 +84,25 @@ def _concerned(fault: Fault) -> set[str]:
 
 
 def _reduced(
-    recording: LaunchRecording, buffers: set[str] | None, places: CodePlaces
+    recording: LaunchRecording,
+    buffers: set[str] | None,
+    places: CodePlaces,
+    members: dict[int, list[Member]],
 ) -> ir.SyncProgram:
-    """The program with these buffers only (None: all), each operation at its own instruction."""
+    """The program with these buffers only (None: all), each operation at its own instruction.
+
+    `members` is filled: what each operation is made of, that touches these buffers.
+    """
     program = recording.program
     roles = []
     for role in program.roles:
         body = []
         for operation in role.body:
-            kept = _kept(operation, recording.members[id(operation)], buffers, places)
+            made_of = recording.members[id(operation)]
+            kept = _kept(operation, made_of, buffers, places)
             if kept is not None:
                 body.append(kept)
+                members[id(kept)] = made_of
         roles.append(replace(role, body=tuple(body)))
     declared = program.buffers
     if buffers is not None:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from titan.frontends.machine import Runner
+from titan.frontends.spread import spread
 from titan.isa.ptx.module import Function, Variable
 from titan.isa.simt import events as ev
 from titan.isa.simt.launch import Launch, LaunchTensorMap
@@ -182,7 +183,8 @@ def changed(launch: Launch, place: ParameterWord, value: int) -> Launch:
     data[place.offset : place.offset + size] = value.to_bytes(size, "little")
     parameters[place.number] = replace(parameters[place.number], data=bytes(data))
     maps = {key: _resized(item, place.value, value) for key, item in launch.tensor_maps.items()}
-    return replace(launch, parameters=tuple(parameters), tensor_maps=maps)
+    made = replace(launch, parameters=tuple(parameters), tensor_maps=maps)
+    return spread(launch, made)
 
 
 def _resized(item: LaunchTensorMap, old: int, value: int) -> LaunchTensorMap:

@@ -8,17 +8,21 @@ names it, whatever the engine says of this one run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from titan.engines.happens_before.engine import OrderResult, analyse
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.verdict import Verdict
 from titan.frontends.breaches import breaches
+from titan.frontends.interleaving import MachineInterleaving, interleaving_of
 from titan.frontends.places import CodePlaces, location_text
 from titan.frontends.policies import CodePolicies
-from titan.frontends.record import LaunchRecording, record
+from titan.frontends.record import LaunchRecording, record_together
 from titan.frontends.rendering import ReplayFailedError, render_fault
+from titan.frontends.warpgroup_waits import groups_left
 from titan.isa.simt import events as ev
+from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Ending, Policy, Run
 from titan.sync.fault import FaultKind
 
@@ -39,6 +43,7 @@ REMARKS = {
     "equal-writes": "warps that write the same bytes of global memory write the same values",
     "load-use": "the first use of a register that tcgen05.ld loads waits for the load",
     "register-pool": "setmaxnreg finds the registers that it asks for",
+    "warpgroup-wait": "wgmma.wait_group of one warp waits for its whole warpgroup",
 }
 
 
@@ -47,7 +52,9 @@ class Trial:
     """The judgement on one run: `label` says what is changed in the launch, `cta` where it ran.
 
     `instructions` counts warp instructions, `operations` those of the sync program. `reason` says
-    why it is undecided. `assumptions` are what it rests on: text, times used, first place.
+    why it is undecided. `assumptions` are what it rests on: text, times used, first place. `order`
+    is the engine's answer on the sync program alone. `interleaving` leads to the fault that the
+    engine found. `made`: the launch, the CTA and the seed of the run.
     """
 
     label: str
@@ -58,6 +65,9 @@ class Trial:
     diagnostics: tuple[Diagnostic, ...] = ()
     reason: str = ""
     assumptions: tuple[tuple[str, int, str], ...] = ()
+    order: Verdict | None = None
+    interleaving: MachineInterleaving | None = None
+    made: tuple[Launch, int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -65,6 +75,7 @@ class _Judged:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     assumptions: dict[str, tuple[int, int]] = field(default_factory=dict)
+    interleaving: MachineInterleaving | None = None
 
 
 def judge_run(
@@ -76,9 +87,38 @@ def judge_run(
     registers_per_thread: int | None = None,
 ) -> Trial:
     """The judgement on a run that has been made; `where` is the label and the CTA of the trial."""
+    (judged,) = judge_together([run], [where], name, places, policies, registers_per_thread)
+    return judged[1]
+
+
+def judge_together(
+    runs: Sequence[Run],
+    where: Sequence[tuple[str, str]],
+    name: str,
+    places: CodePlaces,
+    policies: CodePolicies,
+    registers_per_thread: int | None = None,
+) -> list[tuple[LaunchRecording, Trial]]:
+    """The recordings of runs of one cluster over one set of regions, and their judgements.
+
+    What is right where each warp waits for its own part of a wgmma group is right where it waits
+    for all of the group. So that is tried first, and only what is not verified so is judged as
+    the policy `wgmma_wait` says.
+    """
     target = places.module.target[0] if places.module.target else ""
-    recording = record(run, name, target, places.span, policies, registers_per_thread)
-    return judge_recording(run, recording, where, places, policies)
+    left = groups_left(runs) if policies.wgmma_wait == "warpgroup" else 0
+    judged: list[tuple[LaunchRecording, Trial]] = []
+    for groups in (0, left) if left else (0,):
+        recordings = record_together(
+            runs, name, target, places.span, policies, registers_per_thread, groups
+        )
+        judged = [
+            (recording, judge_recording(run, recording, label, places, policies))
+            for run, recording, label in zip(runs, recordings, where, strict=True)
+        ]
+        if all(trial.order in (None, Verdict.VERIFIED) for _, trial in judged):
+            break
+    return judged
 
 
 def judge_recording(
@@ -94,13 +134,15 @@ def judge_recording(
     _conditions(run, recording, places, policies, judged)
     operations = sum(len(role.body) for role in recording.program.roles)
     happened = refuted = bool(judged.diagnostics)
+    order: Verdict | None = None
     if run.outcome.ending in (Ending.FINISHED, Ending.HUNG) and not recording.problems:
         result = analyse(recording.program)
+        order = result.verdict
         hung = run.outcome.ending is Ending.HUNG
         if hung and result.fault is not None and result.fault.kind is FaultKind.LEAK_AT_EXIT:
             pass  # the program only ends where the run hangs
         else:
-            refuted = _decide(result, recording, places, judged) or refuted
+            refuted = _decide(result, run, recording, places, judged) or refuted
         # A run that hangs has happened, whatever other runs may do.
         deadlock = result.fault is not None and result.fault.kind is FaultKind.DEADLOCK
         happened = happened or (hung and refuted and deadlock)
@@ -118,11 +160,17 @@ def judge_recording(
         tuple(judged.diagnostics),
         judged.reasons[0] if judged.reasons else "",
         _listed(judged, places),
+        order,
+        judged.interleaving if verdict is Verdict.REFUTED else None,
     )
 
 
 def _decide(
-    result: OrderResult, recording: LaunchRecording, places: CodePlaces, judged: _Judged
+    result: OrderResult,
+    run: Run,
+    recording: LaunchRecording,
+    places: CodePlaces,
+    judged: _Judged,
 ) -> bool:
     """Whether the engine refutes the program; adds the diagnostic or the reason."""
     if result.verdict is Verdict.VERIFIED:
@@ -131,10 +179,13 @@ def _decide(
         judged.reasons.append(result.remark)
         return False
     try:
-        item = render_fault(recording, result, places)
+        rendered = render_fault(recording, result, places)
     except ReplayFailedError as error:
         judged.reasons.append(f"the interleaving does not replay: {error}")
         return False
+    item = rendered.diagnostic
+    if rendered.replay is not None:
+        judged.interleaving = interleaving_of(run, rendered.replay, rendered.members)
     if item.code not in {known.code for known in judged.diagnostics}:
         judged.diagnostics.append(item)
     return True

@@ -48,6 +48,7 @@ class CodeOptions:
     `ctas`: the CTAs whose clusters are run; None takes the first, the middle and the last.
     `steps_max` counts warp instructions of one run. `require` "any": a verdict for some launches
     only is not enough; `engines` is then what the engines may spend on lifted kernels.
+    `save_traces`: the folder for interleavings that lead to a fault.
     """
 
     launch: str | None = None
@@ -58,6 +59,7 @@ class CodeOptions:
     steps_max: int = STEPS_MAX
     schedules: int = SCHEDULES
     require: str = "bounded"
+    save_traces: str | None = None
     engines: VerifyOptions = field(default_factory=lambda: ANY_NUMBER)
 
 
@@ -196,7 +198,35 @@ def _verify_entry(
     finding = _combined(code, launches, trials, options, started)
     if found is not None and finding.verdict is Verdict.VERIFIED:
         finding = _for_any(finding, found)
+    if finding.verdict is Verdict.REFUTED and options.save_traces is not None:
+        finding = _saved(finding, code, trials, options.save_traces)
     return replace(finding, notes=(*notes, *filled, *finding.notes))
+
+
+def _saved(finding: Finding, code: CodeKernel, trials: list[Trial], folder: str) -> Finding:
+    """The finding with the file of its interleaving, which `titan replay` takes."""
+    from titan.frontends.code_trace import CodeTrace, save_code_trace
+
+    trial = next(item for item in trials if item.verdict is Verdict.REFUTED)
+    if trial.interleaving is None or trial.made is None:
+        return finding
+    launch, cta, seed = trial.made
+    text, name = code.source.text, code.function.name
+    path = str(code.source.path)
+    trace = CodeTrace(path, name, text, launch, cta, seed, trial.interleaving)
+    try:
+        saved = save_code_trace(trace, folder)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        note = f"the interleaving could not be saved: {reason}"
+        return replace(finding, notes=(*finding.notes, note))
+    marked = tuple(
+        item.with_trace(replace(item.trace, path=saved))
+        if item.trace is not None and item.code == trial.interleaving.code
+        else item
+        for item in finding.diagnostics
+    )
+    return replace(finding, diagnostics=marked, trace_path=saved)
 
 
 def _any_number(
@@ -251,7 +281,9 @@ def _trial(
         missing = missing_value(run, code.function, places)
         if missing is not None:
             return Trial(*where, Verdict.REFUSED, run.instructions, 0, (missing,))
-        return judge_run(run, where, code.function.name, places, options.policies, code.registers)
+        name = code.function.name
+        trial = judge_run(run, where, name, places, options.policies, code.registers)
+        return replace(trial, made=(launch, cta, seed))
 
     where = label, f"({', '.join(map(str, launch.coordinates(cta)))})"
     first = judged(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.source.span import Span
@@ -18,9 +18,8 @@ from titan.frontends.missing import missing_value
 from titan.frontends.names import short_name
 from titan.frontends.places import CodePlaces
 from titan.frontends.policies import CodePolicies
-from titan.frontends.record import record, record_together
 from titan.frontends.sweep import Driver
-from titan.frontends.trial import Trial, judge_recording, judge_run
+from titan.frontends.trial import Trial, judge_run, judge_together
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Ending, Run
 
@@ -95,7 +94,8 @@ def judged(launched: LaunchedCode, driver: Driver, cta: int, trips: int) -> Tria
     code = launched.code
     where = driver.label(trips), launched.cta_text(cta)
     name = code.function.name
-    return judge_run(run, where, name, launched.places, launched.policies, code.registers)
+    trial = judge_run(run, where, name, launched.places, launched.policies, code.registers)
+    return replace(trial, made=(driver.launch(launched.launch, trips), cta, 0))
 
 
 def _unfit(launched: LaunchedCode, run: Run | None, errors: list[Diagnostic], trips: int) -> str:
@@ -123,18 +123,15 @@ def _lifted(
 ) -> ClusterLift:
     code = launched.code
     name = code.function.name
-    recordings = record_together(
-        list(runs.values()),
-        name,
-        code.target,
-        launched.places.span,
-        launched.policies,
-        code.registers,
+    where = [(driver.label(trips), launched.cta_text(cta)) for trips in runs]
+    found = judge_together(
+        list(runs.values()), where, name, launched.places, launched.policies, code.registers
     )
-    trials = []
-    for (trips, run), recording in zip(runs.items(), recordings, strict=True):
-        where = driver.label(trips), launched.cta_text(cta)
-        trials.append(judge_recording(run, recording, where, launched.places, launched.policies))
+    recordings = [item for item, _ in found]
+    trials = [
+        replace(item, made=(driver.launch(launched.launch, trips), cta, 0))
+        for trips, (_, item) in zip(runs, found, strict=True)
+    ]
     unsure = next((item for item in trials if item.verdict is Verdict.UNDECIDED), None)
     if unsure is not None:
         reason = f"{unsure.label} is undecided: {unsure.reason}"
@@ -159,8 +156,9 @@ def write_given(launched: LaunchedCode, cta: int) -> tuple[LiftedKernel | None, 
     if run.outcome.ending not in (Ending.FINISHED, Ending.HUNG):
         return None, f"the run does not end: {run.outcome.reason}"
     code, places = launched.code, launched.places
-    recording = record(
-        run, code.function.name, code.target, places.span, launched.policies, code.registers
+    where = "", launched.cta_text(cta)
+    ((recording, _),) = judge_together(
+        [run], [where], code.function.name, places, launched.policies, code.registers
     )
     if recording.problems:
         return None, recording.problems[0][0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from titan.frontends.lift.fold import Folded
@@ -67,7 +67,7 @@ def named(folded: Folded) -> Named:
     read = dict(names)
     if ctas > 1:  # as the reader names what each CTA has
         read |= {item.name: f"{names[item.name]}@{item.cta}" for item in owned}
-    return Named(final, _table(folded, read, others), addresses)
+    return Named(final, _table(folded, [names, read], others), addresses)
 
 
 def identifier(name: str) -> str:
@@ -174,10 +174,14 @@ def _role_name(role: ir.Role, many: bool) -> str:
     return f"{name}_cta_{role.cta}" if many else name
 
 
-def _table(folded: Folded, names: Mapping[str, str], others: Mapping[str, str]) -> NameTable:
+def _table(
+    folded: Folded, namings: Sequence[Mapping[str, str]], others: Mapping[str, str]
+) -> NameTable:
+    """What each element stands for, under the names that were given and those that are read."""
     return NameTable(
         {
             (names[array.name], stage, part): item
+            for names in namings
             for array in folded.memory.arrays.values()
             if array.name in names
             for stage, items in enumerate(array.pieces)
@@ -185,6 +189,7 @@ def _table(folded: Folded, names: Mapping[str, str], others: Mapping[str, str]) 
         },
         {
             (names[array.name], stage, 0): item
+            for names in namings
             for array in folded.barriers.arrays.values()
             if array.name in names
             for stage, (item, *_) in enumerate(array.pieces)

@@ -19,7 +19,15 @@ from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.memory import KNOWN
 from titan.isa.simt.native_events import NativeReader
 from titan.isa.simt.operations import DecodedCode, PresetKind
-from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run, Steering, Waiter
+from titan.isa.simt.outcome import (
+    WGMMA_GROUPS,
+    Confluence,
+    Ending,
+    Outcome,
+    Run,
+    Steering,
+    Waiter,
+)
 from titan.isa.simt.recorder import Recorder
 
 # The order is that of the enumeration in native/clusters.c.
@@ -33,7 +41,8 @@ reserved_smem_offset_begin reserved_smem_offset_end reserved_smem_offset_cap sha
 """
 SPECIALS = _NAMES.split()
 _KNOWN_RUN = re.compile(bytes((KNOWN,)) + b"+")
-WAITS = ("", "warp", "mbarrier", "named barrier", "cluster barrier", "tensor memory")
+WAITS = ("", "warp", "mbarrier", "named barrier", "cluster barrier", "tensor memory",
+         WGMMA_GROUPS)  # fmt: skip
 
 
 def core() -> Any:

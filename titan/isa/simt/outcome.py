@@ -51,13 +51,17 @@ class Ending(IntEnum):
     BUDGET = 4
 
 
+WGMMA_GROUPS = "wgmma groups"
+
+
 @dataclass(frozen=True, slots=True)
 class Waiter:
     """Lanes that wait at the end of a hung run.
 
-    `what`: "mbarrier", "named barrier", "cluster barrier", "warp", "warpgroup", "group",
-    "tensor memory" or "registers". `phase` is the phase that must complete (mbarrier), or the
-    generation; `pending` and `bytes` are what is missing from it (threads for a named barrier).
+    `what`: "mbarrier", "named barrier", "cluster barrier", "warp", "tensor memory" or "wgmma
+    groups" (`pending` of which other warps of the warpgroup have to commit). `phase` is the phase
+    that must complete (mbarrier), or the generation; `pending` and `bytes` are what is missing from
+    it (threads for a named barrier).
     """
 
     cta: int

@@ -1,4 +1,9 @@
-"""Groups of asynchronous operations: commit, wait, and the queues of tcgen05."""
+"""Groups of asynchronous operations: commit, wait, and the queues of tcgen05.
+
+A wgmma is one operation of four warps, and so is the group that it belongs to: a warp that waits
+for a group goes on when each warp of its warpgroup has committed it (PTX, wgmma.commit_group: "a
+new wgmma-group per warpgroup").
+"""
 
 from __future__ import annotations
 
@@ -7,11 +12,13 @@ import itertools
 from titan.isa.simt import events as ev
 from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.operations import DecodedStep, Op
+from titan.isa.simt.outcome import WGMMA_GROUPS, Waiter
 from titan.isa.simt.rendezvous import find, places, told
-from titan.isa.simt.state import Fragment, InFlight, Warp
+from titan.isa.simt.state import Blocked, Fragment, InFlight, Warp
 from titan.isa.simt.values import lanes_of
 
 WARP_LANE = -1  # the queue of a whole warp
+WARPGROUP_WARPS = 4
 _COMMITTED = {
     Op.BULK_COMMIT: ev.RecordedQueue.BULK,
     Op.COPY_COMMIT: ev.RecordedQueue.COPY,
@@ -46,6 +53,7 @@ def commit(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
         for operation in groups.open:
             found[operation.number] = operation
         groups.closed.append(groups.open)
+        groups.commits += 1
         groups.open = []
     machine.record(ev.CommitEvent, fragment, mask, queue, tuple(sorted(found)))
     return False
@@ -55,6 +63,10 @@ def wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
     """At most `pending` of the newest groups are left; the machine completes the others now."""
     queue, pending = _WAITED[step.op], step.flags[0]
     reads = bool(step.flags[1]) if step.op is Op.BULK_WAIT else False
+    if step.op is Op.WGMMA_WAIT:
+        blocked = _blocked_by_warpgroup(fragment, pending, mask)
+        if blocked is not None:
+            return machine.block(fragment, blocked)
     found: dict[int, InFlight] = {}
     for owner in owners(queue, mask):
         groups = fragment.warp.queue(queue, owner)
@@ -66,6 +78,25 @@ def wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
             del groups.closed[: len(covered)]
     _done(machine, fragment, mask, queue, pending, reads, found)
     return False
+
+
+def _blocked_by_warpgroup(fragment: Fragment, pending: int, mask: int) -> Blocked | None:
+    """What a wait for wgmma groups waits for, if a warp of the warpgroup has yet to commit one."""
+    warp, pc = fragment.warp, fragment.pc
+    groups = warp.queue(ev.RecordedQueue.WGMMA, WARP_LANE)
+    needed = groups.commits - min(pending, len(groups.closed))
+    first = warp.index - warp.index % WARPGROUP_WARPS
+    members = warp.cta.warps[first : first + WARPGROUP_WARPS]
+
+    def ready() -> bool:
+        return all(
+            other.queue(ev.RecordedQueue.WGMMA, WARP_LANE).commits >= needed for other in members
+        )
+
+    def waiter() -> Waiter:
+        return Waiter(warp.cta.number, warp.index, mask, pc, WGMMA_GROUPS, pending=needed)
+
+    return None if ready() else Blocked(ready, lambda: None, waiter)
 
 
 def wait_all(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:

@@ -95,10 +95,14 @@ class InFlight:
 
 @dataclass(eq=False, slots=True)
 class CopyGroups:
-    """A queue of groups: operations since the last commit, and the committed groups."""
+    """A queue of groups: operations since the last commit, and the committed groups.
+
+    `closed` are those that have not been waited for; `commits` counts all.
+    """
 
     open: list[InFlight] = field(default_factory=list)
     closed: list[list[InFlight]] = field(default_factory=list)
+    commits: int = 0
 
 
 @dataclass(eq=False, slots=True)

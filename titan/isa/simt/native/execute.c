@@ -114,8 +114,10 @@ static int execute(Machine *machine, Fragment *fragment, const titan_step *s, ui
     case COPY: copy(machine, fragment, s, mask); return 0;
     case COPY_COMMIT: case BULK_COMMIT: case WGMMA_COMMIT:
         commit(machine, fragment, s, mask); return 0;
-    case COPY_WAIT: case BULK_WAIT: case WGMMA_WAIT:
+    case WGMMA_WAIT:
+        if (blocked_by_warpgroup(fragment, FLAG(s, 0), mask)) return 1;
         wait_groups(machine, fragment, s, mask); return 0;
+    case COPY_WAIT: case BULK_WAIT: wait_groups(machine, fragment, s, mask); return 0;
     case COPY_WAIT_ALL: wait_all(machine, fragment, mask); return 0;
     case COPY_ARRIVE: copy_arrive(machine, fragment, s, mask); return 0;
     case BULK_COPY: bulk_copy(machine, fragment, s, mask); return 0;

@@ -167,6 +167,28 @@ static void waited(Machine *machine, Fragment *fragment, uint32_t mask, int queu
     close_record(machine, at);
     free(found->data);
 }
+/* Whether each warp of the warpgroup has committed so many groups: a wgmma is one operation of all
+   four, and so is its group. */
+static int warpgroup_committed(const Warp *warp, int64_t needed)
+{
+    const Cta *cta = warp->cta;
+    int32_t first = warp->index - warp->index % WARPGROUP_WARPS;
+    for (int32_t n = first; n < first + WARPGROUP_WARPS && n < cta->warp_count; n++)
+        if (queue_of(&cta->warps[n], WGMMA_QUEUE, -1)->ends.count < needed) return 0;
+    return 1;
+}
+/* 1: the fragment has to wait for other warps of its warpgroup. */
+static int blocked_by_warpgroup(Fragment *fragment, int64_t pending, uint32_t mask)
+{
+    const Groups *groups = queue_of(fragment->warp, WGMMA_QUEUE, -1);
+    int64_t closed = groups->ends.count - groups->head;
+    int64_t needed = groups->ends.count - (closed < pending ? closed : pending);
+    if (warpgroup_committed(fragment->warp, needed)) return 0;
+    fragment->blocked = WAIT_WGMMA;
+    fragment->blocked_mask = mask;
+    fragment->number = (int32_t)needed;
+    return 1;
+}
 static void wait_groups(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
     int queue = s->op == BULK_WAIT ? BULK : s->op == COPY_WAIT ? COPY_QUEUE : WGMMA_QUEUE;

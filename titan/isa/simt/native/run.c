@@ -14,6 +14,7 @@ static int ready(Machine *machine, const Fragment *fragment)
     case WAIT_NAMED: return cta->named[fragment->number].generation > fragment->generation;
     case WAIT_CLUSTER: return cta->cluster->generation > fragment->generation;
     case WAIT_TENSOR: return free_columns(cta, fragment->number) >= 0;
+    case WAIT_WGMMA: return warpgroup_committed(fragment->warp, fragment->number);
     default: return 0;
     }
 }
@@ -148,7 +149,7 @@ static void tell_waiter(Machine *machine, const Fragment *fragment)
         phase = fragment->generation;
         pending = live_threads(cta->cluster) - cta->cluster->arrived;
         break;
-    case WAIT_TENSOR: pending = fragment->number; break;
+    case WAIT_TENSOR: case WAIT_WGMMA: pending = fragment->number; break;
     default:
         lanes = fragment->mask;
         number = fragment->required;
