@@ -4,6 +4,8 @@ python benchmarks/bench_schedule.py proofs      proofs of optimality on the real
 python benchmarks/bench_schedule.py faithful    the faithful formulation beside it
 python benchmarks/bench_schedule.py scale       random loops of 100 to 100,000 operations
 python benchmarks/bench_schedule.py gauss       the differentiable scheduler
+python benchmarks/bench_schedule.py gapped      the same where the optimum lies above the bound
+python benchmarks/bench_schedule.py multipliers   its two kinds of multipliers
 python benchmarks/bench_schedule.py ablation    warps specialised: always, chosen or never
 python benchmarks/bench_schedule.py registers   registers aware or naive
 python benchmarks/bench_schedule.py certificates  what is claimed, and the time to check it
@@ -13,6 +15,7 @@ python benchmarks/bench_schedule.py robust      the interval when every cost mov
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import statistics
 import tempfile
@@ -20,19 +23,22 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from types import ModuleType
 
 from titan.foundation.resources import root
 from titan.scheduling import cnf, faithful, joint, rau, store
 from titan.scheduling.check import check
 from titan.scheduling.common import common_group
 from titan.scheduling.loop.bounds import Unschedulable, bounds
-from titan.scheduling.loop.generate import large_loop
+from titan.scheduling.loop.generate import gapped_loop, large_loop
 from titan.scheduling.loop.load import load_loop
 from titan.scheduling.loop.model import Loop
 from titan.scheduling.model import Schedule
 from titan.scheduling.native import recurrence
 from titan.scheduling.normalise import normalise_loop
+from titan.scheduling.problem import compile_problem
 from titan.scheduling.run import Request, run
 
 PROVED = (
@@ -357,6 +363,81 @@ def shaken(loop: Loop, rng: random.Random) -> Loop:
     return replace(loop, operations=operations, dependences=dependences)
 
 
+def gapped(sizes: list[int], density: float, iterations: int) -> None:
+    """Loops whose optimum is known and above the bound: the means alone, refined, and Rau alone."""
+    from titan.scheduling import gauss
+
+    heading(
+        "operations", "edges", "bound", "optimum", "means alone", "refined by Rau", "Rau alone",
+        "steps", "CPU s",
+    )  # fmt: skip
+    gaps: dict[str, list[float]] = {"means alone": [], "refined": [], "Rau alone": []}
+    for n in sizes:
+        loop, optimum = gapped_loop(n, density, seed=1, units=max(6, n // 40))
+        begin = time.process_time()
+        alone, refined, steps = by_means(gauss, loop, optimum, iterations)
+        spent = time.process_time() - begin
+        plain = rau.solve(loop).schedule
+        found = (alone, refined, plain.ii if plain is not None else None)
+        for kept, ii in zip(gaps.values(), found, strict=True):
+            kept.append(100 * (ii / optimum - 1) if ii else float("nan"))
+        row(
+            n, len(loop.dependences), bounds(loop).ii, optimum, *(ii or "none" for ii in found),
+            steps, f"{spent:.1f}",
+        )  # fmt: skip
+    print("\nper cent above the optimum; a column is one per cent\n")
+    for name, values in gaps.items():
+        for n, gap in zip(sizes, values, strict=True):
+            print(f"    {name:>12} {n:>6} {bar(gap)} {gap:.1f}")
+
+
+def bar(gap: float) -> str:
+    return "-" if math.isnan(gap) else "#" * min(60, round(gap))
+
+
+def by_means(
+    gauss: ModuleType, loop: Loop, optimum: int, iterations: int
+) -> tuple[int | None, int | None, int]:
+    """The least of a few intervals where the means are legal, and where refining them is."""
+    torch = gauss.load_torch()
+    torch.set_num_threads(1)
+    problem = compile_problem(loop)
+    alone = refined = None
+    steps = 0
+    for share in (0.0, 0.03, 0.1, 0.3):
+        ii = optimum + round(share * optimum)
+        options = gauss.GaussOptions(iterations=iterations, look_every=50, device="cpu")
+        model = gauss.GaussModel(torch, loop, problem, ii, options)
+        steps += model.descend(time.process_time() + 600)
+        if alone is None and model.legal is not None:
+            alone = ii
+        if refined is None and gauss.legalise(loop, problem, ii, model.means())[0] is not None:
+            refined = ii
+        if alone is not None and refined is not None:
+            break
+    return alone, refined, steps
+
+
+def multipliers(sizes: list[int], iterations: int) -> None:
+    """How often the means are legal at the bound, and what they still violate, by multipliers."""
+    from titan.scheduling import gauss
+
+    torch = gauss.load_torch()
+    torch.set_num_threads(1)
+    heading("operations", "multipliers", "legal by the means", "mean worst violation, cycles")
+    for n, kind in product(sizes, gauss.MULTIPLIERS):
+        legal, left = 0, []
+        for seed in range(5):
+            loop = large_loop(n, seed)
+            options = gauss.GaussOptions(iterations=iterations, multipliers=kind, device="cpu")
+            ii = bounds(loop, recurrence=recurrence).ii
+            model = gauss.GaussModel(torch, loop, compile_problem(loop), ii, options)
+            model.descend(time.process_time() + 600)
+            legal += model.legal is not None
+            left.append(model.last_violation)
+        row(n, kind, f"{legal} of 5", f"{statistics.mean(left):.2f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument(
@@ -368,6 +449,8 @@ def main() -> None:
             "faithful",
             "scale",
             "gauss",
+            "gapped",
+            "multipliers",
             "ablation",
             "registers",
             "robust",
@@ -377,8 +460,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120.0, help="for one faithful formula")
     parser.add_argument("--sizes", type=int, nargs="*")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--density", type=float, default=0.002, help="of edges, for gapped")
+    parser.add_argument("--iterations", type=int, default=300)
     options = parser.parse_args()
-    if options.table == "gauss":
+    if options.table == "gapped":
+        gapped(options.sizes or [1000, 3000, 10_000], options.density, options.iterations)
+    elif options.table == "multipliers":
+        multipliers(options.sizes or [30, 100, 300], options.iterations)
+    elif options.table == "gauss":
         from titan.scheduling import gauss
 
         sizes = options.sizes or [100, 1000]

@@ -11,6 +11,7 @@ from titan.scheduling.check import check
 from titan.scheduling.loop.generate import large_loop
 from titan.scheduling.loop.load import load_loop
 from titan.scheduling.problem import compile_problem
+from titan.scheduling.regular import pareto
 
 torch = pytest.importorskip("torch")
 
@@ -89,3 +90,43 @@ def test_a_hundred_operations() -> None:
     assert outcome.schedule is not None
     assert check(loop, outcome.schedule) == []
     assert outcome.solver in ("gauss", "gauss refined by rau", "rau (gauss fell back)")
+
+
+def test_a_wide_normal_is_wrapped_and_not_cut_off() -> None:
+    """Rows are sums over all turns of the normal distribution, however wide it is."""
+    model = make_model(9)
+    with torch.no_grad():
+        model.log_sigma.fill_(float(torch.log(torch.tensor(11.0))))
+    ii, mean, sigma = model.ii, model.mean.detach(), model.sigma.detach()
+    turns = torch.arange(-40, 41) * ii
+    wanted = torch.zeros(len(model.problem.capacity), ii)
+    for v, blocks in enumerate(model.problem.blocks):
+        for row in range(ii):
+            cells = row + turns - mean[v]
+            mass = float(
+                (
+                    model.below((cells + 0.5) / sigma[v]) - model.below((cells - 0.5) / sigma[v])
+                ).sum()
+            )
+            for unit, first, cycles, amount in blocks:
+                for k in range(cycles):
+                    wanted[unit][(row + first + k) % ii] += mass * amount
+    assert torch.allclose(model.rows(), wanted, atol=5e-3)
+
+
+def test_multipliers_as_on_the_card_begin_at_nothing() -> None:
+    loop = large_loop(20, 4, units=2)
+    for multipliers in gauss.MULTIPLIERS:
+        options = gauss.GaussOptions(iterations=100, multipliers=multipliers, device="cpu")
+        found = gauss.solve(loop, options).schedule
+        assert found is not None and check(loop, found) == []
+
+
+def test_regular_wishes_keep_the_latency() -> None:
+    loop = load_loop(root("protocols") / "loops" / "toy_fa_hopper.yaml")
+    points = pareto(loop, gauss.GaussOptions(iterations=60, device="cpu"))
+    assert any(point.produced_by.startswith("gauss") or point.front for point in points)
+    teams = assign(loop)
+    assert teams is not None
+    problem = compile_problem(loop, teams)
+    assert gauss.regular_wishes(loop, problem, 1, gauss.GaussOptions(iterations=5)) is None

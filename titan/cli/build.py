@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--target", metavar="NAME", help="Only for this one of the targets of a file.")
 @click.option(
     "--solver",
-    type=click.Choice(["auto", "rau", "joint"]),
+    type=click.Choice(["auto", "rau", "joint", "gauss"]),
     default="auto",
     show_default=True,
     help="Who schedules.",

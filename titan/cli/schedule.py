@@ -40,6 +40,7 @@ class ScheduleOptions(TypedDict):
     gauss_capacity: float | None
     gauss_rate: float
     gauss_iterations: int
+    gauss_multipliers: str
     save: str | None
     certificate: str | None
     svg: str | None
@@ -79,6 +80,13 @@ def gauss_options(command: Command) -> Command:
             default=2000,
             show_default=True,
             help="Iterations of the descent, at most, for an interval (gauss).",
+        ),
+        click.option(
+            "--gauss-multipliers",
+            type=click.Choice(["raised", "card"]),
+            default="raised",
+            show_default=True,
+            help="Multipliers: from 1 in large steps, or from 0 by rho (gauss).",
         ),
     )
     for option in reversed(given):
@@ -187,6 +195,12 @@ def gauss_options(command: Command) -> Command:
 )
 @click.option("--cuda", type=click.Path(dir_okay=False), help="Write a skeleton in CUDA.")
 @click.option("--trace", type=click.Path(dir_okay=False), help="Write a timeline.")
+@click.option(
+    "--pareto",
+    is_flag=True,
+    help="One iteration alone, not modulo: a table of latency, units and registers.",
+)
+@click.option("--entry", help="The kernel of a TTGIR file, the first one unless given.")
 @click.option("--cache", type=click.Path(dir_okay=False), help="Look results up in this database.")
 @click.option(
     "--format",
@@ -201,6 +215,8 @@ def schedule(
     specialise: str,
     tiles: int,
     checked: str | None,
+    pareto: bool,
+    entry: str | None,
     cache: str | None,
     format_name: str,
     colour: str,
@@ -208,7 +224,8 @@ def schedule(
 ) -> int:
     """Schedule a loop: initiation interval with its proof, stages, warps, prologue and epilogue.
 
-    LOOP is a loop-level file, or the GraphML of a public instance, its resource model beside it.
+    LOOP is a loop-level file, TTGIR of Triton or Gluon, or the GraphML of a public instance, its
+    resource model beside it.
     """
     from titan.scheduling.common import common_group
     from titan.scheduling.gauss import TorchMissing
@@ -217,7 +234,7 @@ def schedule(
     from titan.scheduling.paper import PaperDisagreement
     from titan.scheduling.paper_engines import EngineMissing
 
-    loop = load(path, colour)
+    loop = load(path, colour, entry)
     if loop is None:
         return ExitCode.BAD_INPUT
     if specialise == "never":
@@ -226,6 +243,8 @@ def schedule(
         return check_file(loop, checked, colour)
     progress = sys.stderr.isatty() and format_name == "text"
     request = request_of(options, progress)
+    if pareto:
+        return show_pareto(loop, request, format_name)
     try:
         result = search(loop, request, cache)
         if specialise == "auto":
@@ -279,11 +298,12 @@ def request_of(options: ScheduleOptions, progress: bool) -> Request:
             capacity=options["gauss_capacity"],
             learning_rate=options["gauss_rate"],
             iterations=options["gauss_iterations"],
+            multipliers=options["gauss_multipliers"],
         ),
     )
 
 
-def load(path: str, colour: str) -> Loop | None:
+def load(path: str, colour: str, entry: str | None = None) -> Loop | None:
     """The loop of a file, or None with what is wrong on standard error."""
     from titan.foundation.diagnostics.render.colour import wanted
     from titan.foundation.diagnostics.render.text import render
@@ -292,6 +312,10 @@ def load(path: str, colour: str) -> Loop | None:
     from titan.target.load import TargetRefused
 
     try:
+        if path.endswith(".ttgir"):
+            from titan.frontends.graph.extract import load_ttgir
+
+            return load_ttgir(path, entry)
         return load_instance(path) if path.endswith(".graphml") else load_loop(path)
     except TargetRefused as refused:
         click.echo(render(refused.diagnostics, colour=wanted(sys.stderr, colour)), err=True)
@@ -371,6 +395,23 @@ def search(loop: Loop, request: Request, cache: str | None) -> ScheduleRun:
     if store.damage:
         click.echo(f"warning: {cache} is left as it is and not used: {store.damage}", err=True)
     return result
+
+
+def show_pareto(loop: Loop, request: Request, format_name: str) -> int:
+    """The table of regular schedules; by the differentiable scheduler too where it is asked for."""
+    from titan.report.schedule_pareto import as_json, render
+    from titan.scheduling.gauss import TorchMissing, load_torch
+    from titan.scheduling.regular import pareto
+
+    options = request.gauss if request.solver == "gauss" else None
+    try:
+        if options is not None:
+            load_torch()
+    except TorchMissing as error:
+        raise click.UsageError(str(error)) from None
+    points = pareto(loop, options)
+    write(as_json(points) if format_name == "json" else render(points))
+    return ExitCode.VERIFIED if points else ExitCode.UNDECIDED
 
 
 def _show(result: ScheduleRun, format_name: str) -> None:

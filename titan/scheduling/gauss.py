@@ -7,20 +7,25 @@ closed expressions of these, derived here:
   where X_u - X_v is normal, so that it is m Phi(m / s) + s phi(m / s) with m = mu_u + w - mu_v and
   s the joint deviation. It vanishes in the limit when mu_v >= mu_u + w: equality is no fault.
 * modulo resources: P(issue at cycle d) = Phi((d + 1/2 - mu) / sigma) - Phi((d - 1/2 - mu) / sigma),
-  wrapped into the rows of the interval; the expected use of each row over the capacity.
+  wrapped into the rows of the interval as often as four of the largest deviations reach (6e-5 of a
+  probability lies beyond); the expected use of each row over the capacity.
 * resources as a smooth maximum: tau logsumexp(use / (capacity tau)).
 * memory: expected values alive in each row by distribution functions of issue and last use.
 * communication: expected length of the data dependences, which keeps the schedule compact.
 
-An augmented Lagrangian turns violations into multipliers, Adam moves means and deviations. The
-result is made legal by a topological pass and a fixed point, refined by Rau where that fails, and
-replaced by Rau's own schedule where that fails too; the outcome says which of them it is.
+An augmented Lagrangian turns violations into multipliers, Adam moves means and deviations. The card
+has multipliers from 0 that grow by rho (1e-4) times the violation in every iteration; here they
+begin at 1 and grow by at least 0.02 of it every 20 iterations, which leaves smaller violations
+(`docs/reference/schedule.md` has the numbers; `multipliers` chooses). The result is made legal by a
+topological pass and a fixed point, refined by Rau where that fails, and replaced by Rau's own
+schedule where that fails too; the outcome says which of them it is.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -43,7 +48,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from torch import Tensor
 
-REACH = 12  # cycles on either side of the mean whose probability is counted
+REACH_MIN = 12  # cycles on either side of the mean whose probability is counted, at least
+DEVIATIONS = 4  # and so many deviations
+MULTIPLIERS = ("raised", "card")
 
 
 class TorchMissing(Refusal):
@@ -62,7 +69,8 @@ class GaussOptions:
     machine's.
 
     Every `look_every` iterations the means are made legal on trial, and the descent ends when that
-    holds. `threads` of 1 is fastest for the small tensors of a loop.
+    holds. `threads` of 1 is fastest for the small tensors of a loop. `multipliers` is one
+    of MULTIPLIERS.
     """
 
     iterations: int = 2000
@@ -80,6 +88,7 @@ class GaussOptions:
     progress: bool = False
     look_every: int = 100
     threads: int = 1
+    multipliers: str = "raised"
 
 
 def solve(loop: Loop, options: GaussOptions | None = None) -> SchedulerResult:
@@ -251,7 +260,9 @@ class GaussModel:
         torch, ii = self.torch, self.ii
         mean, sigma = self.mean[self.user], self.sigma[self.user]
         middle = mean.detach().round()
-        offsets = torch.arange(-REACH, REACH + 1, device=self.device)
+        widest = float(sigma.detach().max()) if len(sigma) else 0.0
+        reach = max(REACH_MIN, math.ceil(DEVIATIONS * widest))
+        offsets = torch.arange(-reach, reach + 1, device=self.device)
         cycle = middle[:, None] + offsets[None, :]
         high = self.below((cycle + 0.5 - mean[:, None]) / sigma[:, None])
         low = self.below((cycle - 0.5 - mean[:, None]) / sigma[:, None])
@@ -307,9 +318,12 @@ class GaussModel:
         """Adam on the augmented Lagrangian; returns the iterations made."""
         torch, options = self.torch, self.options
         optimiser = torch.optim.Adam([self.position, self.log_sigma], lr=options.learning_rate)
-        arc_price = torch.ones(len(self.weight), device=self.device)
-        row_price = torch.ones(len(self.capacity), self.ii, device=self.device)
-        memory_price = 1.0
+        card = options.multipliers == "card"
+        first, every = (0.0, 1) if card else (1.0, 20)
+        arc_price = torch.full((len(self.weight),), first, device=self.device)
+        row_price = torch.full((len(self.capacity), self.ii), first, device=self.device)
+        memory_price = first
+        grow = [options.rho if card else max(options.rho, least) for least in (0.02, 0.05, 0.02)]
         bar = _Bar(options.progress, options.iterations)
         step = 0
         for step in range(1, options.iterations + 1):
@@ -323,11 +337,13 @@ class GaussModel:
             loss = loss + 1e-3 * self.log_sigma.sum()
             loss.backward()
             optimiser.step()
+            if step % every == 0:
+                with torch.no_grad():
+                    arc_price += grow[0] * late.detach()
+                    row_price += grow[1] * over.detach()
+                    memory_price += grow[2] * float(memory.detach().sum())
             if step % 20 == 0:
                 with torch.no_grad():
-                    arc_price += max(options.rho, 0.02) * late.detach()
-                    row_price += max(options.rho, 0.05) * over.detach()
-                    memory_price += 0.02 * float(memory.detach().sum())
                     self.log_sigma.clamp_(min=-1.5)
                 self.last_loss = float(loss.detach())
                 self.last_violation = float(late.detach().max()) if len(late) else 0.0
@@ -350,6 +366,24 @@ class GaussModel:
     def means(self) -> list[float]:
         """Means of the issue cycles, as numbers."""
         return [float(x) for x in self.mean.detach().cpu()]
+
+
+def regular_wishes(
+    loop: Loop, problem: Problem, latency: int, options: GaussOptions | None = None
+) -> list[int] | None:
+    """Wished issue cycles of one iteration alone within `latency` cycles (D), not modulo anything.
+
+    The rows are the cycles themselves: an interval that nothing passes. None where the latency is
+    below the longest path. Raises TorchMissing.
+    """
+    options = replace(options or GaussOptions(), horizon=float(latency), look_every=1 << 30)
+    torch = load_torch()
+    torch.set_num_threads(options.threads)
+    model = GaussModel(torch, loop, problem, latency, options)
+    if not model.feasible or model.horizon > latency + 1:
+        return None
+    model.descend(time.process_time() + options.seconds)
+    return wishes(model.means())
 
 
 class _Bar:

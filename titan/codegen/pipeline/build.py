@@ -143,6 +143,7 @@ def scheduled(tile: TileProgram, limits: BuildLimits) -> tuple[Loop, ScheduleRun
     from titan.codegen.tile.cost import CostError
     from titan.codegen.tile.loops import loop_of
     from titan.scheduling.cache import Cache
+    from titan.scheduling.gauss import TorchMissing
     from titan.scheduling.loop.bounds import Unschedulable
     from titan.scheduling.run import run
 
@@ -164,6 +165,8 @@ def scheduled(tile: TileProgram, limits: BuildLimits) -> tuple[Loop, ScheduleRun
             reason = f"no initiation interval exists: {error}"
             if "shared" in error.witness:
                 reason += f" ({shared_words(tile)})"
+        except TorchMissing as error:
+            raise BuildRefused(str(error)) from None
     raise BuildRefused(reason)
 
 

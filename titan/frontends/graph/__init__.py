@@ -1,0 +1,1 @@
+"""From the loop of a TTGIR kernel to a loop for the schedulers."""
