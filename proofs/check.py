@@ -6,6 +6,9 @@ an axiom or a parameter is declared or used, when a lemma is used by nothing, an
 not stated in docs/explanation/proofs.md. Compiled files go to the folder given (build/proofs).
 
     python3 proofs/check.py [--kernel] [FOLDER]    # --kernel: coqchk re-checks all that is used
+
+`build_machine` compiles the extracted semantics of sync programs to a program of its own; that
+needs `ocamlopt`, which the package of Coq brings.
 """
 
 from __future__ import annotations
@@ -90,6 +93,32 @@ def compile_all(paths: list[Path], folder: Path) -> None:
         result.unlink(missing_ok=True)
         copy.write_bytes(text)
         run(["coqc", "-q", "-Q", ".", LIBRARY, path.name], folder)
+
+
+MACHINE = "SyncExtract"  # what Coq writes the OCaml text of the semantics from
+
+
+def needed_by(name: str, folder: Path = HERE) -> list[Path]:
+    """The files that one rests on, and itself, in order."""
+    wanted = {folder / f"{name}.v"}
+    while not wanted >= (more := set().union(*(required(path, folder) for path in wanted))):
+        wanted |= more
+    return [path for path in sources(folder) if path in wanted]
+
+
+def build_machine(folder: Path, proofs: Path = HERE) -> Path:
+    """The program that runs the extracted semantics (sync_machine.ml says what it reads)."""
+    compile_all(needed_by(MACHINE, proofs), folder)
+    semantics, driver, result = "sync_semantics", "sync_machine.ml", folder / "sync_machine"
+    text = (HERE / driver).read_bytes()
+    made = folder / f"{semantics}.ml"
+    copy = folder / driver
+    old = not result.exists() or result.stat().st_mtime_ns < made.stat().st_mtime_ns
+    if old or not copy.exists() or copy.read_bytes() != text:
+        copy.write_bytes(text)
+        sources_ = [f"{semantics}.mli", f"{semantics}.ml", driver]
+        run(["ocamlopt", "-w", "-a", *sources_, "-o", result.name], folder)
+    return result
 
 
 def run(command: list[str], folder: Path) -> str:

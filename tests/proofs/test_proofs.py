@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import subprocess
 import sys
@@ -11,18 +10,15 @@ from types import ModuleType
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.proofs.check_module import ROOT, check_module
+
 CHECK = ROOT / "proofs" / "check.py"
 needs_coq = pytest.mark.skipif(shutil.which("coqc") is None, reason="there is no coqc")
 
 
 @pytest.fixture(scope="module")
 def check() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("proofs_check", CHECK)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return check_module()
 
 
 @needs_coq

@@ -87,9 +87,11 @@ class Proof:
         if kind == "one":
             if choice not in steps or len(steps) == 1:
                 raise NotCoveredError("the step is not possible, or the only one")
-            if not alone(self.system, before, steps[choice]):
-                raise NotCoveredError("the step does not stand for all")
-            steps = {choice: steps[choice]}
+            chosen = steps[choice]
+            same = [s for s in steps.values() if (s.actor, s.agent) == (chosen.actor, chosen.agent)]
+            if next((s for s in same if alone(self.system, before, s)), None) != chosen:
+                raise NotCoveredError("the step does not stand for all, or not as the first")
+            steps = {choice: chosen}
         elif kind != "all":
             raise NotCoveredError("not a line of a certificate")
         return self.line(kind, [(t, self.system.after(before, s)) for t, s in steps.items()])
