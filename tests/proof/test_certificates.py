@@ -104,6 +104,14 @@ def test_every_mutation_of_every_line_is_refused(name: str) -> None:
     assert survivors(name, list(lines_from_classes(name))) == []
 
 
+def test_of_operations_in_flight_the_first_stands_for_all() -> None:
+    """Another choice would be as true, with the same numbers; a certificate is written one way."""
+    lines = certificate("bulk_copy")[:-1].split("\n")
+    place = next(n for n, line in enumerate(lines) if line == "one f0.0>36")
+    with pytest.raises(RefusedError, match="not as the first"):
+        check(changed(lines, place, "one f0.1>36"))
+
+
 def test_lines_exchanged_doubled_or_cut_are_refused() -> None:
     lines = certificate("mi300_gemm")[:-1].split("\n")
     for place in range(5, len(lines) - 2, 23):

@@ -63,6 +63,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="Where schedules are kept.",
 )
+@click.option(
+    "--certificate-states",
+    type=click.IntRange(0, 1_000_000),
+    default=3000,
+    show_default=True,
+    help="Configurations that the certificate of the verdict may have; 0 for none.",
+)
 @click.option("--no-compile", is_flag=True, help="Do not ask the toolchain of the target.")
 @click.option("--no-cache", is_flag=True, help="Search anew, and keep nothing.")
 @click.option(
@@ -83,6 +90,7 @@ def build(
     schedule_budget: float,
     require: str,
     cache: str,
+    certificate_states: int,
     no_compile: bool,
     no_cache: bool,
     format_name: str,
@@ -110,7 +118,8 @@ def build(
     told: list[dict[str, object]] = []
     codes: list[int] = []
     for path, tile, text in _programs(paths, target, colour, codes):
-        produced = _produced(path, tile, text, Path(output), limits, not no_compile, codes)
+        how = (limits, not no_compile, certificate_states)
+        produced = _produced(path, tile, text, Path(output), how, codes)
         if produced is None:
             continue
         from titan.package.told import as_data, as_text
@@ -170,14 +179,15 @@ def _produced(
     tile: TileProgram,
     text: str,
     parent: Path,
-    limits: BuildLimits,
-    with_toolchain: bool,
+    how: tuple[BuildLimits, bool, int],
     codes: list[int],
 ) -> Produced | None:
     from titan.codegen.pipeline.build import BuildRefused
     from titan.foundation.atomic import CannotWrite
     from titan.package.produce import produce
+    from titan.proof.configuration import FaultyError
 
+    limits, with_toolchain, states = how
     progress = sys.stderr.isatty()
 
     def tell(what: str) -> None:
@@ -185,12 +195,15 @@ def _produced(
             click.echo(f"\r\x1b[K{tile.name}: {what}", err=True, nl=False)
 
     try:
-        return produce(tile, text, parent, limits, tell, with_toolchain)
+        return produce(tile, text, parent, limits, tell, with_toolchain, states)
     except BuildRefused as refused:
         click.echo(f"REFUSED {tile.name} ({path}) for {tile.target}: {refused}", err=True)
         for step in refused.steps:
             click.echo(f"  not taken {step.shape.name}: {step.reason}", err=True)
         codes.append(ExitCode.REFUTED)
+    except FaultyError as fault:
+        click.echo(f"{path}: {tile.name}: a fault where none was found: {fault}", err=True)
+        codes.append(ExitCode.INTERNAL)
     except CannotWrite as error:
         click.echo(f"{path}: {error}", err=True)
         codes.append(ExitCode.BAD_INPUT)

@@ -16,6 +16,7 @@ from titan.package import contents
 
 if TYPE_CHECKING:
     from titan.proof.check import Covered
+    from titan.sync.program import SyncProgram
 
 SUFFIX = ".cert"
 KERNELS = (".yaml", ".yml")
@@ -48,6 +49,42 @@ def covered_by(path: str) -> tuple[Covered, str]:
     if covered.digest not in _digests(str(kernel)):
         raise NotProved(f"certifies another program than {contents.printable(kernel.name)}")
     return covered, f"of {contents.printable(kernel.name)}"
+
+
+def written_for(program: SyncProgram, states_max: int) -> tuple[str | None, str]:
+    """The certificate of a verified program within so many configurations, and what to say of it.
+
+    None where there is none. Raises FaultyError where the search for it comes to a fault.
+    """
+    from titan.package.canonical import for_engines
+    from titan.proof.open_sizes import NotCoveredError
+    from titan.proof.write import write
+
+    if states_max <= 0:
+        return None, "not asked for"
+    try:
+        text = write(for_engines(program), states_max=states_max)
+    except NotCoveredError as reason:
+        return None, f"none: {reason}"
+    return text, f"{contents.PROOF}, {len(text):,} bytes"
+
+
+def refuse_unproved(raw: bytes, program: SyncProgram) -> None:
+    """The certificate is of this program, for all of its open sizes. Raises NotProved."""
+    from titan.package.canonical import for_engines
+    from titan.proof.check import RefusedError, check
+    from titan.proof.codec import digest_of, text_of
+
+    try:
+        covered = check(raw.decode("utf-8"))
+    except (UnicodeDecodeError, RefusedError) as refused:
+        raise NotProved(f"refused: {contents.printable(str(refused))}") from None
+    if covered.digest != digest_of(text_of(for_engines(program))):
+        raise NotProved("certifies another program")
+    if {name for name, _ in covered.open} != {
+        p.name for p in program.parameters if p.value is None
+    }:
+        raise NotProved("certifies fewer sizes")
 
 
 def scope_text(covered: Covered) -> str:

@@ -2,7 +2,8 @@
 
 From the tile program comes the loop, from loop and schedule the pipeline, from the pipeline the
 sync program, from tile program and sync program the source and the manifest. Each is compared with
-what the package holds, byte for byte, and the certificate with all of them. The schedule is judged
+what the package holds, byte for byte, and the certificate with all of them. A certificate of the
+verdict (`verdict.cert`) is derived anew, line by line. The schedule is judged
 by the schedule checker, its bound by plain arithmetic, the program by the rules of the target. What
 is left is whether the protocol is verified for the stated scope: a `RecheckQuestion` for
 `verdicts.py`.
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.source.yaml import parse_text
-from titan.package import canonical, contents
+from titan.package import canonical, certified, contents
 from titan.package.certificate import (
     FORMAT,
     digests,
@@ -124,6 +125,7 @@ class _Package:
         self._constructed(tile, loop, schedule, shape)
         kernel, program = self._lowered(tile)
         self._emitted(tile, kernel, program)
+        self._proved(program)
         question = self._question(kernel, program)
         return self._statements(evidence), question
 
@@ -297,6 +299,15 @@ class _Package:
         _same(contents.from_json(manifest, contents.MANIFEST), stated, "manifest.json")
         if manifest != self.files[contents.MANIFEST]:
             raise Altered("manifest.json is not written as titan writes it")
+
+    def _proved(self, program: SyncProgram) -> None:
+        """The certificate of the verdict, where the package has one, is derived anew."""
+        if contents.PROOF not in self.files:
+            return
+        try:
+            certified.refuse_unproved(self.files[contents.PROOF], program)
+        except certified.NotProved as reason:
+            raise Broken(f"{contents.PROOF}: {reason}") from None
 
     def _question(self, kernel: Kernel, program: SyncProgram) -> RecheckQuestion:
         section = self.data["verification"]

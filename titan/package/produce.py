@@ -15,6 +15,7 @@ from titan.codegen.emit.write import EmissionRefused, Emitted, emit
 from titan.codegen.pipeline.build import BuildHooks, BuildLimits, build
 from titan.codegen.pipeline.model import Built
 from titan.codegen.tile.model import TileProgram
+from titan.package.certified import written_for
 from titan.package.write import write_package
 from titan.target.description import target_of
 from titan.validate.compare.compile import compile_package
@@ -31,7 +32,8 @@ class Produced:
     """A package that was written to `folder`.
 
     `figures` are those of the toolchain; without one, `uncompiled` says why there are none.
-    `compared` says whether the machine code (PTX, GCN assembly) was compared with the sync program.
+    `compared` says whether the machine code (PTX, GCN assembly) was compared with the sync program,
+    `proof` whether the package holds a certificate of its verdict.
     """
 
     built: Built
@@ -40,6 +42,7 @@ class Produced:
     figures: Figures | None
     uncompiled: str = ""
     compared: str = ""
+    proof: str = ""
 
 
 class _Trial:
@@ -96,14 +99,20 @@ def produce(
     limits: BuildLimits,
     tell: Callable[[str], None] = lambda text: None,
     with_toolchain: bool = True,
+    certificate_states: int = 0,
 ) -> Produced:
     """The package of a tile program, in a folder of `parent` named for kernel and target.
 
-    Raises BuildRefused, and CannotWrite where the folder cannot be made.
+    `certificate_states`: configurations that the search for a certificate of the verdict may take.
+    Raises BuildRefused, CannotWrite where the folder cannot be made, and FaultyError where that
+    search comes to a fault.
     """
     trial = _Trial(with_toolchain)
     built = build(tile, text, limits, BuildHooks(trial.accept, tell))
     assert trial.emitted is not None
     folder = parent / f"{tile.name}-{tile.target}"
-    write_package(folder, built, trial.emitted)
-    return Produced(built, trial.emitted, folder, trial.figures, trial.uncompiled, trial.compared)
+    text, told = written_for(built.program, certificate_states)
+    write_package(folder, built, trial.emitted, text)
+    return Produced(
+        built, trial.emitted, folder, trial.figures, trial.uncompiled, trial.compared, told
+    )

@@ -18,6 +18,7 @@ def as_text(path: str, produced: Produced) -> str:
         ("resources", resource_words(produced.emitted.manifest)),
         ("compiled", compiled_words(produced)),
         *(("not taken", f"{step.shape.name}: {step.reason}") for step in refused(built.steps)),
+        ("certified", produced.proof),
         ("package", str(produced.folder)),
         ("time", f"{built.seconds:.2f} s"),
     ]
@@ -45,6 +46,7 @@ def as_data(path: str, produced: Produced) -> dict[str, object]:
         "registers": produced.figures.registers if produced.figures else None,
         "spill_bytes": produced.figures.spill_bytes if produced.figures else None,
         "compared": produced.compared,
+        "certified": produced.proof,
         "refused": [{"shape": s.shape.name, "reason": s.reason} for s in refused(built.steps)],
         "seconds": round(built.seconds, 3),
     }

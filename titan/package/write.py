@@ -26,8 +26,13 @@ class NotPackable(Refusal):
     """The pipeline to be packed has no schedule or is not verified."""
 
 
-def package_files(built: Built, emitted: contents.Sources) -> dict[str, bytes]:
-    """The content of the package by file name. Raises NotPackable; Broken for unfit sources."""
+def package_files(
+    built: Built, emitted: contents.Sources, proof: str | None = None
+) -> dict[str, bytes]:
+    """The content of the package by file name, with the certificate of its verdict where given.
+
+    Raises NotPackable; Broken for unfit sources.
+    """
     schedule = built.result.schedule
     if built.finding.verdict is not Verdict.VERIFIED:
         raise NotPackable(f"the pipeline of {built.tile.name} is {built.finding.verdict}")
@@ -41,6 +46,8 @@ def package_files(built: Built, emitted: contents.Sources) -> dict[str, bytes]:
     files[contents.PIPELINE] = built.pipeline_text.encode()
     files[contents.MANIFEST] = contents.to_json(manifest_of(built.tile, emitted))
     files[contents.TIMELINE] = trace(built.loop, schedule).encode()
+    if proof is not None:
+        files[contents.PROOF] = proof.encode()
     contents.check_names(set(files))
     files[contents.CERTIFICATE] = contents.to_json(certificate(built, files))
     return files
@@ -51,13 +58,15 @@ def manifest_of(tile: TileProgram, emitted: contents.Sources) -> dict[str, objec
     return {**emitted.manifest, "program": stored.as_data(tile)}
 
 
-def write_package(folder: str | Path, built: Built, emitted: contents.Sources) -> None:
+def write_package(
+    folder: str | Path, built: Built, emitted: contents.Sources, proof: str | None = None
+) -> None:
     """Writes the folder whole or not at all. Raises NotPackable, Broken and CannotWrite."""
-    write_folder(folder, package_files(built, emitted), may_replace=is_ours)
+    write_folder(folder, package_files(built, emitted, proof), may_replace=is_ours)
 
 
 def is_ours(folder: Path) -> bool:
     """Whether a folder holds a package and nothing else, so that it may be replaced."""
     names = {path.name for path in folder.iterdir()}
     known = {name for sources in contents.SOURCES for name in sources} | set(contents.FIXED)
-    return contents.CERTIFICATE in names and names <= known | {contents.CERTIFICATE}
+    return contents.CERTIFICATE in names and names <= known | {contents.CERTIFICATE, contents.PROOF}
