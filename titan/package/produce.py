@@ -111,8 +111,8 @@ def produce(
     built = build(tile, text, limits, BuildHooks(trial.accept, tell))
     assert trial.emitted is not None
     folder = parent / f"{tile.name}-{tile.target}"
-    text, told = written_for(built.program, certificate_states)
-    write_package(folder, built, trial.emitted, text)
+    proof, told = written_for(built.program, certificate_states)
+    write_package(folder, built, trial.emitted, proof)
     return Produced(
         built, trial.emitted, folder, trial.figures, trial.uncompiled, trial.compared, told
     )
