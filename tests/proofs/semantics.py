@@ -9,7 +9,7 @@ from titan.sync import program as ir
 from titan.sync.control import Agent, agents_of
 from titan.sync.expression import BINARY_OPERATORS, Binary, Constant, Expression, Name, Not
 from titan.sync.fault import Actor, Fault, Step
-from titan.sync.interpreter import Machine
+from titan.sync.interpreter import Interpreter
 from titan.sync.state import Flight, QueueState, State
 
 PROXIES = (ir.Proxy.GENERIC, ir.Proxy.ASYNC, ir.Proxy.TENSORMAP, *ir.CACHED)
@@ -50,7 +50,7 @@ class Text:
 
     def __init__(self, program: ir.SyncProgram, sizes: Sizes) -> None:
         self.program = program
-        self.machine = Machine(program, sizes)
+        self.machine = Interpreter(program, sizes)
         control = self.machine.control
         self.barriers = {item.name: n for n, item in enumerate(program.barriers)}
         self.named = {item.name: n for n, item in enumerate(program.named_barriers)}

