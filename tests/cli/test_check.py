@@ -69,4 +69,8 @@ def test_the_questions_of_typestate_are_archived_and_asked_again(
     arguments = ["verify", str(PROTOCOLS / "hopper_gemm.yaml"), "--save-trace", str(tmp_path)]
     assert run([*arguments, "--certificate", str(tmp_path / "kernel.cert")]) == 0
     assert "confirmed by cvc5" in capsys.readouterr().err
-    assert "(set-info :status unsat)" in (tmp_path / "hopper_gemm.smt2").read_text("utf-8")
+    asked = (tmp_path / "hopper_gemm.smt2").read_text("utf-8")
+    assert "(set-info :status unsat)" in asked
+    proofs = (tmp_path / "hopper_gemm.alethe").read_text("utf-8")
+    assert proofs.count("(step") >= asked.count("(check-sat)") > 10
+    assert "time 0 " in (tmp_path / "hopper_gemm.times").read_text("utf-8")

@@ -49,21 +49,27 @@ def write_certificates(
 
 
 def _questions(path: str, folder: Path, options: VerifyOptions) -> int:
-    """Archive what typestate asked of a file's protocols, and ask cvc5 the same."""
+    """Archive what typestate asked of a file's protocols, and ask cvc5 the same.
+
+    Beside it the proofs of cvc5 (Alethe), and the affine times with their multipliers.
+    """
     from titan.foundation.atomic import write_text
-    from titan.language.protocol.second_solver import SecondSolverMissing, contradicted
+    from titan.language.protocol.affine_times import archived_times
+    from titan.language.protocol.second_solver import SecondSolverMissing, contradicted, refutation
     from titan.language.protocol.solver import archived
     from titan.language.protocol.typestate import check
     from titan.verify.pipeline import read_family
 
     family, _, _ = read_family(path, options)
-    with archived() as questions:
+    with archived() as questions, archived_times() as times:
         for kernel in family.kernels if family is not None else ():
             if kernel.protocol is not None:
                 check(kernel.protocol)
     if not questions:
         return 0
     folder.mkdir(parents=True, exist_ok=True)
+    if times:
+        write_text(folder / f"{Path(path).stem}.times", "\n".join(times))
     archive = folder / f"{Path(path).stem}.smt2"
     text = "(reset)\n".join(question.text for question in questions)
     write_text(archive, text)
@@ -73,6 +79,9 @@ def _questions(path: str, folder: Path, options: VerifyOptions) -> int:
         return _told(f"typestate: {len(questions)} questions in {archive}; {missing}", 0)
     if wrong:
         return _told(f"typestate: cvc5 contradicts z3 on {len(wrong)} questions in {archive}", 4)
+    refuted = [refutation(question) for question in questions if not question.satisfiable]
+    proofs = "\n".join(f"; {number}\n{proof}" for number, proof in enumerate(refuted))
+    write_text(archive.with_suffix(".alethe"), proofs + "\n")
     left = f", {open_} left open by it" if open_ else ""
     return _told(f"typestate: {len(questions)} questions confirmed by cvc5{left}: {archive}", 0)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from titan.language.protocol.second_solver import contradicted
+from titan.language.protocol.second_solver import contradicted, refutation
 from titan.language.protocol.solver import Question, archived
 from titan.language.protocol.typestate import check
 from titan.verify.model import VerifyOptions
@@ -38,6 +38,12 @@ def test_cvc5_confirms_all_questions_of_the_library(questions: list[Question]) -
 def test_a_wrong_answer_is_contradicted(questions: list[Question]) -> None:
     wrong = [replace(q, satisfiable=not q.satisfiable) for q in questions[:5]]
     assert contradicted(wrong) == ([0, 1, 2, 3, 4], 0)
+
+
+def test_cvc5_proves_its_answers_without_holes(questions: list[Question]) -> None:
+    for question in questions[::9]:
+        proof = refutation(question)
+        assert "(cl)" in proof and "hole" not in proof and "trust" not in proof
 
 
 def test_nothing_is_kept_outside() -> None:

@@ -12,14 +12,18 @@ Assumption: every arrival that a wait needs exists (the matching obligations say
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from titan.foundation.records import dataclass
 from titan.language.protocol.families import UnsupportedProtocol
 from titan.language.protocol.orders import FamilyExecution, order_cases
 from titan.language.protocol.solver import RESOURCES_MAX, satisfiable, z3_solver
 from titan.sync.expression import Binary, Constant, Expression, Name, Not, names_of
+
+if TYPE_CHECKING:
+    from titan.language.protocol.affine_times import AffineTimes
 
 NODES_MAX, EDGES_MAX = 400, 4_500
 Linear = tuple[dict[str, int], int]
@@ -184,8 +188,10 @@ def _primed(node: WaitNode) -> WaitNode:
 def has_ranking(
     nodes: list[WaitNode], depths: dict[str, Expression], sizes: list[Expression]
 ) -> bool:
-    """Whether affine times exist. `sizes` are conditions on the sizes. Raises
-    UnsupportedProtocol."""
+    """Whether affine times exist. `sizes` are conditions on the sizes.
+
+    Times that the solver finds are judged by rational arithmetic. Raises UnsupportedProtocol.
+    """
     if not nodes:
         return True
     if len(nodes) > NODES_MAX:
@@ -199,7 +205,12 @@ def has_ranking(
         problem.grows(edge, nodes, sizes)
     solver = z3_solver(4 * RESOURCES_MAX)
     solver.add(*problem.rows)
-    return satisfiable(solver)
+    if not satisfiable(solver):
+        return False
+    from titan.language.protocol.affine_times import refuse_unless_growing
+
+    refuse_unless_growing(nodes, edges, sizes, problem.found(solver.model(), nodes, sizes))
+    return True
 
 
 class _Farkas:
@@ -211,6 +222,24 @@ class _Farkas:
         self.never = z3.BoolVal(False)
         self.rows: list[Any] = []
         self.fresh = count()
+        self.weights: list[list[str]] = []  # of each edge
+
+    def found(self, model: Any, nodes: list[WaitNode], sizes: list[Expression]) -> AffineTimes:
+        """The solver's answer as numbers; what it leaves out is 0."""
+        from titan.language.protocol.affine_times import AffineTimes
+
+        values = {symbol.name(): model[symbol].as_fraction() for symbol in model.decls()}
+        names = frozenset[str]().union(*map(names_of, sizes))
+        times = []
+        for number, node in enumerate(nodes):
+            own = [*(loop.name for loop in node.execution.family.loops), *sorted(names), ""]
+            keys = {name: f"ranking:{number}.{name}" for name in own}
+            times.append({name: values.get(key, Fraction(0)) for name, key in keys.items()})
+        multipliers = tuple(
+            tuple(values.get(f"ranking:{name}", Fraction(0)) for name in names)
+            for names in self.weights
+        )
+        return AffineTimes(tuple(times), multipliers)
 
     def _real(self, name: str) -> Any:
         return self.real(f"ranking:{name}")
@@ -231,9 +260,8 @@ class _Farkas:
             open_sizes |= names_of(condition)
         later = self._time(edge.target, nodes[edge.target], open_sizes, "'")
         sooner = self._time(edge.source, nodes[edge.source], open_sizes, "")
-        weights = [
-            self._real(f"weight.{next(self.fresh)}") for _ in range(len(polyhedron.rows) + 1)
-        ]
+        self.weights.append([f"weight.{next(self.fresh)}" for _ in range(len(polyhedron.rows) + 1)])
+        weights = [self._real(name) for name in self.weights[-1]]
         self.rows += [weight >= 0 for weight in weights]
         names = set(later) | set(sooner)
         for row in polyhedron.rows:
