@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from titan.language.protocol import affine_times
+from titan.language.protocol import affine_times, ranking
 from titan.language.protocol.affine_times import AffineTimes, TimesDoNotGrow, archived_times
+from titan.language.protocol.dependences import Polyhedron
 from titan.language.protocol.typestate import check
 from titan.verify.model import VerifyOptions
 from titan.verify.pipeline import read_family
@@ -34,7 +35,7 @@ def judged() -> tuple[tuple[Any, ...], list[str]]:
         own(*given)
 
     with pytest.MonkeyPatch.context() as patch, archived_times() as told:
-        patch.setattr(affine_times, "refuse_unless_growing", keep)
+        patch.setattr(ranking, "refuse_unless_growing", keep)
         check(protocol)
     return kept[0], told
 
@@ -74,5 +75,5 @@ def test_other_times_are_refused() -> None:
         except TimesDoNotGrow:
             continue
         idle += 1
-    rows = [affine_times.Polyhedron((*edge.conditions, *sizes)).rows for edge in edges]
+    rows = [Polyhedron((*edge.conditions, *sizes)).rows for edge in edges]
     assert idle == sum(not any((*factors.values(), c)) for r in rows for factors, c in r)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from titan.foundation.errors import TitanError
-from titan.language.protocol.ranking import Linear, Polyhedron, WaitEdge, WaitNode
+from titan.language.protocol.dependences import Linear, Polyhedron, WaitEdge, WaitNode
 from titan.sync.expression import Expression, to_text
 
 Coefficients = Mapping[str, Fraction]

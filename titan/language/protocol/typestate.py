@@ -24,11 +24,12 @@ from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnosti
 from titan.foundation.records import dataclass
 from titan.foundation.source.span import Span
 from titan.language.protocol import model
+from titan.language.protocol.dependences import WaitNode
 from titan.language.protocol.families import UnsupportedProtocol
 from titan.language.protocol.obligations import Obligation, Obligations
 from titan.language.protocol.orders import FamilyExecution
 from titan.language.protocol.participants import participants
-from titan.language.protocol.ranking import WaitNode, has_ranking
+from titan.language.protocol.ranking import has_ranking
 from titan.language.protocol.solver import SolverArithmetic
 from titan.language.protocol.tokens import Breach, TokenRun
 from titan.language.protocol.unroll import UnrollError, walk
