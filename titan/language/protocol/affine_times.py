@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from fractions import Fraction
 
 from titan.foundation.errors import TitanError
+from titan.foundation.records import dataclass
 from titan.language.protocol.dependences import Linear, Polyhedron, WaitEdge, WaitNode
 from titan.sync.expression import Expression, to_text
 

@@ -7,9 +7,9 @@ affine is left out, so that the set of a dependence is at least as large as it i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import count
 
+from titan.foundation.records import dataclass
 from titan.language.protocol.orders import FamilyExecution, order_cases
 from titan.sync.expression import Binary, Constant, Expression, Name, Not
 
