@@ -9,6 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.sampling import WHOLE
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "library.md"
 # These depend on the reductions and on the machine: how far the second engine gets in its time.
@@ -32,8 +34,12 @@ def test_the_page_holds_the_results(bench: ModuleType) -> None:
 
 
 def test_the_results_are_those_of_the_library(bench: ModuleType) -> None:
+    """Of every third kernel, unless all tests run."""
+    step = 1 if WHOLE else 3
     rows = json.loads(bench.RESULTS.read_text(encoding="utf-8"))["kernels"]
-    found = [bench.measure(kernel, 1) for kernel in bench.kernels()]
+    kernels = bench.kernels()
+    assert len(rows) == len(kernels)
+    rows, found = rows[::step], [bench.measure(kernel, 1) for kernel in kernels[::step]]
     for row in (*rows, *found):
         assert row["verdict"] == "verified" and row["states"] > 0
         for name in MEASURED:

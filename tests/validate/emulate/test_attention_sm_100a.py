@@ -11,6 +11,7 @@ import re
 
 import pytest
 
+from tests.sampling import WHOLE, sampled
 from tests.validate.emulate.emitted import emitted
 from titan.foundation.resources import root
 from titan.validate.emulate.compare import compare
@@ -57,7 +58,7 @@ def judged(tile, made, source, size, schedules=SCHEDULES, seed=0):
 )
 def test_computes_what_the_tile_program_means(name):
     tile, made = emitted(name, "sm_100a")
-    for size in SIZES:
+    for size in SIZES[:: 1 if WHOLE else 3]:
         assert judged(tile, made, made.files["kernel.cu"], size) is None
 
 
@@ -128,7 +129,7 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", sampled(FAULTS))
 def test_a_planted_fault_is_seen(name):
     pattern, replacement, told = FAULTS[name]
     tile, made = emitted(QUICK, "sm_100a")
