@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from titan.frontends.spread import ALIGNMENT, spread
-from titan.frontends.sweep import Place, changed
+from titan.frontends.sweep import ParameterWord, changed
 from titan.isa.simt.launch import Launch, LaunchParameter, LaunchTensorMap
 
 A, B = 0x10000, 0x18000  # two tensors of 64 rows of 256 columns of 16 bits
@@ -20,7 +20,7 @@ def launch(*maps: LaunchTensorMap, words: tuple[int, ...] = (256,)) -> Launch:
 
 
 def longer(old: Launch, columns: int) -> Launch:
-    return changed(old, Place(0, 0, 8, 256), columns)
+    return changed(old, ParameterWord(0, 0, 8, 256), columns)
 
 
 def bases(launch: Launch) -> list[int]:
