@@ -51,13 +51,20 @@ def draw(random: Random) -> Body:
         buffer = random.choice(BUFFERS)
         kind = random.choice(
             ("store", "store", "load", "copy", "copy", "drain", "meet", "meet", "meet", "fill",
-             "branch", "branch", "loop")
+             "branch", "branch", "loop", "own", "fence")
         )  # fmt: skip
         match kind:
             case "store":
-                return [access(write(buffer)), FENCE]
+                fence = replace(FENCE, by=random.choice((THREAD, ALL, ALL, ALL)))
+                return [access(write(buffer)), *([fence] if random.random() < 0.8 else [])]
+            case "fence":
+                return [replace(FENCE, by=random.choice((THREAD, ALL, ALL)))]
             case "load":
                 return [access(read(buffer)), FENCE]
+            case "own":
+                effect = random.choice((read(buffer), write(buffer)))
+                fence = replace(FENCE, by=random.choice((THREAD, ALL)))
+                return [replace(access(effect), by=THREAD), fence]
             case "copy":
                 effect = read(buffer, proxy=ASYNC)
                 return [
@@ -109,7 +116,7 @@ def block(body: ir.Block, mine: int | None) -> ir.Block:
                 made.append(replace(operation, then=arms[0], otherwise=arms[1]))
             case _ if mine == 1 and operation.by == THREAD:
                 pass
-            case ir.Access(effects=effects) if mine is not None:
+            case ir.Access(effects=effects) if mine is not None and operation.by != THREAD:
                 part = e(mine)
                 own = tuple(replace(effect, part=part) for effect in effects)
                 made.append(replace(operation, effects=own))

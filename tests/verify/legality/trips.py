@@ -404,6 +404,16 @@ TRIPS: dict[str, tuple[str, str]] = {  # rule: (a kernel that trips it, its neig
             program="{w: [{store: A}, {fence: async}, {sync: n}, {bulk_store: A, queue: g}]}",
         ),
     ),
+    "executed_as_the_instruction_is": (
+        text(
+            buffers="{A: {bytes: 64, initial: 0}}", queues="{g: bulk}",
+            program="{w: [{bulk_store: A, queue: g, by: all}]}",
+        ),
+        text(
+            buffers="{A: {bytes: 64, initial: 0}}", queues="{g: bulk}",
+            program="{w: [{bulk_store: A, queue: g, by: thread}]}",
+        ),
+    ),
     "store_is_waited_for": (
         text(target="gfx942", buffers="{A: {bytes: 64}}", roles="{w: {warps: 2}}",
              program="{w: [{store: A}]}"),

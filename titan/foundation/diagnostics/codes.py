@@ -141,6 +141,7 @@ TTN429 copy-size error
 TTN430 fence-added error
 TTN431 unwaited-shared-access warning
 TTN432 unmet-election error
+TTN433 unfit-executor error
 TTN501 dependence-violated error
 TTN502 unit-oversubscribed error
 TTN503 register-limit-exceeded error

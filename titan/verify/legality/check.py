@@ -16,6 +16,7 @@ from titan.verify.legality import (
     barriers,
     completion,
     elected,
+    executors,
     matrix,
     operations,
     placement,
@@ -30,7 +31,7 @@ from titan.verify.legality.rule import RULES, Rule
 
 MODULES = (
     tensor_maps, placement, sizes, barriers, roles, matrix, operations, completion, proxies, amd,
-    wave_counters, elected,
+    wave_counters, elected, executors,
 )  # fmt: skip
 
 

@@ -5,7 +5,9 @@ two of its threads are told apart, the elected one and any other, along the text
 copies, tcgen05 products, their commits and waits, and arrivals that expect bytes are by one thread;
 everything else is by all, unless the file says otherwise (`by: thread`, `by: all`). Between
 what the others have accessed and what the elected one does with it, and between what it alone has
-waited for and what the others do next, a barrier of all of them must stand.
+waited for, stored or loaded and what the others do next, a barrier of all of them must stand. A
+proxy fence by one thread covers what that thread has accessed, and nothing of the others, where the
+policy `fence_rule` is `writer`; and behind the fences of all they must meet before one goes on.
 
 Nothing is assumed of which thread accesses which bytes: a store by all and a later load by all are
 not compared. A warp counts as one (its threads are together at elect.sync). Buffers are told apart
@@ -38,6 +40,8 @@ from titan.sync.program import (
     Branch,
     Commit,
     ExpectTransaction,
+    Fence,
+    FenceKind,
     Init,
     Loop,
     Operation,
@@ -60,6 +64,13 @@ _HELPS = (
     "`{warpgroups: 1, agents: 4}` makes an agent of each warp, and `when: self == 0` names one",
 )
 _SINGLE_KINDS = ("bulk", "tcgen05")  # queues whose operations one thread issues and waits for
+_OWN = ("own store", "own load")  # accesses of the elected thread alone
+_UNFENCED = {
+    "unfenced store": "left store",
+    "unfenced load": "left load",
+}  # by a fence of one thread
+_LASTING = frozenset((*_UNFENCED, *_UNFENCED.values()))  # no meeting ends them
+_WHOLE_FENCES = (FenceKind.ASYNC, FenceKind.ASYNC_RELEASE)
 _WAITED = {"copy": "read", "fill": "filled"}  # what is in flight, and what it is once waited for
 Conditions = frozenset[tuple[Expression, bool]]
 
@@ -70,7 +81,9 @@ class Fact:
 
     `what`: "store" or "load" of a buffer by the others; of the elected thread "copy" or "fill" of a
     buffer in flight in a queue, "read" or "filled" once it alone has waited for that, and "init" of
-    a barrier.
+    a barrier, "own store" or "own load" of a buffer. "unfenced store" or "unfenced load" of the
+    others becomes "left store" or "left load" where a fence of one thread has left it out, and
+    "late store" or "late load" behind a fence of all, until they have met.
     """
 
     what: str
@@ -107,6 +120,7 @@ class _Walk:
     case: Case
     role: Role
     used: frozenset[str]  # buffers that other roles, or other agents of the role, use as well
+    copied: frozenset[str]  # those of them that engines touch there
     brought: dict[str, frozenset[str]]  # by barrier: buffers that a wait there may be about
     operations: dict[int, Operation] = field(default_factory=dict)
     found: dict[tuple[str, str, int], int] = field(default_factory=dict)
@@ -173,25 +187,34 @@ class _Walk:
                 return self.queue_wait(operation, queue, at, under)
             case Access():
                 return self.access(operation, at, under)
+            case Fence(kind=kind) if kind in _WHOLE_FENCES:
+                return self.fence(operation, at, under)
             case Asynchronous():
                 return self.issue(operation, at, under)
         return at
 
     def meet(self, at: DataflowState) -> DataflowState:
         """All threads of the agent have come here; copies in flight stay in flight."""
-        return DataflowState(frozenset(fact for fact in at.facts if fact.what in _WAITED), ())
+        kept = {*_WAITED, *_LASTING}
+        return DataflowState(frozenset(fact for fact in at.facts if fact.what in kept), ())
 
     def arrival(self, operation: Arrive | BarrierArrive, at: DataflowState) -> DataflowState:
         name = operation.barrier.name
         self.uses(operation, name, at)
         if operation.order is Order.RELAXED:
             return at
-        met = frozenset(fact for fact in at.facts if fact.what not in _WAITED)
+        for fact in at.facts if self.single(operation) else ():
+            if fact.what in ("late store", "late load") and fact.name in self.copied:
+                self.tell("late", fact.name, operation, fact)
+        for fact in at.facts:
+            if fact.what in _UNFENCED.values() and fact.name in self.copied:
+                self.tell("fence", fact.name, operation, fact)
+        met = frozenset(fact for fact in at.facts if fact.what not in {*_WAITED, *_LASTING})
         if self.single(operation):
             for fact in at.facts:
                 if fact.what in ("store", "load") and fact.name in self.used:
                     self.tell("arrival", fact.name, operation, fact)
-            return at
+            met = frozenset(fact for fact in met if fact.what in _OWN)
         told = dict(at.arrived) | {name: met}
         return replace(at, arrived=tuple(sorted(told.items(), key=lambda item: item[0])))
 
@@ -230,14 +253,36 @@ class _Walk:
         return at
 
     def access(self, operation: Access, at: DataflowState, under: Conditions) -> DataflowState:
-        alone = self.single(operation)
         for name, write in self.shared(operation):
-            for fact in at.facts if not alone else ():
-                if fact.name == name and (fact.what == "filled" or (fact.what == "read" and write)):
-                    self.tell("store" if write else "load", name, operation, fact)
-            if not alone:
-                at = self.add(at, "store" if write else "load", name, operation, under)
+            what = "store" if write else "load"
+            if self.single(operation):
+                clashes = ("store", "load") if write else ("store",)
+                for fact in at.facts:
+                    if fact.name == name and fact.what in clashes:
+                        self.tell(f"own {what}", name, operation, fact)
+                at = self.add(at, f"own {what}", name, operation, under)
+                continue
+            for fact in at.facts:
+                if fact.name != name:
+                    continue
+                if fact.what == "filled" or (fact.what == "read" and write):
+                    self.tell(what, name, operation, fact)
+                elif fact.what == "own store" or (fact.what == "own load" and write):
+                    self.tell("own use", name, operation, fact)
+            at = self.add(at, what, name, operation, under)
+            policies = self.case.program.policies
+            if policies.fence_rule == "writer" and (write or policies.war_fence):
+                at = self.add(at, f"unfenced {what}", name, operation, under)
         return at
+
+    def fence(self, operation: Fence, at: DataflowState, under: Conditions) -> DataflowState:
+        """A proxy fence: of all threads for all accesses, of one thread for its own alone."""
+        if not self.single(operation):
+            ended = {fact for fact in at.facts if fact.what in _LASTING}
+            late = {replace(f, what=f"late {f.what.split()[1]}") for f in ended}
+            return replace(at, facts=at.facts - ended | late)
+        left = {replace(f, what=_UNFENCED[f.what]) for f in at.facts if f.what in _UNFENCED}
+        return replace(at, facts=at.facts | left)
 
     def issue(self, operation: Asynchronous, at: DataflowState, under: Conditions) -> DataflowState:
         alone = self.single(operation)
@@ -247,9 +292,17 @@ class _Walk:
                 at = self.add(at, "store" if write else "load", name, operation, under)
                 continue
             clashes = ("store", "load") if write else ("store",)
-            for fact in at.facts:
-                if fact.name == name and fact.what in clashes:
+            facts = [fact for fact in at.facts if fact.name == name]
+            unmet = any(fact.what in clashes for fact in facts)
+            for fact in facts:
+                if fact.what in clashes:
                     self.tell("overwrite" if write else "copy", name, operation, fact)
+                elif fact.what in [f"left {item}" for item in clashes]:
+                    self.tell("fence", name, operation, fact)
+                elif not unmet and fact.what in [f"late {item}" for item in clashes]:
+                    self.tell("late", name, operation, fact)
+                elif not alone and fact.what in [f"own {item}" for item in clashes]:
+                    self.tell("own use", name, operation, fact)
             if alone:
                 queue = operation.queue or ""
                 at = self.add(at, "fill" if write else "copy", name, operation, under, queue)
@@ -313,13 +366,19 @@ def _assigned(body: Block) -> set[str]:
     return {item.variable for item in walk(body) if isinstance(item, Assign | Loop)}
 
 
-def used_elsewhere(case: Case, role: Role) -> frozenset[str]:
-    """Buffers in shared memory that other roles, or other agents of this one, use as well."""
+def used_elsewhere(
+    case: Case, role: Role, by: type[Access | Asynchronous] | None = None
+) -> frozenset[str]:
+    """Buffers in shared memory that other roles, or other agents of this one, use as well.
+
+    `by`: those that such operations use there.
+    """
     return frozenset(
         plain(effect.buffer)
         for other in case.program.roles
         if other.agents > 1 or plain(other.name) != plain(role.name) or other.cta != role.cta
         for operation in walk(other.body)
+        if by is None or isinstance(operation, by)
         for effect in effects_of(operation)
         if case.memories[plain(effect.buffer)].buffer.space is Space.SHARED
     )
@@ -379,6 +438,16 @@ def _headline(what: str, name: str, threads: int) -> str:
         "not meet in between",
         "arrival": f"one thread arrives for {threads} that have accessed {buffer}, and they do not "
         "meet before",
+        "own store": f"one thread overwrites {buffer}, which {threads} threads have accessed, and "
+        "they do not meet in between",
+        "own load": f"one thread reads {buffer}, which {threads} threads write, and they do not "
+        "meet in between",
+        "own use": f"{threads} threads use {buffer}, which one of them alone has accessed, and "
+        "they do not meet in between",
+        "late": f"{threads} threads fence their accesses to {buffer}, and do not meet before it is "
+        "copied",
+        "fence": f"one thread fences for {threads} that have accessed {buffer}; each fences its "
+        "own accesses",
         "use": f"{threads} threads use {buffer}, which one of them has initialised, and they do "
         "not meet in between",
     }[what]
@@ -393,7 +462,8 @@ def threads_meet_around_a_copy(case: Case) -> Iterator[Diagnostic]:
     for role in case.program.roles if case.nvidia else ():
         if role.threads <= case.target.threads_per_warp:
             continue
-        walk_ = _Walk(case, role, used_elsewhere(case, role), brought_by(case, role))
+        used, copied = used_elsewhere(case, role), used_elsewhere(case, role, Asynchronous)
+        walk_ = _Walk(case, role, used, copied, brought_by(case, role))
         walk_.block(role.body, DataflowState(), frozenset())
         for what, name, number in walk_.found:
             operation = walk_.operations[number]
