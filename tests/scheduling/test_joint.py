@@ -11,7 +11,7 @@ from titan.foundation.resources import root
 from titan.scheduling import cnf, faithful
 from titan.scheduling.check import check
 from titan.scheduling.encode import Encoding, Infeasible
-from titan.scheduling.explain import explain, strategies
+from titan.scheduling.explain import explain, strategies, sub_tiles
 from titan.scheduling.joint import JointOptions, complete_horizon, solve
 from titan.scheduling.loop.bounds import bounds
 from titan.scheduling.loop.generate import small_loop
@@ -106,6 +106,54 @@ def test_published_strategies_are_recognised() -> None:
     gemm = run(library("gemm_hopper"), Request())
     assert gemm.schedule is not None
     assert "loads on a producer warp" in strategies(gemm.loop, gemm.schedule)
+
+
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [
+        ("toy_fa_hopper", "ping-pong"),
+        ("fa3_forward_one", "first GEMM moved into the prologue"),
+        ("toy_fa_blackwell", "first GEMM moved into the prologue"),
+        ("toy_fa_blackwell", "three kinds of groups"),
+    ],
+)
+def test_the_joint_solver_with_its_defaults_finds_strategies(name: str, strategy: str) -> None:
+    result = run(library(name), Request(solver="joint"))
+    assert result.schedule is not None and result.produced_by.startswith("joint")
+    found = strategies(result.loop, result.schedule)
+    assert any(one.startswith(strategy) for one in found), found
+
+
+def test_with_the_fewest_transfers_each_sub_tile_is_on_one_warpgroup() -> None:
+    result = run(library("fa3_forward"), Request(solver="joint", objective="edges"))
+    assert result.schedule is not None and result.proved
+    assert any(one.startswith("ping-pong") for one in strategies(result.loop, result.schedule))
+
+
+def test_a_strategy_is_named_only_where_all_of_it_holds() -> None:
+    """One operation on the other warpgroup, or one sub-tile not ahead: the name is gone."""
+    result = run(library("fa3_forward"), Request())
+    assert result.schedule is not None
+    loop, schedule = result.loop, result.schedule
+    assert {"first GEMM moved into the prologue"} < set(strategies(loop, schedule))
+    for name in ("sum0", "rescale1", "cvt1"):
+        v = loop.index[name]
+        teams = list(schedule.teams)
+        teams[v] = next(t for t in teams if t not in (teams[v], teams[loop.index["LK"]]))
+        mixed = replace(schedule, teams=tuple(teams))
+        assert not any(one.startswith("ping-pong") for one in strategies(loop, mixed)), name
+    starts = list(schedule.starts)
+    for late, early in (("PV1", "QK1"), ("PV0", "QK0")):
+        moved = list(starts)
+        moved[loop.index[late]] = moved[loop.index[early]]
+        names = strategies(loop, replace(schedule, starts=tuple(moved)))
+        assert "first GEMM moved into the prologue" not in names, late
+
+
+def test_sub_tiles_are_what_shares_values() -> None:
+    loop = library("fa3_forward")
+    names = [{loop.operations[v].name[-1] for v in members} for members in sub_tiles(loop)]
+    assert sorted(map(sorted, names)) == [["0"], ["1"]]
 
 
 def test_strategies_are_not_seen_where_they_are_not() -> None:

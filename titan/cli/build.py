@@ -50,6 +50,20 @@ if TYPE_CHECKING:
     help="Seconds that the search for a schedule may take.",
 )
 @click.option(
+    "--specialise",
+    type=click.Choice(["always", "heuristic", "never"]),
+    default="always",
+    show_default=True,
+    help="A warp that only loads: before other forms, where the model says it is faster, or not.",
+)
+@click.option(
+    "--tiles",
+    type=click.IntRange(1, 1 << 30),
+    default=64,
+    show_default=True,
+    help="Iterations that `--specialise heuristic` decides for, unless the program fixes them.",
+)
+@click.option(
     "--require",
     type=click.Choice(["any", "bounded"]),
     default="bounded",
@@ -72,6 +86,7 @@ if TYPE_CHECKING:
 )
 @click.option("--no-compile", is_flag=True, help="Do not ask the toolchain of the target.")
 @click.option("--no-cache", is_flag=True, help="Search anew, and keep nothing.")
+@click.option("--cache-rates", is_flag=True, help="Say how often schedules came from the cache.")
 @click.option(
     "--format",
     "format_name",
@@ -88,11 +103,14 @@ def build(
     solver: str,
     budget: float,
     schedule_budget: float,
+    specialise: str,
+    tiles: int,
     require: str,
     cache: str,
     certificate_states: int,
     no_compile: bool,
     no_cache: bool,
+    cache_rates: bool,
     format_name: str,
     colour: str,
 ) -> int:
@@ -114,6 +132,8 @@ def build(
         require_any=require == "any",
         cache=None if no_cache else cache,
         solver=solver,
+        specialise=specialise,
+        iterations=tiles,
     )
     told: list[dict[str, object]] = []
     codes: list[int] = []
@@ -133,8 +153,27 @@ def build(
         import json
 
         write(json.dumps(told, indent=2) + "\n")
+    elif cache_rates and not no_cache:
+        write(rates_text(cache))
     worst = (ExitCode.INTERNAL, ExitCode.BAD_INPUT, ExitCode.REFUTED)
     return next((code for code in worst if code in codes), ExitCode.VERIFIED)
+
+
+def rates_text(cache: str) -> str:
+    """Hits and misses of a cache over all its uses, by tile, type, target and what is fused."""
+    from titan.scheduling.cache import Cache
+
+    with Cache(cache) as store:
+        rates = store.rates()
+    lines = ["cache: tile, type, target, fused: hits of look-ups"]
+    for one in rates:
+        of = one.subject
+        total = one.hits + one.misses
+        lines.append(
+            f"  {of.tile}, {of.dtype}, {of.target}, {of.fusion}: "
+            f"{one.hits} of {total} ({one.rate:.0%})"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def _programs(

@@ -227,7 +227,7 @@ def schedule(
     LOOP is a loop-level file, TTGIR of Triton or Gluon, or the GraphML of a public instance, its
     resource model beside it.
     """
-    from titan.scheduling.common import common_group
+    from titan.scheduling.common import common_group, faster
     from titan.scheduling.gauss import TorchMissing
     from titan.scheduling.joint import Disagreement
     from titan.scheduling.loop.bounds import Unschedulable
@@ -364,23 +364,6 @@ def check_file(loop: Loop, path: str, colour: str) -> int:
         claimed += said.get(claim["kind"] or "", "is a statement, not checked here")
     click.echo(f"{path}: holds: initiation interval {found.ii}{claimed}")
     return ExitCode.VERIFIED
-
-
-def faster(special: ScheduleRun, common: ScheduleRun, tiles: int) -> ScheduleRun:
-    """What takes fewer cycles for so many iterations; the warp groups of the loop where equal."""
-    from dataclasses import replace
-
-    cycles = [
-        (tiles - 1) * r.schedule.ii + r.schedule.length(r.loop) if r.schedule else None
-        for r in (special, common)
-    ]
-    first, second = cycles
-    better = second is not None and (first is None or second < first)
-    said = " and ".join("none" if c is None else str(c) for c in cycles)
-    text = f"cycles for {tiles} tiles with warp groups and with one group: {said}; "
-    note = text + ("one group is used" if better else "warp groups are used")
-    chosen = common if better else special
-    return replace(chosen, notes=(*chosen.notes, note))
 
 
 def search(loop: Loop, request: Request, cache: str | None) -> ScheduleRun:

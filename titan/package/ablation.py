@@ -102,6 +102,8 @@ VARIANTS = (
             only=lambda shape: shape.specialised),
     AblationVariant("specialisation", "never", "the computing warps load themselves",
             only=lambda shape: not shape.specialised),
+    AblationVariant("specialisation", "heuristic", "what the machine model says is faster",
+            limits=lambda limits: replace(limits, specialise="heuristic")),
     AblationVariant("registers", "naive", "schedules ignore registers, code may spill",
             limits=_naive, spills=True),
     AblationVariant("fences", "conservative", "a fence wherever a stage or tile changes hands",

@@ -1,7 +1,8 @@
 """Results kept in an sqlite file, keyed by the loop, the machine, the request and solver versions.
 
 What comes out of the file is not trusted: a schedule is checked again, and evidence of kind `bound`
-is derived anew; anything that does not hold is a miss.
+is derived anew; anything that does not hold is a miss. Hits and misses are counted in the file, by
+what the caller says the loop is about: shape of the tiles, type, target, what is fused.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import json
 import sqlite3
 import time
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +30,36 @@ CREATE TABLE IF NOT EXISTS results (
   key TEXT PRIMARY KEY, made REAL, seconds REAL, explored INTEGER, content TEXT
 )
 """
+LOOKUPS = """
+CREATE TABLE IF NOT EXISTS lookups (
+  tile TEXT, dtype TEXT, target TEXT, fusion TEXT, hits INTEGER, misses INTEGER,
+  PRIMARY KEY (tile, dtype, target, fusion)
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSubject:
+    """What a loop is about, for the rates of hits; `fusion` names what stands beside products."""
+
+    tile: str
+    dtype: str
+    target: str
+    fusion: str
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRate:
+    """How often loops of a subject were found in the cache, over all its uses."""
+
+    subject: CacheSubject
+    hits: int
+    misses: int
+
+    @property
+    def rate(self) -> float:
+        """Hits over look-ups."""
+        return self.hits / max(1, self.hits + self.misses)
 
 
 class Cache:
@@ -47,6 +79,7 @@ class Cache:
         self.database = sqlite3.connect(self.path, timeout=10)
         try:
             self.database.execute(TABLE)
+            self.database.execute(LOOKUPS)
         except sqlite3.DatabaseError as error:
             self._give_up(error)
         return self
@@ -71,11 +104,38 @@ class Cache:
         else:
             self.database.close()
 
-    def run(self, loop: Loop, request: Request) -> ScheduleRun:
+    def rates(self) -> list[CacheRate]:
+        """Hits and misses by subject, as kept in the file."""
+        if self.database is None:
+            return []
+        query = "SELECT * FROM lookups ORDER BY target, tile, dtype, fusion"
+        try:
+            rows = self.database.execute(query).fetchall()
+        except sqlite3.DatabaseError as error:
+            self._give_up(error)
+            return []
+        return [CacheRate(CacheSubject(*row[:4]), row[4], row[5]) for row in rows]
+
+    def _count(self, subject: CacheSubject, hit: bool) -> None:
+        if self.database is None:
+            return
+        named = (subject.tile, subject.dtype, subject.target, subject.fusion)
+        text = (
+            "INSERT INTO lookups VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+            "hits = hits + excluded.hits, misses = misses + excluded.misses"
+        )
+        try:
+            self.database.execute(text, (*named, int(hit), int(not hit)))
+        except sqlite3.DatabaseError as error:
+            self._give_up(error)
+
+    def run(self, loop: Loop, request: Request, subject: CacheSubject | None = None) -> ScheduleRun:
         """The stored result if it still holds, else a fresh one, stored."""
         begin = time.process_time()
         key = cache_key(loop, request)
         found = self._look_up(key, loop)
+        if subject is not None:
+            self._count(subject, found is not None)
         if found is not None:
             self.hits += 1
             schedule, evidence, produced_by, note = found

@@ -9,9 +9,13 @@ loop as it is shows what specialisation is worth.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from titan.scheduling.loop.model import Loop
 from titan.target.model import WarpGroup
+
+if TYPE_CHECKING:
+    from titan.scheduling.run import ScheduleRun
 
 REGISTER_STEP = 8
 
@@ -30,3 +34,18 @@ def common_group(loop: Loop) -> Loop:
         registers = min(even, machine.registers_per_thread_max)
     operations = tuple(replace(op, variable_latency=False) for op in loop.operations)
     return replace(loop, operations=operations, groups=(WarpGroup("all", warps, registers),))
+
+
+def faster(special: ScheduleRun, common: ScheduleRun, tiles: int) -> ScheduleRun:
+    """What takes fewer cycles for so many iterations; the warp groups of the loop where equal."""
+    cycles = [
+        (tiles - 1) * r.schedule.ii + r.schedule.length(r.loop) if r.schedule else None
+        for r in (special, common)
+    ]
+    first, second = cycles
+    better = second is not None and (first is None or second < first)
+    said = " and ".join("none" if c is None else str(c) for c in cycles)
+    text = f"cycles for {tiles} tiles with warp groups and with one group: {said}; "
+    note = text + ("one group is used" if better else "warp groups are used")
+    chosen = common if better else special
+    return replace(chosen, notes=(*chosen.notes, note))

@@ -1,7 +1,8 @@
 """Why a schedule is what it is: what binds the interval, and the strategies it amounts to.
 
-Strategies are recognised from the schedule alone, by conditions stated with each; they are names
-for people, and nothing depends on them.
+Strategies are recognised from the schedule alone, by conditions stated with each, all of which have
+to hold for all operations that they speak of; they are names for people, and nothing depends on
+them. A sub-tile is a set of operations that share values, loads left out.
 """
 
 from __future__ import annotations
@@ -173,31 +174,68 @@ def reachable(loop: Loop, v: int) -> set[int]:
     return seen
 
 
+def sub_tiles(loop: Loop) -> list[set[int]]:
+    """Operations that share values, loads (streaming operations) left out."""
+    parent = list(range(len(loop.operations)))
+
+    def find(v: int) -> int:
+        while parent[v] != v:
+            parent[v] = parent[parent[v]]
+            v = parent[v]
+        return v
+
+    for e in loop.dependences:
+        ends = (loop.operations[e.source], loop.operations[e.sink])
+        if e.kind == DATA and not any(op.streaming for op in ends):
+            parent[find(e.source)] = find(e.sink)
+    found: dict[int, set[int]] = {}
+    for v, operation in enumerate(loop.operations):
+        if not operation.streaming:
+            found.setdefault(find(v), set()).add(v)
+    return list(found.values())
+
+
 def first_gemm_in_prologue(loop: Loop, schedule: Schedule) -> bool:
-    """A GEMM that needs no other runs an iteration (a stage) ahead of every GEMM that needs it."""
-    gemms = users(loop, MATRIX_UNITS)
-    after = {v: reachable(loop, v) & set(gemms) for v in gemms}
-    first = [v for v in gemms if after[v] and not any(v in after[u] for u in gemms)]
-    exponentials = users(loop, EXPONENTIAL_UNITS)
-    return bool(first) and any(
-        all(schedule.stage(w) > schedule.stage(v) for w in after[v])
-        for v in first
-        if any(x in reachable(loop, v) for x in exponentials)
-    )
+    """In every sub-tile with exponentials, each GEMM that needs no other and that they need runs a
+    stage (an iteration) or more ahead of every GEMM that needs it."""
+    gemms = set(users(loop, MATRIX_UNITS))
+    exponentials = set(users(loop, EXPONENTIAL_UNITS))
+    ahead = []
+    for members in sub_tiles(loop):
+        after = {v: reachable(loop, v) for v in members & gemms}
+        for v, behind in after.items():
+            later = behind & gemms
+            if later and behind & exponentials and not any(v in other for other in after.values()):
+                ahead.append(all(schedule.stage(w) > schedule.stage(v) for w in later))
+    return bool(ahead) and all(ahead)
 
 
 def ping_pong(loop: Loop, schedule: Schedule) -> bool:
-    """Two groups share the matrix unit, and each runs exponentials while the other has the unit."""
-    spans: dict[int, tuple[set[int], set[int]]] = {}
-    for kind, units in ((0, MATRIX_UNITS), (1, EXPONENTIAL_UNITS)):
-        for v in users(loop, units):
-            rows = spans.setdefault(schedule.teams[v], (set(), set()))[kind]
-            for use in loop.operations[v].uses:
-                if use.unit in units:
-                    begin = schedule.starts[v] + use.first_cycle
-                    rows.update((begin + k) % schedule.ii for k in range(use.cycles))
-    both = [rows for _, rows in sorted(spans.items()) if rows[0] and rows[1]]
-    return any(a[0] & b[1] and b[0] & a[1] for i, a in enumerate(both) for b in both[:i])
+    """Two or more sub-tiles of GEMMs and exponentials, each wholly on one group and alone there,
+    and any two of these groups run exponentials while the other has the matrix unit."""
+    gemms, exponentials = users(loop, MATRIX_UNITS), users(loop, EXPONENTIAL_UNITS)
+    tiles = [t for t in sub_tiles(loop) if t & set(gemms) and t & set(exponentials)]
+    teams = [{schedule.teams[v] for v in members} for members in tiles]
+    if len(tiles) < 2 or any(len(of) != 1 for of in teams):
+        return False
+    if len({min(of) for of in teams}) != len(tiles):
+        return False
+    rows = [
+        (rows_of(loop, schedule, t, MATRIX_UNITS), rows_of(loop, schedule, t, EXPONENTIAL_UNITS))
+        for t in tiles
+    ]
+    return all(a[0] & b[1] and b[0] & a[1] for i, a in enumerate(rows) for b in rows[:i])
+
+
+def rows_of(loop: Loop, schedule: Schedule, members: set[int], units: tuple[str, ...]) -> set[int]:
+    """The rows of the interval in which some of the operations take one of the units."""
+    return {
+        (schedule.starts[v] + use.first_cycle + k) % schedule.ii
+        for v in members
+        for use in loop.operations[v].uses
+        if use.unit in units
+        for k in range(use.cycles)
+    }
 
 
 def three_groups(loop: Loop, schedule: Schedule) -> bool:

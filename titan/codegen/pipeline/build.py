@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from titan.codegen.pipeline.candidates import DEPTH_DEFAULT, shapes
 from titan.codegen.pipeline.document import PipelineDocument
@@ -25,12 +26,16 @@ from titan.language.lower import LoweringRefused
 from titan.scheduling.explain import rings
 from titan.scheduling.loop.model import Loop
 from titan.scheduling.run import Request, ScheduleRun
+from titan.sync.expression import Constant
 from titan.sync.program import SyncProgram, without_computations
 from titan.target.load import machine
 from titan.verify import lowering
 from titan.verify.legality.check import examine
 from titan.verify.model import Finding, VerifyOptions
 from titan.verify.pipeline import verify_kernel
+
+if TYPE_CHECKING:
+    from titan.scheduling.cache import CacheSubject
 
 PATH = "pipeline.yaml"
 
@@ -40,6 +45,9 @@ class BuildLimits:
     """What a build may take, and where results of the search are kept.
 
     `naive`: schedules that know of no limits of registers and memory, for comparisons.
+    `specialise`: `always` has forms without a loading warp as fallbacks only, `never` takes no
+    others, `heuristic` takes first what the machine model says is faster for `iterations` (the
+    iterations of the loop where the tile program fixes them), registers counted.
     """
 
     schedule_seconds: float = 5.0
@@ -49,6 +57,8 @@ class BuildLimits:
     cache: str | None = None
     solver: str = "auto"
     naive: bool = False
+    specialise: str = "always"
+    iterations: int = 64
 
 
 class BuildRefused(Refusal):
@@ -95,14 +105,24 @@ def build(
         raise BuildRefused(str(refused)) from None
     hooks.progress("scheduling")
     loop, result, stages = scheduled(tile, limits)
+    steps: list[TriedCandidate] = []
+    plain = result.schedule is None
+    if plain:
+        why = f"no schedule was found: {result.evidence.detail}"
+        steps.append(TriedCandidate(Shape("order of a schedule", stages), False, why))
+        result = unscheduled(loop, result, why)
     schedule = result.schedule
-    if schedule is None:
-        raise BuildRefused(f"no schedule was found: {result.evidence.detail}")
+    assert schedule is not None
     starts = group_starts(tile, loop, schedule.starts)
     needed = max((ring.needed for ring in rings(loop, schedule)), default=DEPTH_DEFAULT)
-    steps: list[TriedCandidate] = []
     tried: set[str] = set()
-    for shape in filter(hooks.only, shapes(tile, needed, stages)):
+    listed = list(shapes(tile, needed, stages))
+    if plain:
+        listed = [s for s in listed if not s.specialised] or [s for s in listed if not s.overlapped]
+    else:
+        listed, note = specialised(tile, listed, loop, result, limits)
+        result = replace(result, notes=(*result.notes, *note))
+    for shape in filter(hooks.only, listed):
         hooks.progress(shape.name)
         try:
             text = pipeline_text(hooks.edit(form(tile, shape, starts, schedule.ii)))
@@ -135,6 +155,43 @@ def build(
     raise BuildRefused("no shape of the list can be verified and written", tuple(steps))
 
 
+def unscheduled(loop: Loop, result: ScheduleRun, reason: str) -> ScheduleRun:
+    """The deterministic baseline: one operation after the other. Raises BuildRefused."""
+    from titan.scheduling.assign import assign
+    from titan.scheduling.sequence import in_sequence
+
+    teams = assign(loop)
+    found = None if teams is None else in_sequence(loop, teams, result.bounds.ii)
+    if found is None:
+        raise BuildRefused(reason)
+    note = f"{reason}; operations are in the order of their dependences instead"
+    return replace(result, schedule=found, produced_by="in sequence", notes=(*result.notes, note))
+
+
+def specialised(
+    tile: TileProgram, listed: list[Shape], loop: Loop, result: ScheduleRun, limits: BuildLimits
+) -> tuple[list[Shape], tuple[str, ...]]:
+    """The shapes in the order that `limits.specialise` asks for, and why. Raises BuildRefused."""
+    from titan.scheduling.common import common_group, faster
+    from titan.scheduling.run import run
+
+    apart = [shape for shape in listed if not shape.specialised]
+    if limits.specialise == "never":
+        if not apart:
+            raise BuildRefused(f"{tile.target} has no form of it without a warp that only loads")
+        return apart, ()
+    if limits.specialise == "always" or not loop.groups or len(apart) in (0, len(listed)):
+        return listed, ()
+    fixed = tile.trip_count
+    trips = fixed.value if isinstance(fixed, Constant) else limits.iterations
+    request = Request(solver=limits.solver, budget_seconds=limits.schedule_seconds)
+    chosen = faster(result, run(common_group(loop), request), trips)
+    note = chosen.notes[-1:]
+    return (
+        [*apart, *(s for s in listed if s.specialised)] if chosen.loop != loop else listed
+    ), note
+
+
 def scheduled(tile: TileProgram, limits: BuildLimits) -> tuple[Loop, ScheduleRun, int]:
     """The loop of the body on its machine, its schedule, and the stages that its rings had.
 
@@ -160,7 +217,7 @@ def scheduled(tile: TileProgram, limits: BuildLimits) -> tuple[Loop, ScheduleRun
             if limits.cache is None:
                 return loop, run(loop, request), depth
             with Cache(limits.cache) as cache:
-                return loop, cache.run(loop, request), depth
+                return loop, cache.run(loop, request, subject_of(tile)), depth
         except Unschedulable as error:
             reason = f"no initiation interval exists: {error}"
             if "shared" in error.witness:
@@ -168,6 +225,25 @@ def scheduled(tile: TileProgram, limits: BuildLimits) -> tuple[Loop, ScheduleRun
         except TorchMissing as error:
             raise BuildRefused(str(error)) from None
     raise BuildRefused(reason)
+
+
+def subject_of(tile: TileProgram) -> CacheSubject:
+    """What a tile program is about, for the rates of the cache: rows x columns x depth of its first
+    product (or the extents of its first load), type, target, and the kinds beside both."""
+    from titan.scheduling.cache import CacheSubject
+
+    values = {one.name: one.result for one in tile.operations if one.result is not None}
+    products = [one for one in tile.body if one.kind == "mma"]
+    loads = [one for one in tile.operations if one.kind == "load"]
+    dtype = loads[0].value.dtype if loads else "none"
+    if products:
+        left = values.get(products[0].operands[0])
+        depth = 0 if left is None else left.rows if products[0].transpose[0] else left.columns
+        shape = f"{products[0].value.rows}x{products[0].value.columns}x{depth}"
+    else:
+        shape = f"{loads[0].value.rows}x{loads[0].value.columns}" if loads else "none"
+    beside = {one.function or one.kind for one in tile.operations} - {"load", "mma", "store"}
+    return CacheSubject(shape, dtype, tile.target, "+".join(sorted(beside)) or "nothing")
 
 
 def shared_words(tile: TileProgram) -> str:
