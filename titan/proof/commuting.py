@@ -376,7 +376,7 @@ class _Others:
 
 
 def _held(flight: Flight) -> Touched:
-    return [(cell, write, proxy) for cell, write, _, proxy, _ in flight.accesses]
+    return [(cell, write, proxy) for cell, write, _, proxy, *_ in flight.accesses]
 
 
 def _named(key: Key) -> Key:

@@ -44,7 +44,7 @@ def cause_of(replay: Replay, words: Words, story: list[Deed]) -> Cause:
     if fault.kind is FaultKind.MISSING_FENCE and _stale(replay, words, story, cause):
         return cause
     if fault.kind in _FENCES:
-        _unfenced(replay, story, cause)
+        _unfenced(replay, words, story, cause)
     elif fault.kind is FaultKind.WEAK_SYNCHRONISATION:
         _weak(replay, words, story, cause)
     elif fault.kind is FaultKind.DATA_RACE:
@@ -90,8 +90,11 @@ def _stale(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> boo
     return False
 
 
-def _unfenced(replay: Replay, story: list[Deed], cause: Cause) -> None:
-    """Marks the generic access that is not fenced, and says where the fence goes."""
+def _unfenced(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> None:
+    """Marks the generic access that is not fenced, and says where the fence goes.
+
+    Where nothing orders it before the asynchronous access, that is said: a fence would not help.
+    """
     access = attempted(replay, 0)
     if access is None:
         return
@@ -104,6 +107,18 @@ def _unfenced(replay: Replay, story: list[Deed], cause: Cause) -> None:
             if last is None:
                 continue
             name = agent_name(replay.machine.agents, agent)
+            if not _told(story, last, access.agent):
+                other, place = agent_name(replay.machine.agents, access.agent), item.cell
+                cause.code = FaultKind.DATA_RACE.value
+                cause.headline = (
+                    f"{words.cells.get(place, str(place))} is {verb} by {name}, and nothing orders "
+                    f"that before this asynchronous access of {other}"
+                )
+                _mark(cause, last.operation, f"{verb} by {name} here")
+                cause.notes.append(
+                    f"{other} has met no barrier behind it; a fence alone orders nothing"
+                )
+                return
             _mark(cause, last.operation, f"{verb} by {name} here, and not fenced after")
             until = next(
                 (deed for deed in story[last.number :] if deed.agent == agent and deed.arrives),
@@ -116,6 +131,22 @@ def _unfenced(replay: Replay, story: list[Deed], cause: Cause) -> None:
                 f"before {where}{_line(what.span)}"
             )
             return
+
+
+def _told(story: list[Deed], since: Deed, agent: int) -> bool:
+    """Whether a way through barriers may lead from a step to an agent.
+
+    False is sure: a barrier where threads meet is taken as passed by all who were ever there.
+    """
+    informed, told = {since.agent}, set[Key]()
+    for deed in story[since.number :]:
+        if told & set(deed.waits):
+            informed.add(deed.agent)
+        if deed.agent in informed:
+            told |= set(deed.arrives)
+            met = [key for key in deed.waits if key in deed.arrives]
+            informed |= {d.agent for d in story if set(met) & set(d.waits)}
+    return agent in informed
 
 
 def _last_access(story: list[Deed], agent: int, cell: object, write: bool) -> Deed | None:

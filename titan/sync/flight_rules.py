@@ -47,13 +47,15 @@ class FlightRules:
         for effect in operation.effects:
             cells, tile = self._memory.resolve(draft, context, effect, environment)
             extent = (cells[0], len(cells)) if effect.accumulates else None
-            accesses += [(cell, effect.write, tile, effect.proxy, extent) for cell in cells]
+            kind = self._memory.kind_of(context, effect)
+            accesses += [(cell, effect.write, tile, effect.proxy, extent, kind) for cell in cells]
             effects += [effect] * len(cells)
-        for effect, (cell, write, tile, _, extent) in zip(effects, accesses, strict=True):
+        for effect, (cell, write, tile, _, extent, kind) in zip(effects, accesses, strict=True):
             self._memory.check_cached(draft, context, cell, effect)
             self._memory.check_proxy(draft, context, cell, effect)
             if write:
-                self._memory.check_write(draft, context, cell, operation.queue, extent)
+                self._memory.check_write(draft, context, cell, operation.queue, extent, kind)
+                self._memory.check_sum(draft, context, cell, tile, effect)
             else:
                 self._memory.check_read(draft, context, cell, tile, operation.queue)
         completes = tuple(
@@ -126,7 +128,8 @@ class FlightRules:
         """The writes of a finished operation are what the memory holds now."""
         if flight.reading:
             self._have_read(draft, flight)
-        for cell, write, tile, proxy, _ in flight.accesses:
+        for cell, write, named, proxy, _, reduction in flight.accesses:
+            tile = draft.cells[cell].tile if reduction else named
             if write and proxy is ir.Proxy.GENERIC:
                 self._memory.note_write(draft, cell, tile, ENGINE)
             elif write:
@@ -138,6 +141,6 @@ class FlightRules:
 
     def _have_read(self, draft: Draft, flight: Flight) -> None:
         """Reads through other proxies that are over: their completion has its implicit fence."""
-        for cell, write, _, proxy, _ in flight.accesses:
+        for cell, write, _, proxy, *_ in flight.accesses:
             if not write and proxy is not ir.Proxy.GENERIC:
                 draft.cells[cell] = self._memory.outside(draft.cells[cell], cell, False)

@@ -13,6 +13,7 @@ from titan.sync.fault import FaultKind
 from titan.sync.lifetime import CtaLifetime
 from titan.sync.parts import queue_of
 from titan.sync.proxy_marks import CacheDomains, is_outside, missing_fence, went_inside
+from titan.sync.reductions import Reduction, commute, reduction_of
 from titan.sync.state import (
     ANY_TILE,
     Cell,
@@ -81,7 +82,7 @@ class MemoryRules:
         """What a read meets must be written to its end, and be the tile that is meant."""
         held = draft.cells[cell].tile
         for flight in draft.flights():
-            for other, write, written, _, extent in flight.accesses:
+            for other, write, written, _, extent, _ in flight.accesses:
                 if other != cell or not write:
                     continue
                 if extent is None and self._in_pipe(flight, context, queue):
@@ -90,6 +91,10 @@ class MemoryRules:
                 message = f"{key_text(cell)} is read while a write to it is in flight"
                 kind, other_issue = FaultKind.READ_BEFORE_ARRIVAL, self._control.issue_of(flight)
                 context.clash(kind, message, cell[0], other_issue)
+        self._check_tile(context, cell, tile, held)
+
+    @staticmethod
+    def _check_tile(context: ExecutionContext, cell: Cell, tile: int, held: int) -> None:
         if tile not in (ANY_TILE, held):
             message = (
                 f"{key_text(cell)} holds {content_text(held)} where {content_text(tile)} is meant"
@@ -103,12 +108,16 @@ class MemoryRules:
         cell: Cell,
         queue: str | None = None,
         extent: Extent | None = None,
+        reduction: Reduction | None = None,
     ) -> None:
-        """Nothing in flight may still use what is written, but in the pipe of an accumulator."""
+        """Nothing in flight may still use what is written, but reductions of one kind, and what
+        the pipe of an accumulator orders."""
         for flight in draft.flights():
             piped = extent is not None and self._in_pipe(flight, context, queue)
-            for other, write, _, _, theirs in flight.accesses:
+            for other, write, _, _, theirs, reduces in flight.accesses:
                 if piped and (not write or theirs == extent):
+                    continue
+                if commute(reduction, reduces):
                     continue
                 if other == cell and (write or flight.reading):
                     message = (
@@ -117,6 +126,17 @@ class MemoryRules:
                     )
                     kind = FaultKind.OVERWRITE_IN_FLIGHT
                     context.clash(kind, message, cell[0], self._control.issue_of(flight))
+
+    def kind_of(self, context: ExecutionContext, effect: ir.Effect) -> Reduction | None:
+        """The kind of reduction that the effect is for who executes it."""
+        return reduction_of(effect, self._ctas[context.agent])
+
+    def check_sum(
+        self, draft: Draft, context: ExecutionContext, cell: Cell, tile: int, effect: ir.Effect
+    ) -> None:
+        """A reduction that names a tile adds to that tile."""
+        if effect.reduction:
+            self._check_tile(context, cell, tile, draft.cells[cell].tile)
 
     def _in_pipe(self, flight: Flight, context: ExecutionContext, queue: str | None) -> bool:
         """Whether the data path itself orders the flight before a new operation of `queue`."""
@@ -140,7 +160,8 @@ class MemoryRules:
             for cell in cells:
                 self.check_cached(draft, context, cell, effect)
                 if effect.write:
-                    self.check_write(draft, context, cell)
+                    self.check_write(draft, context, cell, reduction=self.kind_of(context, effect))
+                    self.check_sum(draft, context, cell, tile, effect)
                 else:
                     self.check_read(draft, context, cell, tile)
         for effect, cells, tile in resolved:
@@ -148,7 +169,8 @@ class MemoryRules:
                 if effect.proxy in ir.CACHED:
                     self.note_cached(draft, cell, tile, context.agent, effect)
                 elif effect.write:
-                    self.note_write(draft, cell, tile, context.agent)
+                    left = draft.cells[cell].tile if effect.reduction else tile
+                    self.note_write(draft, cell, left, context.agent)
                 else:
                     self.note_read(draft, cell, context.agent)
 

@@ -33,6 +33,7 @@ class Proxy(StrEnum):
 
 
 CACHED = (Proxy.CONSTANT, Proxy.TEXTURE, Proxy.SURFACE)  # a cache of each CTA stands in the path
+REDUCING = (Proxy.GENERIC, Proxy.ASYNC)  # the proxies that reductions are made through
 
 
 class Space(StrEnum):
@@ -197,7 +198,9 @@ class Effect:
     `tile` of a write is what the buffer holds afterwards; of a read, what the reader means to see.
     None: a write of something that nobody checks, a read that may see anything. `accumulates`: the
     write of a matrix instruction to its accumulator, which others of its pipelined queue may write
-    next without waiting.
+    next without waiting. `reduction`: the operator of a write that adds to what is there. It keeps
+    the tile that the piece holds, which must be `tile` where that is given, and is atomic to whom
+    `reach` holds (titan/sync/reductions.py).
     """
 
     buffer: str
@@ -207,6 +210,12 @@ class Effect:
     part: Expression | None = None
     proxy: Proxy = Proxy.GENERIC
     accumulates: bool = False
+    reduction: str = ""
+    reach: Scope = Scope.CLUSTER
+
+    def __post_init__(self) -> None:
+        if self.reduction and (self.accumulates or not self.write or self.proxy not in REDUCING):
+            raise ValueError("a reduction is a plain write through the generic or async proxy")
 
 
 @dataclass(frozen=True, slots=True)

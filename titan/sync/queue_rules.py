@@ -128,6 +128,7 @@ def _is_over(flight: Flight) -> bool:
         not flight.reading
         and not flight.completes
         and all(
-            not write and proxy is not ir.Proxy.GENERIC for _, write, _, proxy, _ in flight.accesses
+            not write and proxy is not ir.Proxy.GENERIC
+            for _, write, _, proxy, *_ in flight.accesses
         )
     )

@@ -11,6 +11,7 @@ from titan.sync import program as ir
 from titan.sync.expression import evaluate
 from titan.sync.fault import Fault, FaultKind
 from titan.sync.proxy_marks import NO_MARKS, ProxyMarks
+from titan.sync.reductions import Reduction
 
 UNDEFINED = -(2**40)  # content of memory that nobody has written
 ANY_TILE = UNDEFINED + 1  # content written without a tile
@@ -32,15 +33,15 @@ class Position(NamedTuple):
 
 
 Extent = tuple[Cell, int]  # first cell and number of cells
-FlightAccess = tuple[Cell, bool, int, ir.Proxy, Extent | None]
+FlightAccess = tuple[Cell, bool, int, ir.Proxy, Extent | None, Reduction | None]
 
 
 class Flight(NamedTuple):
     """An asynchronous operation between start and finish.
 
     `site` is the number of the operation in `Machine.operations`; `accesses` are (cell, write,
-    tile, proxy, extent of an accumulator or None); `completes` are (barrier, bytes), or (barrier,
-    arrivals) of a `QueueArrive`.
+    tile, proxy, extent of an accumulator or None, kind of reduction or None); `completes` are
+    (barrier, bytes), or (barrier, arrivals) of a `QueueArrive`.
     """
 
     agent: int

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DEPTH_MAX = 120
 NODES_MAX = 200_000
 _FREE = frozenset(("span", "note"))  # never read
-_EMPTY = frozenset(("storage", "function", "by"))  # may say nothing
+_EMPTY = frozenset(("storage", "function", "by", "reduction"))  # may say nothing
 _WORDS = ("fence_rule", "barrier_init", "exit_in_flight", "unobserved_phase")
 _KNOWN: tuple[type, ...] = (
     tiles.TileProgram, tiles.Tensor, tiles.View, tiles.Value, tiles.TileOperation, tiles.Carried,
@@ -66,6 +66,8 @@ def _declared(program: ir.SyncProgram) -> None:
             for effect in effects_of(operation):
                 if effect.buffer not in buffers:
                     raise EmissionRefused(f"{effect.buffer} is used and not declared")
+                if effect.reduction:
+                    raise EmissionRefused(f"{effect.buffer} is added to: no reduction is written")
             if queue_of(operation) not in queues:
                 raise EmissionRefused(f"{role.name} uses a queue that is not declared")
 

@@ -12,6 +12,7 @@ from titan.sync.interpreter import Rules
 from titan.sync.lifetime import CtaLifetime
 from titan.sync.mbarrier_rules import MbarrierRules
 from titan.sync.memory_rules import MemoryRules
+from titan.sync.reductions import Reduction
 from titan.sync.state import Cell, Draft, ExecutionContext, Extent, Key, MbarrierState
 
 ENGINES = ("late", "early", "random", "fickle")
@@ -98,6 +99,7 @@ class LenientMemory(MemoryRules):
         cell: Cell,
         queue: str | None = None,
         extent: Extent | None = None,
+        reduction: Reduction | None = None,
     ) -> None:
         """Accepts every write: an early overwrite shows in the computed numbers."""
 

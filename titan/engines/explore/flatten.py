@@ -36,6 +36,7 @@ from titan.sync import program as ir
 from titan.sync.expression import ONE, Binary, Expression, Name, names_of
 from titan.sync.interpreter import UNDEFINED, Sizes, agents_of
 from titan.sync.parts import queue_of
+from titan.sync.reductions import Reduction, reduction_of
 from titan.sync.weak import quiet_operations
 
 
@@ -91,6 +92,7 @@ class _Compiler:
         self.awaited = {op.barrier.name for op in waits}
         self.quiet = quiet_operations(self.program)
         self.code_of: dict[tuple[int, Expression], int] = {}
+        self.reductions: dict[Reduction, int] = {}
         self.scope: RoleScope
         self.role = 0
 
@@ -218,7 +220,9 @@ class _Compiler:
         }
         maps = {effect.buffer for effect in effects if effect.proxy is ir.Proxy.TENSORMAP}
         named = {
-            effect.buffer for effect in effects if effect.tile is not None and not effect.write
+            effect.buffer
+            for effect in effects
+            if effect.tile is not None and (not effect.write or effect.reduction)
         }
         for row, owners in zip(flat.cells, flat.cell_buffers, strict=True):
             row[1] = int(bool(owners & engines))
@@ -435,7 +439,11 @@ class _Compiler:
             tile = -1 if effect.tile is None else self._code(effect.tile)
             number, stage = self.buffer_number[effect.buffer], self._code(effect.stage)
             proxy = PROXIES[effect.proxy]
-            kept = int(effect.write), tile, proxy, int(effect.accumulates)
+            kind = reduction_of(effect, self.program.roles[self.role].cta)
+            reduction = (
+                0 if kind is None else self.reductions.setdefault(kind, len(self.reductions) + 1)
+            )
+            kept = int(effect.write), tile, proxy, int(effect.accumulates), reduction
             self.flat.effects.append([number, stage, part, *kept])
         node.effects = len(self.flat.effects) - node.effect
         if node.effects > EFFECTS_MAX:

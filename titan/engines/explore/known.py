@@ -15,7 +15,7 @@ rests on an unknown one is met by the search of its batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from titan.engines.explore.tables import EVENTS_MAX, Flat
 from titan.sync import program as ir
@@ -88,16 +88,27 @@ class _Users:
             buffer.name for buffer in flat.program.buffers if buffer.space is ir.Space.TENSOR
         }
         self._agents: dict[tuple[str, bool, bool], set[int]] = {}
+        self._filled: set[str] = set()  # buffers that are not only added to
+        self._reducers: dict[tuple[str, bool], set[int]] = {}
         for agent in flat.agents:
             for operation in ir.walk(agent.role.body):
                 engine = isinstance(operation, ir.Asynchronous)
                 for effect in effects_of(operation):
                     key = (effect.buffer, effect.write, engine)
                     self._agents.setdefault(key, set()).add(agent.number)
+                    if effect.write and not effect.reduction:
+                        self._filled.add(effect.buffer)
+                    elif effect.write:
+                        adding = self._reducers.setdefault((effect.buffer, engine), set())
+                        adding.add(agent.number)
 
-    def of(self, owners: Iterable[str], *, write: bool) -> dict[bool, set[int]]:
+    def of(self, owners: Collection[str], *, write: bool) -> dict[bool, set[int]]:
         """The agents whose own accesses, or those of their engines, touch one of the buffers."""
-        return {
-            engine: set().union(*(self._agents.get((name, write, engine), ()) for name in owners))
-            for engine in (False, True)
-        }
+        found: dict[bool, set[int]] = {}
+        for engine in (False, True):
+            sets = [self._agents.get((name, write, engine), set()) for name in owners]
+            if not write and self._filled & set(owners):
+                # What adds to a plain write reads it.
+                sets += [self._reducers.get((name, engine), set()) for name in owners]
+            found[engine] = set().union(*sets)
+        return found

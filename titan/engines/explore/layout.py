@@ -267,7 +267,9 @@ RECORDS: dict[str, tuple[str, ...]] = {
         "kind", "next", "alt", "a", "b", "c", "x", "y", "effect", "effects", "completion",
         "completions", "chunks", "flags", "live", "restart", "reads", "rewinds",
     ),
-    "effect_t": ("buffer", "stage", "part", "write", "tile", "proxy", "accumulates"),
+    "effect_t": (
+        "buffer", "stage", "part", "write", "tile", "proxy", "accumulates", "reduction",
+    ),
     "completion_t": ("first", "stages", "index", "bytes"),
     "buffer_t": ("stages", "parts", "cta", "piece"),
     "piece_t": ("first", "end"),

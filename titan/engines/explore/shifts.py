@@ -211,9 +211,8 @@ class Analysis:
                     if effect.part is not None:
                         yield _Use(number, effect.part, "plain")
                     if effect.tile is not None:
-                        yield _Use(
-                            number, effect.tile, "tile", effect.buffer, effect.write, operation
-                        )
+                        writes = effect.write and not effect.reduction
+                        yield _Use(number, effect.tile, "tile", effect.buffer, writes, operation)
                 if isinstance(operation, ir.Asynchronous):
                     for completion in operation.completes:
                         yield _Use(number, completion.barrier.index, "plain")

@@ -69,8 +69,8 @@ class _CellHistory:
 
     writes: dict[int, int] = field(default_factory=dict)
     reads: dict[int, int] = field(default_factory=dict)
-    engine_write: tuple[IssuedOperation, int] | None = None
-    map_write: int | None = None
+    engine_writes: list[tuple[IssuedOperation, int]] = field(default_factory=list)
+    map_writes: list[int] = field(default_factory=list)
     engine_reads: list[tuple[IssuedOperation, int]] = field(default_factory=list)
 
 
@@ -135,7 +135,7 @@ class Demands:
             return
         cell = self._cells.setdefault(effect.cell, _CellHistory())
         if asynchronous and effect.write and effect.end is not None:
-            cell.map_write = effect.end
+            cell.map_writes = [*(cell.map_writes if effect.reduces else ()), effect.end]
         if asynchronous and effect.proxy is not ir.Proxy.GENERIC:
             return
         if not asynchronous:
@@ -145,7 +145,8 @@ class Demands:
             return  # never committed: it has no end
         flight = self._recording.flights[effect.end]
         if effect.write:
-            cell.engine_write = (flight, effect.end)
+            before = cell.engine_writes if effect.reduces else ()
+            cell.engine_writes = [*before, (flight, effect.end)]
         else:
             cell.engine_reads.append((flight, effect.end))
 
@@ -156,12 +157,12 @@ class Demands:
         if effect.proxy is ir.Proxy.TENSORMAP:
             yield from self._map_demands(effect, cell)
         elif effect.proxy is ir.Proxy.ASYNC:
-            engines = [cell.engine_write] if cell.engine_write is not None else []
-            yield from self._marks(FaultKind.MISSING_FENCE, effect, cell.writes, engines)
+            kind = FaultKind.MISSING_FENCE
+            yield from self._marks(kind, effect, cell.writes, cell.engine_writes)
             if effect.write and self._war:
                 kind = FaultKind.MISSING_FENCE_WAR
                 yield from self._marks(kind, effect, cell.reads, cell.engine_reads)
-                cell.engine_reads = []
+                cell.engine_reads = cell.engine_reads if effect.reduces else []
 
     def _marks(
         self,
@@ -295,8 +296,7 @@ class Demands:
         kind = ir.FenceKind.TENSORMAP_RELEASE
         for agent, mark in cell.writes.items():
             yield self._map_demand(effect, mark, self._own(agent, mark, kind, effect.node, False))
-        if cell.map_write is not None:
-            end = cell.map_write
+        for end in cell.map_writes:
             yield self._map_demand(effect, end, self._of_all(kind, end, effect.node, False), True)
 
     def _map_demand(

@@ -75,6 +75,7 @@ class MemoryEffect:
     proxy: ir.Proxy
     instance: Instance = field(compare=False)
     end: int | None = None
+    reduces: bool = False
 
 
 @dataclass(slots=True)

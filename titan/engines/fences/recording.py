@@ -189,7 +189,16 @@ class _Recorder(Tracker):
 
     def _effect(self, node: int, agent: int, touch: Touch, instance: Instance) -> None:
         self.graph.effects.append(
-            MemoryEffect(node, agent, touch.cell, touch.write, touch.tile, touch.proxy, instance)
+            MemoryEffect(
+                node,
+                agent,
+                touch.cell,
+                touch.write,
+                touch.tile,
+                touch.proxy,
+                instance,
+                reduces=touch.reduction is not None,
+            )
         )
 
     def fenced(self, agent: int, instance: Instance) -> None:

@@ -29,6 +29,7 @@ from titan.engines.happens_before.tables import (
 from titan.engines.happens_before.unfolding import Instance, Touch, keeps_order
 from titan.sync import program as ir
 from titan.sync.fault import Actor, FaultKind, Step
+from titan.sync.reductions import commute
 
 TRANSACTION_MAX = 2**20 - 1  # PTX "mbarrier: Contents": range of the transaction count
 
@@ -169,6 +170,8 @@ class OrderedRun(RunState):
                 self._check_proxy(agent, instance, touch, cell)
             held = cell.tile
             for flight, other in cell.holders:
+                if commute(touch.reduction, other.reduction):
+                    continue
                 writes = other.write
                 if piped is not None and flight.queue is piped and keeps_order(other, touch):
                     if not touch.write:
@@ -177,12 +180,10 @@ class OrderedRun(RunState):
                     raise FaultError(
                         in_flight_fault(agent, instance, touch.cell, touch.write, flight, writes)
                     )
-            if not touch.write and touch.tile is not None and touch.tile != held:
-                message = (
-                    f"{cell_text(touch.cell)} holds {content_text(held)} where tile "
-                    f"{touch.tile} is meant"
-                )
-                fail(FaultKind.STALE_READ, message, agent, instance, touch.cell[0])
+            reads = not touch.write or touch.reduction
+            if reads and touch.tile is not None and touch.tile != held:
+                text = f"{cell_text(touch.cell)} holds {content_text(held)} where tile {touch.tile}"
+                fail(FaultKind.STALE_READ, f"{text} is meant", agent, instance, touch.cell[0])
 
     def _access(self, agent: int, instance: Instance) -> None:
         self._check_touches(agent, instance, None)
@@ -191,8 +192,7 @@ class OrderedRun(RunState):
             cell = self.cells[touch.cell]
             proxy = touch.proxy if touch.proxy in ir.CACHED else ir.Proxy.GENERIC
             self._note(touch, cell, proxy, agent)
-            if touch.write:
-                cell.tile = OTHER if touch.tile is None else touch.tile
+            cell.fill(touch)
             if proxy is not ir.Proxy.GENERIC:
                 continue
             if touch.write:
@@ -331,8 +331,8 @@ class OrderedRun(RunState):
             cell = self.cells[touch.cell]
             if touch.write or touch.proxy is ir.Proxy.GENERIC:
                 self._note(touch, cell, touch.proxy, ENGINE)
+            cell.fill(touch)
             if touch.write:
-                cell.tile = OTHER if touch.tile is None else touch.tile
                 cell.authors.add(ENGINE)
                 cell.released = False
                 if touch.proxy is ir.Proxy.GENERIC:

@@ -36,6 +36,7 @@ from titan.engines.happens_before.unfolding import Cell, Instance, Touch, keeps_
 from titan.foundation.records import dataclass
 from titan.sync import program as ir
 from titan.sync.fault import Fault, FaultKind
+from titan.sync.reductions import Reduction, commute
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +49,11 @@ class Past:
     flight: IssuedOperation | None = None
     touch: Touch | None = None
 
+    @property
+    def reduction(self) -> Reduction | None:
+        """The kind of reduction that the access is, if any."""
+        return None if self.touch is None else self.touch.reduction
+
 
 @dataclass(slots=True, eq=False)
 class CellTrack:
@@ -58,8 +64,8 @@ class CellTrack:
     generic_writes: dict[int, Timestamp] = field(default_factory=dict)
     generic_reads: dict[int, Timestamp] = field(default_factory=dict)
     authors: dict[int, Timestamp] = field(default_factory=dict)
-    engine_write: IssuedOperation | None = None
-    map_write: IssuedOperation | None = None
+    engine_writes: list[IssuedOperation] = field(default_factory=list)
+    map_writes: list[IssuedOperation] = field(default_factory=list)
     engine_reads: list[IssuedOperation] = field(default_factory=list)
 
 
@@ -93,7 +99,7 @@ class MemoryObserver:
             self._check_operand(at, instance, touch)
         for touch in instance.touches:
             cell = self._cells[touch.cell]
-            past = Past(at, instance, touch.write)
+            past = Past(at, instance, touch.write, None, touch)
             generic = touch.proxy not in ir.CACHED
             self._cached.note(at, touch, None)
             if touch.write:
@@ -120,16 +126,22 @@ class MemoryObserver:
             self._cached.note(at, touch, flight)
             if touch.write:
                 self._record_write(cell, past, at)
-                cell.map_write = flight
+                # What comes after a plain write comes after all that was done before it.
+                cell.map_writes = [*(cell.map_writes if touch.reduction else ()), flight]
                 if generic:
-                    cell.engine_write = flight
+                    before = cell.engine_writes if touch.reduction else ()
+                    cell.engine_writes = [*before, flight]
             else:
                 self._record_read(cell, past)
                 if generic:
                     cell.engine_reads.append(flight)
 
     def _record_write(self, cell: CellTrack, past: Past, at: Timestamp) -> None:
-        """A write covers all that is over before it; what shares its pipeline stays."""
+        """A write covers all that is over before it; what shares its pipeline stays.
+
+        A reduction covers its own line of reductions alone: others of its kind may come before it,
+        and what it came after has not been compared with them.
+        """
         cell.writers = [old for old in cell.writers if self._stays(old, past, at)]
         cell.readers = [old for old in cell.readers if self._stays(old, past, at)]
         cell.writers.append(past)
@@ -145,6 +157,8 @@ class MemoryObserver:
 
     @staticmethod
     def _stays(old: Past, new: Past, at: Timestamp) -> bool:
+        if new.reduction is not None:
+            return not (commute(old.reduction, new.reduction) and _same_line(old, new))
         return _piped(old, new.flight) and not (old.write and _same_line(old, new))
 
     def _compare(
@@ -153,6 +167,8 @@ class MemoryObserver:
         """The new access must come after all kept ones that it conflicts with."""
         cell = self._cells[touch.cell]
         for old in [*cell.writers, *cell.readers] if touch.write else cell.writers:
+            if commute(old.reduction, touch.reduction):
+                continue
             kept = old.touch is None or keeps_order(old.touch, touch)
             if _piped(old, flight) and kept:
                 queue = flight.queue if flight else None
@@ -183,11 +199,12 @@ class MemoryObserver:
         """
         if touch.cell[0] in self._tensor:
             return True
-        if old.flight is not None and (not old.write or (flight is not None and touch.write)):
+        blind = touch.write and touch.reduction is None  # it loses what was there
+        if old.flight is not None and (not old.write or (flight is not None and blind)):
             return True
         if self._ordered(old, at, seen=True):
             return True
-        return touch.write and any(
+        return blind and any(
             self._ordered(old, reader.timestamp, seen=True)
             for reader in self._have_read(touch.cell, at)
         )
@@ -293,7 +310,7 @@ class MemoryObserver:
         if touch.proxy is ir.Proxy.TENSORMAP:
             if not self._map_published(cell, touch.cell, at):
                 kind = FaultKind.MISSING_TENSORMAP_FENCE
-                self._unfenced(kind, at, flight, touch, cell.map_write)
+                self._unfenced(kind, at, flight, touch, next(iter(cell.map_writes), None))
             elif self._clocks.weak and not self._map_published(cell, touch.cell, at, seen=True):
                 agent, mark = next(iter(cell.authors.items()), (at.agent, at))
                 instance = self._layout.agents[agent].instances[mark.index]
@@ -302,14 +319,13 @@ class MemoryObserver:
         if touch.proxy is not ir.Proxy.ASYNC:
             return
         self._check_marks(
-            FaultKind.MISSING_FENCE, at, flight, touch, cell.generic_writes,
-            [cell.engine_write] if cell.engine_write else [],
-        )  # fmt: skip
+            FaultKind.MISSING_FENCE, at, flight, touch, cell.generic_writes, cell.engine_writes
+        )
         if touch.write and self._war_fence:
             kind = FaultKind.MISSING_FENCE_WAR
             self._check_marks(kind, at, flight, touch, cell.generic_reads, cell.engine_reads)
-            cell.engine_reads = []
-        if touch.write:
+            cell.engine_reads = cell.engine_reads if touch.reduction else []
+        if touch.write and touch.reduction is None:
             # Whatever comes after this write comes after the fences that let it in.
             cell.generic_writes, cell.generic_reads = {}, {}
 
@@ -355,9 +371,13 @@ class MemoryObserver:
         """Whether who issues knows of the fence; for a write, or an engine that has read there."""
         if self._let_in(agent, mark, touch.cell, at, True):
             return True
-        return touch.write and any(
-            self._let_in(agent, mark, touch.cell, reader.timestamp, True)
-            for reader in self._have_read(touch.cell, at)
+        return (
+            touch.write
+            and touch.reduction is None
+            and any(
+                self._let_in(agent, mark, touch.cell, reader.timestamp, True)
+                for reader in self._have_read(touch.cell, at)
+            )
         )
 
     def _let_in(self, agent: int, mark: Timestamp, cell: Cell, at: Timestamp, seen: bool) -> bool:
@@ -419,9 +439,9 @@ class MemoryObserver:
         """
         release = ir.FenceKind.TENSORMAP_RELEASE
         acquires = self._fences.last(ir.FenceKind.TENSORMAP_ACQUIRE, name, at, False, seen)
-        written = cell.map_write
-        if written is not None and not any(
-            self._engine_mark_cleared(release, written, name, acquire) for acquire in acquires
+        if not all(
+            any(self._engine_mark_cleared(release, written, name, acquire) for acquire in acquires)
+            for written in cell.map_writes
         ):
             return False
         return all(

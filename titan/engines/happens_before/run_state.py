@@ -17,7 +17,7 @@ from titan.engines.happens_before.tables import (
     QueueTable,
     RunLayout,
 )
-from titan.engines.happens_before.unfolding import Instance
+from titan.engines.happens_before.unfolding import Cell, Instance, Touch
 from titan.sync import program as ir
 from titan.sync.fault import Actor, Fault, FaultKind, Step
 
@@ -155,9 +155,10 @@ class RunState:
             return None
         one, two = self.instance_of(first), self.instance_of(second)
         assert one is not None and two is not None
-        written = {touch.cell for touch in one.touches if touch.write}
-        touched = {touch.cell for touch in one.touches}
+        touched: dict[Cell, list[Touch]] = {}
+        for touch in one.touches:
+            touched.setdefault(touch.cell, []).append(touch)
         for touch in two.touches:
-            if touch.cell in written or (touch.write and touch.cell in touched):
+            if any(touch.conflicts(other) for other in touched.get(touch.cell, ())):
                 return race_fault(self.agents[first], one, self.agents[second], two, touch.cell)
         return None

@@ -132,6 +132,11 @@ class CellTable:
     trails: Trails = field(default_factory=Trails)
     holders: list[tuple[IssuedOperation, Touch]] = field(default_factory=list)
 
+    def fill(self, touch: Touch) -> None:
+        """What the cell holds after the access; a reduction keeps the tile."""
+        if touch.write and touch.reduction is None:
+            self.tile = OTHER if touch.tile is None else touch.tile
+
 
 class RunLayout:
     """What is the same in all runs of one unfolded program."""

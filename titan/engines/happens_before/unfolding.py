@@ -15,6 +15,7 @@ from titan.foundation.verdict import Reason
 from titan.sync import program as ir
 from titan.sync.control import Sizes
 from titan.sync.expression import Expression, evaluate
+from titan.sync.reductions import Reduction, commute, reduction_of
 
 LOCAL_STEPS_MAX = 1_000_000  # control steps of one agent without an operation
 ANY_TILE = None  # an effect that names no tile
@@ -43,6 +44,11 @@ class Touch:
     tile: int | None
     proxy: ir.Proxy
     extent: tuple[Cell, int] | None = None  # of an accumulator: its first cell and their number
+    reduction: Reduction | None = None
+
+    def conflicts(self, other: Touch) -> bool:
+        """Whether two accesses of one cell need an order."""
+        return (self.write or other.write) and not commute(self.reduction, other.reduction)
 
 
 def keeps_order(earlier: Touch, later: Touch) -> bool:
@@ -294,8 +300,9 @@ class Unfolder:
             tile = ANY_TILE if effect.tile is None else evaluate(effect.tile, names)
             cells = cells_of(buffer, stage, part)
             extent = (cells[0], len(cells)) if effect.accumulates else None
+            kind = reduction_of(effect, role.cta)
             for cell in cells:
-                touches.append(Touch(cell, effect.write, tile, effect.proxy, extent))
+                touches.append(Touch(cell, effect.write, tile, effect.proxy, extent, kind))
         made.touches, made.far = tuple(touches), tuple(far)
 
 

@@ -22,6 +22,7 @@ from titan.engines.spin.names import (
 )
 from titan.sync import program as ir
 from titan.sync.control import Sizes
+from titan.sync.reductions import Reduction, reduction_of
 
 OUT_OF_CAPACITY = 1
 RULES = (
@@ -119,6 +120,7 @@ class PromelaLayout:
             for buffer in program.buffers
             if buffer.space is not ir.Space.GLOBAL
         }
+        self._reductions: dict[Reduction, int] = {}
         self._collect_flights()
 
     def _place_storage(self) -> dict[str, int]:
@@ -151,6 +153,13 @@ class PromelaLayout:
                     self.completions_max = max(self.completions_max, len(operation.completes))
                 if isinstance(operation, ir.QueueWait) and operation.until is ir.Until.READ:
                     self.split_reads.add(operation.queue)
+
+    def reduction(self, agent: AgentLayout, effect: ir.Effect) -> int:
+        """The number of the kind of reduction that the effect is; 0: none."""
+        kind = reduction_of(effect, agent.role.cta)
+        if kind is None:
+            return 0
+        return self._reductions.setdefault(kind, len(self._reductions) + 1)
 
     @property
     def slots(self) -> int:

@@ -205,10 +205,15 @@ class OperationText:
             lines.append(fail(f"held != {tile}", 204))
         return [*lines, "held = 0;"]
 
-    def _check_write(self, lane: int | None, length: int = 0) -> Lines:
+    def _check_write(
+        self, agent: AgentLayout, effect: ir.Effect, lane: int | None, length: int = 0
+    ) -> Lines:
         """`length`: cells of an accumulator, whose first one is `low`; 0 for other writes."""
         p, at = self.p, f"i * {self.layout.effects_max} + j"
         uses = f"(({p}flags[{at}] & 1) == 1 || {p}reading[i] == 1)"
+        kind = self.layout.reduction(agent, effect)
+        if kind:
+            uses += f" && {p}reduces[{at}] != {kind}"
         piped = None
         if lane is not None and length:
             same = f"{p}low[{at}] == low && {p}length[{at}] == {length}"
@@ -217,18 +222,26 @@ class OperationText:
                 f"(({p}flags[{at}] & 1) == 0 || (({p}flags[{at}] & 64) != 0 && {same}))",
                 "skip",
             )
-        return self._scan_flights(f"{uses} && fault == 0 -> fault = 202", piped)
+        lines = self._scan_flights(f"{uses} && fault == 0 -> fault = 202", piped)
+        if kind and effect.tile is not None:
+            lines.append(fail(f"{p}tile[c] != {self._tile(agent, effect)}", 204))
+        return lines
 
     def _access(self, agent: AgentLayout, operation: ir.Access) -> Lines:
         lines = self._resolve(agent, operation.effects)
         for effect in operation.effects:
             write = effect.write
             check = self.state.marks.check(agent, effect, False)
-            check += self._check_write(None) if write else self._check_read(agent, effect, None)
+            check += (
+                self._check_write(agent, effect, None)
+                if write
+                else self._check_read(agent, effect, None)
+            )
             lines += self._each_cell(agent, effect, check)
         p, bit = self.p, 1 << agent.number
         for effect in operation.effects:
-            tile = f"{p}tile[c] = {self._tile(agent, effect)};" if effect.write else ""
+            sets = effect.write and not effect.reduction
+            tile = f"{p}tile[c] = {self._tile(agent, effect)};" if sets else ""
             if effect.proxy in ir.CACHED:
                 marks = self.state.marks.inside(agent, effect)
             else:
@@ -251,7 +264,7 @@ class OperationText:
             check += self._check_proxy(agent, effect)
             if effect.write:
                 length = self._interval(agent, effect)[2] if effect.accumulates else 0
-                check += self._check_write(piped, length)
+                check += self._check_write(agent, effect, piped, length)
             else:
                 check += self._check_read(agent, effect, piped)
             lines += self._each_cell(agent, effect, check)
@@ -277,6 +290,7 @@ class OperationText:
         return [
             f"{p}low[{field}] = {first}; {p}length[{field}] = {length};",
             f"{p}flags[{field}] = {flags}; {p}held[{field}] = {self._tile(agent, effect)};",
+            f"{p}reduces[{field}] = {self.layout.reduction(agent, effect)};",
         ]
 
     def _check_proxy(self, agent: AgentLayout, effect: ir.Effect) -> Lines:
@@ -493,6 +507,9 @@ class OperationText:
         storages = [b.storage or b.name for b in
                     (buffers[effect.buffer], buffers[other_effect.buffer])]  # fmt: skip
         if storages[0] != storages[1] or not (effect.write or other_effect.write):
+            return None
+        kinds = (self.layout.reduction(one, effect), self.layout.reduction(other, other_effect))
+        if kinds[0] and kinds[0] == kinds[1]:
             return None
         wrong, first, length = self._interval(one, effect)
         other_wrong, other_first, other_length = self._interval(other, other_effect)

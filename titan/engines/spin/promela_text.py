@@ -64,7 +64,7 @@ class PromelaState:
         effects, completions = n * layout.effects_max, n * layout.completions_max
         lines = [f"byte {p}{name}[{n}];" for name in ("kind", "reading", "chunks", "chunked")]
         lines += [f"short {p}{name}[{effects}];" for name in ("low", "length", "flags")]
-        lines += [f"int {p}held[{effects}];"]
+        lines += [f"int {p}held[{effects}]; byte {p}reduces[{effects}];"]
         lines += [f"byte {p}target[{completions}]; int {p}share[{completions}];"]
         # Used slots; slots that may finish; unfinished groups; groups still read; first that reads
         names = ("used", "closed", "undone", "unread", "first")
@@ -160,7 +160,7 @@ class PromelaState:
         return lines if layout.lanes else []
 
     def _wide(self) -> list[tuple[tuple[str, ...], int]]:
-        effects = (("low", "length", "flags", "held"), self.layout.effects_max)
+        effects = (("low", "length", "flags", "held", "reduces"), self.layout.effects_max)
         return [effects, (("target", "share"), self.layout.completions_max)]
 
     def append(self, lane: int, kind: int, filling: list[str]) -> list[str]:
@@ -226,7 +226,8 @@ class PromelaState:
             return ["skip;"]
         bit = self.layout.engine_bit
         at = f"slot * {size} + j"
-        write = f"{p}tile[c] = {p}held[{at}]"
+        kept = f"({p}reduces[{at}] == 0 -> {p}held[{at}] : {p}tile[c])"
+        write = f"{p}tile[c] = {kept}"
         generic = f"{p}writers[c] = {p}writers[c] | {bit}; {self.written_map(bit)}"
         wrote, read = f"{self.marks.outside(True)} skip", f"{self.marks.outside(False)} skip"
         return [

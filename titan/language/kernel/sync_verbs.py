@@ -376,8 +376,27 @@ class SyncVerbs:
             name = self.context.instance(meant)
             if name is not None:
                 stage = self.context.index(ref)
-                effects.append(ir.Effect(name, stage, write, tile, ref.part, proxy))
+                effect = ir.Effect(name, stage, write, tile, ref.part, proxy)
+                effects.append(self._reducing(clause, effect, space) if write else effect)
         return effects
+
+    def _reducing(self, clause: Clause, effect: ir.Effect, space: ir.Space) -> ir.Effect:
+        """The effect as the reduction that the clause says it is, if it says so."""
+        if clause.get("reduces") is None:
+            if clause.get("scope") is not None:
+                span = clause.option_spans["scope"]
+                self.reader.error("TTN007", "`scope` goes with `reduces`", span)
+            return effect
+        if effect.proxy not in ir.REDUCING or space not in (ir.Space.SHARED, ir.Space.GLOBAL):
+            headline = "reductions are made in shared and global memory, by the generic or async "
+            self.reader.error("TTN017", f"{headline}proxy", clause.option_spans["reduces"])
+            return effect
+        reach = "cluster"
+        if any(key.name == "scope" for key in clause.verb.options):
+            reach = self.context.word(clause, "scope", reach)
+        return replace(
+            effect, reduction=self.context.word(clause, "reduces", ""), reach=ir.Scope(reach)
+        )
 
     def _completions(
         self, clause: Clause, scope: NameScope, effects: list[ir.Effect], ctas: tuple[int, ...]

@@ -11,6 +11,7 @@ from enum import Enum
 
 from titan.foundation.records import dataclass
 from titan.sync.policies import POLICY_WORDS
+from titan.sync.reductions import OPERATORS
 
 VERSION = 1
 STAGES_MAX = 4096
@@ -334,6 +335,7 @@ _BYTES = Key("bytes", ValueForm.EXPRESSION, "bytes that are counted")
 _CHUNKS = Key("chunks", ValueForm.CONSTANT, "instalments in which the bytes may complete")
 _ORDER = Key("order", ValueForm.WORD, "memory order", ("synchronising", "relaxed"))
 _SCOPE = Key("scope", ValueForm.WORD, "scope", ("cta", "cluster"))
+_REDUCES = Key("reduces", ValueForm.WORD, "what is written is added to what is there", OPERATORS)
 _COUNT = Key("count", ValueForm.EXPRESSION, "number of arrivals")
 _THREADS = Key("threads", ValueForm.EXPRESSION, "threads that take part")
 _READS = Key("reads", ValueForm.MEMORY, "what is read")
@@ -452,12 +454,17 @@ _VERBS: tuple[Verb, ...] = (
     ),
     Verb("sync", "synchronise at a named barrier", ValueForm.REFERENCES, (_THREADS, _ORDER)),
     Verb("load", "reads of the agent itself", ValueForm.MEMORY, (_TILE, _PROXY)),
-    Verb("store", "writes of the agent itself", ValueForm.MEMORY, (_TILE, _PROXY)),
+    Verb(
+        "store",
+        "writes of the agent itself",
+        ValueForm.MEMORY,
+        (_TILE, _PROXY, _REDUCES, _SCOPE),
+    ),
     Verb(
         "access",
         "reads and writes of one instruction",
         ValueForm.MEMORY,
-        (_READS, _WRITES, _TILE, _PROXY),
+        (_READS, _WRITES, _TILE, _PROXY, _REDUCES, _SCOPE),
         needs_object=False,
     ),
     Verb(
@@ -476,7 +483,10 @@ _VERBS: tuple[Verb, ...] = (
         ),
     ),
     Verb(
-        "bulk_store", "bulk copy out of memory", ValueForm.MEMORY, (_TILE, _QUEUE, _TO, _DESCRIPTOR)
+        "bulk_store",
+        "bulk copy out of memory",
+        ValueForm.MEMORY,
+        (_TILE, _QUEUE, _TO, _DESCRIPTOR, _REDUCES),
     ),
     Verb("mma", "matrix multiplication", ValueForm.MEMORY, (_TILE, _QUEUE, _INTO)),
     Verb("cp_async", "asynchronous copy of the threads", ValueForm.MEMORY, (_TILE, _QUEUE, _FROM)),
@@ -494,6 +504,7 @@ _VERBS: tuple[Verb, ...] = (
             _BYTES,
             Key("proxy", ValueForm.WORD, "how it accesses", ("async", "generic", "tensormap")),
             _CHUNKS,
+            _REDUCES,
         ),
         needs_object=False,
     ),

@@ -309,7 +309,7 @@ static word finish_effects(search_t *s, word *w, const node_t *node, const word 
         word first, end;
         flight_place(s, flight, e, &first, &end);
         for (word cell = first; cell < end; cell++) {
-            if (effect->write)
+            if (effect->write && !effect->reduction)
                 cell_at(s, w, cell)[C_TILE] = kept_tile(s, cell, flight[F_VALUES + 2 * e + 1]);
             if (effect->proxy == PROXY_GENERIC)
                 mark_cell(s, w, cell, (int)effect->write, ENGINE_BIT);
@@ -519,8 +519,8 @@ static int clash(const place_t *left, const effect_t *writes, word many, const p
 {
     for (int i = 0; i < many; i++)
         for (int j = 0; j < more; j++)
-            if ((writes[i].write || others[j].write) && left[i].first < right[j].end
-                && right[j].first < left[i].end)
+            if ((writes[i].write || others[j].write) && !commute(writes + i, others + j)
+                && left[i].first < right[j].end && right[j].first < left[i].end)
                 return 1;
     return 0;
 }

@@ -62,6 +62,12 @@ static int resolve(search_t *s, word *w, int agent, const effect_t *effect, int 
     return DONE;
 }
 
+/* Whether two effects are reductions of one kind (titan/sync/reductions.py): they need no order. */
+static int commute(const effect_t *first, const effect_t *second)
+{
+    return first->reduction && first->reduction == second->reduction;
+}
+
 /* Whether the data path orders the flight before a new operation of `queue` of the same agent. */
 static int piped(const search_t *s, const word *flight, int owner, int agent, word queue)
 {
@@ -94,9 +100,10 @@ static int pipe_keeps(const effect_t *earlier, word first, word end, int write,
 }
 
 /* What flights hold of a cell: faults of a new access of it, and the tile a piped read meets. */
-static int check_flights(search_t *s, word *w, int agent, word queue, word cell, int write,
-                         const place_t *place, word *held)
+static int check_flights(search_t *s, word *w, int agent, word queue, word cell,
+                         const effect_t *made, const place_t *place, word *held)
 {
+    int write = (int)made->write;
     for (int owner = 0; owner < s->program->agents; owner++) {
         const word *region = agent_region(s, w, owner);
         for (int f = 0; f < region[A_FLIGHTS]; f++) {
@@ -107,7 +114,7 @@ static int check_flights(search_t *s, word *w, int agent, word queue, word cell,
                 const effect_t *effect = (const effect_t *)s->program->effects + node->effect + e;
                 word first, end;
                 flight_place(s, flight, e, &first, &end);
-                if (cell < first || cell >= end)
+                if (cell < first || cell >= end || commute(made, effect))
                     continue;
                 if (ordered && pipe_keeps(effect, first, end, write, place)) {
                     if (!write)
@@ -123,12 +130,14 @@ static int check_flights(search_t *s, word *w, int agent, word queue, word cell,
     return DONE;
 }
 
-static int check_cell(search_t *s, word *w, int agent, word queue, word cell, int write, word tile,
-                      const place_t *accumulator)
+/* `place` is that of the effect made, in a queue or (-1) at once. */
+static int check_cell(search_t *s, word *w, int agent, word queue, word cell, const effect_t *made,
+                      const place_t *place)
 {
-    word held = cell_at(s, w, cell)[C_TILE];
-    int result = check_flights(s, w, agent, queue, cell, write, accumulator, &held);
-    if (result != DONE || write)
+    word held = cell_at(s, w, cell)[C_TILE], tile = place->tile;
+    const place_t *accumulator = made->accumulates ? place : NULL;
+    int result = check_flights(s, w, agent, queue, cell, made, accumulator, &held);
+    if (result != DONE || (made->write && !made->reduction))
         return result;
     return tile != TILE_ANY && tile != held ? fault(s, FAULT_STALE_READ) : DONE;
 }
@@ -167,20 +176,20 @@ static int do_access(search_t *s, word *w, int agent, const node_t *node)
             word proxy = generic ? PROXY_GENERIC : effects[e].proxy;
             int result = check_cached(s, w, agent, cell, write, proxy);
             if (result == DONE)
-                result = check_cell(s, w, agent, -1, cell, write, places[e].tile, NULL);
+                result = check_cell(s, w, agent, -1, cell, effects + e, places + e);
             if (result != DONE)
                 return result;
         }
     for (int e = 0; s->program->follows && e < node->effects; e++)
         for (word cell = places[e].first; cell < places[e].end; cell++)
-            rests_on(s, w, agent, cell, (int)effects[e].write, 0);
+            rests_on(s, w, agent, cell, effects + e, 0);
     for (int e = 0; e < node->effects; e++)
         for (word cell = places[e].first; cell < places[e].end; cell++) {
             if (s->program->follows && effects[e].write)
                 written(s, w, cell, agent);
             else if (s->program->follows)
                 happen(s, w, read_event(s, cell, agent), agent);
-            if (effects[e].write)
+            if (effects[e].write && !effects[e].reduction)
                 cell_at(s, w, cell)[C_TILE] = kept_tile(s, cell, places[e].tile);
             if (effects[e].proxy >= PROXY_CONSTANT)
                 went_inside(s, w, cell, effects + e, agent);
@@ -251,7 +260,7 @@ static void issue_rests_on(search_t *s, const word *w, int agent, const node_t *
     word more = pipe ? *over_in(s, w, agent, node->x) : 0;
     for (int e = 0; e < node->effects; e++)
         for (word cell = places[e].first; cell < places[e].end; cell++)
-            rests_on(s, w, agent, cell, (int)effects[e].write, more);
+            rests_on(s, w, agent, cell, effects + e, more);
 }
 
 static int do_issue(search_t *s, word *w, int agent, const node_t *node)
@@ -272,8 +281,7 @@ static int do_issue(search_t *s, word *w, int agent, const node_t *node)
             if (result == DONE)
                 result = check_proxy(s, w, agent, cell, write, effects[e].proxy);
             if (result == DONE)
-                result = check_cell(s, w, agent, node->x, cell, write, places[e].tile,
-                                    effects[e].accumulates ? places + e : NULL);
+                result = check_cell(s, w, agent, node->x, cell, effects + e, places + e);
             if (result != DONE)
                 return result;
         }
@@ -294,7 +302,8 @@ static int do_issue(search_t *s, word *w, int agent, const node_t *node)
     for (int e = 0; e < node->effects; e++) {
         flight[F_VALUES + 2 * e] = places[e].piece;
         /* What a read meant has been checked; it is kept where it tells the age of the flight. */
-        int kept = effects[e].write || s->program->tagged[places[e].first];
+        int kept = (effects[e].write && !effects[e].reduction)
+                   || s->program->tagged[places[e].first];
         flight[F_VALUES + 2 * e + 1] =
             kept ? kept_tile(s, places[e].first, places[e].tile) : TILE_ANY;
     }

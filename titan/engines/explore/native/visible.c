@@ -103,11 +103,18 @@ static void fenced(const search_t *s, word *w, word events, int agent)
     happen(s, w, events & ~known, -1);
 }
 
-/* An access of an agent that knows `more` than others see it know. */
-static void rests_on(search_t *s, const word *w, int agent, word cell, int write, word more)
+/* An access of an agent that knows `more` than others see it know.
+ *
+ * An event stands for one last write. Of a cell that reductions write without an order between them
+ * there are several, so whoever knows of one is not known to know of all. */
+static void rests_on(search_t *s, const word *w, int agent, word cell, const effect_t *effect,
+                     word more)
 {
-    word events = write ? overwrite_event(s, cell) | other_reads(s, cell, agent)
+    word events = effect->write ? overwrite_event(s, cell) | other_reads(s, cell, agent)
                         : write_event(s, cell);
+    word followed = write_event(s, cell) | overwrite_event(s, cell) | other_reads(s, cell, -1);
+    if (effect->reduction && followed)
+        s->incomplete = ERROR_RELAY;
     if (events & *live_events(s, w) & ~(*known_by(s, w, agent) | more))
         s->incomplete = ERROR_RELAY;
 }
