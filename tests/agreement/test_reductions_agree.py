@@ -137,7 +137,7 @@ def test_every_engine_agrees_on_many():
 
 
 @pytest.mark.skipif(not spin_available(), reason="spin or gcc is not installed")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_spin_agrees(seed: int):
     program = drawn(seed)
     expected = reference(program).verdict is Verdict.REFUTED
@@ -146,7 +146,7 @@ def test_spin_agrees(seed: int):
 
 @pytest.mark.heavy
 @pytest.mark.skipif(not spin_available(), reason="spin or gcc is not installed")
-@pytest.mark.parametrize("seed", range(4, 60))
+@pytest.mark.parametrize("seed", range(2, 60))
 def test_spin_agrees_on_more(seed: int):
     test_spin_agrees(seed)
 
