@@ -19,8 +19,9 @@ def write_certificates(
     """Write a certificate of each verified kernel; returns an exit code of its own.
 
     One kernel: to the file `place`; several: into the folder of that name. 3: a kernel has no
-    certificate; 4: the search for one came to a fault, or cvc5 contradicts z3. The questions of
-    typestate go beside the certificates, as SMT-LIB.
+    certificate; 4: the search for one came to a fault, cvc5 contradicts z3, or a sync program makes
+    other accesses than its protocol. The questions of typestate go beside the certificates, as
+    SMT-LIB.
     """
     from titan.foundation.atomic import write_text
     from titan.proof.open_sizes import NotCoveredError
@@ -31,6 +32,7 @@ def write_certificates(
         return _told("no certificate: a kernel cannot be lowered", 3)
     names = _names(place, findings)
     code = max((_questions(path, names[0].parent, options) for path in paths), default=0)
+    code = max(code, *(_lowered_otherwise(path, options) for path in paths))
     for name, program, finding in zip(names, programs, findings, strict=True):
         if finding.verdict.exit_code:
             continue
@@ -84,6 +86,30 @@ def _questions(path: str, folder: Path, options: VerifyOptions) -> int:
     write_text(archive.with_suffix(".alethe"), proofs + "\n")
     left = f", {open_} left open by it" if open_ else ""
     return _told(f"typestate: {len(questions)} questions confirmed by cvc5{left}: {archive}", 0)
+
+
+def _lowered_otherwise(path: str, options: VerifyOptions) -> int:
+    """Hold the sync programs of a file against its protocols: 4 where they access otherwise."""
+    from titan.language.lower.recheck import NotCompared, differences
+    from titan.verify.pipeline import read_family
+
+    family, _, _ = read_family(path, options)
+    code = 0
+    for kernel, program in zip(
+        family.kernels if family is not None else (), programs_of(path, options), strict=True
+    ):
+        if kernel.protocol is None:
+            continue
+        try:
+            found = differences(kernel.protocol, program)
+        except NotCompared as reason:
+            _told(f"{kernel.name}: accesses not compared with the protocol: {reason}", 0)
+            continue
+        if found:
+            code = max(code, _told(f"{kernel.name}: {found[0]}", 4))
+        else:
+            _told(f"{kernel.name}: the sync program makes the accesses of the protocol", 0)
+    return code
 
 
 def programs_of(path: str, options: VerifyOptions) -> list[SyncProgram]:
