@@ -171,3 +171,56 @@ def test_a_place_that_cannot_be_written_is_told_before_the_work(tmp_path, capsys
     )
     assert "is not a folder" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_several_writers_of_one_folder_leave_one_of_theirs(tmp_path):
+    """Each write succeeds, and what stays is whole: nobody takes another's draft for left over."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    place = tmp_path / "package"
+
+    def write(number: int) -> None:
+        files = {name: str(number).encode() for name in ("a", "b", "c/d")}
+        write_folder(place, files, lambda folder: True)
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(write, number) for number in range(60)]:
+            done.result()
+    assert len({(place / name).read_bytes() for name in ("a", "b", "c/d")}) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["package"]
+
+
+def test_where_no_temporary_file_can_be_written_that_is_told(tmp_path, monkeypatch, capsys):
+    import errno
+    import tempfile
+
+    from titan.foundation.scratch import NoScratch, scratch
+
+    with pytest.raises(NoScratch, match="no space left"), scratch():
+        raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(FileNotFoundError), scratch():
+        raise FileNotFoundError(errno.ENOENT, "no such file", "kernel.cu")
+
+    def nowhere(*options, **named):
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/x']")
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", nowhere)
+    tile = root("protocols") / "tiles" / "copy.yaml"
+    assert run(["build", str(tile), "-o", str(tmp_path / "out"), "--no-cache"]) == 2
+    told = capsys.readouterr().err
+    assert "temporary files cannot be written: no usable temporary directory" in told
+    assert "no shape" not in told and not (tmp_path / "out").exists()
+
+
+def test_a_tool_that_cannot_write_refuses_nothing(monkeypatch):
+    from titan.foundation.scratch import NoScratch
+    from titan.validate.compare.toolchain import CannotCompile
+    from titan.validate.compare.toolchain import run as run_tool
+
+    full = "echo 'nvcc fatal : Could not open output file' >&2; exit 1"
+    with pytest.raises(NoScratch, match="Could not open"):
+        run_tool(["sh", "-c", full])
+    with pytest.raises(CannotCompile):
+        run_tool(["sh", "-c", "echo 'error: no such type' >&2; exit 1"])
+    monkeypatch.setenv("TMPDIR", "/nonexistent")
+    assert "/nonexistent" not in run_tool(["sh", "-c", "echo $TMPDIR"])

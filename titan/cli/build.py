@@ -10,9 +10,12 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, show, write
+from titan.cli.progress import current, progress
 
 if TYPE_CHECKING:
-    from titan.codegen.pipeline.build import BuildLimits
+    from collections.abc import Iterable, Iterator
+
+    from titan.codegen.pipeline.build import Answer, BuildLimits, Candidate, Judge
     from titan.codegen.tile.model import TileProgram
     from titan.package.produce import Produced
 
@@ -95,6 +98,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="How to tell what was built.",
 )
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Verify all shapes of a file at the same time on a cluster of dask.distributed.",
+)
 @colour_option
 def build(
     paths: tuple[str, ...],
@@ -112,6 +120,7 @@ def build(
     no_cache: bool,
     cache_rates: bool,
     format_name: str,
+    cluster: str | None,
     colour: str,
 ) -> int:
     """Build verified kernels from tile programs: files, and folders with tile files in them.
@@ -135,28 +144,52 @@ def build(
         specialise=specialise,
         iterations=tiles,
     )
-    told: list[dict[str, object]] = []
     codes: list[int] = []
-    for path, tile, text in _programs(paths, target, colour, codes):
-        how = (limits, not no_compile, certificate_states)
-        produced = _produced(path, tile, text, Path(output), how, codes)
-        if produced is None:
-            continue
-        from titan.package.told import as_data, as_text
+    how = (limits, not no_compile, certificate_states, cluster)
+    with progress():
+        produced = (
+            (path, _produced(path, tile, text, Path(output), how, codes))
+            for path, tile, text in _programs(paths, target, colour, codes)
+        )
+        _tell(produced, format_name)
+    if cache_rates and not no_cache and format_name != "json":
+        write(rates_text(cache))
+    worst = (ExitCode.INTERNAL, ExitCode.BAD_INPUT, ExitCode.REFUTED)
+    return next((code for code in worst if code in codes), ExitCode.VERIFIED)
 
+
+def _tell(produced: Iterator[tuple[str, Produced | None]], format_name: str) -> None:
+    """What was built; text as soon as it is there."""
+    from titan.package.told import as_data, as_text
+
+    told: list[dict[str, object]] = []
+    for path, package in produced:
+        if package is None:
+            continue
         if format_name == "json":
-            told.append(as_data(path, produced))
+            told.append(as_data(path, package))
         else:
-            write(as_text(path, produced))
+            write(as_text(path, package))
             sys.stdout.flush()
     if format_name == "json":
         import json
 
         write(json.dumps(told, indent=2) + "\n")
-    elif cache_rates and not no_cache:
-        write(rates_text(cache))
-    worst = (ExitCode.INTERNAL, ExitCode.BAD_INPUT, ExitCode.REFUTED)
-    return next((code for code in worst if code in codes), ExitCode.VERIFIED)
+
+
+def _all_at_once(cluster: str) -> Judge:
+    """Candidates verified at the same time on a cluster; the first that is verified is taken."""
+    from titan.cli.spread import spread
+    from titan.codegen.pipeline.build import answer_on
+
+    def judge(
+        candidates: Iterable[Candidate], limits: BuildLimits
+    ) -> Iterator[tuple[Candidate, Answer]]:
+        known = list(candidates)
+        work = [(candidate, limits) for candidate in known]
+        yield from zip(known, spread(answer_on, work, None, cluster), strict=True)
+
+    return judge
 
 
 def rates_text(cache: str) -> str:
@@ -218,35 +251,36 @@ def _produced(
     tile: TileProgram,
     text: str,
     parent: Path,
-    how: tuple[BuildLimits, bool, int],
+    how: tuple[BuildLimits, bool, int, str | None],
     codes: list[int],
 ) -> Produced | None:
-    from titan.codegen.pipeline.build import BuildRefused
+    from titan.codegen.pipeline.build import BuildRefused, one_by_one
     from titan.foundation.atomic import CannotWrite
+    from titan.foundation.diagnostics.wording import one_line
     from titan.package.produce import produce
     from titan.proof.configuration import FaultyError
 
-    limits, with_toolchain, states = how
-    progress = sys.stderr.isatty()
+    limits, with_toolchain, states, cluster = how
 
     def tell(what: str) -> None:
-        if progress:
-            click.echo(f"\r\x1b[K{tile.name}: {what}", err=True, nl=False)
+        current().tell(f"{tile.name} for {tile.target}: {what}")
 
     try:
-        return produce(tile, text, parent, limits, tell, with_toolchain, states)
+        judge = one_by_one if cluster is None else _all_at_once(cluster)
+        return produce(tile, text, parent, limits, tell, with_toolchain, states, judge)
     except BuildRefused as refused:
-        click.echo(f"REFUSED {tile.name} ({path}) for {tile.target}: {refused}", err=True)
+        current().wipe()
+        click.echo(f"REFUSED {tile.name} ({one_line(path)}) for {tile.target}: {refused}", err=True)
         for step in refused.steps:
             click.echo(f"  not taken {step.shape.name}: {step.reason}", err=True)
         codes.append(ExitCode.REFUTED)
     except FaultyError as fault:
-        click.echo(f"{path}: {tile.name}: a fault where none was found: {fault}", err=True)
+        current().wipe()
+        told = f"{tile.name}: a fault where none was found: {fault}"
+        click.echo(f"{one_line(path)}: {told}", err=True)
         codes.append(ExitCode.INTERNAL)
     except CannotWrite as error:
-        click.echo(f"{path}: {error}", err=True)
+        current().wipe()
+        click.echo(f"{one_line(path)}: {error}", err=True)
         codes.append(ExitCode.BAD_INPUT)
-    finally:
-        if progress:
-            click.echo("\r\x1b[K", err=True, nl=False)
     return None

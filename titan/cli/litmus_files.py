@@ -25,7 +25,7 @@ def entries_of(paths: tuple[Path, ...]) -> list[SuiteEntry]:
     try:
         entries = list(find_tests(paths or (root("litmus"),)))
     except LitmusError as error:
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(located(str(error), error.span)) from None
     if not entries:
         raise click.UsageError("no litmus tests there")
     return entries
@@ -33,7 +33,10 @@ def entries_of(paths: tuple[Path, ...]) -> list[SuiteEntry]:
 
 def located(text: str, span: Span | None) -> str:
     """The message with the line of the file and a mark under what is wrong."""
-    excerpt = span.excerpt() if span is not None else ""
+    from titan.foundation.diagnostics.wording import clean, one_line
+
+    excerpt = clean(span.excerpt()) if span is not None else ""
+    text = one_line(text)
     text = text if len(text) <= MESSAGE_MAX else text[:MESSAGE_MAX] + " ..."
     if span is None or not excerpt:
         return text

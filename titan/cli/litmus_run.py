@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import click
 
 from titan.cli.exit_code import ExitCode
+from titan.cli.litmus_files import located
+from titan.foundation.scratch import scratch
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -77,7 +78,7 @@ def run(
     outputs = Outputs(result=result, page=page, log=log, findings=findings)
     if len(paths) == 1 and paths[0].is_dir() and litmus.manifests(paths[0]):
         return run_folder(paths[0], facts, settings, outputs)
-    with tempfile.TemporaryDirectory(prefix="titan-") as folder:
+    with scratch("titan-") as folder:
         _render(paths, Path(folder), "c11" if backend == "cpu" else "cuda")
         return run_folder(Path(folder), facts, settings, outputs)
 
@@ -93,7 +94,7 @@ def _render(paths: tuple[Path, ...], folder: Path, language: str) -> None:
         tests = [entry.path for entry in find_tests(paths or (root("litmus"),))]
         rendered, refused = render_all(tests, language)
     except LitmusError as error:
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(located(str(error), error.span)) from None
     if not rendered:
         raise click.ClickException("none of the tests can be run there")
     write_all(folder, rendered)

@@ -222,6 +222,7 @@ def _stop_alarm() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and give the exit code; only a SystemExit of a command gets out."""
     try:
+        _refuse_control_characters(arguments)
         code = _invoke(arguments)
         if not sys.stdout.closed:  # a language server closes it
             sys.stdout.flush()
@@ -239,6 +240,11 @@ def run(arguments: Sequence[str]) -> int:
         _silence_stdout()
         return ExitCode.CLOSED_PIPE
     except Exception as error:  # whatever is left is a fault of titan
+        from titan.foundation.errors import UserError
+
+        if isinstance(error, UserError):
+            click.echo(f"Error: {error}", err=True)
+            return ExitCode.BAD_INPUT
         if _is_killed_worker(error):
             click.echo("Error: a worker process was killed, or ran out of memory", err=True)
             return ExitCode.UNDECIDED
@@ -256,6 +262,15 @@ def run(arguments: Sequence[str]) -> int:
             return ExitCode.BAD_INPUT
         _tell_internal_error(error, arguments)
         return ExitCode.INTERNAL
+
+
+def _refuse_control_characters(arguments: Sequence[str]) -> None:
+    """A line break in an argument would forge lines of the logs that quote it."""
+    for text in arguments:
+        if any(ord(char) < 32 or 127 <= ord(char) < 160 for char in text):
+            from titan.foundation.diagnostics.wording import quoted
+
+            raise click.UsageError(f"an argument holds a control character: {quoted(text)}")
 
 
 def _is_killed_worker(error: Exception) -> bool:

@@ -9,14 +9,17 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import show, write
+from titan.cli.progress import progress
 from titan.cli.settings import overrides, settings_options
+from titan.cli.spread import spread, spread_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from titan.cli.progress import Progress
     from titan.sync.program import SyncProgram
     from titan.verify.model import VerifyOptions
-    from titan.verify.mutate.decide import MutationBudget
+    from titan.verify.mutate.decide import MutantDecision, MutationBudget
     from titan.verify.mutate.judge import Score
 
 
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Processor time that they may take, a backstop.",
 )
+@spread_options("Mutants that are decided at the same time")
 def mutants(
     paths: tuple[str, ...],
     format_name: str,
@@ -55,6 +59,8 @@ def mutants(
     settings: tuple[str, ...],
     budget_states: int,
     budget_seconds: float,
+    jobs: int | None,
+    cluster: str | None,
 ) -> int:
     """Break verified kernels on purpose: files, and folders with all kernel files in them.
 
@@ -72,12 +78,14 @@ def mutants(
     each = f"{budget_states:,} states a mutant"
     click.echo(f"kernels: {len(kernels)}, budget: {each}", err=True)
     scores: list[Score] = []
+    budget = MutationBudget(budget_states, budget_seconds)
     try:
-        for score in _scores(kernels, MutationBudget(budget_states, budget_seconds)):
-            scores.append(score)
-            if format_name == "text":
-                write(to_text(score, everything))
-                sys.stdout.flush()
+        with progress() as shown:
+            for score in _scores(kernels, budget, shown, (jobs, cluster)):
+                scores.append(score)
+                if format_name == "text":
+                    write(to_text(score, everything))
+                    sys.stdout.flush()
     finally:
         if format_name == "json":
             write(to_json(scores))
@@ -88,23 +96,29 @@ def mutants(
     return _exit_code(scores)
 
 
-def _scores(kernels: list[tuple[str, SyncProgram]], budget: MutationBudget) -> Iterator[Score]:
+def _scores(
+    kernels: list[tuple[str, SyncProgram]],
+    budget: MutationBudget,
+    shown: Progress,
+    where: tuple[int | None, str | None],
+) -> Iterator[Score]:
     """The judgement on each program, as soon as it is there; a terminal sees how far it is."""
     from dataclasses import replace
 
     from titan.verify.mutate.decide import Decider
-    from titan.verify.mutate.judge import judge_all
+    from titan.verify.mutate.judge import Decide, judge_all
+
+    def decide_all(decide: Decide, programs: Sequence[SyncProgram]) -> Iterator[MutantDecision]:
+        return spread(decide, [(program,) for program in programs], *where)
 
     for number, (name, program) in enumerate(kernels):
         head = f"{name} ({number + 1} of {len(kernels)})"
+        shown.tell(head)
 
-        def progress(done: int, mutants: int, head: str = head) -> None:
-            if sys.stderr.isatty():
-                sys.stderr.write(f"\r\x1b[K{head}: {done} of {mutants} mutants")
-                sys.stderr.write("\r\x1b[K" if done == mutants else "")
-                sys.stderr.flush()
+        def tell(done: int, mutants: int, head: str = head) -> None:
+            shown.tell(f"{head}: {done} of {mutants} mutants")
 
-        yield replace(judge_all(program, Decider(budget), progress), name=name)
+        yield replace(judge_all(program, Decider(budget), tell, decide_all), name=name)
 
 
 def _kernels(

@@ -10,6 +10,7 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, write
+from titan.cli.progress import progress
 
 if TYPE_CHECKING:
     from titan.scheduling.loop.model import Loop
@@ -241,14 +242,17 @@ def schedule(
         loop = common_group(loop)
     if checked is not None:
         return check_file(loop, checked, colour)
-    progress = sys.stderr.isatty() and format_name == "text"
-    request = request_of(options, progress)
+    # The differentiable scheduler draws a bar of its own.
+    bar = sys.stderr.isatty() and format_name == "text" and options["solver"] == "gauss"
+    request = request_of(options, bar)
     if pareto:
         return show_pareto(loop, request, format_name)
     try:
-        result = search(loop, request, cache)
-        if specialise == "auto":
-            result = faster(result, search(common_group(loop), request, cache), tiles)
+        with progress(not bar) as shown:
+            shown.tell(f"scheduling {len(loop.operations)} operations of {loop.name}")
+            result = search(loop, request, cache)
+            if specialise == "auto":
+                result = faster(result, search(common_group(loop), request, cache), tiles)
     except Unschedulable as error:
         click.echo(f"{path}: no initiation interval exists: {error}", err=True)
         return ExitCode.REFUTED
@@ -262,7 +266,7 @@ def schedule(
     return ExitCode.VERIFIED if result.schedule is not None else ExitCode.UNDECIDED
 
 
-def request_of(options: ScheduleOptions, progress: bool) -> Request:
+def request_of(options: ScheduleOptions, bar: bool) -> Request:
     """What the options ask for. Raises click.UsageError where they contradict each other."""
     from titan.scheduling.gauss import GaussOptions
     from titan.scheduling.run import Request
@@ -284,7 +288,7 @@ def request_of(options: ScheduleOptions, progress: bool) -> Request:
         registers=options["registers"],
         engine=options["engine"],
         seed=options["seed"],
-        progress=progress,
+        progress=bar,
         proofs=options["certificate"] is not None,
         formulation=options["formulation"],
         figure=options["figure"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +13,7 @@ from titan.cli.exit_code import ExitCode
 from titan.cli.output import deliver, report_options
 from titan.cli.progress import current, progress
 from titan.cli.stress_report import render
+from titan.foundation.scratch import scratch
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -120,7 +120,7 @@ def _packages(paths: tuple[Path, ...], depths: tuple[int, ...]) -> Iterator[list
     from titan.codegen.tile.load import load_tile, targets_of
     from titan.package.produce import produce
 
-    with tempfile.TemporaryDirectory(prefix="titan-") as parent:
+    with scratch("titan-") as parent:
         folders: list[Path] = []
         for path in paths:
             if path.is_dir():

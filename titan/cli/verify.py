@@ -393,12 +393,14 @@ def _read(found: Found, options: VerifyOptions) -> Iterator[KernelFile]:
 def _noted(file: KernelFile) -> KernelFile:
     """The file; what other programs cannot read in it is said on stderr."""
     if file.nonstandard:
+        from titan.foundation.diagnostics.wording import one_line
+
         first = file.nonstandard[0]
         text = first.excerpt()[first.start_column - 1 : first.end_column - 1]
         more = len(file.nonstandard) - 1
         others = f" (and {more} more)" if more else ""
         what = f"`{text}`{others} is read by TITAN only; `titan fmt` makes standard YAML of it"
-        click.echo(f"note: {first}: {what}", err=True)
+        click.echo(f"note: {one_line(str(first))}: {what}", err=True)
     return file
 
 

@@ -3,13 +3,14 @@
 A file gets a new name beside its place, and takes the place in one step. So does a folder: by
 `rename` where nothing is there, by exchanging the two names where a folder of ours is; its files
 are made durable first. Whoever is killed in between leaves the old or the new one, and perhaps
-something beside it; of a folder, the next write removes that. A folder that is not ours is never
-replaced.
+something beside it; of a folder, the next write removes that. Of several who write one folder at
+the same time the last one stays, whole. A folder that is not ours is never replaced.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,7 @@ from titan.foundation.errors import UserError
 _MARK = ".titan-"
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
+TRIES = 100
 
 
 class CannotWrite(UserError):
@@ -113,18 +115,37 @@ def _new_folder(place: Path) -> Iterator[Path]:
 
     After an exchange the old folder has its name.
     """
-    import fcntl
     import shutil
 
-    new = _beside(place)
-    new.mkdir()
-    descriptor = os.open(new, os.O_RDONLY | os.O_DIRECTORY)
+    while True:
+        new = _beside(place)
+        new.mkdir()
+        descriptor = _locked(new)
+        if descriptor is not None:
+            break  # else another writer took it for left over before it was locked
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield new
     finally:
         shutil.rmtree(new, ignore_errors=True)
         os.close(descriptor)
+
+
+def _locked(folder: Path) -> int | None:
+    """A descriptor of the folder, locked by us; None where another writer was faster."""
+    import fcntl
+
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass  # it is being removed, or is gone
+    os.close(descriptor)
+    return None
 
 
 def _remove_left_over(place: Path) -> None:
@@ -176,6 +197,19 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _take_place(new: Path, place: Path, may_replace: Callable[[Path], bool]) -> None:
+    """Where another writer changes the place between a look and a step, look again."""
+    for _ in range(TRIES):
+        try:
+            _step_into(new, place, may_replace)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                raise
+        else:
+            return
+    raise CannotWrite(f"{place}: others write there all the time")
+
+
+def _step_into(new: Path, place: Path, may_replace: Callable[[Path], bool]) -> None:
     if not os.path.lexists(place):
         os.rename(new, place)
         return
@@ -192,7 +226,6 @@ def _take_place(new: Path, place: Path, may_replace: Callable[[Path], bool]) -> 
 def _exchange(one: Path, other: Path) -> None:
     """Both names change their folders in one step (renameat2 of Linux)."""
     import ctypes
-    import errno
 
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     code = errno.ENOSYS

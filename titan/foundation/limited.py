@@ -7,18 +7,18 @@ Assumes that the arguments are there already (fork) and that the result can be p
 
 from __future__ import annotations
 
-import multiprocessing
+import contextlib
 import os
+import pickle
 import resource
+import signal
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from titan.foundation.errors import InternalError
 from titan.foundation.workers import follow_parent
 
 Result = TypeVar("Result")
-_SPENT = -24  # SIGXCPU, on Linux and macOS
 
 
 def within(seconds: int, call: Callable[[], Result]) -> Result | None:
@@ -26,35 +26,46 @@ def within(seconds: int, call: Callable[[], Result]) -> Result | None:
 
     Raises what the call raises; InternalError where its process ends in another way.
     """
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    worker = context.Process(target=_run, args=(seconds, call, sender, os.getpid()))
-    worker.start()
-    sender.close()
+    reader, writer = os.pipe()
+    parent = os.getpid()
+    worker = os.fork()  # no process of multiprocessing: the daemons of a cluster may have none
+    if worker == 0:
+        os.close(reader)
+        _run(seconds, call, writer, parent)
+    os.close(writer)
     try:
-        succeeded, value = receiver.recv()
-    except EOFError:
-        worker.join()
-        if worker.exitcode == _SPENT:
-            return None
-        raise InternalError(f"a worker ended with {worker.exitcode}") from None
+        with os.fdopen(reader, "rb") as stream:
+            answer = stream.read()
     except BaseException:
-        worker.terminate()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGTERM)
+        os.waitpid(worker, 0)
         raise
-    finally:
-        worker.join()
+    ended = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+    if ended == -signal.SIGXCPU:
+        return None
+    if ended != 0:
+        raise InternalError(f"a worker ended with {ended}")
+    succeeded, value = pickle.loads(answer)
     if not succeeded:
         raise value
     result: Result = value
     return result
 
 
-def _run(seconds: int, call: Callable[[], Any], sender: Connection, parent: int) -> None:
-    follow_parent(parent)
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+def _run(seconds: int, call: Callable[[], Any], writer: int, parent: int) -> None:
+    """The life of the worker; it never returns, and flushes nothing of its parent's."""
+    ended = 1
     try:
-        answer = (True, call())
-    except Exception as error:  # it is the caller's
-        answer = (False, error)
-    sender.send(answer)
+        follow_parent(parent)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        try:
+            answer = (True, call())
+        except Exception as error:  # it is the caller's
+            answer = (False, error)
+        with os.fdopen(writer, "wb") as stream:
+            pickle.dump(answer, stream)
+        ended = 0
+    finally:
+        os._exit(ended)

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from titan.codegen.emit.write import EmissionRefused, Emitted, emit
-from titan.codegen.pipeline.build import BuildHooks, BuildLimits, build
+from titan.codegen.pipeline.build import (
+    BuildHooks,
+    BuildLimits,
+    Judge,
+    build,
+    one_by_one,
+)
 from titan.codegen.pipeline.model import Built
 from titan.codegen.tile.model import TileProgram
 from titan.package.certified import written_for
@@ -100,15 +106,16 @@ def produce(
     tell: Callable[[str], None] = lambda text: None,
     with_toolchain: bool = True,
     certificate_states: int = 0,
+    judge: Judge = one_by_one,
 ) -> Produced:
     """The package of a tile program, in a folder of `parent` named for kernel and target.
 
     `certificate_states`: configurations that the search for a certificate of the verdict may take.
-    Raises BuildRefused, CannotWrite where the folder cannot be made, and FaultyError where that
-    search comes to a fault.
+    `judge` verifies candidates, perhaps several at the same time. Raises BuildRefused, CannotWrite
+    where the folder cannot be made, and FaultyError where that search comes to a fault.
     """
     trial = _Trial(with_toolchain)
-    built = build(tile, text, limits, BuildHooks(trial.accept, tell))
+    built = build(tile, text, limits, BuildHooks(trial.accept, tell, judge=judge))
     assert trial.emitted is not None
     folder = parent / f"{tile.name}-{tile.target}"
     proof, told = written_for(built.program, certificate_states)

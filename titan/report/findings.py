@@ -12,7 +12,7 @@ from titan.foundation.diagnostics.render import concise
 from titan.foundation.diagnostics.render import json as json_render
 from titan.foundation.diagnostics.render import text as text_render
 from titan.foundation.diagnostics.render.colour import paint
-from titan.foundation.diagnostics.wording import clean, counted
+from titan.foundation.diagnostics.wording import clean, counted, one_line
 from titan.foundation.records import dataclass
 from titan.foundation.verdict import Verdict
 from titan.verify.model import Coverage, EngineReport, Finding
@@ -88,8 +88,8 @@ def _text(finding: Finding, style: ReportStyle) -> str:
     found, known = _new(finding, diagnostics_of(finding, full_trace=style.full_trace), style)
     body = text_render.render(found, colour=colour)
     word = paint(_WORD[finding.verdict], _STYLE.get(finding.verdict, "error"), colour)
-    name = f"{clean(finding.kernel)} " if finding.kernel else ""
-    rows = [f"{word} {name}({clean(finding.path)}){narrowing_text(finding)}"]
+    name = f"{one_line(finding.kernel)} " if finding.kernel else ""
+    rows = [f"{word} {name}({one_line(finding.path)}){narrowing_text(finding)}"]
     rows += [f"  {'fault':<9} {clean(text)}" for text in known]
     rows += [f"  {'added':<9} {clean(text)}" for text in finding.added]
     if finding.narrowing is not None:
@@ -193,7 +193,7 @@ def _concise(finding: Finding, style: ReportStyle) -> str:
     sizes = ", ".join(f"{name} = {value}" for name, value in finding.coverage.sizes)
     more = "; ".join(text for text in (sizes, scope) if text)
     tail = f" [{more}]" if more else ""
-    line = f"{clean(finding.path)}: {finding.verdict.value} {clean(finding.kernel)}".rstrip()
+    line = f"{one_line(finding.path)}: {finding.verdict.value} {one_line(finding.kernel)}".rstrip()
     spent = f" ({finding.seconds:.2f} s)" if style.timings else ""
     return f"{body}{line}{narrowing_text(finding)}{tail}{spent}\n"
 

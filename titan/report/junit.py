@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree as xml
 
 from titan.foundation.diagnostics.render import text as text_render
-from titan.foundation.diagnostics.wording import clean
+from titan.foundation.diagnostics.wording import clean, one_line
 from titan.foundation.verdict import Verdict
 from titan.report.checks import Check, by_path
 
@@ -29,7 +29,7 @@ def render(checks: Sequence[Check]) -> str:
     del counts["skipped"]  # which the schema gives to suites alone
     root = xml.Element("testsuites", {"name": "titan", **counts})
     for path, found in by_path(checks).items():
-        suite = xml.SubElement(root, "testsuite", {"name": clean(path), **_counts(found)})
+        suite = xml.SubElement(root, "testsuite", {"name": one_line(path), **_counts(found)})
         for check in found:
             _case(suite, check)
     xml.indent(root)
@@ -54,8 +54,8 @@ def _kind(check: Check) -> str | None:
 
 
 def _case(suite: xml.Element, check: Check) -> None:
-    name = clean(check.name) or "file"
-    case = xml.SubElement(suite, "testcase", classname=clean(check.path), name=name)
+    name = one_line(check.name) or "file"
+    case = xml.SubElement(suite, "testcase", classname=one_line(check.path), name=name)
     kind = _kind(check)
     if kind is None:
         xml.SubElement(case, "system-out").text = clean(check.summary)

@@ -8,7 +8,7 @@ hardware, a verdict, or a target that cannot spell it (`accept`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -73,18 +73,53 @@ Edit = Callable[[PipelineDocument], PipelineDocument]
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """The pipeline of a shape, ready to be verified; or the `reason` why there is none."""
+
+    shape: Shape
+    text: str = ""
+    kernel: Kernel | None = None
+    program: SyncProgram | None = None
+    reason: str = ""
+
+
+Answer = Finding | str  # the VERIFIED finding on a candidate, or the reason why there is none
+Judge = Callable[[Iterable[Candidate], BuildLimits], Iterator[tuple[Candidate, Answer]]]
+
+
+def one_by_one(
+    candidates: Iterable[Candidate], limits: BuildLimits
+) -> Iterator[tuple[Candidate, Answer]]:
+    """Each candidate is verified when it is asked for, and none after the first that is taken."""
+    for candidate in candidates:
+        yield candidate, answer_on(candidate, limits)
+
+
+def answer_on(candidate: Candidate, limits: BuildLimits) -> Answer:
+    """The verdict on one candidate, for any process."""
+    if candidate.kernel is None:
+        return candidate.reason
+    try:
+        return judged(candidate.kernel, limits)
+    except NotVerified as refused:
+        return str(refused)
+
+
+@dataclass(frozen=True, slots=True)
 class BuildHooks:
     """Hooks of the caller while a tile program is built.
 
     `accept` gives the reason why a verified pipeline cannot be written for the target, or None;
-    `progress` is called with each step. For comparisons, `only` leaves shapes out and `edit`
-    changes a pipeline: what comes out of that is decoded and verified like any other.
+    `progress` is called with each step. `judge` gives the answers on candidates in their order,
+    perhaps several at the same time. For comparisons, `only` leaves shapes out and `edit` changes a
+    pipeline: what comes out of that is decoded and verified like any other.
     """
 
     accept: Callable[[Built], str | None] = lambda built: None
     progress: Callable[[str], None] = lambda text: None
     only: Callable[[Shape], bool] = lambda shape: True
     edit: Edit = lambda document: document
+    judge: Judge = one_by_one
 
 
 NO_HOOKS = BuildHooks()
@@ -115,24 +150,30 @@ def build(
     assert schedule is not None
     starts = group_starts(tile, loop, schedule.starts)
     needed = max((ring.needed for ring in rings(loop, schedule)), default=DEPTH_DEFAULT)
-    tried: set[str] = set()
     listed = list(shapes(tile, needed, stages))
     if plain:
         listed = [s for s in listed if not s.specialised] or [s for s in listed if not s.overlapped]
     else:
         listed, note = specialised(tile, listed, loop, result, limits)
         result = replace(result, notes=(*result.notes, *note))
-    for shape in filter(hooks.only, listed):
-        hooks.progress(shape.name)
-        try:
-            text = pipeline_text(hooks.edit(form(tile, shape, starts, schedule.ii)))
-            if text in tried:
-                continue  # another shape of the list came out the same
-            tried.add(text)
-            kernel, program = decoded(text)
-            finding = judged(kernel, limits)
-        except (NotVerified, FormRefused) as refused:
-            steps.append(TriedCandidate(shape, False, str(refused)))
+
+    def candidates() -> Iterator[Candidate]:
+        tried: set[str] = set()
+        for shape in filter(hooks.only, listed):
+            hooks.progress(shape.name)
+            try:
+                text = pipeline_text(hooks.edit(form(tile, shape, starts, schedule.ii)))
+                if text in tried:
+                    continue  # another shape of the list came out the same
+                tried.add(text)
+                yield Candidate(shape, text, *decoded(text))
+            except (NotVerified, FormRefused) as refused:
+                yield Candidate(shape, reason=str(refused))
+
+    for candidate, finding in hooks.judge(candidates(), limits):
+        shape, kernel, program = candidate.shape, candidate.kernel, candidate.program
+        if isinstance(finding, str) or kernel is None or program is None:
+            steps.append(TriedCandidate(shape, False, str(finding)))
             continue
         built = Built(
             tile,
@@ -140,7 +181,7 @@ def build(
             loop,
             result,
             shape,
-            text,
+            candidate.text,
             kernel,
             program,
             finding,

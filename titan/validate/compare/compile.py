@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 from pathlib import Path
 
+from titan.foundation.scratch import scratch
 from titan.target.description import target_of
 from titan.validate.compare.gcn_compile import compile_hip
 from titan.validate.compare.toolchain import CompiledKernel, Figures, ToolchainMissing, run
@@ -33,7 +33,7 @@ def nvcc() -> Path | None:
 
 def compile_package(files: dict[str, str], target: str) -> CompiledKernel:
     """Compiles source and header. Raises ToolchainMissing and CannotCompile."""
-    with tempfile.TemporaryDirectory(prefix="titan-") as folder:
+    with scratch("titan-") as folder:
         for name, text in files.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
         if target_of(target).nvidia:
@@ -44,7 +44,7 @@ def compile_package(files: dict[str, str], target: str) -> CompiledKernel:
 def compile_cuda(source: Path, target: str, includes: tuple[Path, ...] = ()) -> CompiledKernel:
     """PTX and figures of a CUDA source. Raises ToolchainMissing and CannotCompile."""
     compiler = _compiler()
-    with tempfile.TemporaryDirectory(prefix="titan-") as folder:
+    with scratch("titan-") as folder:
         ptx, cubin = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         text, log = _to_ptx(source, target, includes, ptx)
         # ptxas takes what nvcc would hand to it; the source is not compiled twice.
@@ -55,7 +55,7 @@ def compile_cuda(source: Path, target: str, includes: tuple[Path, ...] = ()) -> 
 
 def ptx_of(files: dict[str, str], target: str) -> str:
     """The PTX of an emitted kernel, not assembled. Raises ToolchainMissing and CannotCompile."""
-    with tempfile.TemporaryDirectory(prefix="titan-") as folder:
+    with scratch("titan-") as folder:
         for name, text in files.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
         return _to_ptx(Path(folder) / "kernel.cu", target, (), Path(folder) / "kernel.ptx")[0]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 from pathlib import Path
 
+from titan.foundation.scratch import scratch
 from titan.validate.compare.toolchain import (
     CannotCompile,
     CompiledKernel,
@@ -38,7 +38,7 @@ def compile_hip(source: Path, target: str) -> CompiledKernel:
     """Disassembly and figures of a HIP source. Raises ToolchainMissing and CannotCompile."""
     if missing := missing_tools():
         raise ToolchainMissing(f"{' and '.join(missing)} not installed")
-    with tempfile.TemporaryDirectory(prefix="titan-hip-") as folder:
+    with scratch("titan-hip-") as folder:
         made = str(Path(folder) / "kernel.co")
         log = run([CLANG, "-x", "hip", f"--offload-arch={target}", *FLAGS, str(source),
                    "-o", made])  # fmt: skip

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from titan.foundation.errors import Refusal
+from titan.foundation.scratch import NoScratch, environment
 from titan.foundation.verdict import Reason
 
 SECONDS_MAX = 300.0
+_NO_ROOM = ("No space left on device", "Could not open output file", "Disk quota exceeded")
 
 
 class ToolchainMissing(Refusal):
@@ -25,9 +27,14 @@ class CannotCompile(Refusal):
     """The toolchain refuses the source; the text is its first complaint."""
 
     def __init__(self, log: str) -> None:
-        found = [line for line in log.splitlines() if "error" in line.lower()]
-        super().__init__((found or log.splitlines() or ["no reason is given"])[0].strip())
+        super().__init__(_first(log))
         self.log = log
+
+
+def _first(log: str) -> str:
+    """The first complaint of a tool."""
+    found = [line for line in log.splitlines() if "error" in line.lower() or "fatal" in line]
+    return (found or log.splitlines() or ["no reason is given"])[0].strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +67,15 @@ class CompiledKernel:
 
 
 def run(command: list[str]) -> str:
-    """What a tool writes, stdout first. Raises ToolchainMissing and CannotCompile."""
+    """What a tool writes, stdout first. Raises ToolchainMissing, CannotCompile and NoScratch."""
     try:
         ran = subprocess.run(
-            command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+            command,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX,
+            check=False,
+            env=environment(),
         )
     except subprocess.TimeoutExpired:
         raise CannotCompile(f"error: it takes more than {SECONDS_MAX:.0f} s") from None
@@ -71,5 +83,7 @@ def run(command: list[str]) -> str:
         raise ToolchainMissing(f"{Path(command[0]).name} cannot be run: {error.strerror}") from None
     log = ran.stdout + ran.stderr
     if ran.returncode:
+        if any(word in log for word in _NO_ROOM):
+            raise NoScratch(f"{Path(command[0]).name} cannot write its files: {_first(log)}")
         raise CannotCompile(log)
     return log

@@ -11,13 +11,13 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from titan.codegen.tile.manifest import Manifest
 from titan.foundation.errors import Refusal
+from titan.foundation.scratch import scratch
 
 NATIVE = Path(__file__).resolve().parent / "native"
 HEADER = "titan_device.cuh"
@@ -111,7 +111,7 @@ def _digest(*parts: str) -> str:
 
 
 def _compile(command: list[str], texts: Mapping[str, str], made: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="titan-emulation-") as name:
+    with scratch("titan-emulation-") as name:
         folder = Path(name)
         for file, text in texts.items():
             (folder / file).write_text(text, encoding="utf-8")

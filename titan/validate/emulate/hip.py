@@ -12,13 +12,13 @@ import ctypes
 import hashlib
 import re
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from titan.codegen.tile.dtypes import bytes_of, decode, encode
 from titan.codegen.tile.manifest import Manifest
+from titan.foundation.scratch import scratch
 from titan.sync.expression import evaluate, parse_expression
 from titan.validate.emulate.compile import NATIVE, EmulationError, compiler
 from titan.validate.emulate.run import KernelFault, LaunchRefused
@@ -101,7 +101,7 @@ def _library(files: Mapping[str, str], manifest: Manifest) -> ctypes.CDLL:
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     if digest in _libraries:
         return _libraries[digest]
-    with tempfile.TemporaryDirectory(prefix="titan-emulate-") as folder:
+    with scratch("titan-emulate-") as folder:
         for name in (manifest["source"], manifest["header"]):
             (Path(folder) / Path(name).name).write_text(files[name], encoding="utf-8")
         (Path(folder) / "main.cpp").write_text(main, encoding="utf-8")

@@ -12,7 +12,6 @@ import re
 import resource
 import signal
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict, Unpack
 from titan.codegen.tile.dtypes import bytes_of, decode, encode
 from titan.codegen.tile.manifest import Manifest, ManifestArgument, ManifestTensor
 from titan.foundation.errors import UserError
+from titan.foundation.scratch import scratch
 from titan.sync.expression import evaluate, parse_expression
 from titan.validate.emulate.compile import EmulationError, build
 
@@ -89,7 +89,7 @@ def emulate(
         files = folder_texts(Path(files))
     launch = _Launch(manifest, parameters, options.get("processors", 2))
     program = build(files, manifest)
-    with tempfile.TemporaryDirectory(prefix="titan-emulation-") as name:
+    with scratch("titan-emulation-") as name:
         folder = Path(name)
         lines = [
             f"launch {launch.grid} {launch.block} {launch.cluster} {launch.shared_bytes}",

@@ -9,7 +9,7 @@ of these arguments holds. UNDECIDED: an engine ran out of its budget, or none ca
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -23,6 +23,7 @@ from titan.verify.mutate.mutants import Change, Mutant, mutants_of
 from titan.verify.mutate.site import MutationSite
 
 Decide = Callable[[ir.SyncProgram], MutantDecision]
+DecideAll = Callable[[Decide, Sequence[ir.SyncProgram]], Iterator[MutantDecision]]
 
 
 class Fate(StrEnum):
@@ -62,10 +63,12 @@ def judge_all(
     program: ir.SyncProgram,
     decider: Decide | None = None,
     progress: Callable[[int, int], None] | None = None,
+    decide_all: DecideAll | None = None,
 ) -> Score:
     """Judge every mutant. A program that is not verified itself has no mutants to speak of.
 
-    `progress` is called with the mutants that are judged and with how many there are.
+    `progress` is called with the mutants that are judged and with how many there are. `decide_all`
+    may decide several at the same time; it gives the decisions in the order of the programs.
     """
     decider = decider or Decider()
     baseline = decider(program)
@@ -73,7 +76,10 @@ def judge_all(
         return Score(program.name, baseline)
     mutants = list(mutants_of(program))
     judgements = []
-    for number, judgement in enumerate(_judgements(program, mutants, decider)):
+    plain = [_equivalent(program, mutant) for mutant in mutants]
+    asked = [m.program for m, known in zip(mutants, plain, strict=True) if known is None]
+    decisions = map(decider, asked) if decide_all is None else decide_all(decider, asked)
+    for number, judgement in enumerate(_judgements(program, mutants, plain, decisions)):
         judgements.append(judgement)
         if progress is not None:
             progress(number + 1, len(mutants))
@@ -81,15 +87,18 @@ def judge_all(
 
 
 def _judgements(
-    program: ir.SyncProgram, mutants: Iterable[Mutant], decider: Decide
+    program: ir.SyncProgram,
+    mutants: Iterable[Mutant],
+    plain: Iterable[str | None],
+    decisions: Iterator[MutantDecision],
 ) -> Iterator[MutantJudgement]:
+    """`plain`: why a mutant is the same program, where that is seen; `decisions` of the others."""
     redundant: dict[MutationSite, MutantDecision] = {}
-    for mutant in mutants:
-        argument = _equivalent(program, mutant)
+    for mutant, argument in zip(mutants, plain, strict=True):
         if argument is not None:
             yield MutantJudgement(mutant, Fate.EQUIVALENT, argument)
             continue
-        decision = decider(mutant.program)
+        decision = next(decisions)
         deleted = mutant.site is not None and mutant.what == "deleted"
         if deleted and decision.verdict is Verdict.VERIFIED:
             assert mutant.site is not None

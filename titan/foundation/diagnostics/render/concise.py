@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from titan.foundation.diagnostics.model import Diagnostic
-from titan.foundation.diagnostics.wording import clean
+from titan.foundation.diagnostics.wording import one_line
 
 
 def render(diagnostics: Sequence[Diagnostic], *, colour: bool = False) -> str:
@@ -15,5 +15,5 @@ def render(diagnostics: Sequence[Diagnostic], *, colour: bool = False) -> str:
 
 
 def _line(item: Diagnostic) -> str:
-    place = f"{clean(str(item.span))}: " if item.span is not None else ""
-    return f"{place}{item.severity.value}[{item.code}] {item.name}: {clean(item.headline)}"
+    place = f"{one_line(str(item.span))}: " if item.span is not None else ""
+    return f"{place}{item.severity.value}[{item.code}] {item.name}: {one_line(item.headline)}"

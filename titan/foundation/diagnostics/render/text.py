@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, TraceReference, TraceStep
 from titan.foundation.diagnostics.render.colour import paint
 from titan.foundation.diagnostics.render.snippet import snippet
-from titan.foundation.diagnostics.wording import clean, counted
+from titan.foundation.diagnostics.wording import clean, counted, one_line
 
 COLUMNS = 100  # of a trace
 
@@ -24,13 +24,13 @@ def _lines(item: Diagnostic, colour: bool) -> list[str]:
 
     severity = item.severity.value
     head = painted(f"{severity}[{item.code}]", severity)
-    rows = [f"{head} {item.name}: {painted(clean(item.headline), 'strong')}"]
+    rows = [f"{head} {item.name}: {painted(one_line(item.headline), 'strong')}"]
     spans = [note.span for note in item.annotations]
     gutter = len(str(max((span.start_line for span in spans), default=1)))
     for index, (path, notes) in enumerate(_by_path(item).items()):
         first = next((note for note in notes if note.primary), notes[0])
         arrow = painted("-->" if index == 0 else ":::", "frame")
-        place = f"{clean(path)}:{first.span.start_line}:{first.span.start_column}"
+        place = f"{one_line(path)}:{first.span.start_line}:{first.span.start_column}"
         rows.append(f"{'':{gutter}}{arrow} {place}")
         source = next((note.span.source for note in notes if note.span.source), None)
         if source is not None:
