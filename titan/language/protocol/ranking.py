@@ -63,7 +63,11 @@ class _Farkas:
 
     def found(self, model: Any, nodes: list[WaitNode], sizes: list[Expression]) -> AffineTimes:
         """The solver's answer as numbers; what it leaves out is 0."""
-        values = {symbol.name(): model[symbol].as_fraction() for symbol in model.decls()}
+        values = {
+            symbol.name(): model[symbol].as_fraction()
+            for symbol in model.decls()
+            if symbol.name().startswith("ranking:")  # a model may name what a tactic has made
+        }
         names = frozenset[str]().union(*map(names_of, sizes))
         times = []
         for number, node in enumerate(nodes):
