@@ -5,8 +5,10 @@ wave may stay in flight when it is passed, against the form with vmcnt(0) everyw
 numbers are counted by walking one wave through the verified sync program of the pipeline. Second
 table: ring protocols that are asked for on a target with wait counters, whether they are refused as
 they stand (the code of the refusal), which rewrites then give them a form, and the verdict on it.
+Third table (`--corpus`): how many of some 240 protocols, generated and of the library, are taken as
+they stand, taken after rewrites, and refused, with the reasons.
 
-Run: python -m benchmarks.virtual_tokens [--output FILE]
+Run: python -m benchmarks.virtual_tokens [--corpus] [--output FILE]
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -257,6 +260,93 @@ def asked_for() -> Iterator[tuple[str, str]]:
         yield f"{name} of the library", text.replace("target: sm_90a", "target: gfx942")
 
 
+def corpus() -> Iterator[tuple[str, str]]:
+    """The protocols above, a grid around them, and every kernel of the library for gfx942."""
+    yield from asked_for()
+    for depth in range(2, 7):
+        for distance in range(1, depth + 1):
+            for buffers in (1, 2, 3):
+                for columns in (8, 16, 32):
+                    name = f"ring of {depth}, {distance} ahead, {buffers} x {columns} columns"
+                    yield name, ring_kernel(depth, distance, buffers, columns)
+    for order in ("ab", "ba"):
+        for depth in (3, 4, 5):
+            text = two_rings(*order).replace("depth: 2", f"depth: {depth}")
+            yield f"two rings of {depth}, waited for as {order}", text
+    for depth in range(1, 6):
+        for consumers in (1, 2, 7):
+            for release in ("ring[t]", LATE):
+                late = "late" if release == LATE else "at once"
+                text = SPECIALISED.replace("DEPTH", str(depth)).replace("RELEASE", release)
+                text = text.replace("consumer: {warps: 3}", f"consumer: {{warps: {consumers}}}")
+                yield f"a loading wave and {consumers}, depth {depth}, released {late}", text
+    for path in sorted(root("protocols").glob("*.yaml")):
+        text = path.read_text(encoding="utf-8")
+        for target in ("sm_80", "sm_90a", "sm_100a"):
+            text = text.replace(f"target: {target}", "target: gfx942")
+        yield f"{path.stem}, for gfx942", text
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What became of a corpus. `reasons`: codes of what was refused as it stands, with counts."""
+
+    configurations: int
+    unreadable: int  # the target has no such roles, memories or instructions: refused when read
+    as_they_stand: int
+    after_rewrites: int
+    refused: int
+    undecided: int
+    fallbacks: tuple[tuple[str, int], ...]
+    reasons: tuple[tuple[str, int], ...]
+
+
+def rates(texts: Iterable[tuple[str, str]]) -> Rates:
+    """Accepted and refused, with reasons; what is not decided is neither."""
+    outcomes, fallbacks, reasons = Counter[str](), Counter[str](), Counter[str]()
+    for name, text in texts:
+        family, errors = decode_text(text, f"{name}.yaml")
+        if family is None:
+            outcomes["unreadable"] += 1
+            reasons[errors[0].code] += 1
+            continue
+        row = configuration(name, text)
+        if row.refused:
+            reasons[row.refused] += 1
+        verified = row.verdict == str(Verdict.VERIFIED)
+        if verified and row.fallback:
+            outcomes["after rewrites"] += 1
+            fallbacks[row.fallback.split(", ")[-1]] += 1
+        elif verified:
+            outcomes["as it stands"] += 1
+        else:
+            outcomes["undecided" if row.verdict == str(Verdict.UNDECIDED) else "refused"] += 1
+    return Rates(
+        sum(outcomes.values()), outcomes["unreadable"], outcomes["as it stands"],
+        outcomes["after rewrites"], outcomes["refused"], outcomes["undecided"],
+        tuple(sorted(fallbacks.items())), tuple(sorted(reasons.items())),
+    )  # fmt: skip
+
+
+def print_rates(found: Rates) -> None:
+    print("\n| outcome | protocols | share |\n| --- | --- | --- |")
+    for name, count in (
+        ("taken as it stands", found.as_they_stand),
+        ("taken after rewrites", found.after_rewrites),
+        ("refused", found.refused),
+        ("refused when read", found.unreadable),
+        ("undecided", found.undecided),
+        ("all", found.configurations),
+    ):
+        print(f"| {name} | {count} | {count / found.configurations:.1%} |")
+    print("\n| last rewrite that was needed | protocols |\n| --- | --- |")
+    for name, count in found.fallbacks:
+        print(f"| {name} | {count} |")
+    print("\n| first reason against it as it stands | protocols |\n| --- | --- |")
+    for name, count in found.reasons:
+        print(f"| {name} | {count} |")
+
+
 def configuration(name: str, text: str) -> Configuration:
     """Asked for as it stands, then with ever more rewrites until a form is verified."""
     started = time.monotonic()
@@ -317,7 +407,11 @@ def print_configurations(rows: list[Configuration]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--corpus", action="store_true", help="the third table alone")
     arguments = parser.parse_args()
+    if arguments.corpus:
+        print_rates(rates(corpus()))
+        return
     first = list(flights())
     second = [configuration(name, text) for name, text in asked_for()]
     print_flights(first)

@@ -14,7 +14,13 @@ from titan.cli.main import run as titan
 from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.tile.load import load_tile
 from titan.device.stress import StressSettings, document, sizes_for, stress, trips_of
-from titan.device.variants import SAFE, VARIANTS, variants
+from titan.device.variants import (
+    COUNTER_VARIANTS,
+    SAFE,
+    TENSOR_VARIANTS,
+    VARIANTS,
+    variants,
+)
 from titan.foundation.resources import root
 from titan.package.produce import produce
 
@@ -94,14 +100,62 @@ def test_a_safe_kernel_that_fails_is_a_failure(package, tmp_path, capsys):
     assert "missing proxy fence" in capsys.readouterr().out
 
 
+def amd_package(folder, depth):
+    path = root("protocols") / "tiles" / "gemm_small_tiles_gfx942.yaml"
+    tile = replace(load_tile(path, target="gfx942"), depth=depth)
+    return produce(tile, path.read_text(), folder, BuildLimits(), with_toolchain=False).folder
+
+
 @needs_compiler
 def test_an_amd_package_runs_on_the_cpu(tmp_path):
-    path = root("protocols") / "tiles" / "gemm_small_tiles_gfx942.yaml"
-    tile = replace(load_tile(path, target="gfx942"), depth=2)
-    limits = BuildLimits()
-    made = produce(tile, path.read_text(), tmp_path, limits, with_toolchain=False).folder
-    runs = list(stress([made], StressSettings("cpu", policies=("uniform",))))
+    made = amd_package(tmp_path, 2)
+    runs = list(stress([made], StressSettings("cpu", policies=("uniform",), unsafe=False)))
     assert {run.state for run in runs} == {"correct"}
+
+
+@pytest.mark.heavy
+@needs_compiler
+def test_unsafe_variants_with_wait_counters_are_seen_to_fail(tmp_path):
+    made = amd_package(tmp_path, 3)
+    names = [SAFE, *(variant.name for variant in COUNTER_VARIANTS)]
+    assert list(variants((made / "kernel.hip.cpp").read_text())) == names
+    data = document({"name": "this CPU"}, list(stress([made], StressSettings("cpu"))))
+    assert data["safe_failures"] == [] and data["not_run"] == 0
+    assert data["unsafe_variants"] == data["unsafe_seen_to_fail"] == len(COUNTER_VARIANTS)
+
+
+def test_a_long_launch_has_so_many_trips_by_one_size(package):
+    manifest = json.loads((package / "manifest.json").read_text())
+    plain, more = sizes_for(manifest, 2), sizes_for(manifest, 2, 1000)
+    assert more[:-1] == plain and trips_of(manifest, more[-1]) == 1000
+    assert sizes_for(synthetic("4", {}), 2, 1000) == sizes_for(synthetic("4", {}), 2)
+
+
+@pytest.mark.heavy
+@needs_compiler
+@pytest.mark.parametrize("depth", [2, 3, 4, 5])
+def test_parities_wrap_hundreds_of_times(tmp_path, depth):
+    tile = replace(load_tile(TILE), depth=depth)
+    made = produce(tile, TILE.read_text(), tmp_path, BuildLimits(), with_toolchain=False).folder
+    settings = StressSettings(
+        "cpu", policies=("latest",), unsafe=False, longest=1000, seconds=600.0
+    )
+    runs = list(stress([made], settings))
+    assert max(run.trips for run in runs) == 1000
+    assert {run.state for run in runs} == {"correct"}
+
+
+@pytest.mark.heavy
+@needs_compiler
+def test_unsafe_variants_with_tensor_memory_are_seen_to_fail(tmp_path):
+    path = root("protocols") / "tiles" / "gemm_sm_100a.yaml"
+    tile = load_tile(path, target="sm_100a")
+    made = produce(tile, path.read_text(), tmp_path, BuildLimits(), with_toolchain=False).folder
+    names = set(variants((made / "kernel.cu").read_text()))
+    assert {variant.name for variant in TENSOR_VARIANTS} < names
+    data = document({"name": "this CPU"}, list(stress([made], StressSettings("cpu"))))
+    assert data["safe_failures"] == [] and data["unsafe_variants"] == len(names) - 1
+    assert data["unsafe_seen_to_fail"] == data["unsafe_variants"]
 
 
 @needs_compiler

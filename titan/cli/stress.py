@@ -38,6 +38,10 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--seeds", type=click.IntRange(1, 10_000), default=2, show_default=True, help="Runs of each."
 )
 @click.option(
+    "--trips", type=click.IntRange(1, 100_000), metavar="N",
+    help="A launch of so many trips beside those around the depth (1000: parities wrap often).",
+)  # fmt: skip
+@click.option(
     "--budget", type=click.FloatRange(1, 86_400), metavar="SECONDS",
     help="Time for all of it, shared out; what it does not reach is told. By default no limit.",
 )  # fmt: skip
@@ -55,6 +59,7 @@ def stress(
     backend: str,
     depths: tuple[int, ...],
     seeds: int,
+    trips: int | None,
     budget: float | None,
     findings: Path,
     safe_only: bool,
@@ -99,8 +104,9 @@ def stress(
         if not folders:
             raise click.UsageError("no packages and no tile files there")
         settings = StressSettings(
-            backend=backend, seeds=range(seeds), unsafe=not safe_only, budget=budget
-        )
+            backend=backend, seeds=range(seeds), unsafe=not safe_only, budget=budget,
+            longest=trips,
+        )  # fmt: skip
         found = run_all(
             folders, settings, report, places=devices(facts), keep=Keep(findings, facts)
         )

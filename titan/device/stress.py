@@ -57,6 +57,7 @@ POLICIES = ("uniform", "latest", "starve:consumer", "starve:producer", "priority
 RUN_SECONDS = 30.0
 BAD = ("wrong", "fault", "hung", "failed")
 SKIPPED = "skipped"
+WIDTHS = (1, 8, 16, 32, 48, 64, 96, 128, 256)  # elements of a trip, tried for long runs
 WITHOUT_RESULT = (SKIPPED, NOT_RUN)
 LEAST_SECONDS = 6.0  # a child that has less does not come to its first run
 
@@ -83,12 +84,12 @@ GRID_MAX = 8
 TRIPS_LEAST = 3  # different trip counts, where the kernel has as many
 
 
-def sizes_for(manifest: Manifest, depth: int) -> list[Sizes]:
+def sizes_for(manifest: Manifest, depth: int, longest: int | None = None) -> list[Sizes]:
     """Launches whose trip counts are 1, below, at, and beyond the depth, whole and ragged.
 
     Found by trying: small numbers for every size, the fewest elements for each trip count. Where a
     kernel has few of these trip counts (some always make the same number of turns), those that it
-    has.
+    has. `longest`: one launch more, of so many trips, for parities that wrap many times.
     """
     names = [str(item["name"]) for item in manifest["parameters"]]
     wanted = {1, max(1, depth - 1), depth, depth + 1, 2 * depth + 1}
@@ -109,7 +110,26 @@ def sizes_for(manifest: Manifest, depth: int) -> list[Sizes]:
     for trips in sorted(have - chosen):
         if len(chosen) < TRIPS_LEAST:
             chosen.add(trips)
-    return [sizes for (trips, _), (_, sizes) in sorted(found.items()) if trips in chosen]
+    made = [sizes for (trips, _), (_, sizes) in sorted(found.items()) if trips in chosen]
+    if longest is not None and made:
+        made += long_sizes(manifest, made[0], longest)
+    return made
+
+
+def long_sizes(manifest: Manifest, least: Sizes, trips: int) -> list[Sizes]:
+    """The launch of so many trips with the fewest elements, by one size alone; none where no size
+    gives them."""
+    found: list[tuple[int, dict[str, int]]] = []
+    for name in least:
+        for width in WIDTHS:
+            sizes = {**least, name: trips * width}
+            try:
+                launch = plan(manifest, sizes, 2)
+                if launch.grid <= GRID_MAX and trips_of(manifest, sizes) == trips:
+                    found.append((sum(sizes.values()), sizes))
+            except (Unlaunchable, BadExpression):
+                continue
+    return [min(found, key=lambda one: one[0])[1]] if found else []
 
 
 def trips_of(manifest: Manifest, sizes: Mapping[str, int]) -> int:
@@ -135,7 +155,8 @@ class StressSettings:
 
     On a GPU the policies are the levels of disturbance that fit the kernel; None tries all.
     `unsafe`: the variants that break a rule, too. `seconds` is the limit of one run, `budget` the
-    seconds for all of it. `cache`: machine code that was compiled ahead.
+    seconds for all of it. `cache`: machine code that was compiled ahead. `longest`: a launch of so
+    many trips beside the others.
     """
 
     backend: str
@@ -145,6 +166,7 @@ class StressSettings:
     seconds: float = RUN_SECONDS
     budget: float | None = None
     cache: Path | None = None
+    longest: int | None = None
 
 
 def stress(
@@ -183,7 +205,9 @@ def _jobs(folder: Path, settings: StressSettings) -> Iterator[_Job]:
     backend, policies = settings.backend, settings.policies
     known = POLICIES if backend == "cpu" else [x.name for x in levels(manifest, source)]
     adversarial = [name for name in known if policies is None or name in policies]
-    chosen = itertools.product(settings.seeds, sizes_for(manifest, depth), adversarial)
+    chosen = itertools.product(
+        settings.seeds, sizes_for(manifest, depth, settings.longest), adversarial
+    )
     cases: list[RunCase] = [
         {"sizes": sizes, "seed": seed, "policy": policy} for seed, sizes, policy in chosen
     ]

@@ -17,6 +17,12 @@ _FULL_PARITY = re.compile(r"(titan::barrier_wait\(b_\w+_full \+ [^;]*, )([^;]*% 
 _DRAIN = re.compile(r"titan::wgmma_wait<\d+>\(\);  // drain")
 _FENCE = re.compile(r"^\s*titan::fence_proxy_async\(\);.*$", re.M)
 _RELEASE = re.compile(r"^\s*if \(titan::elect_one\(\)\) titan::barrier_arrive\(b_\w+_empty\b")
+_COMMIT_EMPTY = re.compile(r"titan::tensor_commit\((b_\w+_empty\b)")
+_COMMIT_FULL = re.compile(r"titan::tensor_commit\((b_\w+_full\b)")
+_COPIES_WAIT = re.compile(r"^\s*titan::wait_copies<.*$", re.M)
+_COPIES_LEFT = re.compile(r"(titan::wait_copies<[^>]*>\()(.*)\);")
+_MEETING = re.compile(r"^\s*titan::workgroup_barrier\(\);.*$", re.M)
+_READS_WAIT = re.compile(r"^\s*titan::wait_shared\(\);.*$", re.M)
 _GROUP_WAIT = re.compile(r"^\s*titan::wgmma_wait<")
 NEAR_LINES = 12
 
@@ -56,10 +62,32 @@ VARIANTS = (
 )  # fmt: skip
 
 
+# Products that stand in tensor memory (sm_100a), beside those above that fit.
+TENSOR_VARIANTS = (
+    EditedVariant("early release", "a stage is given back while products still read it",
+            lambda text: _COMMIT_EMPTY.sub(r"titan::barrier_arrive(\g<1>", text)),
+    EditedVariant("missing drain", "results are handed over before the products are done",
+            lambda text: _COMMIT_FULL.sub(r"titan::barrier_arrive(\g<1>", text)),
+)  # fmt: skip
+
+# Wait counters and one barrier of the workgroup (gfx942, gfx950).
+COUNTER_VARIANTS = (
+    EditedVariant("missing wait", "a wave does not wait for its copies before the barrier",
+            lambda text: _COPIES_WAIT.sub("", text)),
+    EditedVariant("one tile too few", "a wave waits for all but one tile more than it may leave",
+            lambda text: _COPIES_LEFT.sub(r"\g<1>\g<2> + 1);", text)),
+    EditedVariant("missing barrier", "waves read what others have copied without meeting them",
+            lambda text: _MEETING.sub("", text)),
+    EditedVariant("early release", "a stage is filled anew before reads of it have returned",
+            lambda text: _READS_WAIT.sub("", text)),
+)  # fmt: skip
+ALL_VARIANTS = (*VARIANTS, *TENSOR_VARIANTS, *COUNTER_VARIANTS)
+
+
 def variants(text: str) -> dict[str, str]:
     """The safe text and every variant that differs from it, by name."""
     made = {SAFE: text}
-    for variant in VARIANTS:
+    for variant in ALL_VARIANTS:
         changed = variant.edit(text)
         if changed != text:
             made[variant.name] = BANNER.format(about=variant.about) + changed

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmarks.virtual_tokens import asked_for, configuration, flight, kernel_of, left_in_flight
+from benchmarks.virtual_tokens import (
+    asked_for,
+    configuration,
+    corpus,
+    flight,
+    kernel_of,
+    left_in_flight,
+    rates,
+)
 from tests.codegen.pipeline.cdna_programs import gemm
 from tests.codegen.pipeline.written import construct
 from titan.codegen.pipeline.model import Shape
@@ -39,3 +47,23 @@ def test_what_is_refused_and_what_it_falls_back_to():
     assert deep.verdict == "verified" and any("TTN403" in note for note in deep.notes)
     large = configuration("large", texts["hopper_gemm of the library"])
     assert large.fallback == "none" and large.still_wrong.startswith("TTN407")
+
+
+def test_the_corpus_is_of_two_hundred_different_protocols_and_more():
+    texts = dict(corpus())
+    assert len(set(texts.values())) >= 200
+    assert sum("for gfx942" in name for name in texts) >= 14
+
+
+def test_rates_count_every_protocol_once_and_say_why():
+    """One that is taken, one after a rewrite, one that is too large, one that is no AMD kernel."""
+    texts = dict(corpus())
+    names = (
+        "one ring, 2 ahead", "two rings, waited for the other way round",
+        "48 copies a tile, more LDS than there is",
+    )  # fmt: skip
+    found = rates([(name, texts[name]) for name in names] + [("no file", "titan: 1")])
+    assert (found.as_they_stand, found.after_rewrites) == (1, 1)
+    assert (found.refused, found.unreadable, found.undecided) == (1, 1, 0)
+    assert found.configurations == 4
+    assert dict(found.reasons)["TTN401"] == 1 and sum(dict(found.reasons).values()) == 3
