@@ -126,11 +126,28 @@ def _unfenced(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> 
             )
             what = until.operation if until is not None else access.operation
             where = "its arrival" if until is not None else "the asynchronous access"
+            _end_of_a_grid(replay, words, item.cell[0], until, cause)
             cause.notes.append(
                 f"`fence: async` goes to {name}, after its access{_line(last.operation.span)} and "
                 f"before {where}{_line(what.span)}"
             )
             return
+
+
+def _end_of_a_grid(
+    replay: Replay, words: Words, storage: str, until: Deed | None, cause: Cause
+) -> None:
+    """Where an arrival in front of which global memory was written is all that its agent does."""
+    control = replay.machine.control
+    if until is None or not isinstance(until.operation, ir.Arrive):
+        return
+    buffers = replay.machine.program.buffers
+    far = any(b.space is ir.Space.GLOBAL and storage in (b.storage, b.name) for b in buffers)
+    if far and control.operation_of(replay.last, until.agent) is None:
+        cause.notes.append(
+            f"if {words.key(until.arrives[0])} stands for the end of a grid (griddepcontrol), "
+            "declare it with `kind: grid`, which publishes to every proxy"
+        )
 
 
 def _told(story: list[Deed], since: Deed, agent: int) -> bool:

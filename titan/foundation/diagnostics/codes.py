@@ -142,6 +142,7 @@ TTN430 fence-added error
 TTN431 unwaited-shared-access warning
 TTN432 unmet-election error
 TTN433 unfit-executor error
+TTN434 idle-drain warning
 TTN501 dependence-violated error
 TTN502 unit-oversubscribed error
 TTN503 register-limit-exceeded error

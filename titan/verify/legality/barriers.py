@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from titan.foundation.diagnostics.model import Diagnostic
-from titan.foundation.diagnostics.wording import quoted
+from titan.foundation.diagnostics.wording import listed, quoted
 from titan.foundation.source.span import Span
 from titan.sync.expression import Constant
+from titan.sync.parts import barriers_of, effects_of
 from titan.sync.program import (
     Arrive,
     Assign,
@@ -300,7 +301,44 @@ def workgroup_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
             told.add(name)
             headline = f"{threads.value} threads are to meet at {quoted(plain(name))}; the barrier "
             headline += f"waits for all {most} of the work-group"
-            yield case.fault("TTN415", headline, operation.span, source="named_barriers")
+            helps = _elsewhere(case, most - threads.value, name)
+            yield case.fault(
+                "TTN415", headline, operation.span, source="named_barriers", helps=helps
+            )
+
+
+def _elsewhere(case: Case, missing: int, name: str) -> tuple[str, ...]:
+    """Roles that are not counted, use global memory alone, and may stand for who runs elsewhere."""
+    found = []
+    for role in case.program.roles:
+        mine = [item for owner, item in case.operations if owner is role]
+        meets = any(
+            isinstance(item, BarrierSync | BarrierArrive) and item.barrier.name == name
+            for item in mine
+        )
+        spaces = {
+            case.memories[plain(effect.buffer)].buffer.space
+            for item in mine
+            for effect in effects_of(item)
+        }
+        if not meets and spaces <= {Space.GLOBAL, Space.REGISTER}:
+            found.append((role, mine))
+    if not found or sum(role.agents * role.threads for role, _ in found) != missing:
+        return ()
+    flags = sorted(
+        {
+            plain(reference.name)
+            for _, mine in found
+            for item in mine
+            for reference in barriers_of(item)
+            if case.is_mbarrier(reference.name)
+        }
+    )
+    words = f"if {listed([plain(role.name) for role, _ in found])} run elsewhere (another "
+    words += "GPU, another grid, the host), say `outside: true` in the role"
+    if flags:
+        words += f", and `kind: flag` of the barrier {listed(flags)}"
+    return (words,)
 
 
 def _acts_at_home(operation: Operation) -> str:
