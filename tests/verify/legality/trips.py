@@ -383,6 +383,11 @@ TRIPS: dict[str, tuple[str, str]] = {  # rule: (a kernel that trips it, its neig
         text(queues="{g: wgmma}", program="{w: [{drain: g, until: read}]}"),
         text(queues="{g: bulk}", program="{w: [{drain: g, until: read}]}"),
     ),
+    "drains_what_it_issues": (
+        text(queues="{g: wgmma}", program="{w: [{drain: g}]}"),
+        text(buffers="{A: {bytes: 64, initial: 0}}", queues="{g: wgmma}",
+             program="{w: [{mma: A, queue: g}, {commit: g}, {drain: g}]}"),
+    ),
     "queue_is_no_stronger_than_its_kind": (
         text(queues="{g: {kind: bulk, pipelined: true}}"),
         text(queues="{g: {kind: wgmma, ordered: false}}"),
