@@ -1,12 +1,13 @@
 """The verdicts on a folder of real PTX, and what becomes of mutants, as tables.
 
-    python -m benchmarks.real_code FOLDER [--sweep] [--write] [--only TEXT]
+    python -m benchmarks.real_code FOLDER [--sweep] [--any] [--write] [--only TEXT]
     python -m benchmarks.real_code FOLDER --mutants [--only TEXT] [--write]
 
 FOLDER holds `NAME.ptx` with its launch `NAME.json` beside it, or the launch is written by hand in
 benchmarks/launches. Kernels of `REPAIRED` are judged again with one instruction left out. With
 `--write` the table replaces the one in docs/reference/real_code.md. `make corpus CORPUS=FOLDER`
-runs the first form. Files without a launch are listed as such.
+runs the first form. Files without a launch are listed as such. With `--any` each verified file is
+also lifted and verified for any number of trips (`STATES_MAX` states), minutes for all.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from titan.frontends.record import LaunchRecording, record
 from titan.frontends.sweep import sweep
 from titan.frontends.trial import judge_run
 from titan.frontends.verify_code import (
+    ANY_NUMBER,
     STEPS_MAX,
     TEXT_BYTES_MAX,
     CodeOptions,
@@ -55,6 +57,8 @@ READINGS = {
 }
 _ENGINE_NUMBERS = re.compile(r"([\d,]+) warp instructions, ([\d,]+) operations")
 Row = tuple[str, ...]
+STATES_MAX = 200_000  # of the search for every number of trips
+BECAUSE_MAX = 120  # letters of a reason in the table
 
 
 def files_of(folder: Path, only: str) -> list[Path]:
@@ -68,14 +72,16 @@ def launch_of(path: Path) -> str | None:
     return beside(str(path)) or (str(written) if written.is_file() else None)
 
 
-def verdict_rows(paths: list[Path], sweep: bool) -> Iterator[Row]:
+def verdict_rows(paths: list[Path], sweep: bool, any_number: bool) -> Iterator[Row]:
     """File, instructions run, runs, seconds, verdict and what is to say of it."""
     for path in paths:
         launch = launch_of(path)
         if launch is None:
-            yield (path.stem, "", "", "", "no launch", "")
+            yield (path.stem, "", "", "", "no launch", "", "")
             continue
-        options = CodeOptions(launch=launch, sweep=sweep)
+        engines = replace(ANY_NUMBER, states_max=STATES_MAX)
+        options = CodeOptions(launch=launch, sweep=sweep, engines=engines)
+        options = replace(options, require="any" if any_number else options.require)
         yield from _judged(path, path.stem, options)
         if path.stem in READINGS:
             reading = READINGS[path.stem]
@@ -99,10 +105,31 @@ def _repaired(path: Path, options: CodeOptions) -> Iterator[Row]:
 
 def _judged(path: Path, name: str, options: CodeOptions) -> Iterator[Row]:
     started = time.process_time()
-    findings = list(verify_code_file(str(path), options))
+    findings = list(verify_code_file(str(path), replace(options, require="bounded")))
     seconds = time.process_time() - started
     for finding in findings:
-        yield (name, *_numbers(finding), f"{seconds:.2f}", *_verdict(finding))
+        further = ""
+        if options.require == "any" and finding.verdict is Verdict.VERIFIED:
+            further = _any_number(path, options)
+        yield (name, *_numbers(finding), f"{seconds:.2f}", *_verdict(finding), further)
+
+
+def _any_number(path: Path, options: CodeOptions) -> str:
+    """For which numbers of trips the kernels of a file are verified, or why not for any."""
+    started = time.process_time()
+    texts = []
+    for finding in verify_code_file(str(path), options):
+        if finding.verdict is Verdict.VERIFIED:
+            open_sizes = len(finding.coverage.minimums)
+            least = max((value for _, value in finding.coverage.minimums), default=0)
+            words = "no loop depends on the launch" if not open_sizes else "any number"
+            texts.append(words + (f" from {least}" if least else ""))
+        elif finding.narrowing is not None:
+            because = " ".join(finding.narrowing.because.split())
+            texts.append(f"launches: {because[:BECAUSE_MAX]}")
+        else:
+            texts.append(finding.verdict.value)
+    return f"{'; '.join(texts)} ({time.process_time() - started:.1f} s)"
 
 
 def _numbers(finding: Finding) -> tuple[str, str]:
@@ -266,13 +293,17 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sweep", action="store_true")
+    parser.add_argument("--any", action="store_true")
     parser.add_argument("--mutants", action="store_true")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     paths = files_of(options.folder, options.only)
     rows: list[Row] = []
-    made = mutant_rows(paths) if options.mutants else verdict_rows(paths, options.sweep)
+    if options.mutants:
+        made = mutant_rows(paths)
+    else:
+        made = verdict_rows(paths, options.sweep, options.any)
     for row in made:
         print(" | ".join(row), flush=True)
         rows.append(row)
@@ -280,7 +311,7 @@ def main() -> None:
         head: Row = ("file", "instruction", "change", "mutants", "verdict", "lines")
         mark = "mutants"
     else:
-        head = ("file", "warp instructions", "runs", "seconds", "verdict", "remark")
+        head = ("file", "warp instructions", "runs", "seconds", "verdict", "remark", "any number")
         mark = "verdicts"
     if options.write:
         write(mark, table_text(head, rows))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.frontends.story import TILE, Story, ring
+from tests.frontends.story import EMPTY, FULL, TILE, Story, ring
 from titan.foundation.verdict import Verdict
 from titan.frontends.lift.alike import merged_alike, outputs_in_order
 from titan.frontends.lift.fold import TRIPS, Folded, Recorded, fold
@@ -15,6 +15,7 @@ from titan.frontends.lift.lifted import BARRIER_CELL, lift_recordings
 from titan.frontends.lift.names import named
 from titan.frontends.lift.segments import NotFoldedError, segments_of
 from titan.frontends.lift.unfolded import difference
+from titan.isa.simt import events as ev
 from titan.sync import program as ir
 from titan.verify.engines import VerifyBudget, run_explorer
 
@@ -175,3 +176,41 @@ def test_an_output_may_lie_elsewhere_for_each_number_of_trips():
 
     items = [Recorded(t, outputs_in_order(program(t))) for t in range(5, 11)]
     assert equal(fold(items[:5]), items[5])
+
+
+def two_rings(trips: int) -> Story:
+    """As attention: keys and values in rings of their own, filled in turn by alike operations."""
+    story = Story()
+    keys, values = (0, FULL, EMPTY), (2 * TILE, FULL + 16, EMPTY + 16)
+    for _, full, empty in (keys, values):
+        for stage in range(2):
+            story.init(0, full + 8 * stage, 1)
+            story.init(0, empty + 8 * stage, 1)
+    story.sync([0, 1])
+    for trip in range(trips):
+        stage, turn = trip % 2, trip // 2
+        for low, full, empty in (keys, values):
+            story.wait(0, empty + 8 * stage, turn - 1)
+            story.arrive(0, full + 8 * stage, turn, expect=TILE)
+            story.load(0, low + stage * TILE, TILE, full + 8 * stage)
+    for trip in range(trips):
+        stage, turn = trip % 2, trip // 2
+        for low, full, empty in (keys, values):
+            story.wait(1, full + 8 * stage, turn)
+            story.access(1, low + stage * TILE, TILE, ev.Mode.READ)
+            if low:
+                story.fence(1)
+            story.arrive(1, empty + 8 * stage, turn)
+    return story
+
+
+def test_rings_that_are_filled_in_turn_are_told_apart():
+    used = [Recorded(t, two_rings(t).recording().program) for t in range(5, 10)]
+    folded = fold(used)
+    held_out = [Recorded(t, two_rings(t).recording().program) for t in (0, 1, 2, 14)]
+    assert all(equal(folded, item) for item in (*used, *held_out))
+    stages = sorted(item.stages for item in folded.program.barriers)
+    assert stages == [2, 2, 2, 2]
+    pytest.importorskip("titan.engines.explore._core")
+    report = run_explorer(named(folded).program, VerifyBudget(1_000_000))
+    assert report.verdict is Verdict.VERIFIED and report.sizes == ((TRIPS, None),)

@@ -7,6 +7,7 @@ import pytest
 from tests.frontends.story import EMPTY, FULL, TILE, Story, epilogue, ring
 from titan.engines.happens_before.engine import analyse
 from titan.foundation.verdict import Verdict
+from titan.frontends.lift.alike import merged_alike
 from titan.isa.simt import events as ev
 from titan.sync.fault import FaultKind
 from titan.verify.replay import replay
@@ -143,3 +144,31 @@ def test_parts_of_a_warp_that_run_side_by_side_are_not_decided():
     story.access(0, 64, 8, lanes=3)
     story.access(0, 64, 8, lanes=1)
     assert story.recording().problems == []
+
+
+@pytest.mark.parametrize(
+    "story",
+    [ring(), ring(wait_empty=False), ring(drain=False), ring(expect=TILE // 2), epilogue(fence=0)],
+)
+def test_regions_that_are_used_alike_may_be_one(story):
+    """One region for those that all operations use alike gives the same answer."""
+    program = story.recording().program
+    ((fewer,), stands) = merged_alike([program])
+    assert set(stands) == {item.name for item in fewer.buffers}
+    whole, merged = analyse(program), analyse(fewer)
+    assert whole.verdict is merged.verdict
+    assert (whole.fault is None) is (merged.fault is None)
+    if whole.fault is not None and merged.fault is not None:
+        assert whole.fault.kind is merged.fault.kind
+
+
+def test_what_lies_apart_from_all_that_is_written_is_left_out():
+    story = Story()
+    story.access(0, 0, 64)
+    story.sync([0, 1])
+    story.access(1, 32, 64, ev.Mode.READ)
+    story.access(1, 1 << 20, 64, ev.Mode.READ)
+    recording = story.recording()
+    names = [item.name for item in recording.program.buffers]
+    assert names == ["shared+0x20..0x3f"]
+    assert kind_of(story) is None

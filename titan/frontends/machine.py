@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from titan.foundation.collector import uncollected
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.source.span import Source
 from titan.isa.ptx.module import Module
@@ -20,6 +21,7 @@ class Runner:
     source: Source
     steps_max: int
 
+    @uncollected
     def run(self, launch: Launch, cta: int, seed: int = 0) -> tuple[Run | None, list[Diagnostic]]:
         """The run of the cluster of CTA `cta`, and nothing else of the grid; or what is wrong.
 

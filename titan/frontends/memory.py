@@ -15,11 +15,12 @@ used in turn as a barrier and for data must be handed over in order.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from titan.frontends.regions import RegionMap, partition
-from titan.isa.simt.footprints import Footprint, MemorySpace
+from titan.isa.simt.footprints import Footprint, MemorySpace, merged
 from titan.sync import program as ir
 from titan.sync.expression import Constant
 
@@ -82,8 +83,10 @@ class RecordedMemory:
     def settle(self) -> None:
         """Cut the memory into regions; all uses are known."""
         found = {use.footprint for use in self._uses} | self._barriers.keys()
-        footprints = sorted(found, key=_order)
-        self.regions = partition(footprints)
+        written = {use.footprint for use in self._uses if use.write} | self._barriers.keys()
+        near = _near(found, written)
+        self.regions = partition(sorted(near, key=_order))
+        self.regions.of |= dict.fromkeys(found - near, ())
         self._cells = [_Users() for _ in self.regions.regions]
         for use in self._uses:
             for number in self.regions.of[use.footprint]:
@@ -149,6 +152,22 @@ class RecordedMemory:
             self.buffers[name] = ir.Buffer(name, space=SPACES[space], cta=rank)
             self._held[name] = number
         return ir.Effect(name, ZERO, write, None, None, proxy)
+
+
+def _near(found: set[Footprint], written: set[Footprint]) -> set[Footprint]:
+    """Those that lie near bytes that are written; the others cannot be in a conflict."""
+    spans: dict[tuple[MemorySpace, int], list[tuple[int, int]]] = {}
+    for footprint in written:
+        spans.setdefault((footprint.space, footprint.cta), []).append(footprint.bounds)
+    whole = {memory: merged(ranges) for memory, ranges in spans.items()}
+    near = set(written)
+    for footprint in found - written:
+        ranges = whole.get((footprint.space, footprint.cta), ())
+        low, high = footprint.bounds
+        at = bisect_left(ranges, (high, high)) - 1
+        if at >= 0 and ranges[at][1] > low:
+            near.add(footprint)
+    return near
 
 
 def _order(footprint: Footprint) -> tuple[int, int, tuple[int, int], int]:

@@ -261,7 +261,9 @@ class _Recorder:
         else:
             effects = self.effects(event)
             if event.queue in _PIPELINED:
-                effects = tuple(replace(item, accumulates=item.write) for item in effects)
+                effects = tuple(
+                    replace(item, accumulates=True) if item.write else item for item in effects
+                )
             if event.queue is ev.RecordedQueue.TENSOR_LOAD:
                 agent.loads.append(event.operation)
                 if self.policies.load_ready == "use":

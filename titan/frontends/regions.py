@@ -11,7 +11,6 @@ bytes are taken for one region; that can only add conflicts, never hide one.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
@@ -97,9 +96,12 @@ def _cut_memory(
         ByteRegion(memory, first + number, low, size, bool(whole))
         for number, (low, size, _, whole) in enumerate(sizes)
     ]
+    at = {point: index for index, point in enumerate(points)}
     for footprint, runs in zip(footprints, ranges, strict=True):
         held: dict[int, None] = {}
         for low, high in runs:
-            for place in places[bisect_left(points, low) : bisect_left(points, high)]:
-                held[place] = None
+            if at[high] == at[low] + 1:
+                held[places[at[low]]] = None
+            else:
+                held.update(dict.fromkeys(places[at[low] : at[high]]))
         result.of[footprint] = tuple(first + number for number in held)

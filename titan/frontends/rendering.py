@@ -63,6 +63,9 @@ def render_fault(
     else:
         members.clear()
         program = _reduced(recording, None, places, members)
+        result = analyse(program)
+        if result.fault is None:
+            raise ReplayFailedError("the whole program does not show it")
     if result.trace is None:
         assert result.fault is not None
         return RenderedFault(_render_without_trace(result.fault, places))

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from titan.engines.happens_before.engine import OrderResult, analyse
+from titan.foundation.collector import uncollected
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.verdict import Verdict
 from titan.frontends.breaches import breaches
 from titan.frontends.interleaving import MachineInterleaving, interleaving_of
+from titan.frontends.lift.alike import merged_alike
 from titan.frontends.places import CodePlaces, location_text
 from titan.frontends.policies import CodePolicies
 from titan.frontends.record import LaunchRecording, record_together
@@ -91,6 +93,7 @@ def judge_run(
     return judged[1]
 
 
+@uncollected
 def judge_together(
     runs: Sequence[Run],
     where: Sequence[tuple[str, str]],
@@ -136,7 +139,10 @@ def judge_recording(
     happened = refuted = bool(judged.diagnostics)
     order: Verdict | None = None
     if run.outcome.ending in (Ending.FINISHED, Ending.HUNG) and not recording.problems:
-        result = analyse(recording.program)
+        # What all operations use alike is one region; the whole program is only looked at anew
+        # for the places of a fault.
+        (program,), _ = merged_alike([recording.program])
+        result = analyse(program)
         order = result.verdict
         hung = run.outcome.ending is Ending.HUNG
         if hung and result.fault is not None and result.fault.kind is FaultKind.LEAK_AT_EXIT:

@@ -14,17 +14,23 @@ from titan.frontends.lift.segments import class_of
 from titan.sync import program as ir
 from titan.sync.parts import effects_of
 
+CLASSES_MAX = 4 * len(ir.Proxy)  # of effects: write, proxy, accumulates
+
 
 def merged_alike(programs: Sequence[ir.SyncProgram]) -> tuple[list[ir.SyncProgram], dict[str, int]]:
     """The programs over fewer regions, and how many regions each of those that stay stands for."""
     declared = {item.name: item for program in programs for item in program.buffers}
-    uses: dict[str, list[object]] = defaultdict(list)
+    uses: dict[str, list[int]] = defaultdict(list)  # the operations, each by number and class
     written: set[str] = set()
-    for number, program in enumerate(programs):
+    classes: dict[object, int] = {}
+    number = 0
+    for program in programs:
         for role in program.roles:
-            for place, operation in enumerate(role.body):
+            for operation in role.body:
+                number += CLASSES_MAX
                 for effect in effects_of(operation):
-                    uses[effect.buffer].append((number, role.name, place, class_of(effect)))
+                    kind = effect.write, effect.proxy, effect.accumulates
+                    uses[effect.buffer].append(number + classes.setdefault(kind, len(classes)))
                     if effect.write:
                         written.add(effect.buffer)
     first: dict[object, str] = {}
@@ -91,5 +97,7 @@ def _kept_operations(body: ir.Block, kept: dict[str, str]) -> Iterable[ir.Operat
         effects = tuple(
             effect for effect in operation.effects if kept.get(effect.buffer) == effect.buffer
         )
-        if effects or isinstance(operation, ir.Asynchronous):
+        if len(effects) == len(operation.effects):
+            yield operation
+        elif effects or isinstance(operation, ir.Asynchronous):
             yield replace(operation, effects=effects)

@@ -62,11 +62,21 @@ class Folded:
 
 
 def fold(recordings: Sequence[Recorded]) -> Folded:
-    """The program for any number of trips. Raises NotFoldedError."""
+    """The program for any number of trips. Raises NotFoldedError.
+
+    The shortest bodies are tried first. Where one trip does alike things to two rings in turn, the
+    shortest body mixes them; then bodies are whole trips.
+    """
     recordings = sorted(recordings, key=lambda item: item.trips)
     if len({item.trips for item in recordings}) < RECORDINGS_MIN:
         raise NotFoldedError(f"fewer than {RECORDINGS_MIN} trip counts were recorded")
-    return _Folder(recordings).folded()
+    try:
+        return _Folder(recordings, None).folded()
+    except NotFoldedError as error:
+        try:
+            return _Folder(recordings, 1).folded()
+        except NotFoldedError:
+            raise error from None
 
 
 def unfolded(program: ir.SyncProgram) -> Folded:
@@ -80,8 +90,9 @@ def unfolded(program: ir.SyncProgram) -> Folded:
 
 
 class _Folder:
-    def __init__(self, recordings: Sequence[Recorded]) -> None:
+    def __init__(self, recordings: Sequence[Recorded], slope_max: int | None) -> None:
         self.recordings = recordings
+        self.slope_max = slope_max
         self.longest = recordings[-1].trips
         self.program = recordings[-1].program
         self.bodies = [
@@ -92,7 +103,7 @@ class _Folder:
 
     def folded(self) -> Folded:
         segments = [
-            segments_of(role.name, bodies)
+            segments_of(role.name, bodies, self.slope_max)
             for role, bodies in zip(self.program.roles, self.bodies, strict=True)
         ]
         self._find_rings(segments)

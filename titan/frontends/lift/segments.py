@@ -56,9 +56,12 @@ class Segment:
 Bodies = Mapping[int, ir.Block]  # of one role, by trips
 
 
-def segments_of(role: str, bodies: Bodies) -> list[Segment]:
-    """The segments of a role, in order. Raises NotFoldedError."""
-    return _Splitter(role, bodies).segments()
+def segments_of(role: str, bodies: Bodies, slope_max: int | None = None) -> list[Segment]:
+    """The segments of a role, in order. Raises NotFoldedError.
+
+    `slope_max`: rounds of a loop that one trip may add; None: any number.
+    """
+    return _Splitter(role, bodies, slope_max).segments()
 
 
 def mbarriers_of(operation: ir.Operation) -> list[str]:
@@ -89,8 +92,9 @@ def shape_of(operation: ir.Operation) -> tuple[object, ...]:
 
 
 class _Splitter:
-    def __init__(self, role: str, bodies: Bodies) -> None:
+    def __init__(self, role: str, bodies: Bodies, slope_max: int | None) -> None:
         self.role = role
+        self.slope_max = slope_max
         self.bodies = bodies
         self.trips = sorted(bodies)
         self.longest = self.trips[-1]
@@ -151,6 +155,8 @@ class _Splitter:
         less, more = self.trips[0], self.trips[-1]
         slope, rest = divmod(rounds[more] - rounds[less], more - less)
         if rest or slope < 1 or rounds[more] < ROUNDS_MIN:
+            return None
+        if self.slope_max is not None and slope > self.slope_max:
             return None
         offset = rounds[more] - slope * more
         if any(slope * trips + offset != count for trips, count in rounds.items()):

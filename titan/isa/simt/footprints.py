@@ -13,7 +13,7 @@ dynamic ones, as `layout.py` places them). Global memory: the address. Tensor me
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 TENSOR_LANE_BYTES = 2048  # 512 columns of 32 bits
@@ -58,11 +58,21 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The bytes of one memory; `cta` is the owner (linear index in the grid) or NO_CTA."""
+    """The bytes of one memory; `cta` is the owner (linear index in the grid) or NO_CTA.
+
+    Footprints are looked up more often than made: `hashed` is their hash.
+    """
 
     space: MemorySpace
     cta: int
     boxes: tuple[Box, ...]
+    hashed: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hashed", hash((self.space, self.cta, self.boxes)))
+
+    def __hash__(self) -> int:
+        return self.hashed
 
     def ranges(self) -> tuple[tuple[int, int], ...]:
         """Sorted, disjoint, merged half-open byte ranges."""
