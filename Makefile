@@ -13,7 +13,7 @@ DEVELOPMENT := $(VENV)/.titan-development
 CORES := $(VENV)/.titan-cores
 NATIVE := $(shell find titan -name "*.[ch]" -o -name _build_core.py) titan/engines/explore/layout.py
 
-.PHONY: setup verify test quick lint types pytest heavy sanitize gauss bench bench-schedule build-all device-prepare device device-quick mutants proofs corpus clean
+.PHONY: setup verify test quick lint types pytest heavy sanitize gauss bench bench-schedule build-all device-prepare device device-quick mutants proofs corpus docs clean
 
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
@@ -107,6 +107,11 @@ proofs:
 
 mutants: setup
 	$(BIN)/titan mutants protocols
+
+# The documentation site, links checked; it lies in build/site.
+docs: $(BASE) $(CORES)
+	$(PIP) -e '.[docs]'
+	$(BIN)/python -m mkdocs build --strict
 
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .titan out
