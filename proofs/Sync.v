@@ -23,7 +23,8 @@ Definition reference : Type := nat * expression.
 
 Record effect := Effect {
   ef_buffer : nat; ef_stage : expression; ef_write : bool; ef_tile : option expression;
-  ef_part : option expression; ef_proxy : proxy; ef_accumulates : bool }.
+  ef_part : option expression; ef_proxy : proxy; ef_accumulates : bool;
+  ef_reduction : Z; ef_near : bool }.  (* operator of a reduction, 0: none; of CTA scope *)
 
 Inductive operation :=
 | Access (effects : list effect)
@@ -77,8 +78,12 @@ Definition cell : Type := key.
 
 Record position := Position { frames : list (nat * nat); values : list Z }.  (* innermost first *)
 
+Definition mark : Type := Z * Z * Z.
+
+(* [fa_kind]: of a reduction its operator, proxy and CTA, -1: all. *)
 Record flight_access := FlightAccess {
-  fa_cell : cell; fa_write : bool; fa_tile : Z; fa_proxy : proxy; fa_extent : option (cell * Z) }.
+  fa_cell : cell; fa_write : bool; fa_tile : Z; fa_proxy : proxy;
+  fa_extent : option (cell * Z); fa_kind : option mark }.
 
 Record flight := Flight {
   fl_agent : nat; fl_ordinal : Z; fl_site : nat; fl_accesses : list flight_access;
@@ -96,7 +101,6 @@ Record named := Named {
   na_armed : list Z }.
 
 (* [ma_inside]: proxy, agent, write; [ma_outside]: proxy, CTA, write; [ma_released]: author, issuer, write. *)
-Definition mark : Type := Z * Z * Z.
 Record marks := Marks { ma_inside : list mark; ma_outside : list mark; ma_released : list mark }.
 
 Record content := Content {
@@ -470,12 +474,33 @@ Definition check_read (s : state) (a : nat) (c : cell) (tile : Z) (q : option na
   let* held := fold (fun held f => fold (one f) held (fl_accesses f)) (co_tile held) (flights s) in
   guard (negb ((tile =? any_tile) || (tile =? held))) StaleRead [a].
 
+Definition kind_of (a : nat) (e : effect) : option mark :=
+  if ef_reduction e =? 0 then None
+  else Some (ef_reduction e, code (ef_proxy e), if ef_near e then cta_of a else -1).
+
+(** Reductions of one kind need no order. *)
+Definition commute (x y : option mark) : bool :=
+  match x, y with | Some x, Some y => same_mark x y | _, _ => false end.
+
+(** A reduction that names a tile adds to that tile. *)
+Definition check_sum (s : state) (a : nat) (c : cell) (tile : Z) (kind : option mark) : outcome unit :=
+  match kind with
+  | None => Done tt
+  | Some _ =>
+    let* h := cell_at s c in
+    guard (negb ((tile =? any_tile) || (tile =? co_tile h))) StaleRead [a]
+  end.
+
+Definition kept_tile (h : content) (tile : Z) (kind : option mark) : Z :=
+  match kind with | Some _ => co_tile h | None => tile end.
+
 Definition check_write (s : state) (a : nat) (c : cell) (q : option nat) (extent : option (cell * Z))
-    : outcome unit :=
+    (kind : option mark) : outcome unit :=
   let meets f :=
     let piped := match extent with Some _ => in_pipe f a q | None => false end in
     existsb (fun w =>
       negb (piped && (negb (fa_write w) || same_extent (fa_extent w) extent))
+      && negb (commute kind (fa_kind w))
       && same_key (fa_cell w) c && (fa_write w || fl_reading f)) (fl_accesses f) in
   match List.find meets (flights s) with
   | Some f => Faulty OverwriteInFlight [a; fl_agent f]
@@ -517,10 +542,13 @@ Definition access (s : state) (a : nat) (env : nat -> Z) (effects : list effect)
   let* _ := each (fun '(e, (cells, tile)) => each (fun c =>
       let x := if is_cached (ef_proxy e) then ef_proxy e else Generic in
       let* _ := check_cached s a (ef_buffer e) c x (ef_write e) in
-      if ef_write e then check_write s a c None None else check_read s a c tile None) cells) resolved in
+      if ef_write e then let* _ := check_write s a c None None (kind_of a e) in
+                         check_sum s a c tile (kind_of a e)
+      else check_read s a c tile None) cells) resolved in
   fold (fun s '(e, (cells, tile)) => fold (fun s c =>
       if is_cached (ef_proxy e) then note_cached s c tile a (code (ef_proxy e)) (ef_write e)
-      else if ef_write e then note_write s c tile (Z.of_nat a)
+      else if ef_write e then
+        let* h := cell_at s c in note_write s c (kept_tile h tile (kind_of a e)) (Z.of_nat a)
       else note_read s c (Z.of_nat a)) s cells)
     s resolved.
 
@@ -783,12 +811,15 @@ Definition issue (s : state) (a : nat) (env : nat -> Z) (site : nat) (effects : 
     let* (cells, tile) := resolve s a env e in
     let extent := if ef_accumulates e
                   then Some (hd (O, 0) cells, Z.of_nat (length cells)) else None in
-    Done (map (fun c => FlightAccess c (ef_write e) tile (ef_proxy e) extent) cells)) effects in
+    Done (map (fun c => FlightAccess c (ef_write e) tile (ef_proxy e) extent (kind_of a e)) cells))
+    effects in
   let accesses := concat parts in
   let* _ := each (fun '(e, w) =>
     let* _ := check_cached s a (ef_buffer e) (fa_cell w) (fa_proxy w) (fa_write w) in
     let* _ := check_proxy s a (fa_cell w) (fa_proxy w) (fa_write w) in
-    if fa_write w then check_write s a (fa_cell w) q (fa_extent w)
+    if fa_write w then
+      let* _ := check_write s a (fa_cell w) q (fa_extent w) (fa_kind w) in
+      check_sum s a (fa_cell w) (fa_tile w) (fa_kind w)
     else check_read s a (fa_cell w) (fa_tile w) q)
     (flat_map (fun '(e, l) => map (pair e) l) (combine effects parts)) in
   let* done := each (fun '(r, bytes) =>
@@ -817,11 +848,13 @@ Definition take_effect (s : state) (f : flight) : outcome state :=
   let* s := if fl_reading f then have_read s f else Done s in
   fold (fun s w =>
     match fa_write w, is_generic (fa_proxy w) with
-    | true, true => note_write s (fa_cell w) (fa_tile w) engine
+    | true, true =>
+      let* h := cell_at s (fa_cell w) in
+      note_write s (fa_cell w) (kept_tile h (fa_tile w) (fa_kind w)) engine
     | true, false =>
       let* h := cell_at s (fa_cell w) in
       Done (put_cell s (fa_cell w)
-        (Content (fa_tile w) (co_writers h) (co_readers h) (add engine (co_authors h)) false
+        (Content (kept_tile h (fa_tile w) (fa_kind w)) (co_writers h) (co_readers h) (add engine (co_authors h)) false
            (co_marks (outside h (fa_cell w) 1))))
     | false, true => note_read s (fa_cell w) engine
     | false, false => Done s
@@ -1087,20 +1120,23 @@ Definition apply_step (s : state) (x : step_) : outcome state :=
 
 (** *** Faults of a state *)
 
-Definition touched (s : state) (a : nat) (effects : list effect) : outcome (list (cell * bool)) :=
+Definition use : Type := bool * option mark.   (* of a cell: whether written, how added to *)
+
+Definition touched (s : state) (a : nat) (effects : list effect) : outcome (list (cell * use)) :=
   let* env := env_of s a in
   let* found := each (fun e =>
     match resolve s a env e with
-    | Done (cells, _) => Done (map (fun c => (c, ef_write e)) cells)
+    | Done (cells, _) => Done (map (fun c => (c, (ef_write e, kind_of a e))) cells)
     | Faulty _ _ => Done []
     | Undefined => Undefined
     end) effects in
   Done (concat found).
 
-Definition conflict (l m : list (cell * bool)) : bool :=
-  existsb (fun '(c, w) => existsb (fun '(d, v) => same_key c d && (w || v)) m) l.
+Definition conflict (l m : list (cell * use)) : bool :=
+  existsb (fun '(c, (w, k)) => existsb (fun '(d, (v, j)) =>
+    same_key c d && (w || v) && negb (commute k j)) m) l.
 
-Fixpoint race (l : list (nat * list (cell * bool))) (before : list (nat * list (cell * bool)))
+Fixpoint race (l : list (nat * list (cell * use))) (before : list (nat * list (cell * use)))
     : outcome unit :=
   match l with
   | [] => Done tt

@@ -26,8 +26,12 @@ Definition proxy_dec (a b : proxy) : {a = b} + {a <> b}.
 Proof. decided. Defined.
 Definition marks_dec (a b : marks) : {a = b} + {a <> b}.
 Proof. decided; apply list_eq_dec; decided; decided. Defined.
+Definition mark_dec (a b : mark) : {a = b} + {a <> b}.
+Proof. decided. decided. Defined.
+Definition kind_dec (a b : option mark) : {a = b} + {a <> b}.
+Proof. decided; auto using mark_dec. Defined.
 Definition flight_access_dec (a b : flight_access) : {a = b} + {a <> b}.
-Proof. decided; auto using key_dec, extent_dec, proxy_dec. Defined.
+Proof. decided; auto using key_dec, extent_dec, proxy_dec, kind_dec. Defined.
 Definition flight_dec (a b : flight) : {a = b} + {a <> b}.
 Proof.
   decided; auto using name_dec, flight_access_dec, list_eq_dec.

@@ -62,7 +62,9 @@ let read_effect () =
   let ef_part = read_option read_expression in
   let ef_proxy = proxies.(int ()) in
   let ef_accumulates = read_bool () in
-  { S.ef_buffer; ef_stage; ef_write; ef_tile; ef_part; ef_proxy; ef_accumulates }
+  let ef_reduction = read_z () in
+  { S.ef_buffer; ef_stage; ef_write; ef_tile; ef_part; ef_proxy; ef_accumulates; ef_reduction;
+    ef_near = read_bool () }
 
 let read_completion () = let r = read_reference () in let bytes = read_expression () in (r, bytes)
 
@@ -190,7 +192,10 @@ let show_key (name, index) = show_nat name; show_z index
 let show_access (a : S.flight_access) =
   show_key a.fa_cell; show_bool a.fa_write; show_z a.fa_tile;
   show_z (S.code a.fa_proxy);
-  match a.fa_extent with None -> show 0 | Some (c, n) -> show 1; show_key c; show_z n
+  (match a.fa_extent with None -> show 0 | Some (c, n) -> show 1; show_key c; show_z n);
+  match a.fa_kind with
+  | None -> show 0
+  | Some ((x, y), n) -> show 1; List.iter show_z [ x; y; n ]
 
 let show_flight (f : S.flight) =
   show_nat f.fl_agent; show_z f.fl_ordinal; show_nat f.fl_site;

@@ -10,6 +10,7 @@ from titan.sync.control import Agent, agents_of
 from titan.sync.expression import BINARY_OPERATORS, Binary, Constant, Expression, Name, Not
 from titan.sync.fault import Actor, Fault, Step
 from titan.sync.interpreter import Interpreter
+from titan.sync.reductions import OPERATORS, Reduction
 from titan.sync.state import Flight, QueueState, State
 
 PROXIES = (ir.Proxy.GENERIC, ir.Proxy.ASYNC, ir.Proxy.TENSORMAP, *ir.CACHED)
@@ -39,6 +40,18 @@ def listed(items: Iterable[Any], text: Callable[[Any], list[int]]) -> list[int]:
 
 def optional(item: Any, text: Callable[[Any], list[int]]) -> list[int]:
     return [0] if item is None else [1, *text(item)]
+
+
+def _operator(reduction: str) -> int:
+    return OPERATORS.index(reduction) + 1 if reduction else 0
+
+
+def _kind(kind: Reduction) -> list[int]:
+    return [
+        _operator(kind.operator),
+        PROXIES.index(kind.proxy),
+        -1 if kind.cta is None else kind.cta,
+    ]
 
 
 def one(number: int) -> list[int]:
@@ -193,7 +206,8 @@ class Text:
         return [
             self.buffers[effect.buffer], *e(effect.stage), int(effect.write),
             *optional(effect.tile, e), *optional(effect.part, e), PROXIES.index(effect.proxy),
-            int(effect.accumulates),
+            int(effect.accumulates), _operator(effect.reduction),
+            int(effect.reach is ir.Scope.CTA),
         ]  # fmt: skip
 
     def _expression(self, expression: Expression) -> list[int]:
@@ -225,7 +239,8 @@ class Text:
         def flight(item: Flight) -> list[int]:
             def access(a: Any) -> list[int]:
                 extent = optional(a[4], lambda x: [*key(self.storages, x[0]), x[1]])
-                return [*key(self.storages, a[0]), int(a[1]), a[2], PROXIES.index(a[3]), *extent]
+                own = [*key(self.storages, a[0]), int(a[1]), a[2], PROXIES.index(a[3])]
+                return [*own, *extent, *optional(a[5], _kind)]
 
             done = listed(item.completes, lambda c: [*key(self.barriers, c[0]), c[1]])
             return [item.agent, item.ordinal, item.site, *listed(item.accesses, access), *done,

@@ -99,7 +99,27 @@ def mixed_queue(random: Random) -> SyncProgram:
     )
 
 
-GENERATORS = (*TRIED, sleepers, mixed_queue)
+def sums(random: Random) -> SyncProgram:
+    """Agents of two CTAs add to the same pieces, each in its own way."""
+
+    def adds() -> ir.Operation:
+        proxy = random.choice((ir.Proxy.GENERIC, ir.Proxy.ASYNC))
+        tile = random.choice((None, None, 0, 1))
+        effect = write(random.choice("xy"), 0, tile, None, proxy)
+        reach = random.choice((ir.Scope.CTA, ir.Scope.CLUSTER))
+        kind = replace(effect, reduction=random.choice(("add", "add", "max")), reach=reach)
+        return random.choice((ir.Access((kind,)), ir.Asynchronous((kind,))))
+
+    bodies = [tuple(adds() for _ in range(random.randint(1, 3))) for _ in range(2)]
+    return program_of(
+        "sums",
+        [ir.Role(f"agent{n}", body, cta=n % 2) for n, body in enumerate(bodies)],
+        buffers=[ir.Buffer(name, space=ir.Space.GLOBAL, initial=0) for name in "xy"],
+        policies=Policies(exit_in_flight="allow", war_fence=False),
+    )
+
+
+GENERATORS = (*TRIED, sleepers, mixed_queue, sums)
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +142,30 @@ def sizes_of(program: SyncProgram, random: Random) -> dict[str, int | tuple[int,
     }
 
 
+def with_reductions(block: ir.Block, random: Random) -> ir.Block:
+    """Some plain writes become reductions, of few kinds so that they meet their like."""
+
+    def other(effect: ir.Effect) -> ir.Effect:
+        plain = effect.write and not effect.accumulates and effect.proxy in ir.REDUCING
+        if not plain or random.random() < 0.3:
+            return effect
+        reach = random.choice((ir.Scope.CTA, ir.Scope.CLUSTER))
+        return replace(effect, reduction=random.choice(("add", "add", "min")), reach=reach)
+
+    def changed(operation: ir.Operation) -> ir.Operation:
+        match operation:
+            case ir.Access(effects=effects) | ir.Asynchronous(effects=effects):
+                return replace(operation, effects=tuple(map(other, effects)))
+            case ir.Loop(body=body):
+                return replace(operation, body=with_reductions(body, random))
+            case ir.Branch(then=then, otherwise=otherwise):
+                arms = with_reductions(then, random), with_reductions(otherwise, random)
+                return replace(operation, then=arms[0], otherwise=arms[1])
+        return operation
+
+    return tuple(map(changed, block))
+
+
 def random_walk(seed: int) -> Walk:
     """A random program, every other time one with one operation and the policies changed."""
     random = Random(seed)
@@ -130,6 +174,9 @@ def random_walk(seed: int) -> Walk:
         mutants = list(islice(mutants_of(program), 40))
         program = random.choice(mutants).program if mutants else program
         program = replace(program, policies=random_policies(random))
+    if random.random() < 0.25:
+        roles = [replace(r, body=with_reductions(r.body, random)) for r in program.roles]
+        program = replace(program, roles=tuple(roles))
     favourite = random.randrange(4)
 
     def hasty(steps: list[Step]) -> Step:
@@ -253,6 +300,10 @@ IN_COQ = {
         "(gr_closed g ++ [gr_open g]) []", "(gr_closed g ++ [gr_open g]) (gr_open g)"
     ),
     "races of reads": ("same_key c d && (w || v)", "same_key c d"),
+    "reductions of all kinds commute": (
+        "| Some x, Some y => same_mark x y", "| Some _, Some _ => true"
+    ),
+    "a reduction writes its tile": ("Some _ => co_tile h | None => tile", "_ => tile"),
     "loops run once more": ("if env x <? limit then", "if env x <=? limit then"),
 }  # fmt: skip
 
