@@ -8,6 +8,7 @@ Sources: HARDWARE A11 to A25; CDNA3 instruction set architecture, MFMA register 
 
 from __future__ import annotations
 
+from titan.codegen.emit.conforms import check
 from titan.codegen.emit.hip_operations import Places
 from titan.codegen.emit.hip_program import TILES, Walk
 from titan.codegen.emit.hip_tiles import LdsTile, buffers_of
@@ -59,6 +60,7 @@ def _check(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> None:
         raise EmissionRefused("the pipeline is not verified from one tile upwards")
     if program.barriers or program.pools:
         raise EmissionRefused("there are no mbarriers and no pools")
+    check(kernel, program)
     if any(parameter.minimum > 1 for parameter in tile.parameters):
         raise EmissionRefused("a parameter is at least 1, no more is known")
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from titan.codegen.emit.arithmetic import RoleContext
 from titan.codegen.emit.cluster import RANK, fold
+from titan.codegen.emit.conforms import check
 from titan.codegen.emit.expressions import SpellingScope, product
 from titan.codegen.emit.guarded import loaded_by
 from titan.codegen.emit.layout import ARRIVALS_MAX, GROUP, RolePlace, lay_out
@@ -90,6 +91,7 @@ class _Emission:
                 )
         if kernel.ctas != tile.cluster:
             raise EmissionRefused("the tile program and the pipeline differ in CTAs of a cluster")
+        check(kernel, program)
         folded = fold(kernel, program)
         self.tile = tile
         self.kernel = kernel
