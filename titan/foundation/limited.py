@@ -53,6 +53,18 @@ def within(seconds: int, call: Callable[[], Result]) -> Result | None:
     return result
 
 
+def limited(seconds: int) -> Callable[[], None]:
+    """What a child calls before it becomes another program, to get so much processor time.
+
+    It is ended by SIGXCPU then, and a second later in any case.
+    """
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+
+    return limit
+
+
 def _run(seconds: int, call: Callable[[], Any], writer: int, parent: int) -> None:
     """The life of the worker; it never returns, and flushes nothing of its parent's."""
     ended = 1

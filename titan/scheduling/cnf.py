@@ -135,6 +135,14 @@ class Solver(Protocol):
         """What the last solution gives a variable."""
 
 
+def z3_resources(seconds: float) -> int:
+    """What z3 may spend instead of so many seconds, in its own units: the same on every machine.
+
+    Its finite-domain solver takes about so many a second; its own limit of time is by the clock.
+    """
+    return min(max(1, int(seconds * 500_000)), 4_000_000_000)
+
+
 class Z3Solver:
     """Z3's finite-domain solver; clauses arrive as DIMACS text, which is fast."""
 
@@ -165,7 +173,7 @@ class Z3Solver:
 
     def solve(self, assumptions: Iterable[int], seconds: float) -> bool | None:
         """Whether the clauses hold under the assumptions; None when the time did not do."""
-        self.solver.set("timeout", max(1, int(min(seconds, 4_000_000) * 1000)))
+        self.solver.set("rlimit", z3_resources(seconds))
         answer = self.solver.check([self._literal(literal) for literal in assumptions])
         if answer == self.z3.unknown:
             return None

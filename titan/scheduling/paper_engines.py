@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Reason
+from titan.scheduling.cnf import z3_resources
 
 if TYPE_CHECKING:
     import z3
@@ -69,7 +70,7 @@ class Z3Engine:
         import z3
 
         solver = z3.SolverFor("QF_FD")
-        solver.set("timeout", max(1, int(seconds * 1000)))
+        solver.set("rlimit", z3_resources(seconds))
         atoms: dict[int, z3.BoolRef] = {}
 
         def atom(number: int) -> z3.BoolRef:
@@ -121,7 +122,12 @@ class IntegerProgram:
         from ortools.linear_solver import pywraplp
 
         solver = pywraplp.Solver.CreateSolver(self.known)
-        solver.SetTimeLimit(max(1, int(seconds * 1000)))
+        if self.known == "SAT":
+            solver.SetSolverSpecificParametersAsString(f"max_deterministic_time: {seconds}")
+        else:
+            solver.SetTimeLimit(max(1, int(seconds * 1000)))
+        if self.known == "SCIP":
+            solver.SetSolverSpecificParametersAsString("timing/clocktype = 1")  # processor time
         x = [solver.BoolVar(f"x{number}") for number in range(variables + 1)]
         infinity = solver.infinity()
         for clause in clauses:  # at least one literal: negated ones count as 1 - x

@@ -56,7 +56,11 @@ class _Facts:
         self.table = table
         self.verbs = {row.verb for row in table.operations}
         self.spaces = {buffer.name: buffer.space for buffer in program.buffers}
-        declared = dict(kernel.placement.kinds)
+        declared: dict[str, str] = {}
+        for item in kernel.placement.kinds:
+            if not (isinstance(item, tuple) and [type(word) for word in item] == [str, str]):
+                raise EmissionRefused("a queue has no kind")
+            declared[item[0]] = item[1]
         self.kinds = {
             queue.name: declared.get(queue.name)
             or (queue.name if queue.name in table.counters else "")
@@ -70,25 +74,32 @@ class _Facts:
             case ir.Asynchronous():
                 yield from self._asynchronous(operation)
             case ir.Commit(queue=queue):
-                if not self._counter(queue, "commits"):
-                    yield f"{self.kinds[queue]} has no groups"
+                row = self.table.counters.get(self._kind(queue))
+                if row is None or not row.commits:
+                    yield f"{self._kind(queue)} has no groups"
             case ir.QueueWait():
                 yield from self._wait(operation)
             case ir.QueueArrive(queue=queue):
-                row = self.table.counters.get(self.kinds[queue])
+                row = self.table.counters.get(self._kind(queue))
                 if row is None or row.arrives is OperationReach.NOWHERE:
-                    yield f"{self.kinds[queue]} arrives at no mbarrier"
+                    yield f"{self._kind(queue)} arrives at no mbarrier"
         if operation.by not in _TOLD:
             yield f"`by` says {operation.by!a:.20}"
         elif operation.by not in self.executors(role, operation):
             yield f"it is not executed by {operation.by!a:.20} in what is written"
 
-    def _counter(self, queue: str, what: str) -> bool:
-        row = self.table.counters.get(self.kinds[queue])
-        return row is not None and bool(getattr(row, what))
+    def _kind(self, queue: str) -> str:
+        if queue not in self.kinds:
+            raise EmissionRefused("a queue that is not declared")
+        return self.kinds[queue]
+
+    def _space(self, effect: ir.Effect) -> ir.Space:
+        if effect.buffer not in self.spaces:
+            raise EmissionRefused("a buffer that is not declared")
+        return self.spaces[effect.buffer]
 
     def _wait(self, wait: ir.QueueWait) -> Iterator[str]:
-        kind = self.kinds[wait.queue]
+        kind = self._kind(wait.queue)
         row = self.table.counters.get(kind)
         if row is None or row.waits is Waits.NONE:
             yield f"no wait names {kind}"
@@ -99,7 +110,7 @@ class _Facts:
 
     def _asynchronous(self, operation: ir.Asynchronous) -> Iterator[str]:
         rows = self.table.rows(self._signature(operation))
-        asked = [self.kinds[operation.queue]] if operation.queue is not None else []
+        asked = [self._kind(operation.queue)] if operation.queue is not None else []
         for what in (*asked, *([MBARRIER] if operation.completes else [])):
             if not any(what in row.by for row in rows):
                 yield f"nothing of the kind completes by {what} on {self.target.name}"
@@ -107,11 +118,11 @@ class _Facts:
     def _signature(self, operation: ir.Asynchronous) -> Signature:
         effects = [item for item in operation.effects if item.proxy is not ir.Proxy.TENSORMAP]
         reads, writes = (
-            frozenset(self.spaces[item.buffer].value for item in effects if item.write is write)
+            frozenset(self._space(item).value for item in effects if item.write is write)
             for write in (False, True)
         )
         memory = (ir.Space.SHARED, ir.Space.GLOBAL)
-        proxies = (item.proxy.value for item in effects if self.spaces[item.buffer] in memory)
+        proxies = (item.proxy.value for item in effects if self._space(item) in memory)
         verb = operation.label if operation.label in self.verbs else ANY_VERB
         return Signature(verb, reads, writes, frozenset(proxies))
 
@@ -129,7 +140,7 @@ class _Facts:
             case ir.Arrive(transaction=transaction):
                 return ("", ALL) if transaction == ZERO else ("",)
             case ir.Asynchronous(queue=queue) | ir.Commit(queue=queue) | ir.QueueWait(queue=queue):
-                kind = self.kinds[queue] if queue is not None else MBARRIER
+                kind = self._kind(queue) if queue is not None else MBARRIER
                 alone = kind in (MBARRIER, "bulk") or self.target.matrix_commits_to_barriers
                 return ("", THREAD) if alone else ("", ALL)
         return ("", ALL)

@@ -5,15 +5,17 @@ No GPU is needed. A missing toolchain raises `ToolchainMissing`; nothing is assu
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from titan.foundation.errors import Refusal
+from titan.foundation.limited import limited
 from titan.foundation.scratch import NoScratch, environment
 from titan.foundation.verdict import Reason
 
-SECONDS_MAX = 300.0
+SECONDS_MAX = 300  # of processor time
 _NO_ROOM = ("No space left on device", "Could not open output file", "Disk quota exceeded")
 
 
@@ -73,14 +75,14 @@ def run(command: list[str]) -> str:
             command,
             capture_output=True,
             text=True,
-            timeout=SECONDS_MAX,
             check=False,
+            preexec_fn=limited(SECONDS_MAX),
             env=environment(),
         )
-    except subprocess.TimeoutExpired:
-        raise CannotCompile(f"error: it takes more than {SECONDS_MAX:.0f} s") from None
     except OSError as error:
         raise ToolchainMissing(f"{Path(command[0]).name} cannot be run: {error.strerror}") from None
+    if ran.returncode == -signal.SIGXCPU:
+        raise CannotCompile(f"error: it takes more than {SECONDS_MAX} s of processor time")
     log = ran.stdout + ran.stderr
     if ran.returncode:
         if any(word in log for word in _NO_ROOM):
