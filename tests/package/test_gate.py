@@ -225,6 +225,40 @@ def test_policies_other_than_the_defaults_are_named(tmp_path, capsys):
     assert item["scope"] == "any tiles, 0 included" and item["bounded"] is False
 
 
+RING = """\
+titan: 1
+kernel: ring
+target: sm_90a
+sizes: {tiles: any}
+buffers: {S: {stages: 2, bytes: 1024}}
+rings: {r: {buffers: [S]}}
+roles: {producer: {warps: 1}, reader: {warps: 1}}
+program:
+  producer:
+    - for: t in 0..tiles
+      do:
+        - acquire: r[t]
+        - produce: r[t]
+  reader:
+    - for: t in 0..tiles
+      do:
+        - wait: r[t]
+        - read: r[t]
+        - release: r[t]
+"""
+
+
+def test_what_lowering_adds_is_named(tmp_path, capsys):
+    """A ring model of a kernel without the fence passes, and says whose fence it is."""
+    path = tmp_path / "ring.yaml"
+    path.write_text(RING)
+    code, lines = told(capsys, path, "--fresh")
+    assert code == 0 and "1 fence that lowering adds" in lines[0]
+    path.write_text(RING.replace("target", "source: a kernel that exists\ntarget"))
+    code, lines = told(capsys, path, "--fresh")
+    assert code == 1 and "refuted: TTN302" in lines[0]
+
+
 def test_a_refuted_kernel_shows_its_diagnostic(tmp_path, capsys):
     path = tmp_path / "late.yaml"
     path.write_text(FAR.replace("t < 5000", "t < 2"))

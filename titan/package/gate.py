@@ -340,7 +340,7 @@ def _beside(path: str) -> str | None:
 
 def judge_kernel(item: GateItem, rules: GateRules) -> Judged:
     """All kernels of a file verified, for any number unless bounded verdicts are allowed."""
-    from titan.foundation.diagnostics.wording import printable
+    from titan.foundation.diagnostics.wording import counted, printable
     from titan.report.findings import diagnostics_of, render
 
     require = "bounded" if rules.allow_bounded else "any"
@@ -352,11 +352,13 @@ def judge_kernel(item: GateItem, rules: GateRules) -> Judged:
     policies = dict.fromkeys(one for item in findings for one in relaxed_policies(item.coverage))
     bad = [finding for finding in findings if finding.verdict is not Verdict.VERIFIED]
     count = f"{len(findings)} kernels" if len(findings) != 1 else "1 kernel"
+    fences = max((len(finding.added) for finding in findings), default=0)
+    added = (f"{counted(fences, 'fence')} that lowering adds",) if fences else ()
     judged = Judged(
         item,
         bool(findings) and not bad,
         name,
-        stated=(count,),
+        stated=(count, *added),
         verdict=RECOMPUTED,
         scope=" or ".join(scopes),
         policies=tuple(policies),
