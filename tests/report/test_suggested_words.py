@@ -49,3 +49,16 @@ def test_the_word_is_named(
         text = text.replace(old, new)
     assert verified(text, tmp_path) == 1
     assert words in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_race_is_told_before_a_missing_fence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A generic read that nothing orders before a bulk reduction: a fence would not help."""
+    monkeypatch.chdir(tmp_path)
+    text = (FOLDER / "reduction_and_a_reader.yaml").read_text(encoding="utf-8")
+    assert verified(text, tmp_path) == 1
+    output = " ".join(capsys.readouterr().out.split())
+    assert "error[TTN201] data-race: C is read by half[" in output
+    assert "and nothing orders that before this asynchronous access of half[" in output
+    assert "has met no barrier behind it; a fence alone orders nothing" in output
