@@ -7,6 +7,7 @@ number, and with the reference search on random programs; with and without singl
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 from random import Random
 
@@ -14,6 +15,7 @@ import pytest
 
 from tests.free_programs import free
 from tests.proof.kernels import programs
+from tests.proofs.generators import sums, with_reductions
 from tests.rings import ring
 from tests.structured_programs import copy_pipeline, mma_chain, ping_pong, store_pipeline, two_ctas
 from titan.engines.explore.quotient import NotApplicableError
@@ -109,6 +111,37 @@ def test_random_programs() -> None:
     seen = compare_random(0, 140)
     assert seen[("certified", Verdict.VERIFIED)] > 10
     assert seen[("faulty", Verdict.REFUTED)] > 10
+
+
+def compare_reductions(first: int, count: int) -> Counter[tuple[str, str]]:
+    """Programs in which some writes add to what is there."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for seed in range(first, first + count):
+        random = Random(seed)
+        program = (sums, GENERATORS[seed // 2 % len(GENERATORS)])[seed % 2](random)
+        roles = [replace(r, body=with_reductions(r.body, random)) for r in program.roles]
+        program = replace(program, roles=tuple(roles))
+        given = {p.name: p.minimum + 2 for p in program.parameters if p.value is None}
+        oracle = explore_reference(program, given, Budget(states_max=1000))
+        if oracle.verdict is Verdict.UNDECIDED or any(p.per for p in program.parameters):
+            continue
+        mine = certified(program, given)
+        seen[(mine, oracle.verdict)] += 1
+        if mine != "not covered":
+            assert (mine == "faulty") == (oracle.verdict is Verdict.REFUTED), seed
+    return seen
+
+
+def test_programs_with_reductions() -> None:
+    seen = compare_reductions(0, 60)
+    assert seen[("certified", Verdict.VERIFIED)] > 3
+    assert seen[("faulty", Verdict.REFUTED)] > 10
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(1800)
+def test_many_programs_with_reductions() -> None:
+    assert compare_reductions(1000, 2000)[("certified", Verdict.VERIFIED)] > 100
 
 
 @pytest.mark.heavy

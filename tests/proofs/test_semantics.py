@@ -20,11 +20,10 @@ from random import Random
 
 import pytest
 
-from tests.building import Body, at, e, loop, read, write
-from tests.building import program as program_of
 from tests.free_programs import free
 from tests.proof.kernels import programs
 from tests.proofs.check_module import ROOT, check_module
+from tests.proofs.generators import mixed_queue, sleepers, sums, with_reductions
 from tests.proofs.semantics import Text, Walk, line
 from tests.proxy_programs import cached, halves
 from tests.rings import persistent_ring, ring, token_ring
@@ -62,63 +61,6 @@ LIBRARY = sorted(path.stem for path in (ROOT / "protocols").glob("*.yaml"))
 STEPS_MAX = 60
 
 
-def sleepers(random: Random) -> SyncProgram:
-    """One agent completes phases without asking whether the other has seen them."""
-    barrier, rounds = at("b"), random.randint(2, 4)
-    completes: Body = [ir.Arrive(barrier, token=random.random() < 0.3)]
-    waits: Body = [ir.Wait(barrier, e("t % 2"), e("t"))]
-    return program_of(
-        "sleepers",
-        [
-            ir.Role("arriving", (loop("t", rounds, completes),)),
-            ir.Role("waiting", (loop("t", rounds, waits),)),
-        ],
-        barriers=[ir.Barrier("b", 1)],
-        policies=Policies(unobserved_phase="allow"),
-    )
-
-
-def mixed_queue(random: Random) -> SyncProgram:
-    """Copies that only read, only write, or do both, in groups of one queue."""
-    queue = ir.Queue("q", random.random() < 0.7, random.random() < 0.8)
-    body: Body = []
-    for place in range(random.randint(3, 6)):
-        reads = [read("x", 0, None, None, ir.Proxy.ASYNC)]
-        writes = [write("y", place, None, None, ir.Proxy.ASYNC)]
-        body.append(ir.Asynchronous(tuple(random.choice((reads, writes, reads + writes))), "q"))
-        body += [ir.Commit("q")] * random.choice((0, 1, 1, 2))
-        if random.random() < 0.3:
-            until = random.choice((ir.Until.READ, ir.Until.READ, ir.Until.DONE))
-            body.append(ir.QueueWait("q", e(random.randint(0, 2)), until))
-    body += [ir.Commit("q"), ir.QueueWait("q", e(0), ir.Until.READ)]
-    return program_of(
-        "mixed_queue",
-        [ir.Role("one", (*body, ir.QueueWait("q")))],
-        buffers=[ir.Buffer("x"), ir.Buffer("y", 6)],
-        queues=[queue],
-    )
-
-
-def sums(random: Random) -> SyncProgram:
-    """Agents of two CTAs add to the same pieces, each in its own way."""
-
-    def adds() -> ir.Operation:
-        proxy = random.choice((ir.Proxy.GENERIC, ir.Proxy.ASYNC))
-        tile = random.choice((None, None, 0, 1))
-        effect = write(random.choice("xy"), 0, tile, None, proxy)
-        reach = random.choice((ir.Scope.CTA, ir.Scope.CLUSTER))
-        kind = replace(effect, reduction=random.choice(("add", "add", "max")), reach=reach)
-        return random.choice((ir.Access((kind,)), ir.Asynchronous((kind,))))
-
-    bodies = [tuple(adds() for _ in range(random.randint(1, 3))) for _ in range(2)]
-    return program_of(
-        "sums",
-        [ir.Role(f"agent{n}", body, cta=n % 2) for n, body in enumerate(bodies)],
-        buffers=[ir.Buffer(name, space=ir.Space.GLOBAL, initial=0) for name in "xy"],
-        policies=Policies(exit_in_flight="allow", war_fence=False),
-    )
-
-
 GENERATORS = (*TRIED, sleepers, mixed_queue, sums)
 
 
@@ -140,30 +82,6 @@ def sizes_of(program: SyncProgram, random: Random) -> dict[str, int | tuple[int,
         for p in program.parameters
         if p.value is None
     }
-
-
-def with_reductions(block: ir.Block, random: Random) -> ir.Block:
-    """Some plain writes become reductions, of few kinds so that they meet their like."""
-
-    def other(effect: ir.Effect) -> ir.Effect:
-        plain = effect.write and not effect.accumulates and effect.proxy in ir.REDUCING
-        if not plain or random.random() < 0.3:
-            return effect
-        reach = random.choice((ir.Scope.CTA, ir.Scope.CLUSTER))
-        return replace(effect, reduction=random.choice(("add", "add", "min")), reach=reach)
-
-    def changed(operation: ir.Operation) -> ir.Operation:
-        match operation:
-            case ir.Access(effects=effects) | ir.Asynchronous(effects=effects):
-                return replace(operation, effects=tuple(map(other, effects)))
-            case ir.Loop(body=body):
-                return replace(operation, body=with_reductions(body, random))
-            case ir.Branch(then=then, otherwise=otherwise):
-                arms = with_reductions(then, random), with_reductions(otherwise, random)
-                return replace(operation, then=arms[0], otherwise=arms[1])
-        return operation
-
-    return tuple(map(changed, block))
 
 
 def random_walk(seed: int) -> Walk:
