@@ -21,6 +21,8 @@ from titan.sync import program as ir
 from titan.target.limits import limits
 from titan.verify.legality.case import Case
 from titan.verify.legality.elected import threads_meet_around_a_copy
+from titan.verify.model import VerifyOptions
+from titan.verify.pipeline import verify_kernel
 
 BUFFERS = ("x", "y")
 DECLARATIONS = """
@@ -172,3 +174,37 @@ def test_the_rule_says_what_two_threads_show():
     assert min(seen[True, True], seen[False, False]) > 20, seen
     # Told, though no run shows it: arms that hide each other, a second fault behind the first.
     assert seen[False, True] <= seen[True, True] // 10, seen
+
+
+UNMET = """
+titan: 1
+kernel: unmet
+target: sm_90a
+source: {source}
+sizes: {{tiles: any}}
+buffers: {{C: {{tile: [64, 64], dtype: bf16}}}}
+queues: {{out: bulk}}
+roles: {{epilogue: {{warpgroups: 1}}}}
+program:
+  epilogue:
+    - for: t in 0..tiles
+      do:
+        - store: C = t
+        - fence: async
+        - {{bulk_store: C = t, queue: out}}
+        - commit: out
+        - drain: out
+"""
+
+
+def test_only_what_is_not_placed_yet_is_left_out():
+    """A property of the kernel decides it, whatever the file says that it comes from."""
+    for source in ("TTGIR", "mine.cu"):
+        family, errors = decode_text(UNMET.format(source=source))
+        assert family is not None, errors
+        (kernel,) = family.kernels
+        options = VerifyOptions(save_traces=None, policies=(("war_fence", "false"),))
+        told = {item.code for item in verify_kernel(kernel, options).diagnostics}
+        assert "TTN432" in told
+        later = verify_kernel(replace(kernel, threads_placed=False), options)
+        assert later.verdict is Verdict.VERIFIED

@@ -94,6 +94,7 @@ def assemble(
     kernel = Kernel(
         function.name, target, path, (), shapes, program=program, span=function.span,
         source="TTGIR",
+        threads_placed=False,  # Triton places their barriers when it lowers
     )  # fmt: skip
     return Assembled(kernel, tuple((name, value) for name, value, _ in sizes.found)), []
 

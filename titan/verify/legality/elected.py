@@ -456,8 +456,8 @@ def _headline(what: str, name: str, threads: int) -> str:
 @rule("TTN432", "bulk_alignment")
 def threads_meet_around_a_copy(case: Case) -> Iterator[Diagnostic]:
     """Threads of an agent meet before one of them acts for all, and after it has waited for all."""
-    if case.kernel.source == "TTGIR":
-        return  # the threads of a partition act as one: Triton places where they meet later
+    if not case.kernel.threads_placed:
+        return
     told = set()
     for role in case.program.roles if case.nvidia else ():
         if role.threads <= case.target.threads_per_warp:
