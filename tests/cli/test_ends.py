@@ -129,3 +129,28 @@ def test_a_closed_output_ends_quietly():
     os.close(writer)
     _, shown = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == ExitCode.CLOSED_PIPE and shown == b""
+
+
+@pytest.mark.parametrize(
+    ("command", "closed"),
+    [
+        ("rules", "<&-"),
+        ("rules", ">&-"),
+        ("rules", "2>&-"),
+        ("rules", ">&- 2>&-"),
+        ("verify RING", ">&-"),
+        ("verify --output report RING", ">&- 2>&-"),
+    ],
+)
+def test_streams_that_are_closed_from_the_start(command: str, closed: str, tmp_path: Path):
+    ring = ROOT / "examples" / "ring.yaml"
+    line = f'"{sys.executable}" -m titan {command.replace("RING", str(ring))} {closed}'
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    written = ">&-" in closed.split() and "--output" not in command
+    assert done.returncode == (ExitCode.CLOSED_PIPE if written else 0), done.stderr
+    assert "bug" not in done.stderr + done.stdout and "Traceback" not in done.stderr
+    if "--output" in command:
+        assert "VERIFIED" in (tmp_path / "report").read_text()

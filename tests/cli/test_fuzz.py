@@ -30,10 +30,13 @@ QUICK = {
 }
 COMMANDS = {
     "kernel": [*QUICK["kernel"], KERNEL, [*KERNEL, "--format", "json"],
-               [*KERNEL, "--format", "html"]],
+               [*KERNEL, "--format", "html"], [*KERNEL, "--format", "sarif"],
+               ["fences", "--budget-seconds", "5"], ["export"],
+               ["mutants", "--budget-states", "300", "--budget-seconds", "2"]],
     "loop": [*QUICK["loop"],
              ["schedule", "--solver", "rau", "--budget", "1", "--arms-max", "1"]],
-    "tile": QUICK["tile"],
+    "tile": [*QUICK["tile"],
+             ["build", "--no-compile", "--no-cache", "--budget", "2", "--schedule-budget", "1"]],
     "litmus": [["litmus", "check", "--no-states", "--timeout", "5"], *QUICK["litmus"]],
 }  # fmt: skip
 WORDS = (

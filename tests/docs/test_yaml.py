@@ -1,7 +1,8 @@
-"""All YAML that is shipped or shown is standard: two parsers of others read it, to the same data.
+"""All YAML that is shipped or shown has one meaning: YAML 1.1 and 1.2 read the same types.
 
-The parsers are PyYAML (YAML 1.1) and, where there is one, `yaml` of npm (YAML 1.2). What the two
-versions of YAML read differently (`on`, `0o7`, sexagesimal numbers) would be a trap for editors.
+The parsers are PyYAML (1.1) and, where there is one, `yaml` of npm (1.2). What the two read
+differently (`on`, `00020000`, `1:30`) would be a trap for editors and scripts. That the texts are
+read alike by TITAN is the matter of tests/language/test_other_readers.py.
 """
 
 from __future__ import annotations

@@ -351,6 +351,10 @@ def main() -> None:
     """The console script."""
     # Most of what a command makes lives until it ends: fewer looks for what could be freed.
     gc.set_threshold(50_000, 20, 50)
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        from titan.cli.streams import take_closed_streams
+
+        take_closed_streams()
     _end_on_signals()
     sys.exit(run(sys.argv[1:]))
 
