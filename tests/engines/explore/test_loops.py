@@ -11,7 +11,7 @@ import pytest
 from tests.building import access, at, e, loop, program, read, write
 from tests.edits import perturb
 from tests.engines.explore.prologues import prologued
-from titan.engines.explore.loops import renamed, separate_loops
+from titan.engines.explore.loops import names_in, renamed, separate_loops
 from titan.engines.explore.quotient import NotApplicableError
 from titan.engines.explore.search import Reductions, explore
 from titan.engines.result import Budget
@@ -128,3 +128,9 @@ def test_the_outer_variable_of_a_size_is_kept() -> None:
 def test_every_name_is_replaced() -> None:
     whole: Expression = Binary("+", T, Binary("min", T, Constant(1)))
     assert renamed(whole, "t", "u") == Binary("+", Name("u"), Binary("min", Name("u"), Constant(1)))
+
+
+def test_the_place_of_an_operation_holds_none_of_its_names():
+    """It holds the whole source: looking through it took a minute for 2,000 operations."""
+    operation = replace(access(read("x", stage="s + t")), span=Name("place"))
+    assert names_in((operation,)) == {"s", "t"}

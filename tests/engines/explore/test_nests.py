@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from benchmarks.bench_cliffs import nested
 from tests.building import e
 from tests.edits import perturb
 from tests.rings import persistent_ring
@@ -145,43 +146,10 @@ def test_an_exact_form_has_the_same_states() -> None:
     assert seen["counted"] > 2 and seen["filled"] > 2, seen
 
 
-KERNEL = """titan: 1
-kernel: nest
-target: sm_90a
-sizes: {SIZES, depth: 2}
-buffers:
-  S: {stages: depth, bytes: 4096}
-barriers:
-  full: {stages: depth, count: 1}
-  empty: {stages: depth, count: 1}
-roles:
-  producer: {warps: 1, counters: {i: 0}}
-  consumer: {warps: 1, counters: {i: 0}}
-program:
-  producer:
-    - for: w in 0..work
-      do:
-        - for: k in 0..n
-          do:
-            - {wait: "empty[i % depth]", phase: i // depth - 1}
-            - {arrive: "full[i % depth]", bytes: 4096}
-            - {bulk_load: "S[i % depth] = i", completes: "full[i % depth]"}
-            - count: {i: i + 1}
-  consumer:
-    - for: ITEM in 0..work
-      do:
-        - for: k in 0..STOP
-          do:
-            - {wait: "full[i % depth]", phase: i // depth}
-            - load: S[i % depth] = i
-            - fence: async
-            - {arrive: "empty[i % depth]"}
-            - count: {i: i + 1}
-"""
-
-
 def nest(sizes: str, item: str = "w", stop: str = "n") -> ir.SyncProgram:
-    text = KERNEL.replace("SIZES", sizes).replace("ITEM", item).replace("STOP", stop)
+    before, consumer = nested(sizes).split("  consumer:\n")
+    consumer = consumer.replace("for: w in", f"for: {item} in").replace("0..n\n", f"0..{stop}\n")
+    text = f"{before}  consumer:\n{consumer}"
     family, errors = decode_text(text, "nest.yaml")
     assert family is not None, errors
     return sync_program(family.kernels[0]).program

@@ -123,7 +123,9 @@ def names_in(value: object) -> set[str]:
         return {name for item in value for name in names_in(item)}
     if not is_dataclass(value) or isinstance(value, type):
         return set()
-    found = {name for field in fields(value) for name in names_in(getattr(value, field.name))}
+    # A span holds the whole source: to look through it for each operation would be quadratic.
+    parts = (getattr(value, field.name) for field in fields(value) if field.name != "span")
+    found = {name for part in parts for name in names_in(part)}
     if isinstance(value, ir.Assign | ir.Loop):
         found.add(value.variable)
     if isinstance(value, ir.Role):
