@@ -30,27 +30,27 @@ if TYPE_CHECKING:
     show_default=True,
     help="Folder for the packages, one for each kernel and target.",
 )
-@click.option("--target", metavar="NAME", help="Only for this one of the targets of a file.")
+@click.option("--target", metavar="NAME", help="Build for this one of the targets of a file only.")
 @click.option(
     "--solver",
     type=click.Choice(["auto", "rau", "joint", "gauss"]),
     default="auto",
     show_default=True,
-    help="Who schedules.",
+    help="The scheduler.",
 )
 @click.option(
     "--budget",
     type=click.FloatRange(0.1, 1e6),
     default=20.0,
     show_default=True,
-    help="Seconds that the verification of a shape may take.",
+    help="Processor time the verification of a shape may take, in seconds.",
 )
 @click.option(
     "--schedule-budget",
     type=click.FloatRange(0.1, 1e6),
     default=5.0,
     show_default=True,
-    help="Seconds that the search for a schedule may take.",
+    help="Processor time the search for a schedule may take, in seconds.",
 )
 @click.option(
     "--specialise",
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Configurations that the certificate of the verdict may have; 0 for none.",
 )
-@click.option("--no-compile", is_flag=True, help="Do not ask the toolchain of the target.")
+@click.option("--no-compile", is_flag=True, help="Do not run the toolchain of the target.")
 @click.option("--no-cache", is_flag=True, help="Search anew, and keep nothing.")
 @click.option("--cache-rates", is_flag=True, help="Say how often schedules came from the cache.")
 @click.option(
@@ -96,12 +96,12 @@ if TYPE_CHECKING:
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How to tell what was built.",
+    help="How to report what was built.",
 )
 @click.option(
     "--cluster",
     metavar="ADDRESS",
-    help="Verify all shapes of a file at the same time on a cluster of dask.distributed.",
+    help="Verify all shapes of a file in parallel on a dask.distributed cluster.",
 )
 @colour_option
 def build(
@@ -126,7 +126,7 @@ def build(
     """Build verified kernels from tile programs: files, and folders with tile files in them.
 
     A package is written only when its pipeline is verified; where a step refuses, the next of a
-    fixed list of shapes is tried, and what was not taken is told.
+    fixed list of shapes is tried, and what was rejected is reported.
     """
     from titan.codegen.pipeline.build import BuildLimits
     from titan.foundation.atomic import CannotWrite, refuse_unwritable

@@ -28,22 +28,24 @@ CACHE = ".titan/gate.sqlite"
     "-j",
     "--jobs",
     type=click.IntRange(1, 256),
-    help="Processes that check at the same time; by default one for each core.",
+    help="Processes that check in parallel; by default one per core, or TITAN_JOBS.",
 )
 @click.option(
     "--budget-seconds",
     type=click.FloatRange(0.01, 1e6),
     default=600.0,
     show_default=True,
-    help="Processor time that the verification of one protocol may take, a backstop.",
+    help="Processor time the verification of one protocol may take; a backstop.",
 )
 @click.option(
     "--allow-bounded",
     is_flag=True,
-    help="Let pass what is verified for some numbers where any number is asked for.",
+    help="Accept what is verified for some numbers only, where any number is asked for.",
 )
 @click.option(
-    "--fresh", is_flag=True, help="Recompute every verdict; use and keep none of earlier runs."
+    "--fresh",
+    is_flag=True,
+    help="Recompute every verdict; neither use nor keep those of other runs.",
 )
 @click.option(
     "--cache",
@@ -53,7 +55,9 @@ CACHE = ".titan/gate.sqlite"
     help="Where verdicts are kept for later runs of the same version.",
 )
 @click.option(
-    "--loop", type=click.Path(dir_okay=False, exists=True), help="The loop of schedule files."
+    "--loop",
+    type=click.Path(dir_okay=False, exists=True),
+    help="The loop that schedule files are for.",
 )
 def gate(
     paths: tuple[str, ...],
@@ -71,7 +75,7 @@ def gate(
 
     DIR is a package or a folder with packages below it. FILE is a schedule (its loop beside it), a
     kernel file, the certificate of a package or of a verdict (`.cert`). Each line names the scope
-    of the verdict and policies other than the defaults; a failure is told by its kind and in words.
+    of the verdict and policies other than the defaults; a failure has a kind and is explained.
     Exit code 1 when any fails; what is not looked into (links, hidden folders) fails.
     """
     from titan.package.gate import GateRules, NothingThere, find

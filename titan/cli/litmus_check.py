@@ -76,7 +76,7 @@ FORMAT_VERSION = 1
     help="Seconds of processor time a test; a test that takes longer is undecided.",
 )
 @click.option("--timings", is_flag=True, help="Show the processor time of each test.")
-@spread_options("Tests that are decided at the same time")
+@spread_options("Tests decided in parallel")
 def check(
     paths: tuple[Path, ...],
     format_name: str,

@@ -31,25 +31,25 @@ if TYPE_CHECKING:
     type=click.Choice(["text", "markdown", "json"]),
     default="text",
     show_default=True,
-    help="How to show what became of the mutants.",
+    help="How to report what became of the mutants.",
 )
-@click.option("--all", "everything", is_flag=True, help="List the killed ones too.")
-@settings_options("Give a size other values: 4, or 2,3,4, or 2..5.")
+@click.option("--all", "everything", is_flag=True, help="List the killed ones, too.")
+@settings_options("Override a size: 4, or 2,3,4, or 2..5.")
 @click.option(
     "--budget-states",
     type=click.IntRange(1, 10**9),
     default=1_000_000,
     show_default=True,
-    help="States that the searches of one mutant may visit together.",
+    help="States the searches of one mutant may visit together.",
 )
 @click.option(
     "--budget-seconds",
     type=click.FloatRange(0.01, 1e6),
     default=120.0,
     show_default=True,
-    help="Processor time that they may take, a backstop.",
+    help="Processor time they may take; a backstop.",
 )
-@spread_options("Mutants that are decided at the same time")
+@spread_options("Mutants decided in parallel")
 def mutants(
     paths: tuple[str, ...],
     format_name: str,

@@ -29,7 +29,7 @@ def format_option(command: Command) -> Command:
         type=click.Choice(FORMATS),
         default="text",
         show_default=True,
-        help="How to show what was found.",
+        help="How to report what was found.",
     )(command)
 
 
@@ -41,12 +41,12 @@ def report_options(command: Command, more: tuple[str, ...] = ()) -> Command:
         type=click.Choice((*FORMATS, *CI_FORMATS, *more)),
         default="text",
         show_default=True,
-        help=f"How to show what was found; {', '.join(CI_FORMATS)} are for CI systems.",
+        help=f"How to report what was found; {', '.join(CI_FORMATS)} are for CI systems.",
     )
     output = click.option(
         "--output",
         type=click.Path(dir_okay=False),
-        help="Write what was found to this file instead of stdout, whole or not at all.",
+        help="Write the report to this file instead of stdout, whole or not at all.",
     )
     return format_name(output(command))
 
@@ -56,7 +56,7 @@ def page_options(command: Command) -> Command:
     html = click.option(
         "--html",
         type=click.Path(dir_okay=False),
-        help="Write a page with the counterexample, or with what is covered, to this file too.",
+        help="Also write a page with the counterexample, or with what is covered, to this file.",
     )
     return report_options(html(command), PAGES)
 

@@ -14,8 +14,8 @@ Overrides = tuple[tuple[str, tuple[int, ...]], ...]
 def settings_options(help_text: str, value: str = "VALUES") -> Callable[[Command], Command]:
     """Adds the three options, given to the command as `settings`, `depth` and `tiles`."""
     options = (
-        click.option("--depth", metavar=value, help=f"The same as --set depth={value}."),
-        click.option("--tiles", metavar=value, help=f"The same as --set tiles={value}."),
+        click.option("--depth", metavar=value, help=f"Short for --set depth={value}."),
+        click.option("--tiles", metavar=value, help=f"Short for --set tiles={value}."),
         click.option("--set", "settings", metavar=f"NAME={value}", multiple=True, help=help_text),
     )
 

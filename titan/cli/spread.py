@@ -24,12 +24,12 @@ def spread_options(what: str) -> Callable[[Command], Command]:
             "-j",
             "--jobs",
             type=click.IntRange(1, 256),
-            help=f"{what}; by default one for each core, or TITAN_JOBS.",
+            help=f"{what}; by default one per core, or TITAN_JOBS.",
         ),
         click.option(
             "--cluster",
             metavar="ADDRESS",
-            help="Work on a cluster of dask.distributed: the address of its scheduler.",
+            help="Run on a dask.distributed cluster: the address of its scheduler.",
         ),
     )
 

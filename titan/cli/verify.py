@@ -68,7 +68,7 @@ class VerifyGiven(TypedDict):
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @page_options
 @colour_option
-@settings_options("Give a size other values: 4, or 2,3,4, or 2..5; one verdict for each.")
+@settings_options("Override a size: 4, or 2,3,4, or 2..5; one verdict for each value.")
 @click.option(
     "--policy",
     "policies",
@@ -81,40 +81,40 @@ class VerifyGiven(TypedDict):
     type=click.Choice(ENGINES),
     default="auto",
     show_default=True,
-    help="Which engine decides.",
+    help="The engine that decides.",
 )
 @click.option(
     "--require",
     type=click.Choice(["any", "bounded"]),
     default="bounded",
     show_default=True,
-    help="Whether a verdict for some values of a parameter counts as verified.",
+    help="Whether a verdict for only some values of a size counts as verified.",
 )
 @click.option(
     "--budget-states",
     type=click.IntRange(1, 10**9),
     default=10_000_000,
     show_default=True,
-    help="States that an engine may visit.",
+    help="States an engine may visit.",
 )
 @click.option(
     "--budget-seconds",
     type=click.FloatRange(0.01, 1e6),
     default=600.0,
     show_default=True,
-    help="Processor time that an engine may take, a backstop.",
+    help="Processor time an engine may take; a backstop.",
 )
-@spread_options("Kernels that are verified at the same time")
+@spread_options("Kernels verified in parallel")
 @click.option(
     "--changed-since",
     metavar="REV",
-    help="Only files that git sees changed or new since this branch left REV.",
+    help="Only files changed or added, according to git, since this branch left REV.",
 )
 @click.option(
     "--cache",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Keep verified verdicts here, for equal files, options and versions of TITAN.",
+    help="Keep VERIFIED verdicts here, and reuse them for equal files, options and TITAN.",
 )
 @click.option(
     "--save-trace",
@@ -129,33 +129,37 @@ class VerifyGiven(TypedDict):
     "rewrites",
     multiple=True,
     type=click.Choice([rewrite.value for rewrite in Rewrite]),
-    help="What lowering may change where the target cannot say the protocol as it is; it says so.",
+    help="What lowering may change where the target cannot express the protocol as written.",
 )
 @click.option(
     "--as-written/--as-designed",
     "as_written",
     default=None,
-    help="Whether lowering may add no fence; the default for files that name their `source`.",
+    help="Whether lowering adds no fences; as written by default where a file names its `source`.",
 )
 @click.option(
-    "--full-trace", is_flag=True, help="Show all steps of counterexamples, not those that matter."
+    "--full-trace",
+    is_flag=True,
+    help="Show all steps of counterexamples, not only those that matter.",
 )
 @click.option("--timings", is_flag=True, help="Show the processor time of engines and verdicts.")
 @click.option(
     "--launch",
     metavar="FILE",
-    help="How code is launched (YAML or JSON); otherwise the file of its name beside it.",
+    help="How the code is launched (YAML or JSON); by default the file of its name beside it.",
 )
-@click.option("--entry", metavar="NAME", help="The kernel of a file of code; otherwise all.")
+@click.option(
+    "--entry", metavar="NAME", help="The kernel to verify in a file of code; by default all."
+)
 @click.option(
     "--sweep",
     is_flag=True,
-    help="Launch code with other trip counts, too.",
+    help="Also launch the code with other trip counts.",
 )
 @click.option(
     "--certificate",
     metavar="PATH",
-    help="Write a certificate that `titan check` re-derives; of several kernels, into a folder.",
+    help="Write a certificate that `titan check` re-derives; for several kernels, a folder of them.",
 )
 def verify(paths: tuple[str, ...], **given: Unpack[VerifyGiven]) -> int:
     """Verify kernels: files, folders of them, and compiled code (PTX, Triton's TTGIR)."""

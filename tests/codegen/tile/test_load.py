@@ -272,3 +272,12 @@ def test_verification_knows_tile_files_from_kernels() -> None:
     assert found.kernels and found.loops and not found.empty
     one = find_kernels([str(LIBRARY[0])] * 2)
     assert (one.tiles, one.kernels) == ([str(LIBRARY[0])], [])
+
+
+@pytest.mark.parametrize("text", ["x", "[]", "", "titan: 1\n", "titan: 1\ntile: x\n", "\U0001f600"])
+def test_a_file_without_a_target_says_what_it_lacks(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(TargetRefused) as refused:
+        targets_of(path)
+    assert refused.value.diagnostics

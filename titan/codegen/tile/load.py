@@ -97,7 +97,10 @@ def targets_of(path: str | Path) -> tuple[str, ...]:
     reader = Reader(errors)
     node = root.get("target") if isinstance(root, Mapping) else None
     found = _targets(reader, node) if node is not None else []
-    if not reader.ok or not found:
+    if reader.ok and not found:
+        read_tile(source)  # tells what else the file lacks
+        reader.error("TTN007", "the file lacks the key `target`", source.span(0, 0))
+    if not reader.ok:
         raise TargetRefused(reader.errors)
     return tuple(found)
 
