@@ -36,7 +36,8 @@ COMMANDS = {
     "loop": [*QUICK["loop"],
              ["schedule", "--solver", "rau", "--budget", "1", "--arms-max", "1"]],
     "tile": [*QUICK["tile"],
-             ["build", "--no-compile", "--no-cache", "--budget", "2", "--schedule-budget", "1"]],
+             ["build", "--no-compile", "--no-cache", "--budget", "0.5",
+              "--schedule-budget", "0.5"]],
     "litmus": [["litmus", "check", "--no-states", "--timeout", "5"], *QUICK["litmus"]],
 }  # fmt: skip
 WORDS = (

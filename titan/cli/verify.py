@@ -159,7 +159,7 @@ class VerifyGiven(TypedDict):
 @click.option(
     "--certificate",
     metavar="PATH",
-    help="Write a certificate that `titan check` re-derives; for several kernels, a folder of them.",
+    help="Write a certificate that `titan check` re-derives; for several kernels, a folder.",
 )
 def verify(paths: tuple[str, ...], **given: Unpack[VerifyGiven]) -> int:
     """Verify kernels: files, folders of them, and compiled code (PTX, Triton's TTGIR)."""
