@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from titan.codegen.pipeline.assignment import as_the_form
 from titan.codegen.pipeline.candidates import DEPTH_DEFAULT, shapes
 from titan.codegen.pipeline.document import PipelineDocument
 from titan.codegen.pipeline.forms import form_of
@@ -140,22 +141,10 @@ def build(
         raise BuildRefused(str(refused)) from None
     hooks.progress("scheduling")
     loop, result, stages = scheduled(tile, limits)
-    steps: list[TriedCandidate] = []
-    plain = result.schedule is None
-    if plain:
-        why = f"no schedule was found: {result.evidence.detail}"
-        steps.append(TriedCandidate(Shape("order of a schedule", stages), False, why))
-        result = unscheduled(loop, result, why)
+    result, listed, steps = considered(tile, loop, result, stages, limits)
     schedule = result.schedule
     assert schedule is not None
     starts = group_starts(tile, loop, schedule.starts)
-    needed = max((ring.needed for ring in rings(loop, schedule)), default=DEPTH_DEFAULT)
-    listed = list(shapes(tile, needed, stages))
-    if plain:
-        listed = [s for s in listed if not s.specialised] or [s for s in listed if not s.overlapped]
-    else:
-        listed, note = specialised(tile, listed, loop, result, limits)
-        result = replace(result, notes=(*result.notes, *note))
 
     def candidates() -> Iterator[Candidate]:
         tried: set[str] = set()
@@ -194,6 +183,33 @@ def build(
             return replace(built, seconds=time.monotonic() - started)
         steps.append(TriedCandidate(shape, False, reason))
     raise BuildRefused("no shape of the list can be verified and written", tuple(steps))
+
+
+def considered(
+    tile: TileProgram, loop: Loop, result: ScheduleRun, stages: int, limits: BuildLimits
+) -> tuple[ScheduleRun, list[Shape], list[TriedCandidate]]:
+    """The schedule that a kernel is built from, the shapes it may have in their order, and what of
+    the schedule is not taken. Raises BuildRefused."""
+    steps: list[TriedCandidate] = []
+    plain = result.schedule is None
+    if plain:
+        why = f"no schedule was found: {result.evidence.detail}"
+        steps.append(TriedCandidate(Shape("order of a schedule", stages), False, why))
+        result = unscheduled(loop, result, why)
+    settled, why = as_the_form(tile, loop, result, limits.schedule_seconds)
+    if why:
+        steps.append(TriedCandidate(Shape("groups of the schedule", stages), False, why))
+    result = settled or result
+    assert result.schedule is not None
+    needed = max((ring.needed for ring in rings(loop, result.schedule)), default=DEPTH_DEFAULT)
+    listed = list(shapes(tile, needed, stages))
+    if plain:
+        plainest = [shape for shape in listed if not shape.specialised]
+        return result, plainest or [s for s in listed if not s.overlapped], steps
+    if settled is None:  # the order of the schedule would be that of another kernel
+        return result, [shape for shape in listed if not shape.overlapped], steps
+    listed, note = specialised(tile, listed, loop, result, limits)
+    return replace(result, notes=(*result.notes, *note)), listed, steps
 
 
 def unscheduled(loop: Loop, result: ScheduleRun, reason: str) -> ScheduleRun:
