@@ -210,3 +210,30 @@ def test_a_pipe_closed_in_the_middle_is_quiet(command, capsys):
 def test_module_and_script_are_the_same():
     done = python("import runpy, sys; sys.argv = ['titan', '--version']; runpy.run_module('titan')")
     assert (done.returncode, done.stdout.split(",")[0]) == (0, f"titan {__version__}")
+
+
+@pytest.mark.parametrize(
+    "busy",
+    [
+        "",
+        "import multiprocessing",
+        "import threading; t = threading.Timer(0.2, print, ['late']); t.start()",
+    ],
+)
+def test_the_end_of_a_process_loses_nothing(busy):
+    """What is registered for the end is done, and other threads are waited for."""
+    done = python(
+        f"import atexit, sys\n{busy}\natexit.register(print, 'registered')\n"
+        "from titan.cli.main import main\nsys.argv = ['titan', 'explain', 'TTN205']\nmain()"
+    )
+    assert done.returncode == 0 and "registered" in done.stdout, done.stderr
+    assert done.stdout.index("TTN205") < done.stdout.index("registered")
+    assert ("late" in done.stdout) == ("Timer" in busy)
+
+
+def test_the_exit_code_is_that_of_the_command():
+    done = python(
+        "import sys\nfrom titan.cli.main import main\n"
+        "sys.argv = ['titan', 'explain', 'nothing']\nmain()"
+    )
+    assert done.returncode == 2 and done.stderr
