@@ -1,8 +1,8 @@
-"""Models of the hardest kernels, and what breaks them: verdicts that were foretold.
+"""Models of the hardest kernels, and what breaks them, with the verdicts foretold.
 
 Each file of attacks/ models how a kernel works that people run, and verifies; each edit is a fault
-of the kind that such code has had. The rules were written down before TITAN was asked. The same
-table stands in docs/reference/attacks.md.
+of the kind that such code has had. Verdicts were written down before TITAN was asked; the lists of
+rules of nine edits grew after it. The same table stands in docs/reference/attacks.md.
 """
 
 from __future__ import annotations
