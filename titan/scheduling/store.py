@@ -46,10 +46,13 @@ class ScheduleClaim(TypedDict, total=False):
 
 
 def digest(loop: Loop) -> str:
-    """A hash of everything that scheduling depends on; names of files are not part of it."""
-    content = repr(
+    """A hash of everything that scheduling depends on; names of files are not part of it.
+
+    A field that operations got later counts where it is set only: what was saved still holds.
+    """
+    operations = repr(loop.operations).replace(", inside=None)", ")")
+    others = repr(
         (
-            loop.operations,
             loop.dependences,
             loop.teams,
             loop.has_teams,
@@ -59,6 +62,7 @@ def digest(loop: Loop) -> str:
             loop.machine.threads_per_warp,
         )
     )
+    content = f"({operations}, {others[1:]}"
     return hashlib.sha256(content.encode()).hexdigest()
 
 
