@@ -13,7 +13,7 @@ DEVELOPMENT := $(VENV)/.titan-development
 CORES := $(VENV)/.titan-cores
 NATIVE := $(shell find titan -name "*.[ch]" -o -name _build_core.py) titan/engines/explore/layout.py
 
-.PHONY: setup verify test quick lint types pytest heavy sanitize gauss bench bench-schedule build-all device-prepare device device-quick mutants proofs corpus docs clean
+.PHONY: setup verify test quick lint types pytest heavy sanitize gauss bench bench-schedule same build-all device-prepare device device-quick mutants proofs corpus docs clean
 
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
@@ -82,6 +82,10 @@ corpus: setup
 
 bench: setup
 	set -e; for script in benchmarks/bench_*.py; do $(BIN)/python $$script; done
+
+# Verdicts, counts of states and bytes of packages against the stored ones; minutes.
+same: setup
+	$(BIN)/python -m benchmarks.snapshot check
 
 build-all: setup
 	$(BIN)/titan build protocols/tiles -o out

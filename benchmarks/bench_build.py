@@ -28,7 +28,7 @@ from titan.codegen.pipeline.build import BuildLimits, BuildRefused  # noqa: E402
 from titan.codegen.tile.load import load_tile, targets_of  # noqa: E402
 from titan.codegen.tile.model import TileProgram  # noqa: E402
 from titan.package.produce import Produced, produce  # noqa: E402
-from titan.package.told import refused  # noqa: E402
+from titan.package.summary import refused  # noqa: E402
 from titan.scheduling.cache import explored  # noqa: E402
 
 WHOLE = ("PTX", "machine code")

@@ -38,28 +38,34 @@ def modules() -> tuple[tuple[str, ast.Module], ...]:
     )
 
 
-def any_uses() -> Found:
-    """Uses of `Any`."""
-    return [
-        (path, node.lineno, "Any")
+@cache
+def parts() -> tuple[tuple[str, ast.AST], ...]:
+    """The names `Any`, the functions and the classes of all modules, each with its path."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return tuple(
+        (path, node)
         for path, tree in modules()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and node.id == "Any"
-    ]
+        if isinstance(node, kinds) or (isinstance(node, ast.Name) and node.id == "Any")
+    )
+
+
+def any_uses() -> Found:
+    """Uses of `Any`."""
+    return [(path, node.lineno, "Any") for path, node in parts() if isinstance(node, ast.Name)]
 
 
 def long_signatures() -> Found:
     """Functions with many parameters, `self` not counted."""
     found: Found = []
-    for path, tree in modules():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                given = node.args
-                names = [a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
-                count = len([name for name in names if name not in ("self", "cls")])
-                count += (given.vararg is not None) + (given.kwarg is not None)
-                if count >= PARAMETERS_MANY:
-                    found.append((path, node.lineno, f"{node.name} ({count})"))
+    for path, node in parts():
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            given = node.args
+            names = [a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+            count = len([name for name in names if name not in ("self", "cls")])
+            count += (given.vararg is not None) + (given.kwarg is not None)
+            if count >= PARAMETERS_MANY:
+                found.append((path, node.lineno, f"{node.name} ({count})"))
     return found
 
 
@@ -112,9 +118,8 @@ def rootless_exceptions() -> Found:
     """Exception classes that derive from a builtin one directly."""
     return [
         (path, node.lineno, node.name)
-        for path, tree in modules()
+        for path, node in parts()
         if path != "titan/foundation/errors.py"
-        for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
         and any(isinstance(base, ast.Name) and base.id in BUILTIN_EXCEPTIONS for base in node.bases)
     ]

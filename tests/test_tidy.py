@@ -45,6 +45,28 @@ LIGHT = (
     "titan/foundation/source",
 )
 
+# Words of our own that the field has a term for: where they must not stand, and what to say. They
+# count as a part of an identifier too.
+EVERYWHERE = ("titan", "backends", "docs", "README.md", "CONTRIBUTING.md")
+CORE = ("titan/sync", "titan/engines", "titan/verify", "titan/validate", "titan/codegen")
+OWN_WORDS = {
+    "told|tells?|telling|untold": (EVERYWHERE, "report, render, message; distinguish; publish"),
+    "said": (EVERYWHERE, "declared, given, stated, reported"),
+    "the own": (EVERYWHERE, "its"),
+    "burdens?|burdened": (EVERYWHERE, "(artificial) delay"),
+    "roams?|roaming|roamed": (EVERYWHERE, "widened"),
+    "hostile": (EVERYWHERE, "adversarial, untrusted"),
+    "owed": (EVERYWHERE, "pending"),
+    "trails?": (EVERYWHERE, "proxy state"),
+    "turns? behind|out of turn|of one turn": (EVERYWHERE, "iteration late, loop body"),
+    "pieces?": (CORE, "region of a buffer, part"),
+}
+OWN_WORDS_ALLOWED = {
+    ("docs/reference/attacks.md", "told"),  # names of kernels and their mutants
+    ("docs/reference/attacks.md", "the own"),
+    ("titan/scheduling/rup.py", "trail"),  # of a solver: the assignments so far, in their order
+}
+
 TEXT_SUFFIXES = {".py", ".md", ".yaml", ".yml", ".toml", ".json", ".c", ".h", ".litmus", ".txt", ""}
 SKIPPED = {"build", "dist", "out", "node_modules", "__pycache__"}
 
@@ -363,6 +385,43 @@ def test_no_marks_of_unfinished_work():
         if marks.search(line)
     ]
     assert wrong == []
+
+
+@cache
+def lower_texts() -> dict[str, str]:
+    """The text of every file, in lower case, by its path from the root."""
+    paths = dict.fromkeys((*text_files(), *native_files()))
+    return {name_of(path): content(path).lower() for path in paths}
+
+
+@cache
+def own_words(word: str, places: tuple[str, ...]) -> list[tuple[str, int, str]]:
+    """Path, line and word of each use in some places; a word ends where no letter follows."""
+    pattern = re.compile(rf"(?<![a-z])(?:{word})(?![a-z])")
+    stems = [alternative.partition("?")[0].rstrip("s") for alternative in word.split("|")]
+    return [
+        (name, number, match[0])
+        for name, text in lower_texts().items()
+        if name.startswith(places) and any(stem in text for stem in stems)
+        for number, line in enumerate(text.split("\n"), start=1)
+        if any(stem in line for stem in stems)
+        for match in pattern.finditer(line)
+    ]
+
+
+@pytest.mark.parametrize("word", OWN_WORDS)
+def test_words_that_have_a_standard_term_do_not_come_back(word):
+    places, instead = OWN_WORDS[word]
+    found = [use for use in own_words(word, places) if (use[0], use[2]) not in OWN_WORDS_ALLOWED]
+    assert found == [], f"say: {instead}"
+
+
+def test_every_allowed_word_is_used():
+    found = {
+        (path, use) for word, (places, _) in OWN_WORDS.items()
+        for path, _, use in own_words(word, places)
+    }  # fmt: skip
+    assert found >= OWN_WORDS_ALLOWED
 
 
 MARKDOWN = [path for path in text_files() if path.suffix == ".md"]

@@ -135,7 +135,7 @@ def build(
 ) -> Package:
     """Build a tile program into a folder of its own below `output`: verified CUDA or HIP.
 
-    `target`: one of those that the file names, the first unless said. `compile`: ask the toolchain
+    `target`: one of those that the file names, the first by default. `compile`: ask the toolchain
     of the target, where there is one. Raises InputError, BuildRefused where no pipeline of the
     program is verified, and CannotWrite.
     """

@@ -3,7 +3,7 @@ verifies.
 
 A collected file gives one test for each kernel in it. A marked test runs only if its kernels
 verify; paths are relative to the file of the test. What fails is shown with TITAN's diagnostic
-instead of a traceback. Undecided is a failure: a test that cannot tell has not passed.
+instead of a traceback. Undecided is a failure: a test that cannot decide has not passed.
 """
 
 from __future__ import annotations

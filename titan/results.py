@@ -55,7 +55,7 @@ class Findings(Sequence["Finding"]):
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of the verdicts, as the exit code of the command tells it."""
+        """The worst of the verdicts, as the exit code of the command gives it."""
         from titan.foundation.verdict import worst
 
         code = worst(item.exit_code for item in self.items)
@@ -164,7 +164,7 @@ class Package:
         return (self.folder / "pipeline.yaml").read_text(encoding="utf-8")
 
     def __str__(self) -> str:
-        from titan.package.told import as_text
+        from titan.package.summary import as_text
 
         return as_text(self.path, self.produced)
 

@@ -60,11 +60,11 @@ struct same<First, First> { TITAN_CONSTANT bool value = true; };
 //   time drawn from a hash of seed, thread, place and clock. Where all lanes have to come together
 //   they draw the same number. Not between a multiplication and its commit: ptxas would put a
 //   further fence there.
-// TITAN_BURDEN: work that the kernel does not have, for chosen warps: dependent arithmetic for each
+// TITAN_DELAY: work that the kernel does not have, for chosen warps: dependent arithmetic for each
 //   pair of numbers that an epilogue writes; after each wait, reads of shared memory with all lanes
 //   in one bank (what they read is not used), and a chain of dependent special functions.
 // TITAN_MEASURE: cycles that each warp spends in `barrier_wait`, and how many waits that were; of the
-//   first 8 CTAs, when each warp began its first wait and ended its last; cycles of the burden.
+//   first 8 CTAs, when each warp began its first wait and ended its last; cycles of the delay.
 // TITAN_PROGRESS: where each warp of the first CTAs waits, or waited last, in memory that the host
 //   sees while the kernel hangs.
 #if defined(TITAN_DISTURB)
@@ -92,11 +92,11 @@ TITAN_DEVICE void disturb_warp(u32) {}
 #endif
 
 #if defined(TITAN_MEASURE)
-// Of warp w: cycles at 2 w, waits at 2 w + 1; over all CTAs. The same for the burden. Of warp w of
+// Of warp w: cycles at 2 w, waits at 2 w + 1; over all CTAs. The same for the delay. Of warp w of
 // CTA c: clock at 2 (32 c + w) when its first wait began, behind it when its last wait ended.
 extern "C" {
 __device__ u64 titan_waited[64];
-__device__ u64 titan_burdened[64];
+__device__ u64 titan_delayed[64];
 __device__ u64 titan_span[8 * 32 * 2];
 }
 #endif
@@ -132,52 +132,52 @@ TITAN_DEVICE bool first_here() {
   return (__activemask() & below) == 0;
 }
 
-#if defined(TITAN_BURDEN)
+#if defined(TITAN_DELAY)
 // Mask of warps; rounds for a pair that is written; conflicting reads and rounds after a wait. All
 // lanes of a warp do the same.
 extern "C" {
-__device__ u32 titan_burden[4];
+__device__ u32 titan_delay[4];
 }
-TITAN_DEVICE bool burdened() { return (titan_burden[0] >> (threadIdx.x / 32 % 32) & 1u) != 0; }
-TITAN_DEVICE void burden_ends(u64 begun) {
+TITAN_DEVICE bool delayed() { return (titan_delay[0] >> (threadIdx.x / 32 % 32) & 1u) != 0; }
+TITAN_DEVICE void delay_ends(u64 begun) {
 #if defined(TITAN_MEASURE)
   if (first_here()) {
-    atomicAdd(titan_burdened + threadIdx.x / 32 % 32 * 2, (u64)clock64() - begun);
-    atomicAdd(titan_burdened + threadIdx.x / 32 % 32 * 2 + 1, (u64)1);
+    atomicAdd(titan_delayed + threadIdx.x / 32 % 32 * 2, (u64)clock64() - begun);
+    atomicAdd(titan_delayed + threadIdx.x / 32 % 32 * 2 + 1, (u64)1);
   }
 #endif
 }
-TITAN_DEVICE void burden_pair() {
-  if (!burdened()) return;
+TITAN_DEVICE void delay_pair() {
+  if (!delayed()) return;
   float value = (float)threadIdx.x;
   TITAN_NO_UNROLL
-  for (u32 round = 0; round < titan_burden[1]; ++round) {
+  for (u32 round = 0; round < titan_delay[1]; ++round) {
     asm volatile("fma.rn.f32 %0, %0, 0f3F000000, 0f3F800000;\n" : "+f"(value));
   }
 }
-TITAN_DEVICE void burden_turn() {
-  if (!burdened()) return;
+TITAN_DEVICE void delay_turn() {
+  if (!delayed()) return;
   const u64 begun = (u64)clock64();
   extern __shared__ __align__(1024) unsigned char titan_any_shared[];
   u32 bytes, word;
   asm volatile("mov.u32 %0, %%dynamic_smem_size;\n" : "=r"(bytes));
   const u32 column = (u32)__cvta_generic_to_shared(titan_any_shared) + (threadIdx.x & 31u) * 128u;
-  const u32 reads = bytes >= 4096u ? titan_burden[2] : 0u;
+  const u32 reads = bytes >= 4096u ? titan_delay[2] : 0u;
   TITAN_NO_UNROLL
   for (u32 read = 0; read < reads; ++read) {
     asm volatile("ld.volatile.shared.u32 %0, [%1];\n" : "=r"(word) : "r"(column + read % 32 * 4));
   }
   float value = (float)(threadIdx.x + 2u);
   TITAN_NO_UNROLL
-  for (u32 round = 0; round < titan_burden[3]; ++round) {
+  for (u32 round = 0; round < titan_delay[3]; ++round) {
     asm volatile("{\n .reg .f32 t;\n lg2.approx.f32 t, %0;\n ex2.approx.f32 %0, t;\n}\n"
                  : "+f"(value));
   }
-  burden_ends(begun);
+  delay_ends(begun);
 }
 #else
-TITAN_DEVICE void burden_pair() {}
-TITAN_DEVICE void burden_turn() {}
+TITAN_DEVICE void delay_pair() {}
+TITAN_DEVICE void delay_turn() {}
 #endif
 
 // Around a wait; `wait_begins` gives what `wait_ends` needs.
@@ -213,7 +213,7 @@ TITAN_DEVICE void wait_ends(u32 address, u32 parity, u64 begun) {
     turns_at(address) += 1;
   }
 #endif
-  burden_turn();
+  delay_turn();
   disturb(2);
 }
 
@@ -330,15 +330,15 @@ TITAN_DEVICE u16 load_shared16(const void* pointer) { return *(const u16*)pointe
 TITAN_DEVICE u32 load_shared32(const void* pointer) { return *(const u32*)pointer; }
 TITAN_DEVICE u64 load_shared64(const void* pointer) { return *(const u64*)pointer; }
 TITAN_DEVICE void store_shared16(void* pointer, u16 value) {
-  burden_pair();
+  delay_pair();
   *(u16*)pointer = value;
 }
 TITAN_DEVICE void store_shared32(void* pointer, u32 value) {
-  burden_pair();
+  delay_pair();
   *(u32*)pointer = value;
 }
 TITAN_DEVICE void store_shared64(void* pointer, u64 value) {
-  burden_pair();
+  delay_pair();
   *(u64*)pointer = value;
 }
 TITAN_DEVICE void store_shared128(void* pointer, u32 first, u32 second, u32 third, u32 fourth) {
@@ -647,7 +647,7 @@ TITAN_DEVICE float load_global(const void* base, long long index) {
 
 template <class Type>
 TITAN_DEVICE void store_global(void* base, long long index, float value) {
-  burden_pair();
+  delay_pair();
   if constexpr (Type::bytes == 4) {
     ((float*)base)[index] = value;
   } else if constexpr (Type::bytes == 2) {

@@ -87,8 +87,8 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *function, CUmodule module, cons
 
 CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr *place, size_t *bytes, CUmodule module,
                                    const char *name) {
-  static const char *const known[] = {"titan_disturbance", "titan_burden", "titan_progress",
-                                      "titan_progress_ctas", "titan_waited", "titan_burdened",
+  static const char *const known[] = {"titan_disturbance", "titan_delay", "titan_progress",
+                                      "titan_progress_ctas", "titan_waited", "titan_delayed",
                                       "titan_span", "titan_turns"};
   static char constant[1 << 16];
   (void)module;

@@ -45,7 +45,7 @@ def fake(code):
 
 
 GOOD = (
-    "{'kind': 'run', 'state': 'correct', 'told': ''} if kind == 'check' else "
+    "{'kind': 'run', 'state': 'correct', 'message': ''} if kind == 'check' else "
     "{'kind': 'time', 'median_seconds': 0.002 if kind == 'peer' else 0.001, 'peer': 'a library'}"
 )
 
@@ -151,7 +151,7 @@ def test_a_clock_that_goes_backwards_is_no_measurement(package):
 
 def test_time_that_is_over_is_no_failure(package):
     rows = list(bench([package], FACTS, BenchSettings(until=time.monotonic() - 1), **fake(GOOD)))
-    assert [(row.state, row.told) for row in rows] == [("not run", "the time was over")]
+    assert [(row.state, row.message) for row in rows] == [("not run", "the time was over")]
 
 
 def test_rows_of_a_package(package):
@@ -167,9 +167,9 @@ def test_rows_of_a_package(package):
 
 
 def test_a_wrong_package_is_not_timed(package):
-    wrong = "{'kind': 'run', 'state': 'wrong', 'told': 'C[0, 1] is 2'}"
+    wrong = "{'kind': 'run', 'state': 'wrong', 'message': 'C[0, 1] is 2'}"
     rows = list(bench([package], FACTS, **fake(wrong)))
-    assert [(row.state, row.told) for row in rows] == [("wrong", "C[0, 1] is 2")]
+    assert [(row.state, row.message) for row in rows] == [("wrong", "C[0, 1] is 2")]
 
 
 def test_without_a_peer_there_is_no_ratio(package):
@@ -181,7 +181,7 @@ def test_without_a_peer_there_is_no_ratio(package):
 def test_a_device_that_fails(package):
     code = GOOD + " if kind != 'measure' else sys.exit('out of memory')"
     rows = list(bench([package], FACTS, SMALL, **fake(code)))
-    assert [(row.state, "out of memory" in row.told) for row in rows] == [("failed", True)]
+    assert [(row.state, "out of memory" in row.message) for row in rows] == [("failed", True)]
 
 
 def test_variants_are_prepared_without_a_gpu(tmp_path, monkeypatch, capsys):
@@ -236,7 +236,7 @@ def test_a_shared_folder_is_timed_once_and_told_for_both(package, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--rates", "x.json"], "prepared variants"),
         (["--size", "M"], "not sizes"),
@@ -244,9 +244,9 @@ def test_a_shared_folder_is_timed_once_and_told_for_both(package, tmp_path):
         ([], "no device"),
     ],
 )
-def test_bad_usage_and_no_device(package, arguments, told, capsys):
+def test_bad_usage_and_no_device(package, arguments, message, capsys):
     code = titan(["bench", str(package), *arguments])
     if not arguments and code != 2:
         pytest.skip("there is a GPU")
     assert code == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err

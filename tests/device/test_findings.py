@@ -110,7 +110,7 @@ for case in job["cases"]:
     print(json.dumps({"kind": "begin", "sizes": case["sizes"]}), flush=True)
     bad = case["policy"] == "storm"
     told = f"C[0, 0] is 3, {ready or 'compiled'}"
-    print(json.dumps({"kind": "run", "state": "wrong" if bad else "correct", "told": told,
+    print(json.dumps({"kind": "run", "state": "wrong" if bad else "correct", "message": told,
                       "launch": {"grid": 7}}), flush=True)
 """
 FAKE = {"command": (sys.executable, "-c", FAILS)}

@@ -45,7 +45,7 @@ def test_a_known_machine_is_recovered():
     assert {term.name: term.state for term in found.terms}["TMA"] == "bounded"
     limit = next(term.at_most for term in found.terms if term.name == "TMA")
     assert limit >= 1.0
-    assert found.told == ()
+    assert found.remarks == ()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -81,17 +81,17 @@ def test_a_right_description_has_scales_of_one():
 def test_nothing_measured():
     found = fit.fit([])
     assert (found.terms, found.error_after) == ((), None)
-    assert found.told == ("nothing was measured",)
+    assert found.remarks == ("nothing was measured",)
     found = fit.fit([Observation("x", 0.0, {"TC": 1.0}), Observation("y", 5.0, {})])
-    assert "2 measurements have no cycles or no terms" in found.told
-    assert "nothing was measured" in found.told
+    assert "2 measurements have no cycles or no terms" in found.remarks
+    assert "nothing was measured" in found.remarks
 
 
 def test_one_measurement_cannot_tell_the_overhead():
     found = fit.fit([Observation("x", 150.0, {"TC": 100.0, "SFU": 20.0})])
     assert found.scale("TC") == pytest.approx(1.5)
     assert found.overhead is None
-    assert any("overhead" in line for line in found.told)
+    assert any("overhead" in line for line in found.remarks)
     states = {term.name: (term.state, term.at_most) for term in found.terms}
     assert states["SFU"] == ("bounded", pytest.approx(7.5))
 
@@ -101,7 +101,7 @@ def test_proportional_terms_are_not_told_apart():
     found = fit.fit([Observation(str(i), 1.3 * t["TC"] + 10, t) for i, t in enumerate(terms)])
     assert found.scale("TC") == pytest.approx(1.3)
     assert found.overhead == pytest.approx(10.0)
-    assert "TC is not told apart from SMEM" in found.told
+    assert "TC cannot be distinguished from SMEM" in found.remarks
 
 
 def test_the_same_work_everywhere_does_not_tell_the_overhead():

@@ -177,21 +177,21 @@ def test_a_check_of_every_level_fills_what_the_header_asks_for(device, package, 
             seen[level.name] = {line.split()[1] for line in log(device) if "symbol" in line}
             base = device.fake_globals()
             words = struct.unpack("<4I", ctypes.string_at(base + 8192, 16))
-            assert words == (level.burden(manifest) if hooks.BURDEN in level.defines else (0,) * 4)
+            assert words == (level.delay(manifest) if hooks.DELAY in level.defines else (0,) * 4)
             assert ("waits" in run) == (hooks.MEASURE in level.defines)
     finally:
         progress.unlink()
     assert seen["quiet"] == set()
-    measured = {"titan_waited", "titan_burdened", "titan_span"}
+    measured = {"titan_waited", "titan_delayed", "titan_span"}
     reports = {"titan_progress", "titan_progress_ctas", "titan_turns"}
     assert seen["measured"] == measured | reports
-    assert seen["storm"] == measured | reports | {"titan_disturbance", "titan_burden"}
+    assert seen["storm"] == measured | reports | {"titan_disturbance", "titan_delay"}
     assert {path.name for path in keep.iterdir()} == {
         "kernel.cubin",
         "kernel+measure+progress.cubin",
-        "kernel+disturb+burden+measure+progress.cubin",
+        "kernel+disturb+delay+measure+progress.cubin",
     }
-    assert b"-DTITAN_BURDEN" in (keep / "kernel+disturb+burden+measure+progress.cubin").read_bytes()
+    assert b"-DTITAN_DELAY" in (keep / "kernel+disturb+delay+measure+progress.cubin").read_bytes()
 
 
 def test_without_a_file_of_progress_runs_go_on(device, package, monkeypatch):
@@ -207,7 +207,7 @@ def test_without_a_file_of_progress_runs_go_on(device, package, monkeypatch):
         progress.unlink()
     assert "registering" in run["without_progress"]
     assert "symbol titan_progress" not in log(device)
-    assert "symbol titan_burden" in log(device)
+    assert "symbol titan_delay" in log(device)
 
 
 def test_the_file_of_progress_is_mapped_page_by_page(device, tmp_path):

@@ -24,9 +24,9 @@ from titan.validate.emulate import compile as emulation
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 TILE = root("protocols") / "tiles" / "gemm_small_tiles.yaml"
-DEFINES = (hooks.DISTURB, hooks.BURDEN, hooks.MEASURE, hooks.PROGRESS)
+DEFINES = (hooks.DISTURB, hooks.DELAY, hooks.MEASURE, hooks.PROGRESS)
 CALLS = re.compile(
-    r"^ *(disturb(_warp)?\(\d+\);|burden_pair\(\);|wait_ends\(.*|"
+    r"^ *(disturb(_warp)?\(\d+\);|delay_pair\(\);|wait_ends\(.*|"
     r"const u64 begun = wait_begins\(.*)( *\\)?\n",
     re.M,
 )
@@ -71,9 +71,7 @@ def test_without_definitions_the_kernel_is_that_without_hooks(package, tmp_path)
     assert not re.findall(r"^ *disturb\(\d", bare, re.M)
     header.write_text(bare)
     assert ptx(tmp_path) == plain
-    assert not re.search(
-        r"nanosleep|clock|titan_(disturb|burden|waited|span|progress|turns)", plain
-    )
+    assert not re.search(r"nanosleep|clock|titan_(disturb|delay|waited|span|progress|turns)", plain)
 
 
 @needs_nvcc
@@ -81,7 +79,7 @@ def test_without_definitions_the_kernel_is_that_without_hooks(package, tmp_path)
     ("define", "traces"),
     [
         (hooks.DISTURB, ("nanosleep", "titan_disturbance", "%clock")),
-        (hooks.BURDEN, ("titan_burden", "%dynamic_smem_size", "ld.volatile.shared", "lg2.approx")),
+        (hooks.DELAY, ("titan_delay", "%dynamic_smem_size", "ld.volatile.shared", "lg2.approx")),
         (hooks.MEASURE, ("%clock64", "titan_waited", "titan_span", "atom")),
         (hooks.PROGRESS, ("st.volatile", "titan_progress", "titan_turns", "membar.sys|fence.*sys")),
     ],
@@ -93,7 +91,7 @@ def test_each_definition_compiles_and_does_its_part(package, tmp_path, define, t
     others = {name for name in DEFINES if name != define}
     symbols = {
         hooks.DISTURB: "titan_disturbance", hooks.MEASURE: "titan_waited",
-        hooks.BURDEN: "titan_burden",
+        hooks.DELAY: "titan_delay",
     }  # fmt: skip
     assert not any(re.search(rf"{symbols.get(name, 'titan_turns')}\b", text) for name in others)
 
@@ -120,9 +118,9 @@ def test_symbols_have_the_sizes_that_the_runner_fills(package, tmp_path):
     }
     assert found == {
         "titan_disturbance": 16,
-        "titan_burden": 16,
+        "titan_delay": 16,
         "titan_waited": hooks.WAITED.size,
-        "titan_burdened": hooks.WAITED.size,
+        "titan_delayed": hooks.WAITED.size,
         "titan_span": hooks.SPAN.size,
         "titan_progress": 8,
         "titan_progress_ctas": 4,
@@ -162,22 +160,22 @@ def test_one_group_of_several_is_slow_alone():
     assert "slow:p[0]" not in found
 
 
-def test_burdens_are_put_on_the_warps_that_consume(manifest):
+def test_delays_are_put_on_the_warps_that_consume(manifest):
     found = {level.name: level for level in hooks.levels(manifest)}
     (first,) = [role for role in manifest["roles"] if role["name"] != "producer"]
     everyone = hooks.mask(hooks.warps_of(first))
     for number, knob in enumerate(hooks.KNOBS):
         for amount in hooks.AMOUNTS[knob]:
             level = found.pop(f"{knob}@{amount}")
-            assert {hooks.BURDEN, hooks.MEASURE} <= set(level.defines)
-            words = level.burden(manifest)
+            assert {hooks.DELAY, hooks.MEASURE} <= set(level.defines)
+            words = level.delay(manifest)
             assert words[0] == everyone
             assert words[1:] == tuple(amount if n == number else 0 for n in range(3))
             assert level.disturbance(7)[1] == 0
-    assert {level.burden(manifest) for level in found.values()} == {(0, 0, 0, 0)}
+    assert {level.delay(manifest) for level in found.values()} == {(0, 0, 0, 0)}
 
 
-def test_burdens_that_would_change_nothing_are_left_out(package, manifest):
+def test_delays_that_would_change_nothing_are_left_out(package, manifest):
     source = (package / "kernel.cu").read_text()
     everything = {level.name for level in hooks.levels(manifest)}
     assert {level.name for level in hooks.levels(manifest, source)} == everything - {hooks.ALONE}
@@ -223,10 +221,10 @@ def test_waits_by_role(manifest):
         (1000, 4, 250.0),
         (120, 12, 10.0),
     ]
-    assert not any("burden_cycles" in row for row in rows)
+    assert not any("delay_cycles" in row for row in rows)
     data = struct.pack("<64Q", *words)
     rows = hooks.waits(manifest, data, data)
-    assert [(row["burden_cycles"], row["burdens"]) for row in rows] == [(1000, 4), (120, 12)]
+    assert [(row["delay_cycles"], row["delays"]) for row in rows] == [(1000, 4), (120, 12)]
 
 
 # -------------------------------------------------------------------------- what a hang leaves
@@ -236,7 +234,7 @@ import json, mmap, struct, sys, time
 job = json.loads(sys.stdin.readline())
 print(json.dumps({"kind": "begin", "sizes": job["cases"][0]["sizes"]}), flush=True)
 if len(job["cases"]) % 2:
-    print(json.dumps({"kind": "run", "state": "correct", "told": ""}), flush=True)
+    print(json.dumps({"kind": "run", "state": "correct", "message": ""}), flush=True)
 with open(job["progress"], "r+b") as file:
     memory = mmap.mmap(file.fileno(), 0)
     struct.pack_into("<4I", memory, 0, 1, 1024 + OFFSET, 1, 3)
@@ -264,7 +262,9 @@ def test_progress_is_read_after_the_child_was_killed(package, manifest):
     (row,) = last["progress"]["warps"]
     told = {"cta": 0, "warp": 0, "role": "producer", "state": "waiting"}
     assert row == {**told, "barrier": "ring_a_empty", "stage": 2, "parity": 1, "turn": 3}
-    assert "waits at ring_a_empty[2], parity 1, after 3 waits there" in hooks.told(last["progress"])
+    assert "waits at ring_a_empty[2], parity 1, after 3 waits there" in hooks.describe(
+        last["progress"]
+    )
 
 
 def test_a_hang_on_a_device_tells_where_the_roles_were(package, manifest):
@@ -285,7 +285,7 @@ def test_a_hang_on_a_device_tells_where_the_roles_were(package, manifest):
     assert {run.state for run in found} <= {"hung", "correct"}
     hung = [run for run in found if run.state == "hung"]
     assert hung
-    assert all("waits at ring_a_full[0]" in run.told for run in hung)
+    assert all("waits at ring_a_full[0]" in run.message for run in hung)
 
 
 def test_without_records_there_is_no_progress(tmp_path, manifest):
@@ -304,7 +304,7 @@ for case in job["cases"]:
     slow = case["policy"].startswith("slow:consumer")
     waits = [{"role": "producer", "cycles": 900 if slow else 100, "waits": 10}]
     waits = [] if case["policy"] == "quiet" else waits
-    print(json.dumps({"kind": "run", "state": "correct", "told": "", "waits": waits}))
+    print(json.dumps({"kind": "run", "state": "correct", "message": "", "waits": waits}))
 """
 
 

@@ -22,7 +22,7 @@ from titan.litmus.render.files import render_all, write_all
 from titan.package.produce import produce
 
 TILES = root("protocols") / "tiles"
-DEFINES = (hooks.DISTURB, hooks.BURDEN, hooks.MEASURE, hooks.PROGRESS)
+DEFINES = (hooks.DISTURB, hooks.DELAY, hooks.MEASURE, hooks.PROGRESS)
 
 
 def find():
@@ -88,8 +88,8 @@ def test_packages_with_hooks_have_the_symbols_that_the_runner_looks_for(package,
     code = compile_there((package / "kernel.cu").read_text(), package, defines=defines)
     symbols = {
         hooks.DISTURB: [b"titan_disturbance"],
-        hooks.BURDEN: [b"titan_burden"],
-        hooks.MEASURE: [b"titan_waited", b"titan_burdened", b"titan_span"],
+        hooks.DELAY: [b"titan_delay"],
+        hooks.MEASURE: [b"titan_waited", b"titan_delayed", b"titan_span"],
         hooks.PROGRESS: [b"titan_progress", b"titan_progress_ctas", b"titan_turns"],
     }
     for define, names in symbols.items():

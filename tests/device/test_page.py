@@ -42,11 +42,11 @@ TIMED = {
     "package": "gemm", "target": "sm_90a", "sizes": {"M": 8192, "K": 64}, "state": "timed",
     "seconds": 0.001, "teraflops": 600.0, "gigabytes": 300.0, "peer": "cuBLAS & co",
     "peer_seconds": 0.002, "ratio": 2.0, "predicted_cycles": 512, "measured_cycles": 1024.0,
-    "told": "",
+    "message": "",
 }  # fmt: skip
 FAILED = {
     **dict.fromkeys(TIMED), "package": "x", "target": "sm_90a", "sizes": {}, "state": "failed",
-    "told": "out of <memory>", "peer": "",
+    "message": "out of <memory>", "peer": "",
 }  # fmt: skip
 BENCH = {"kind": "bench", "date": "2026-01-02", "device": DEVICE, "rows": [TIMED, FAILED]}
 LITMUS = {
@@ -64,22 +64,23 @@ LITMUS = {
     ],
 }  # fmt: skip
 POINTS = [
-    {"amount": 0, "burden_cycles": None, "producer_cycles": 10.0},
-    {"amount": 8, "burden_cycles": 256.0, "producer_cycles": 90.0},
-    {"amount": 64, "burden_cycles": 2048.0, "producer_cycles": 700.0},
+    {"amount": 0, "delay_cycles": None, "producer_cycles": 10.0},
+    {"amount": 8, "delay_cycles": 256.0, "producer_cycles": 90.0},
+    {"amount": 64, "delay_cycles": 2048.0, "producer_cycles": 700.0},
 ]
-BURDENED = copy.deepcopy(STRESS)
-BURDENED["rows"][0]["imbalance"] = [{"knob": "bank-<conflicts>", "points": POINTS}]
-BURDENED["skipped"] = [
+DELAYED = copy.deepcopy(STRESS)
+DELAYED["rows"][0]["imbalance"] = [{"knob": "bank-<conflicts>", "points": POINTS}]
+DELAYED["skipped"] = [
     {"package": "gemm", "depth": 2, "variant": "early release", "runs": 7, "policies": ["<storm>"]}
 ]
 PROBES = {
     "kind": "probes", "date": "2026-01-02", "device": DEVICE,
     "probes": [
         {"probe": "parity", "facts": ["M30"], "asks": "a < b?", "state": "answered",
-         "answer": "yes & no", "means": "nothing <new>", "counters": {"seen": 12345}, "told": ""},
+         "answer": "yes & no", "means": "nothing <new>", "counters": {"seen": 12345},
+         "message": ""},
         {"probe": "elect", "facts": ["R10"], "asks": "who?", "state": "hung", "answer": "",
-         "means": "", "counters": {}, "told": "at <x>"},
+         "means": "", "counters": {}, "message": "at <x>"},
     ],
 }  # fmt: skip
 FIGURES = {
@@ -90,7 +91,7 @@ NAMED = {"axis": "product", "setting": "as built", "about": "", "against_product
 SLOWER = {"axis": "depth", "setting": "2", "about": "rings of 2", "against_product": 0.5}
 UNBUILT = {
     **FAILED, "axis": "fences", "setting": "<none>", "about": "", "against_product": None,
-    "state": "not built", "told": "no shape <fits>",
+    "state": "not built", "message": "no shape <fits>",
 }  # fmt: skip
 ABLATIONS = {
     "kind": "ablations", "date": "2026-01-02", "device": DEVICE,
@@ -100,7 +101,7 @@ ABLATIONS = {
 }  # fmt: skip
 UNBUILT["package"] = "gemm"
 MACHINE = {
-    "machine": "sm_90a", "error_before": 0.3, "error_after": 0.02, "told": ["<not> told apart"],
+    "machine": "sm_90a", "error_before": 0.3, "error_after": 0.02, "remarks": ["<not> told apart"],
     "overhead_cycles": 30.0,
     "terms": [
         {"term": "TC", "state": "fitted", "scale": 1.25, "at_most": None, "measurements": 4},
@@ -113,13 +114,13 @@ MACHINE = {
     ],
 }  # fmt: skip
 SUITE = {
-    "kind": "device", "date": "2026-01-02", "device": DEVICE, "stress": BURDENED, "bench": BENCH,
+    "kind": "device", "date": "2026-01-02", "device": DEVICE, "stress": DELAYED, "bench": BENCH,
     "ablations": ABLATIONS, "machines": [MACHINE], "probes": PROBES, "cycles": {"rows": []},
     "left_out": {"litmus": ["<MP>"], "bench": []},
     "shares": {"litmus": {"given_seconds": 197.6, "taken_seconds": 198.1}},
 }  # fmt: skip
 ALL = {
-    "stress": STRESS, "bench": BENCH, "litmus": LITMUS, "burdened": BURDENED, "probes": PROBES,
+    "stress": STRESS, "bench": BENCH, "litmus": LITMUS, "delayed": DELAYED, "probes": PROBES,
     "ablations": ABLATIONS, "suite": SUITE,
 }  # fmt: skip
 
@@ -170,7 +171,7 @@ def test_the_matrix_tells_variants_apart():
     changed["rows"][0]["seen_to_fail"], changed["rows"][1]["seen_to_fail"] = 1, 0
     changed["safe_failures"] = [
         {"package": "gemm", "depth": 2, "sizes": {"M": 1}, "policy": "storm", "seed": 0,
-         "state": "wrong", "told": "<"}
+         "state": "wrong", "message": "<"}
     ]  # fmt: skip
     html = page(changed)
     assert re.search(r"<td class='bad'[^>]*>1 of 8</td><td class='part'[^>]*>0 of 8</td>", html)
@@ -193,8 +194,8 @@ def test_times_stand_next_to_the_peer_and_cycles_next_to_the_prediction():
     assert "1 of 2 timed on A <GPU>, 2026-01-02" in text
 
 
-def test_the_stall_of_the_producer_is_plotted_against_the_burden():
-    html = page(BURDENED)
+def test_the_stall_of_the_producer_is_plotted_against_the_delay():
+    html = page(DELAYED)
     (path,) = re.findall(r"<polyline points='([^']*)'", html)
     points = [tuple(map(float, pair.split(","))) for pair in path.split()]
     assert len(points) == 3

@@ -178,7 +178,7 @@ def test_a_hang_takes_one_run_with_it(package):
         "for n, case in enumerate(job['cases']):\n"
         "  print(json.dumps({'kind': 'begin', 'sizes': case['sizes']}), flush=True)\n"
         "  if n == 1: time.sleep(60)\n"
-        "  print(json.dumps({'kind': 'run', 'state': 'correct', 'told': ''}), flush=True)\n"
+        "  print(json.dumps({'kind': 'run', 'state': 'correct', 'message': ''}), flush=True)\n"
     )
     runs = list(
         stress(
@@ -203,7 +203,7 @@ def test_packages_for_another_device_are_skipped_with_the_reason(package):
     code = "import sys; sys.exit('a warning\\nOtherDevice: built for sm_90a; this one is 8.0')"
     runs = list(stress([package], StressSettings("gpu"), command=(sys.executable, "-c", code)))
     data = document({"name": "another"}, runs)
-    assert {(run.state, run.told) for run in runs} == {
+    assert {(run.state, run.message) for run in runs} == {
         ("skipped", "built for sm_90a; this one is 8.0")
     }
     assert data["safe_failures"] == []

@@ -43,7 +43,7 @@ for sizes in job.get("sizes") or [case["sizes"] for case in job.get("cases", [])
         print(json.dumps({"kind": "begin", "sizes": sizes}))
         bad = job.get("variant", "safe") != "safe"
         print(json.dumps({"kind": "run", "sizes": sizes, "state": "wrong" if bad else "correct",
-                          "told": ""}))
+                          "message": ""}))
     elif job["kind"] == "cycles":
         print(json.dumps({"kind": "cycles", "sizes": sizes, "span_cycles": 900 + 3 * sizes["K"]}))
     else:
@@ -149,8 +149,8 @@ def test_a_child_that_is_under_way_ends_with_its_part(prepared, tmp_path):
         (prepared / "no-probes").rename(prepared / "probes")
     assert time.monotonic() - begun < 600  # none was waited for
     assert found.stress["runs"] == 0
-    assert {row["state"] for row in found.bench["rows"]} == {"not run"}
-    assert {row["state"] for row in found.ablations["rows"]} == {"not run"}
+    rows = [*found.bench["rows"], *found.ablations["rows"]]
+    assert {row["state"] for row in rows} <= {"not run"}  # none where no time was left at all
     assert not found.stress["safe_failures"]
     assert all(item["taken_seconds"] < 600 for item in found.shares.values())
 

@@ -110,7 +110,7 @@ def test_the_suite_gets_as_far_as_the_comparison(results, prepared):
     assert all("error" not in row["first"].lower() for row in rows.values())
     assert {row["state"] for row in data["bench"]["rows"]} == {"wrong"}
     assert {row["state"] for row in data["ablations"]["rows"]} == {"wrong"}
-    assert data["cycles"]["rows"][0]["told"].startswith("0 cycles for")
+    assert data["cycles"]["rows"][0]["message"].startswith("0 cycles for")
     assert {row["state"] for row in data["probes"]["probes"]} <= {"answered", "no reading fits"}
     (litmus,) = (results / "litmus" / "results").glob("fake-h100/*.json")
     tests = json.loads(litmus.read_text())["tests"]

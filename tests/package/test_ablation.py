@@ -107,7 +107,7 @@ def test_variants_compute_what_the_product_computes(small, key):
     manifest = json.loads((place / "manifest.json").read_text())
     for sizes in ({"M": 64, "N": 64, "K": 64}, {"M": 72, "N": 64, "K": 456}):
         found = compare(made[key].tile, place, manifest, sizes, policy="starve:consumer")
-        assert found.same, found.told()
+        assert found.same, found.describe()
 
 
 def statements(*body):

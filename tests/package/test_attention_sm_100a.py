@@ -85,7 +85,7 @@ def test_a_variant_computes_what_its_tile_program_means(name: str, tmp_path: Pat
     manifest = produced.emitted.manifest
     for seed, (sizes, policy) in enumerate(tuple(product(SIZES, POLICIES))[:: 1 if WHOLE else 5]):
         found = compare(tile, produced.folder, manifest, sizes, seed=seed, policy=policy)
-        assert found.same, (sizes, policy, found.told())
+        assert found.same, (sizes, policy, found.describe())
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from titan.engines.happens_before.engine import analyse
 from titan.language.kernel.decode import decode_text
 from titan.language.lower import lower
 from titan.package.produce import produce
-from titan.package.told import as_text
+from titan.package.summary import as_text
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 from titan.target.load import TargetRefused
@@ -147,7 +147,7 @@ def compared(text, folder, target="sm_90a", policies=("uniform", "latest", "star
     ragged = SIZES.get(names, [{name: 3 + 2 * i for i, name in enumerate(names)}])
     for seed, (sizes, policy) in enumerate(product(ragged, policies)):
         found = compare(tile, produced.folder, manifest, sizes, seed=seed, policy=policy)
-        assert found.same, (sizes, policy, found.told())
+        assert found.same, (sizes, policy, found.describe())
     return produced
 
 
@@ -289,7 +289,7 @@ def tail_compared(name, folder, target="sm_90a", policies=("uniform", "starve:co
     names = tuple(sorted(item["name"] for item in manifest["parameters"]))
     for seed, (sizes, policy) in enumerate(product(TAILS.get(names, [multiples(names)]), policies)):
         found = compare(tile, produced.folder, manifest, sizes, seed=seed, policy=policy)
-        assert found.same, (sizes, policy, found.told())
+        assert found.same, (sizes, policy, found.describe())
 
 
 @needs_compiler

@@ -31,7 +31,7 @@ def built(path, target, folder, **more):
 
 
 def test_a_package_is_written_and_told(tmp_path):
-    from titan.package.told import as_data, as_text
+    from titan.package.summary import as_data, as_text
 
     produced = built(LIBRARY / "gemm.yaml", "sm_90a", tmp_path)
     assert produced.folder == tmp_path / "gemm-sm_90a"
@@ -140,4 +140,4 @@ def test_the_emitted_kernel_computes_what_the_tile_program_means(path, target, t
     policies = ("uniform", "latest", *(f"starve:{name}" for name in waiting))
     for seed, (sizes, policy) in enumerate(product(sizes_of(manifest), policies)):
         found = compare(tile, produced.folder, manifest, sizes, seed=seed, policy=policy)
-        assert found.same, (sizes, policy, found.told())
+        assert found.same, (sizes, policy, found.describe())

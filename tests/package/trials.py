@@ -127,7 +127,7 @@ def faults(made: Made, numbers: dict[str, int], seed: int, runs: int = 2) -> str
             for name, right in expected.items():
                 found = difference(made.tile, name, outputs[name], right)
                 if not found.same:
-                    return f"{told}: {found.told()} with {values}"
+                    return f"{told}: {found.describe()} with {values}"
     except LaunchRefused as refused:
         return "" if "constraint" in str(refused) or "breaks" in str(refused) else str(refused)
     return ""

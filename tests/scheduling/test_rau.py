@@ -218,7 +218,7 @@ def test_probe_changes_nothing_and_agrees_with_counting() -> None:
     assert all(not any(rows) for rows in table.rows)
 
 
-def test_a_failure_tells_all_six_things() -> None:
+def test_a_failure_names_all_six_things() -> None:
     loop = replace(chain(2), dependences=(*chain(2).dependences, Dependence(2, 0, 1, 1)))
     outcome = rau.solve(replace(loop, dependences=loop.dependences), rau.RauOptions(ii_cap=4))
     assert outcome.schedule is None or outcome.schedule.ii >= 5

@@ -156,7 +156,7 @@ def _prepare(paths: tuple[Path, ...], folder: Path, with_toolchain: bool) -> int
             for target in targets_of(file)
             if target_of(target).matrix_counter == "wgmma"  # the forms that the axes are of
         ]
-        made = prepare(programs, folder, BuildLimits(), _tell, with_toolchain=with_toolchain)
+        made = prepare(programs, folder, BuildLimits(), _report, with_toolchain=with_toolchain)
     except TargetRefused as refused:
         raise click.ClickException("; ".join(d.headline for d in refused.diagnostics)) from None
     except CannotWrite as error:
@@ -167,7 +167,7 @@ def _prepare(paths: tuple[Path, ...], folder: Path, with_toolchain: bool) -> int
     return ExitCode.VERIFIED if made and whole else ExitCode.REFUTED
 
 
-def _tell(made: Made) -> None:
+def _report(made: Made) -> None:
     name = f"{made.tile.name} ({made.tile.target}), {made.variant.axis} {made.variant.setting}"
     if not made.folder:
         click.echo(f"{name}: not built: {made.reason}")

@@ -151,30 +151,30 @@ def build(
             (path, _produced(path, tile, text, Path(output), how, codes))
             for path, tile, text in _programs(paths, target, colour, codes)
         )
-        _tell(produced, format_name)
+        _report(produced, format_name)
     if cache_rates and not no_cache and format_name != "json":
         write(rates_text(cache))
     worst = (ExitCode.INTERNAL, ExitCode.BAD_INPUT, ExitCode.REFUTED)
     return next((code for code in worst if code in codes), ExitCode.VERIFIED)
 
 
-def _tell(produced: Iterator[tuple[str, Produced | None]], format_name: str) -> None:
+def _report(produced: Iterator[tuple[str, Produced | None]], format_name: str) -> None:
     """What was built; text as soon as it is there."""
-    from titan.package.told import as_data, as_text
+    from titan.package.summary import as_data, as_text
 
-    told: list[dict[str, object]] = []
+    documents: list[dict[str, object]] = []
     for path, package in produced:
         if package is None:
             continue
         if format_name == "json":
-            told.append(as_data(path, package))
+            documents.append(as_data(path, package))
         else:
             write(as_text(path, package))
             sys.stdout.flush()
     if format_name == "json":
         import json
 
-        write(json.dumps(told, indent=2) + "\n")
+        write(json.dumps(documents, indent=2) + "\n")
 
 
 def _all_at_once(cluster: str) -> Judge:
@@ -262,12 +262,12 @@ def _produced(
 
     limits, with_toolchain, states, cluster = how
 
-    def tell(what: str) -> None:
-        current().tell(f"{tile.name} for {tile.target}: {what}")
+    def report(what: str) -> None:
+        current().show(f"{tile.name} for {tile.target}: {what}")
 
     try:
         judge = one_by_one if cluster is None else _all_at_once(cluster)
-        return produce(tile, text, parent, limits, tell, with_toolchain, states, judge)
+        return produce(tile, text, parent, limits, report, with_toolchain, states, judge)
     except BuildRefused as refused:
         current().wipe()
         click.echo(f"REFUSED {tile.name} ({one_line(path)}) for {tile.target}: {refused}", err=True)
@@ -276,8 +276,8 @@ def _produced(
         codes.append(ExitCode.REFUTED)
     except FaultyError as fault:
         current().wipe()
-        told = f"{tile.name}: a fault where none was found: {fault}"
-        click.echo(f"{one_line(path)}: {told}", err=True)
+        fault_text = f"{tile.name}: a fault where none was found: {fault}"
+        click.echo(f"{one_line(path)}: {fault_text}", err=True)
         codes.append(ExitCode.INTERNAL)
     except CannotWrite as error:
         current().wipe()

@@ -1,4 +1,4 @@
-"""Certificates of verified kernels: which file each goes to, what is said where there is none."""
+"""Certificates of verified kernels: which file each goes to, the message where there is none."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write_certificates(
 
     programs = [program for path in paths for program in programs_of(path, options)]
     if len(programs) != len(findings):
-        return _told("no certificate: a kernel cannot be lowered", 3)
+        return _reported("no certificate: a kernel cannot be lowered", 3)
     names = _names(place, findings)
     code = max((_questions(path, names[0].parent, options) for path in paths), default=0)
     code = max(code, *(_lowered_otherwise(path, options) for path in paths))
@@ -39,10 +39,12 @@ def write_certificates(
         try:
             text = write(program)
         except NotCoveredError as reason:
-            code = max(code, _told(f"no certificate for {finding.kernel}: {reason}", 3))
+            code = max(code, _reported(f"no certificate for {finding.kernel}: {reason}", 3))
             continue
         except FaultyError as fault:
-            code = max(code, _told(f"{finding.kernel}: a fault where none was found: {fault}", 4))
+            code = max(
+                code, _reported(f"{finding.kernel}: a fault where none was found: {fault}", 4)
+            )
             continue
         name.parent.mkdir(parents=True, exist_ok=True)
         write_text(name, text)
@@ -78,14 +80,16 @@ def _questions(path: str, folder: Path, options: VerifyOptions) -> int:
     try:
         wrong, open_ = contradicted(questions)
     except SecondSolverMissing as missing:
-        return _told(f"typestate: {len(questions)} questions in {archive}; {missing}", 0)
+        return _reported(f"typestate: {len(questions)} questions in {archive}; {missing}", 0)
     if wrong:
-        return _told(f"typestate: cvc5 contradicts z3 on {len(wrong)} questions in {archive}", 4)
+        return _reported(
+            f"typestate: cvc5 contradicts z3 on {len(wrong)} questions in {archive}", 4
+        )
     refuted = [refutation(question) for question in questions if not question.satisfiable]
     proofs = "\n".join(f"; {number}\n{proof}" for number, proof in enumerate(refuted))
     write_text(archive.with_suffix(".alethe"), proofs + "\n")
     left = f", {open_} left open by it" if open_ else ""
-    return _told(f"typestate: {len(questions)} questions confirmed by cvc5{left}: {archive}", 0)
+    return _reported(f"typestate: {len(questions)} questions confirmed by cvc5{left}: {archive}", 0)
 
 
 def _lowered_otherwise(path: str, options: VerifyOptions) -> int:
@@ -103,12 +107,12 @@ def _lowered_otherwise(path: str, options: VerifyOptions) -> int:
         try:
             found = differences(kernel.protocol, program)
         except NotCompared as reason:
-            _told(f"{kernel.name}: accesses not compared with the protocol: {reason}", 0)
+            _reported(f"{kernel.name}: accesses not compared with the protocol: {reason}", 0)
             continue
         if found:
-            code = max(code, _told(f"{kernel.name}: {found[0]}", 4))
+            code = max(code, _reported(f"{kernel.name}: {found[0]}", 4))
         else:
-            _told(f"{kernel.name}: the sync program makes the accesses of the protocol", 0)
+            _reported(f"{kernel.name}: the sync program makes the accesses of the protocol", 0)
     return code
 
 
@@ -145,6 +149,6 @@ def _names(place: str, findings: list[Finding]) -> list[Path]:
     return names
 
 
-def _told(message: str, code: int) -> int:
+def _reported(message: str, code: int) -> int:
     click.echo(message, err=True)
     return code

@@ -42,7 +42,7 @@ def _git(*arguments: str) -> str:
     except OSError:
         raise click.BadParameter("git is not installed", param_hint=OPTION) from None
     if done.returncode != 0:
-        told = os.fsdecode(done.stderr).strip().splitlines()
-        reason = told[0] if told else "git has no answer"
+        lines = os.fsdecode(done.stderr).strip().splitlines()
+        reason = lines[0] if lines else "git has no answer"
         raise click.BadParameter(reason.removeprefix("fatal: "), param_hint=OPTION)
     return os.fsdecode(done.stdout)

@@ -87,13 +87,13 @@ def gate(
         raise click.UsageError(str(error)) from None
     rules = GateRules(budget_seconds, allow_bounded, loop)
     with progress() as shown:
-        shown.tell("checking", 0, len(items))
+        shown.show("checking", 0, len(items))
         found = run(
             items,
             jobs or cores(),
             rules,
             None if fresh else cache,
-            lambda done, of: shown.tell("checked", done, of),
+            lambda done, of: shown.show("checked", done, of),
         )
         judged = _delivered(found, "json" if as_json else format_name, output)
     failed = not all(item.ok for item in judged)
@@ -109,12 +109,12 @@ def _delivered(found: Iterator[Judged], format_name: str, output: str | None) ->
     for item in found:
         judged.append(item)
         if format_name in ("text", "concise"):
-            told = line(item) + "\n" + (details(item) if format_name == "text" else "")
+            entry = line(item) + "\n" + (details(item) if format_name == "text" else "")
             if output is None:
-                write(told)
+                write(entry)
                 sys.stdout.flush()
             else:
-                text += told
+                text += entry
     if format_name in CI_FORMATS:
         text = for_ci(map(check_of, judged), format_name)
     elif format_name == "json":

@@ -138,10 +138,10 @@ class _Shown:
     def all(self, answers: Iterator[LitmusAnswer], of: int, graph: Path | None) -> list[Verdict]:
         """Lines for people are written while answers come, all else at the end."""
         done: list[LitmusAnswer] = []
-        current().tell("deciding", 0, of)
+        current().show("deciding", 0, of)
         for item in answers:
             done.append(item)
-            current().tell("decided", len(done), of)
+            current().show("decided", len(done), of)
             if graph is not None:
                 _draw(graph, item)
             if item.fault and self.format_name != "json":

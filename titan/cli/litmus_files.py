@@ -1,4 +1,4 @@
-"""The files of litmus tests that commands are given, and how faults in them are told."""
+"""The files of litmus tests that commands are given, and how faults in them are reported."""
 
 from __future__ import annotations
 

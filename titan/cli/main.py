@@ -263,7 +263,7 @@ def run(arguments: Sequence[str]) -> int:
             reason = (error.strerror or "it cannot be used").lower()
             click.echo(f"Error: {os.fsdecode(error.filename)}: {reason}", err=True)
             return ExitCode.BAD_INPUT
-        _tell_internal_error(error, arguments)
+        _report_internal_error(error, arguments)
         return ExitCode.INTERNAL
 
 
@@ -325,7 +325,7 @@ def _silence_stdout() -> None:
             sys.stdout = nowhere
 
 
-def _tell_internal_error(error: Exception, arguments: Sequence[str]) -> None:
+def _report_internal_error(error: Exception, arguments: Sequence[str]) -> None:
     import platform
     import traceback
 

@@ -113,12 +113,12 @@ def _scores(
 
     for number, (name, program) in enumerate(kernels):
         head = f"{name} ({number + 1} of {len(kernels)})"
-        shown.tell(head)
+        shown.show(head)
 
-        def tell(done: int, mutants: int, head: str = head) -> None:
-            shown.tell(f"{head}: {done} of {mutants} mutants")
+        def report(done: int, mutants: int, head: str = head) -> None:
+            shown.show(f"{head}: {done} of {mutants} mutants")
 
-        yield replace(judge_all(program, Decider(budget), tell, decide_all), name=name)
+        yield replace(judge_all(program, Decider(budget), report, decide_all), name=name)
 
 
 def _kernels(

@@ -20,7 +20,7 @@ _WIPE = "\r\x1b[K"
 
 
 class Progress:
-    """The line. `tell` says what is being done; a thread writes it, with the seconds so far."""
+    """The line. `show` says what is being done; a thread writes it, with the seconds so far."""
 
     def __init__(self, descriptor: int | None = None) -> None:
         self._descriptor = descriptor
@@ -31,7 +31,7 @@ class Progress:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def tell(self, text: str, done: int = 0, of: int = 0) -> None:
+    def show(self, text: str, done: int = 0, of: int = 0) -> None:
         """What is being done from now on, and how many of how many are done."""
         if self._descriptor is None:
             return

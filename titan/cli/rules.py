@@ -50,11 +50,11 @@ def rules(family: str | None, format_name: str) -> None:
         click.echo(_markdown(chosen, titles), nl=False)
         return
     width = max(len(entry.name) for entry in chosen)
-    told = ""
+    last = ""
     for entry in chosen:
-        if entry.family != told:
-            click.echo(("\n" if told else "") + click.style(titles[entry.family], bold=True))
-            told = entry.family
+        if entry.family != last:
+            click.echo(("\n" if last else "") + click.style(titles[entry.family], bold=True))
+            last = entry.family
         mark = "" if entry.severity == "error" else f" ({entry.severity})"
         click.echo(f"  {entry.code}  {entry.name:<{width}}  {explanation(entry).summary}{mark}")
 
@@ -66,14 +66,14 @@ def _markdown(chosen: list[Code], titles: dict[str, str]) -> str:
     rows = [
         "# Rules",
         "",
-        "`titan explain CODE` tells what a rule means, why it is a fault, and what to do.",
+        "`titan explain CODE` explains what a rule means, why it is a fault, and what to do.",
         "This page is the output of `titan rules --format markdown`.",
     ]
-    told = ""
+    family = ""
     for entry in chosen:
-        if entry.family != told:
-            told = entry.family
-            title = titles[told][:1].upper() + titles[told][1:]
+        if entry.family != family:
+            family = entry.family
+            title = titles[family][:1].upper() + titles[family][1:]
             rows += [
                 "",
                 f"## {title}",

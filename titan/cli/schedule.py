@@ -249,7 +249,7 @@ def schedule(
         return show_pareto(loop, request, format_name)
     try:
         with progress(not bar) as shown:
-            shown.tell(f"scheduling {len(loop.operations)} operations of {loop.name}")
+            shown.show(f"scheduling {len(loop.operations)} operations of {loop.name}")
             result = search(loop, request, cache)
             if specialise == "auto":
                 result = faster(result, search(common_group(loop), request, cache), tiles)
@@ -364,8 +364,8 @@ def check_file(loop: Loop, path: str, colour: str) -> int:
         return ExitCode.REFUTED
     claimed = f"; the claim of kind {claim['kind']} " if "kind" in claim else ""
     if claimed:
-        said = {"bound": "is derived anew and holds", "proof": "is checked and holds"}
-        claimed += said.get(claim["kind"] or "", "is a statement, not checked here")
+        wording = {"bound": "is derived anew and holds", "proof": "is checked and holds"}
+        claimed += wording.get(claim["kind"] or "", "is a statement, not checked here")
     click.echo(f"{path}: holds: initiation interval {found.ii}{claimed}")
     return ExitCode.VERIFIED
 

@@ -43,14 +43,14 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )  # fmt: skip
 @click.option(
     "--budget", type=click.FloatRange(1, 86_400), metavar="SECONDS",
-    help="Time for all of it, shared out; what it does not reach is told. By default no limit.",
+    help="Time for all of it, shared out; what it does not reach is reported. By default no limit.",
 )  # fmt: skip
 @click.option(
     "--findings", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
     default="findings", show_default=True, help="Where safe kernels that fail are kept.",
 )  # fmt: skip
 @click.option("--safe-only", is_flag=True, help="Leave the unsafe variants out.")
-@click.option("-v", "--verbose", is_flag=True, help="Tell every run, not every variant.")
+@click.option("-v", "--verbose", is_flag=True, help="Report every run, not every variant.")
 @report_options
 @click.option("--result", type=_FILE, metavar="FILE", help="Write all that was seen as JSON.")
 @click.option("--page", type=_FILE, metavar="FILE", help="Write the result as an HTML page.")
@@ -92,13 +92,13 @@ def stress(
     def report(run: StressRun) -> None:
         done[run.state] = done.get(run.state, 0) + 1
         states = ", ".join(f"{count} {state}" for state, count in sorted(done.items()))
-        current().tell(f"{run.package}, {run.variant}: {states}")
+        current().show(f"{run.package}, {run.variant}: {states}")
         if not verbose:
             return
         current().wipe()
         sizes = ", ".join(f"{name}={value}" for name, value in run.sizes)
         text = f"{run.package} depth {run.depth}, {run.variant}: {sizes}, {run.policy}: {run.state}"
-        click.echo(f"{text}; {run.told}" if run.told else text, err=format_name != "text")
+        click.echo(f"{text}; {run.message}" if run.message else text, err=format_name != "text")
 
     with progress(), _packages(paths, depths or (2, 3, 4, 5)) as folders:
         if not folders:

@@ -43,21 +43,21 @@ def checks(data: StressDocument) -> Iterator[Check]:
         elif "not run" in row["states"]:
             verdict, failure = Verdict.UNDECIDED, "not run"
         name = f"depth {row['depth']}, {row['variant']}"
-        yield Check(row["package"], name, verdict, _told(row), failure=failure)
+        yield Check(row["package"], name, verdict, _message(row), failure=failure)
     for late in data["skipped"]:
         text = f"the time did not reach {late['runs']} runs"
         name = f"depth {late['depth']}, {late['variant']}"
         yield Check(late["package"], name, Verdict.UNDECIDED, text)
 
 
-def _told(row: StressRow) -> str:
+def _message(row: StressRow) -> str:
     states = ", ".join(f"{count} {state}" for state, count in sorted(row["states"].items()))
     return states + (f"; first: {row['first']}" if row["first"] else "")
 
 
 def _lines(data: StressDocument) -> Iterator[str]:
     for row in data["rows"]:
-        yield f"{row['package']} depth {row['depth']}, {row['variant']}: {_told(row)}"
+        yield f"{row['package']} depth {row['depth']}, {row['variant']}: {_message(row)}"
     for late in data["skipped"]:
         name = f"{late['package']} depth {late['depth']}, {late['variant']}"
         yield f"{name}: the time did not reach {late['runs']} runs"

@@ -272,7 +272,7 @@ def _running(
 
 
 def _note_others(found: Found) -> None:
-    """Say which commands take the files that are no kernels; many of a kind are told as one."""
+    """Say which commands take the files that are no kernels; many of a kind are reported as one."""
     from titan.foundation.diagnostics.wording import one_line
 
     others = (("loop", "schedule", found.loops), ("tile program", "build", found.tiles))
@@ -282,8 +282,8 @@ def _note_others(found: Found) -> None:
             click.echo(f"note: {more}; `titan {command}` takes them", err=True)
             continue
         for path in paths:
-            told = f"{one_line(path)} is a {kind}; `titan {command}` takes it"
-            click.echo(f"note: {told}", err=True)
+            takes = f"{one_line(path)} is a {kind}; `titan {command}` takes it"
+            click.echo(f"note: {takes}", err=True)
 
 
 def _page(findings: list[Finding], format_name: str) -> str:
@@ -361,12 +361,12 @@ def _code(paths: list[str], options: CodeOptions, given: VerifyGiven) -> Iterato
 
     if given["cluster"] is None and (given["jobs"] == 1 or len(paths) == 1):
         for path in paths:
-            current().tell(f"verifying {path}")
+            current().show(f"verifying {path}")
             yield from verify_code_file(path, options)
         return
     work = [(path, options) for path in paths]
     for number, found in enumerate(spread(findings_on, work, given["jobs"], given["cluster"]), 1):
-        current().tell("verified", number, len(paths))
+        current().show("verified", number, len(paths))
         yield from found
 
 
@@ -375,7 +375,7 @@ def _ttgir(paths: list[str], options: VerifyOptions, given: VerifyGiven) -> Iter
     from titan.frontends.ttgir.verify import verify_ttgir_file
 
     for path in paths:
-        current().tell(f"verifying {path}")
+        current().show(f"verifying {path}")
         yield from verify_ttgir_file(path, options, given["entry"])
 
 
@@ -395,7 +395,7 @@ def _read(found: Found, options: VerifyOptions) -> Iterator[KernelFile]:
 
 
 def _noted(file: KernelFile) -> KernelFile:
-    """The file; what other programs cannot read in it is said on stderr."""
+    """The file; what other programs cannot read in it goes to stderr."""
     if file.nonstandard:
         from titan.foundation.diagnostics.wording import one_line
 
@@ -435,7 +435,7 @@ def _kernels(
         if isinstance(item, Finding):
             yield item
             continue
-        current().tell(f"verifying {next(names)}", number, len(known))
+        current().show(f"verifying {next(names)}", number, len(known))
         finding = next(made)
         if kept is not None:
             kept.put(item, finding)

@@ -216,7 +216,7 @@ def fitted_lines(machine: FittedMachine) -> str:
             f"relative error of {len(machine['residuals'])} measurements: "
             f"{machine['error_before']:.3f} before, {machine['error_after']:.3f} after"
         )
-    return "\n".join(f"{machine['machine']}, {text}" for text in [*lines, *machine["told"]])
+    return "\n".join(f"{machine['machine']}, {text}" for text in [*lines, *machine["remarks"]])
 
 
 def line(number: int, total: int, row: litmus.LitmusRow) -> str:

@@ -77,7 +77,7 @@ def _rows(
     if place is None:
         row = bench.BenchRow(
             str(variant["kernel"]), str(variant["target"]), {}, "not built",
-            told=str(variant.get("reason", "")),
+            message=str(variant.get("reason", "")),
         )  # fmt: skip
         yield _named(row, variant)
         return
@@ -111,7 +111,7 @@ def line(row: VariantRow) -> str:
     """One line for a person."""
     head = f"{row['package']}, {row['axis']} {row['setting']}"
     if row["seconds"] is None:
-        return f"{head}: {row['state']}; {row['told']}"
+        return f"{head}: {row['state']}; {row['message']}"
     sizes = ", ".join(f"{name}={value}" for name, value in row["sizes"].items())
     text = f"{head}, {sizes}: {row['seconds'] * 1e6:.1f} us"
     ratio = row.get("against_product")

@@ -35,7 +35,7 @@ _BARRIERS = re.compile(r"titan::(?:named_|block_|cluster_)?(?:barrier_(?!init)\w
 
 @dataclass(frozen=True, slots=True)
 class BenchRow:
-    """One package at one size; None where there is nothing to tell.
+    """One package at one size; None where there is nothing to report.
 
     `occupancy`: warps that a multiprocessor holds at once, of those that it could. `steady_cycles`,
     `tail_share`: cycles of one iteration by the kernel's clock, and the part of a work item that is
@@ -64,7 +64,7 @@ class BenchRow:
     shared_bytes: int | None = None
     fences: int | None = None
     barriers: int | None = None
-    told: str = ""
+    message: str = ""
 
 
 def counts(source: str) -> dict[str, int]:
@@ -146,8 +146,8 @@ class _Package:
         known = work.FAMILIES[work.family(self.tile)]
         chosen = list(self.settings.sizes) or [size for size in known if set(size) == names]
         if not chosen:
-            told = f"no sizes are known for {', '.join(sorted(names))}; give --size"
-            yield self.bare({}, "not run", told=told)
+            message = f"no sizes are known for {', '.join(sorted(names))}; give --size"
+            yield self.bare({}, "not run", message=message)
             return
         bad = self.check()
         if bad is not None:
@@ -185,22 +185,22 @@ class _Package:
         small = self.job("check", sizes_for(self.manifest, depth))
         small["backend"], small["seed"], small["policy"] = "gpu", 0, "device"
         if not small["sizes"]:
-            told = "no small size to check it with"
-            return self.bare({}, "not run", told=told)
+            message = "no small size to check it with"
+            return self.bare({}, "not run", message=message)
         if not self.over():
             wrong = [r for r in run_job(small, self.limit(), **self.options) if _is_wrong(r)]
             if not wrong:
                 return None
             first = wrong[0]
             if first["kind"] == "run":
-                why = first["told"] or first.get("error") or first["state"]
-                return self.bare(first.get("sizes", {}), "wrong", told=str(why).strip()[-300:])
+                why = first["message"] or first.get("error") or first["state"]
+                return self.bare(first.get("sizes", {}), "wrong", message=str(why).strip()[-300:])
             if first["kind"] == "end" and not (self.over() and first["state"] == "hung"):
                 if reason(first).startswith("OtherDevice"):
-                    return self.bare({}, "not run", told=reason(first).partition(": ")[2])
+                    return self.bare({}, "not run", message=reason(first).partition(": ")[2])
                 why = first.get("error") or first["state"]
-                return self.bare({}, "wrong", told=str(why).strip()[-300:])
-        return self.bare({}, "not run", told=OVER)
+                return self.bare({}, "wrong", message=str(why).strip()[-300:])
+        return self.bare({}, "not run", message=OVER)
 
     def times(self, job: Job) -> _Times:
         """The records of a timing job by size, and why there are no more."""
@@ -220,8 +220,8 @@ class _Package:
         """The row of one size from the times that were measured for it."""
         timed = own.records.get(_key(size))
         if timed is None:
-            told = (own.why or "no time").strip()[-300:]
-            return self.bare(size, "not run" if told == OVER else "failed", told=told)
+            message = (own.why or "no time").strip()[-300:]
+            return self.bare(size, "not run" if message == OVER else "failed", message=message)
         seconds = float(timed["median_seconds"])
         peer = peers.records.get(_key(size))
         peer_seconds = float(peer["median_seconds"]) if peer else None
@@ -289,7 +289,7 @@ def line(row: BenchRow) -> str:
     sizes = ", ".join(f"{name}={value}" for name, value in row.sizes.items())
     head = f"{row.package} ({row.target}) {sizes}: "
     if row.seconds is None:
-        return f"{head}{row.state}; {row.told}"
+        return f"{head}{row.state}; {row.message}"
     rate = (
         f"{row.teraflops:.1f} TFLOP/s" if row.teraflops is not None else f"{row.gigabytes:.0f} GB/s"
     )

@@ -47,7 +47,7 @@ class CycleRow:
     cycles: float | None = None
     tail_cycles: float | None = None
     terms: tuple[tuple[str, float], ...] = ()
-    told: str = ""
+    message: str = ""
 
     @property
     def observation(self) -> Observation | None:
@@ -99,7 +99,7 @@ def measure(
 ) -> Iterator[CycleRow]:
     """A row for each package; `terms` of the machine model by folder; `options`: the watchdog's.
 
-    `until`: when the time is over (`time.monotonic`); what is left is told as not run.
+    `until`: when the time is over (`time.monotonic`); what is left is reported as not run.
     """
     for folder in folders:
         left = seconds if until is None else min(seconds, until - time.monotonic())
@@ -116,10 +116,10 @@ def _one(folder: Path, terms: dict[str, float], seconds: float, options: WatchOp
         terms=tuple(sorted(terms.items())),
     )  # fmt: skip
     if seconds <= 0:
-        return row("not run", told="the time was over")
+        return row("not run", message="the time was over")
     sizes = lengths_for(manifest)
     if not sizes:
-        return row("not run", told="the loop has no two lengths")
+        return row("not run", message="the loop has no two lengths")
     job: Job = {"kind": "cycles", "folder": str(folder), "sizes": sizes}
     spans: list[int] = []
     end: EndRecord = {"kind": "end", "state": "failed"}
@@ -130,12 +130,12 @@ def _one(folder: Path, terms: dict[str, float], seconds: float, options: WatchOp
             end = record
     trips = tuple(trips_of(manifest, item) for item in sizes)
     if len(spans) != len(sizes):
-        told = str(end.get("error") or end.get("state", "no cycles")).strip()[-300:]
-        return row(end["state"], trips=trips, told=told)
+        message = str(end.get("error") or end.get("state", "no cycles")).strip()[-300:]
+        return row(end["state"], trips=trips, message=message)
     each = (spans[1] - spans[0]) / (trips[1] - trips[0])
     if each <= 0:
-        told = f"{spans[0]} cycles for {trips[0]} iterations, {spans[1]} for {trips[1]}"
-        return row("failed", trips=trips, spans=tuple(spans), told=told)
+        message = f"{spans[0]} cycles for {trips[0]} iterations, {spans[1]} for {trips[1]}"
+        return row("failed", trips=trips, spans=tuple(spans), message=message)
     return row(
         "measured", trips=trips, spans=tuple(spans), cycles=each,
         tail_cycles=spans[0] - each * trips[0],
@@ -156,7 +156,7 @@ def document(facts: DeviceFacts, rows: Sequence[CycleRow]) -> CyclesDocument:
         {
             "package": row.package, "target": row.target, "depth": row.depth, "state": row.state,
             "trips": row.trips, "spans": row.spans, "cycles": row.cycles,
-            "tail_cycles": row.tail_cycles, "terms": dict(row.terms), "told": row.told,
+            "tail_cycles": row.tail_cycles, "terms": dict(row.terms), "message": row.message,
         }
         for row in rows
     ]  # fmt: skip
@@ -168,7 +168,7 @@ def line(row: CycleRow) -> str:
     """One line for a person."""
     head = f"{row.package} ({row.target}), depth {row.depth}: "
     if row.cycles is None:
-        return f"{head}{row.state}; {row.told}"
+        return f"{head}{row.state}; {row.message}"
     text = f"{head}{row.cycles:.0f} cycles an iteration, tail {row.tail_cycles:.0f}"
     if row.terms:
         name, most = max(row.terms, key=lambda term: term[1])

@@ -49,7 +49,7 @@ class ProbeRow(TypedDict):
     answer: str
     means: str
     counters: dict[str, int]
-    told: str
+    message: str
 
 
 class LitmusDocument(TypedDict):
@@ -82,21 +82,21 @@ class StallRow(TypedDict):
     cycles: int
     waits: int
     cycles_each: NotRequired[float | None]
-    burden_cycles: NotRequired[int]
-    burdens: NotRequired[int]
-    burden_each: NotRequired[float]
+    delay_cycles: NotRequired[int]
+    delays: NotRequired[int]
+    delay_each: NotRequired[float]
 
 
 class ImbalancePoint(TypedDict):
-    """One amount of a burden: its cycles after a wait, and those that the producer waits."""
+    """One amount of a delay: its cycles after a wait, and those that the producer waits."""
 
     amount: int
-    burden_cycles: float | None
+    delay_cycles: float | None
     producer_cycles: float | None
 
 
 class ImbalanceRow(TypedDict):
-    """One knob of the burden with its points."""
+    """One knob of the delay with its points."""
 
     knob: str
     points: list[ImbalancePoint]
@@ -135,7 +135,7 @@ class StressFailure(TypedDict):
     seed: int
     policy: str
     state: str
-    told: str
+    message: str
 
 
 class SkippedRow(TypedDict):
@@ -187,7 +187,7 @@ class TimedRow(TypedDict):
     shared_bytes: int | None
     fences: int | None
     barriers: int | None
-    told: str
+    message: str
 
 
 class VariantRow(TimedRow):
@@ -232,7 +232,7 @@ class CycleData(TypedDict):
     cycles: float | None
     tail_cycles: float | None
     terms: dict[str, float]
-    told: str
+    message: str
 
 
 class CyclesDocument(TypedDict):
@@ -315,7 +315,7 @@ class FittedMachine(TypedDict):
     error_before: float | None
     error_after: float | None
     residuals: list[ResidualRow]
-    told: list[str]
+    remarks: list[str]
 
 
 class ShareRow(TypedDict, total=False):

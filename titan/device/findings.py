@@ -2,7 +2,7 @@
 
 A finding is a folder, written whole or not at all: `finding.json` (what was seen, seed, launch,
 device), the sources and manifest that were run, and the machine code as it was loaded. Its name
-tells its content, so the same finding is kept once. `replay.py` runs it again from that folder.
+names its content, so the same finding is kept once. `replay.py` runs it again from that folder.
 """
 
 from __future__ import annotations

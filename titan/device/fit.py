@@ -55,7 +55,7 @@ class FittedTerm:
     error: float | None = None  # standard error, where more measurements than unknowns
     at_most: float | None = None
     measurements: int = 0
-    alike: tuple[str, ...] = ()  # terms that the measurements cannot tell from this one
+    alike: tuple[str, ...] = ()  # terms that the measurements cannot distinguish from this one
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,14 @@ class Residual:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """`told`: what the measurements do not say. Errors are relative, root mean square."""
+    """`remarks`: what the measurements do not determine. Errors are relative, root mean square."""
 
     terms: tuple[FittedTerm, ...]
     overhead: float | None
     residuals: tuple[Residual, ...]
     error_before: float | None
     error_after: float | None
-    told: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def scale(self, name: str) -> float | None:
         """The scale of a term; None where it was not fitted."""
@@ -96,16 +96,16 @@ class _Solution:
 
 
 def fit(observations: Sequence[Observation]) -> Fit:
-    """The scales that fit best. Measurements without cycles or terms are left out, and told."""
+    """The scales that fit best. Measurements without cycles or terms are left out, and remarked."""
     import numpy
 
     good = [o for o in observations if _usable(o)]
-    told = []
+    remarks = []
     if len(good) < len(observations):
-        told.append(f"{len(observations) - len(good)} measurements have no cycles or no terms")
+        remarks.append(f"{len(observations) - len(good)} measurements have no cycles or no terms")
     names = sorted({name for observation in good for name in observation.terms})
     if not good:
-        return Fit((), None, (), None, None, (*told, "nothing was measured"))
+        return Fit((), None, (), None, None, (*remarks, "nothing was measured"))
     work = numpy.array([[o.terms.get(name, 0.0) for name in names] for o in good])
     cycles = numpy.array([o.cycles for o in good])
     starts = [numpy.ones(len(names))]
@@ -116,16 +116,16 @@ def fit(observations: Sequence[Observation]) -> Fit:
             starts.append(start)
     found = [s for start in starts if (s := _descend(work, cycles, start)) is not None]
     if not found:
-        return Fit((), None, (), None, None, (*told, "no scales fit the measurements"))
+        return Fit((), None, (), None, None, (*remarks, "no scales fit the measurements"))
     best = min(found, key=lambda solution: _merit(solution, len(good)))
     if not best.with_overhead:
-        told.append(
-            "the overhead of an iteration is not told apart from the rates; it is taken as 0"
+        remarks.append(
+            "the overhead of an iteration cannot be distinguished from the rates; it is taken as 0"
         )
     terms = tuple(_term(number, names, work, cycles, best) for number in range(len(names)))
     for term in terms:
         if term.alike:
-            told.append(f"{term.name} is not told apart from {', '.join(term.alike)}")
+            remarks.append(f"{term.name} cannot be distinguished from {', '.join(term.alike)}")
     before = work.max(axis=1)
     after = best.overhead + (work * best.scales).max(axis=1)
     residuals = tuple(
@@ -134,7 +134,7 @@ def fit(observations: Sequence[Observation]) -> Fit:
     )
     return Fit(
         terms, best.overhead if best.with_overhead else None, residuals,
-        _error(before, cycles), _error(after, cycles), tuple(told),
+        _error(before, cycles), _error(after, cycles), tuple(remarks),
     )  # fmt: skip
 
 
@@ -314,5 +314,5 @@ def document(
             }
             for item in found.residuals
         ],
-        "told": list(found.told),
+        "remarks": list(found.remarks),
     }  # fmt: skip

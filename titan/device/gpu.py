@@ -103,8 +103,8 @@ def compile_source(text: str, name: str, options: Sequence[str]) -> bytes:
         try:
             nvrtc.compileProgram(program, tuple(options))
         except nvrtc.NVRTCError as error:
-            said = nvrtc.getProgramLog(program).strip()
-            raise DeviceError(f"{name} does not compile: {error}: {said[:2000]}") from None
+            log = nvrtc.getProgramLog(program).strip()
+            raise DeviceError(f"{name} does not compile: {error}: {log[:2000]}") from None
         return bytes(nvrtc.getCUBIN(program))
     finally:
         nvrtc.destroyProgram(program)

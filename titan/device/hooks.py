@@ -1,11 +1,11 @@
-"""What the device header offers a runner: disturbance, burdens, measured waits, progress of a hang.
+"""What the device header offers a runner: disturbance, delays, measured waits, progress of a hang.
 
-The header compiles these parts where it is told to (`-DTITAN_DISTURB` and so on); here stand the
-levels of a stress run, the layout of what the parts write, and what it means. A burden is work that
-a kernel does not have: it makes consumers lag behind their producer by a known amount. Progress
-lies in a file that the child maps and registers with the driver, so that the parent reads it after
-the child has been killed. Plain Python; source: backends/sm_90a/titan_device.cuh, "what a runner
-may ask".
+The header compiles these parts where a macro asks for them (`-DTITAN_DISTURB` and so on); here
+stand the levels of a stress run, the layout of what the parts write, and what it means. A delay is
+work that a kernel does not have: it makes consumers lag behind their producer by a known amount.
+Progress lies in a file that the child maps and registers with the driver, so that the parent reads
+it after the child has been killed. Plain Python; source: backends/sm_90a/titan_device.cuh, "what a
+runner may ask".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from titan.codegen.tile.manifest import Manifest, ManifestRole
 from titan.device.records import Progress, WaitRow, WarpProgress
 
 DISTURB, MEASURE, PROGRESS = "TITAN_DISTURB", "TITAN_MEASURE", "TITAN_PROGRESS"
-BURDEN = "TITAN_BURDEN"
+DELAY = "TITAN_DELAY"
 CTAS = 8
 WARPS = 32
 RECORD = struct.Struct("<4I")
@@ -32,7 +32,7 @@ WAITED = struct.Struct("<64Q")
 SPAN = struct.Struct(f"<{2 * CTAS * WARPS}Q")
 ALL_WARPS = 0xFFFFFFFF
 STRENGTHS = (1024, 16384)  # nanoseconds at most, for one role
-# Knobs of the burden: rounds for a pair of numbers that is written, conflicting reads and rounds
+# Knobs of the delay: rounds for a pair of numbers that is written, conflicting reads and rounds
 # after a wait. A round of arithmetic takes about 4 cycles, a conflicting read 32, a round of
 # special functions 40.
 KNOBS = ("heavy-epilogue", "bank-conflicts", "instruction-stalls")
@@ -52,7 +52,7 @@ _STAGES = re.compile(r"^//   (\w+) +mbarriers, (\d+) stages?,", re.M | re.ASCII)
 class Level:
     """One way of timing: what is compiled in, which warps sleep, how long and how often.
 
-    `knob` and `amount`: the burden of the warps that consume. `alone`: one CTA a multiprocessor.
+    `knob` and `amount`: the delay of the warps that consume. `alone`: one CTA a multiprocessor.
     """
 
     name: str
@@ -68,18 +68,18 @@ class Level:
         """The four words of `titan_disturbance`."""
         return (seed & 0xFFFFFFFF, self.warps, self.nanoseconds, max(1, self.every))
 
-    def burden(self, manifest: Manifest) -> tuple[int, int, int, int]:
-        """The four words of `titan_burden`."""
+    def delay(self, manifest: Manifest) -> tuple[int, int, int, int]:
+        """The four words of `titan_delay`."""
         first, second, third = (self.amount if self.knob == knob else 0 for knob in KNOBS)
         return (consumers(manifest) if self.knob else 0, first, second, third)
 
 
 def levels(manifest: Manifest, source: str | None = None) -> list[Level]:
-    """The kernel as it is, measured, all warps disturbed, each role or first group slow, burdened.
+    """The kernel as it is, measured, all warps disturbed, each role or first group slow, delayed.
 
     With the text of the kernel: without what would change nothing in it.
     """
-    everything = (DISTURB, BURDEN, MEASURE, PROGRESS)
+    everything = (DISTURB, DELAY, MEASURE, PROGRESS)
     found = [
         Level("quiet"),
         Level("measured", (MEASURE, PROGRESS)),
@@ -92,7 +92,7 @@ def levels(manifest: Manifest, source: str | None = None) -> list[Level]:
         if len(warps) >= 8:
             found.append(Level(f"slow:{name}[0]", everything, mask(warps[:4]), STRENGTHS[-1]))
     for knob in KNOBS:
-        if source is not None and not burdens(knob, source):
+        if source is not None and not delays(knob, source):
             continue
         found += [
             Level(f"{knob}@{amount}", everything, knob=knob, amount=amount)
@@ -103,8 +103,8 @@ def levels(manifest: Manifest, source: str | None = None) -> list[Level]:
     return found
 
 
-def burdens(knob: str, source: str) -> bool:
-    """Whether a kernel has the place where a burden is put: a wait, or numbers that are written."""
+def delays(knob: str, source: str) -> bool:
+    """Whether a kernel has the place where a delay is put: a wait, or numbers that are written."""
     places = (
         ("store_tile_pair", "store_shared", "store_global")
         if knob == KNOBS[0]
@@ -126,7 +126,7 @@ def several_fit(manifest: Manifest) -> bool:
 
 
 def consumers(manifest: Manifest) -> int:
-    """The mask of the warps that a burden is put on: all but those of the producer."""
+    """The mask of the warps that a delay is put on: all but those of the producer."""
     roles = [role for role in manifest["roles"] if role["name"] != PRODUCER]
     return mask([warp for role in roles for warp in warps_of(role)])
 
@@ -153,13 +153,13 @@ def role_of(manifest: Manifest, warp: int) -> str:
 # ------------------------------------------------------------------------------ measured waits
 
 
-def waits(manifest: Manifest, data: bytes, burden: bytes | None = None) -> list[WaitRow]:
+def waits(manifest: Manifest, data: bytes, delay: bytes | None = None) -> list[WaitRow]:
     """What each role waited at barriers, over all CTAs: cycles, waits, cycles of one wait.
 
-    The waits of a producer are its acquires. With `burden`, what came on top after a wait.
+    The waits of a producer are its acquires. With `delay`, what came on top after a wait.
     """
     words = WAITED.unpack(data)
-    more = WAITED.unpack(burden) if burden is not None else (0,) * 64
+    more = WAITED.unpack(delay) if delay is not None else (0,) * 64
     found: list[WaitRow] = []
     for role in manifest["roles"]:
         places = [2 * (warp % 32) for warp in warps_of(role)]
@@ -167,9 +167,9 @@ def waits(manifest: Manifest, data: bytes, burden: bytes | None = None) -> list[
         each = round(cycles / count, 1) if count else None
         name = str(role["name"])
         row: WaitRow = {"role": name, "cycles": cycles, "waits": count, "cycles_each": each}
-        if burden is not None:
-            row["burden_cycles"] = sum(more[at] for at in places)
-            row["burdens"] = sum(more[at + 1] for at in places)
+        if delay is not None:
+            row["delay_cycles"] = sum(more[at] for at in places)
+            row["delays"] = sum(more[at + 1] for at in places)
         found.append(row)
     return found
 
@@ -237,7 +237,7 @@ def read_progress(path: Path, manifest: Manifest, source: str, most: int = 16) -
     return {"warps": seen[:most], "more": max(0, len(seen) - most)} if seen else {}
 
 
-def told(progress: Progress) -> str:
+def describe(progress: Progress) -> str:
     """`producer waits at ring_a_empty[2], parity 1, after 3 waits there; ...`, each once."""
     texts: dict[str, int] = {}
     for row in progress.get("warps", ()):

@@ -2,7 +2,7 @@
 
 Batches differ in seed, delays, placement (lanes, groups, threads together in a warp) and in how
 many warps only disturb. Supports set-up by nothing, tensor maps, a constant symbol and a second
-mapping of the same memory; tests that need textures or surfaces are told as not run. Runs in a
+mapping of the same memory; tests that need textures or surfaces are reported as not run. Runs in a
 child process. Source: docs/reference/litmus_kernels.md; CUDA driver API.
 """
 

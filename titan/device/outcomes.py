@@ -2,8 +2,8 @@
 
 The manifest of a rendered test numbers its outcomes and lists those that the model allows, under
 its strictest reading (which allows more) and its most generous one. An outcome that no reading
-allows is a finding about the device or the model. One that only the strict reading allows tells
-which reading the device takes. What is allowed and was never seen is told apart from what was.
+allows is a finding about the device or the model. One that only the strict reading allows shows
+which reading the device takes. What is allowed and was never seen is distinguished from what was.
 """
 
 from __future__ import annotations

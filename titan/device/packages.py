@@ -129,7 +129,7 @@ def _on_cpu(
         return _run_record(case, NOT_RUN, str(error)[:300])
     else:
         record = _run_record(case, "correct" if found.same else "wrong")
-        record["told"] = "" if found.same else found.told()
+        record["message"] = "" if found.same else found.describe()
         record["error"] = _finite(found.error)
     if keep:
         _keep_emulated(manifest, files, Path(keep))
@@ -137,8 +137,14 @@ def _on_cpu(
     return record
 
 
-def _run_record(case: RunCase, state: str, told: str = "") -> RunRecord:
-    return {"kind": "run", "sizes": case["sizes"], "state": state, "told": told, "seconds": 0.0}
+def _run_record(case: RunCase, state: str, message: str = "") -> RunRecord:
+    return {
+        "kind": "run",
+        "sizes": case["sizes"],
+        "state": state,
+        "message": message,
+        "seconds": 0.0,
+    }
 
 
 def _keep_emulated(manifest: Manifest, files: dict[str, str], folder: Path) -> None:
@@ -209,11 +215,11 @@ class CompiledPackage:
         if hooks.DISTURB in defines:
             words = level.disturbance(seed)
             module.write("titan_disturbance", struct.pack("<4I", *words))
-        if hooks.BURDEN in defines:
-            module.write("titan_burden", struct.pack("<4I", *level.burden(self.manifest)))
+        if hooks.DELAY in defines:
+            module.write("titan_delay", struct.pack("<4I", *level.delay(self.manifest)))
         if hooks.MEASURE in defines:
             module.write("titan_waited", bytes(hooks.WAITED.size))
-            module.write("titan_burdened", bytes(hooks.WAITED.size))
+            module.write("titan_delayed", bytes(hooks.WAITED.size))
             module.write("titan_span", bytes(hooks.SPAN.size))
         if hooks.PROGRESS in defines and self.shared is not None:
             self.shared.clear()
@@ -251,7 +257,7 @@ def compile_ahead(job: Job) -> Iterator[CompiledRecord]:
 
 
 def binary_name(defines: tuple[str, ...]) -> str:
-    """Of the machine code with these definitions: `kernel+burden+measure.cubin`."""
+    """Of the machine code with these definitions: `kernel+delay+measure.cubin`."""
     parts = [define.removeprefix("TITAN_").lower() for define in defines]
     return "+".join(["kernel", *parts]) + ".cubin"
 
@@ -328,7 +334,7 @@ def _on_gpu(compiled: CompiledPackage, references: References, case: RunCase) ->
         key=lambda found: found.error,
     )
     found = _run_record(case, "correct" if worst.same else "wrong")
-    found["told"] = "" if worst.same else worst.told()
+    found["message"] = "" if worst.same else worst.describe()
     found["error"], found["seconds"] = _finite(worst.error), seconds
     found["launch"] = {
         "grid": made.launch.grid, "block": made.launch.block, "cluster": made.launch.cluster,
@@ -338,6 +344,6 @@ def _on_gpu(compiled: CompiledPackage, references: References, case: RunCase) ->
         found["without_progress"] = compiled.without
     if hooks.MEASURE in level.defines:
         size = hooks.WAITED.size
-        burden = module.read("titan_burdened", size) if hooks.BURDEN in level.defines else None
-        found["waits"] = hooks.waits(manifest, module.read("titan_waited", size), burden)
+        delay = module.read("titan_delayed", size) if hooks.DELAY in level.defines else None
+        found["waits"] = hooks.waits(manifest, module.read("titan_waited", size), delay)
     return found

@@ -148,7 +148,7 @@ def stress_part(document: StressDocument) -> str:
     failures = "".join(
         f"<li>{escape(item['package'])}, depth {item['depth']}, {sizes_text(item['sizes'])}, "
         f"{escape(item['policy'])}, seed {item['seed']}: {escape(item['state'])}; "
-        f"{escape(item['told'])}</li>"
+        f"{escape(item['message'])}</li>"
         for item in bad[:50]
     )
     skipped = "".join(
@@ -164,7 +164,7 @@ def stress_part(document: StressDocument) -> str:
 
 
 def _imbalance(row: StressRow) -> str:
-    """What the producer waits for a stage, against the burden of its readers."""
+    """What the producer waits for a stage, against the delay of its readers."""
     series = {
         item["knob"]: [
             (float(point["amount"]), float(point["producer_cycles"]))
@@ -174,7 +174,7 @@ def _imbalance(row: StressRow) -> str:
         for item in row.get("imbalance", ())
     }
     title = f"{row['package']}, depth {row['depth']}, {row['variant']}"
-    plot = plots.lines(series, "burden of those that read", "cycles of an acquire", title)
+    plot = plots.lines(series, "delay of those that read", "cycles of an acquire", title)
     return f"<h2>{escape(title)}: stall at acquire against imbalance</h2>{plot}" if plot else ""
 
 
@@ -261,7 +261,7 @@ def _timing(row: TimedRow) -> str:
     sizes = f", {sizes_text(row['sizes'])}" if row["sizes"] else ""
     title = f"<h2>{escape(row['package'])} ({escape(row['target'])}){sizes}</h2>"
     if row["seconds"] is None:
-        return f"{title}<p class='quiet'>{escape(row['state'])}; {escape(row['told'])}</p>"
+        return f"{title}<p class='quiet'>{escape(row['state'])}; {escape(row['message'])}</p>"
     times = {"this kernel": (row["seconds"], COLOURS["allowed"])}
     if row["peer_seconds"]:
         times[row["peer"] or "peer"] = (row["peer_seconds"], COLOURS["open"])
@@ -338,6 +338,6 @@ def _left(left: Mapping[str, list[str]], shares: Mapping[str, ShareRow]) -> str:
         for part, names in left.items()
         for name in names
     )
-    told = f"<ul>{items}</ul>" if items else "<p>The time was enough for everything.</p>"
+    message = f"<ul>{items}</ul>" if items else "<p>The time was enough for everything.</p>"
     table = f"<table><tr><th>part</th><th>given</th><th>taken</th></tr>{rows}</table>"
-    return f"{told}{table if rows else ''}"
+    return f"{message}{table if rows else ''}"

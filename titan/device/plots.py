@@ -30,10 +30,10 @@ def lines(
             f"<polyline points='{path}' fill='none' stroke='{colour}' stroke-width='2'></polyline>"
         )
         for at_x, at_y, x, y in marks:
-            told = f"{escape(name)}: {y:,.0f} at {x:g}"
+            message = f"{escape(name)}: {y:,.0f} at {x:g}"
             parts.append(
                 f"<circle cx='{at_x:.1f}' cy='{at_y:.1f}' r='3' fill='{colour}'>"
-                f"<title>{told}</title></circle>"
+                f"<title>{message}</title></circle>"
             )
     keys = " &nbsp; ".join(
         f"<span class='bar' style='width:.8rem;background:{COLOURS[n % len(COLOURS)]}'></span> "

@@ -40,7 +40,7 @@ class ProbeAnswer:
     answer: str = ""
     means: str = ""
     counters: tuple[tuple[str, int], ...] = ()
-    told: str = ""
+    message: str = ""
 
 
 def manifests(folder: Path) -> list[Path]:
@@ -79,14 +79,14 @@ def judge(manifest: ProbeManifest, counters: Mapping[str, int]) -> ProbeReading 
 
 def run(
     paths: Sequence[Path],
-    tell: Callable[[ProbeAnswer], None] = lambda answer: None,
+    report: Callable[[ProbeAnswer], None] = lambda answer: None,
     seconds: float = SECONDS,
     **options: Unpack[WatchOptions],
 ) -> Iterator[ProbeAnswer]:
     """The answers as they come; `seconds`: for one; `options`: the watchdog's. Raises BadProbe."""
     for path in paths:
         answer = _run(path, read(path), seconds, options)
-        tell(answer)
+        report(answer)
         yield answer
 
 
@@ -99,10 +99,10 @@ def _run(path: Path, manifest: ProbeManifest, seconds: float, options: WatchOpti
             counters = {name: int(record["counters"][name]) for name in manifest["counters"]}
         elif record["kind"] == "end":
             end = record
-    told = str(end.get("error", "")).strip()[-300:]
+    message = str(end.get("error", "")).strip()[-300:]
     if end.get("state") != "done" or not counters:
         state = str(end.get("state", "failed"))
-        return ProbeAnswer(*base, "failed" if state == "done" else state, told=told)
+        return ProbeAnswer(*base, "failed" if state == "done" else state, message=message)
     found = judge(manifest, counters)
     items = tuple(counters.items())
     if found is None:
@@ -121,7 +121,7 @@ def _row(answer: ProbeAnswer) -> ProbeRow:
     return {
         "probe": answer.probe, "facts": answer.facts, "asks": answer.asks,
         "state": answer.state, "answer": answer.answer, "means": answer.means,
-        "counters": dict(answer.counters), "told": answer.told,
+        "counters": dict(answer.counters), "message": answer.message,
     }  # fmt: skip
 
 
@@ -132,7 +132,7 @@ def line(answer: ProbeAnswer) -> str:
     text = answer.answer or answer.state
     return (
         f"{answer.probe} ({facts}): {text}"
-        + (f"; {answer.told}" if answer.told else "")
+        + (f"; {answer.message}" if answer.message else "")
         + (f" [{counts}]" if counts else "")
     )
 

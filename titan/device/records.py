@@ -75,14 +75,14 @@ class Job(TypedDict, total=False):
 
 
 class WaitRow(TypedDict):
-    """What one role waited at barriers: cycles, waits, and the burden that came on top."""
+    """What one role waited at barriers: cycles, waits, and the delay that came on top."""
 
     role: str
     cycles: int
     waits: int
     cycles_each: float | None
-    burden_cycles: NotRequired[int]
-    burdens: NotRequired[int]
+    delay_cycles: NotRequired[int]
+    delays: NotRequired[int]
 
 
 class WarpProgress(TypedDict):
@@ -149,7 +149,7 @@ class RunRecord(TypedDict):
     kind: Literal["run"]
     sizes: Sizes
     state: str
-    told: str
+    message: str
     seconds: float
     error: NotRequired[float | str]
     launch: NotRequired[Mapping[str, object]]
@@ -245,7 +245,7 @@ class DevicePointer(Protocol):
 
 
 class CupyArray(Protocol):
-    """The little of an array of CuPy that the runner uses; elements are bytes where not said."""
+    """The little of an array of CuPy that the runner uses; elements are bytes by default."""
 
     @property
     def data(self) -> DevicePointer:

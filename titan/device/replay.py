@@ -45,7 +45,7 @@ def _stress_again(
     }  # fmt: skip
     backend = str(record["backend"])
     for run in again(folder / SOURCES, backend, [case] * times, seconds, binaries, options):
-        yield run.state in BAD, f"{run.state}; {run.told}" if run.told else run.state
+        yield run.state in BAD, f"{run.state}; {run.message}" if run.message else run.state
 
 
 def _litmus_again(
@@ -74,7 +74,7 @@ def _litmus_again(
                 seen += sum(item.count for item in judge(manifest, found["histogram"]).forbidden)
             elif found["kind"] == "end":
                 end = found
-        told = f"{seen:,} forbidden outcomes in {total:,} instances"
+        message = f"{seen:,} forbidden outcomes in {total:,} instances"
         if end.get("state") != "done":
-            told += f"; {end.get('state')}: {str(end.get('error', '')).strip()[-200:]}"
-        yield seen > 0, told
+            message += f"; {end.get('state')}: {str(end.get('error', '')).strip()[-200:]}"
+        yield seen > 0, message

@@ -32,7 +32,7 @@ def probes_part(rows: Sequence[ProbeRow]) -> str:
     for row in rows:
         facts = ", ".join(map(escape, row["facts"]))
         good = row["state"] == "answered"
-        answer = row["answer"] if good else f"{row['state']} {row['told']}".strip()
+        answer = row["answer"] if good else f"{row['state']} {row['message']}".strip()
         counters = "".join(
             f"<tr><td>{escape(name)}</td><td>{int(value):,}</td></tr>"
             for name, value in dict(row["counters"]).items()
@@ -81,10 +81,12 @@ def _setting(rows: Sequence[VariantRow], key: tuple[str, str], sizes: list[str])
     mine = [row for row in rows if (row["axis"], row["setting"]) == key]
     by_size = {sizes_text(row["sizes"]): row for row in mine if row["sizes"]}
     first = mine[0]
-    told = first.get("told") or first.get("about", "")
-    name = f"<td>{escape(key[0])}</td><td title='{escape(told, quote=True)}'>{escape(key[1])}</td>"
+    message = first.get("message") or first.get("about", "")
+    name = (
+        f"<td>{escape(key[0])}</td><td title='{escape(message, quote=True)}'>{escape(key[1])}</td>"
+    )
     if not by_size:
-        why = f"{first['state']}; {told}"[:200]
+        why = f"{first['state']}; {message}"[:200]
         return f"<tr>{name}<td colspan='{len(sizes) + 7}' class='quiet'>{escape(why)}</td></tr>"
     cells = "".join(_speed(by_size.get(size)) for size in sizes)
     fields: Mapping[str, object] = first
@@ -139,7 +141,7 @@ def machines_part(machines: Sequence[FittedMachine]) -> str:
             f"<td>{row['relative']:+.1%}</td></tr>"
             for row in machine["residuals"]
         )
-        told = "".join(f"<li>{escape(text)}</li>" for text in machine["told"])
+        message = "".join(f"<li>{escape(text)}</li>" for text in machine["remarks"])
         error = ""
         if machine["error_after"] is not None:
             error = (
@@ -152,6 +154,6 @@ def machines_part(machines: Sequence[FittedMachine]) -> str:
             f"<th>measurements</th></tr>{terms}</table>"
             f"<table><tr><th>rate</th><th>was</th><th>fits</th></tr>{rates}</table>"
             "<table><tr><th>kernel</th><th>binding</th><th>cycles measured</th><th>described</th>"
-            f"<th>fitted</th><th>error</th></tr>{rows}</table><ul>{told}</ul>"
+            f"<th>fitted</th><th>error</th></tr>{rows}</table><ul>{message}</ul>"
         )
     return "".join(parts)

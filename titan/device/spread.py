@@ -1,4 +1,4 @@
-"""Work over several GPUs: each takes the next piece when it is free; with one, or none, in order.
+"""Work over several GPUs: each takes the next item when it is free; with one, or none, in order.
 
 A child process sees exactly one device (`CUDA_VISIBLE_DEVICES`), so nothing that it does can reach
 another. Timings are not spread: GPUs of one machine share its power and its host.

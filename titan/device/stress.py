@@ -5,8 +5,8 @@ over sizes below, at and beyond the depth of its rings, whole and ragged tiles, 
 several adversarial schedulers (CPU back end) or levels of disturbance (GPU). A run is correct,
 wrong (numbers), a fault (the emulation saw what no kernel may do) or hung. The safe variant has to
 be correct every time; how often each unsafe one was seen to fail is the other result. A budget of
-time is shared out among packages and variants, the safe ones first; what it did not reach is told
-as skipped. Source: seed evaluation plan, A1 to A5.
+time is shared out among packages and variants, the safe ones first; what it did not reach is
+reported as skipped. Source: seed evaluation plan, A1 to A5.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from titan.device.documents import (
 )
 from titan.device.expressions import BadExpression, evaluate
 from titan.device.findings import Keep
-from titan.device.hooks import KNOBS, PRODUCER, levels, new_progress, read_progress, told
+from titan.device.hooks import KNOBS, PRODUCER, describe, levels, new_progress, read_progress
 from titan.device.manifests import Sizes
 from titan.device.packages import NOT_RUN
 from titan.device.plan import Unlaunchable, plan
@@ -64,7 +64,7 @@ LEAST_SECONDS = 6.0  # a child that has less does not come to its first run
 
 @dataclass(frozen=True, slots=True)
 class StressRun:
-    """One run of one variant of a package; `told` says what was seen where it is not correct."""
+    """One run of one variant of a package; `message` says what was seen where it is not correct."""
 
     package: str
     variant: str
@@ -74,7 +74,7 @@ class StressRun:
     seed: int
     policy: str
     state: str
-    told: str = ""
+    message: str = ""
     seconds: float = 0.0
     waits: tuple[WaitRow, ...] = ()
 
@@ -324,9 +324,9 @@ def _runs(
         yield _run(job, case, _ended(SKIPPED, "the time was over"))
 
 
-def _ended(state: str, told: str, seconds: float = 0.0) -> RunRecord:
+def _ended(state: str, message: str, seconds: float = 0.0) -> RunRecord:
     """The record of a run that the child did not report itself."""
-    return {"kind": "run", "sizes": {}, "state": state, "told": told, "seconds": seconds}
+    return {"kind": "run", "sizes": {}, "state": state, "message": message, "seconds": seconds}
 
 
 def _save(
@@ -342,7 +342,7 @@ def _save(
     folder = Path(job.job["folder"])
     names = ["manifest.json", Path(job.manifest["source"]).name, Path(job.manifest["header"]).name]
     data = {
-        "backend": job.job["backend"], "state": run.state, "told": run.told,
+        "backend": job.job["backend"], "state": run.state, "message": run.message,
         "sizes": case["sizes"], "seed": case["seed"], "policy": case["policy"],
         "launch": launch or job.manifest["launch"], "progress": progress,
     }  # fmt: skip
@@ -354,7 +354,7 @@ def _why(end: EndRecord) -> str:
     """Why a child ended before its work: where the kernel hung, its last error, its last record."""
     if end["state"] == "done":
         return "the child ended without this run"
-    place = told(end.get("progress", Progress()))
+    place = describe(end.get("progress", Progress()))
     lines = str(end.get("error", "")).strip().splitlines()
     return place or (lines[-1] if lines else json.dumps(end.get("last", {}))[:200])
 
@@ -365,7 +365,7 @@ def _run(job: _Job, case: RunCase, record: RunRecord) -> StressRun:
     state = "failed" if record["state"] == "done" else str(record["state"])
     return StressRun(
         str(job.manifest["kernel"]), str(job.job["variant"]), tuple(sizes.items()), trips,
-        job.depth, int(case["seed"]), str(case["policy"]), state, str(record["told"]),
+        job.depth, int(case["seed"]), str(case["policy"]), state, str(record["message"]),
         round(float(record.get("seconds", 0.0)), 4), tuple(record.get("waits", ())),
     )  # fmt: skip
 
@@ -383,7 +383,7 @@ def document(facts: DeviceFacts, runs: Sequence[StressRun]) -> StressDocument:
         states: dict[str, int] = {}
         for run in mine:
             states[run.state] = states.get(run.state, 0) + 1
-        first = next((run.told for run in mine if run.state in (*BAD, NOT_RUN)), "")
+        first = next((run.message for run in mine if run.state in (*BAD, NOT_RUN)), "")
         waited = stalls(mine)
         rows.append(
             {
@@ -449,21 +449,21 @@ def stalls(runs: Sequence[StressRun]) -> list[StallRow]:
             row = found.setdefault(key, {"policy": key[0], "role": key[1], "cycles": 0, "waits": 0})
             row["cycles"] += item["cycles"]
             row["waits"] += item["waits"]
-            if "burdens" in item:
-                more = item["burden_cycles"]
-                row["burden_cycles"] = row.get("burden_cycles", 0) + more
-                row["burdens"] = row.get("burdens", 0) + item["burdens"]
+            if "delays" in item:
+                more = item["delay_cycles"]
+                row["delay_cycles"] = row.get("delay_cycles", 0) + more
+                row["delays"] = row.get("delays", 0) + item["delays"]
     for row in found.values():
         row["cycles_each"] = round(row["cycles"] / row["waits"], 1) if row["waits"] else None
-        if row.get("burdens"):
-            row["burden_each"] = round(row["burden_cycles"] / row["burdens"], 1)
+        if row.get("delays"):
+            row["delay_each"] = round(row["delay_cycles"] / row["delays"], 1)
     return list(found.values())
 
 
 def imbalance(waited: Sequence[StallRow]) -> list[ImbalanceRow]:
-    """What a producer waits to acquire a stage, against the burden of those that read the stages.
+    """What a producer waits to acquire a stage, against the delay of those that read the stages.
 
-    For each knob the points: amount, cycles of the burden after one wait (null for an epilogue),
+    For each knob the points: amount, cycles of the delay after one wait (null for an epilogue),
     cycles of one wait of the producer. The first is the kernel that is only measured.
     """
     by_policy: dict[str, dict[str, StallRow]] = {}
@@ -487,7 +487,7 @@ def imbalance(waited: Sequence[StallRow]) -> list[ImbalanceRow]:
 
 def _point(amount: int, producer: StallRow, other: StallRow | None) -> ImbalancePoint:
     return {
-        "amount": amount, "burden_cycles": other.get("burden_each") if other else None,
+        "amount": amount, "delay_cycles": other.get("delay_each") if other else None,
         "producer_cycles": producer["cycles_each"],
     }  # fmt: skip
 
@@ -496,5 +496,5 @@ def _data(run: StressRun) -> StressFailure:
     return {
         "package": run.package, "variant": run.variant, "sizes": dict(run.sizes),
         "depth": run.depth, "seed": run.seed, "policy": run.policy, "state": run.state,
-        "told": run.told,
+        "message": run.message,
     }  # fmt: skip

@@ -7,7 +7,7 @@ decision, `probes/` probes of disputed facts. Results go to `litmus/results/DEVI
 
 What is run is compiled first, by several processes at once: on one GPU the compiler would take most
 of the time. Every part has a share of the time and ends with it: a package, a test, a timing that
-is under way then is ended, and what the time did not reach is told by name.
+is under way then is ended, and what the time did not reach is listed by name.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class _Parts:
         def report(run: stress.StressRun) -> None:
             if run.variant == stress.SAFE and run.state in stress.BAD:
                 where = f"{run.package}, depth {run.depth}, {run.policy}"
-                self.report(f"stress {where}: {run.state}; {run.told}")
+                self.report(f"stress {where}: {run.state}; {run.message}")
 
         settings = stress.StressSettings(
             "gpu", policies=policies, seconds=RUN_SECONDS, cache=self.cache,
@@ -272,7 +272,7 @@ class _Parts:
         self.left["ablations"] = [
             f"{row['package']}, {row['axis']} {row['setting']}"
             for row in rows
-            if row["told"] == bench.OVER
+            if row["message"] == bench.OVER
         ]
         steady, machines = ablations.fitted(
             folder, self.facts, lambda row: self.report(cycles.line(row)), until, **self.options

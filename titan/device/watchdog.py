@@ -88,7 +88,7 @@ def run_job(
             _kill(child)
             yield _hung(round(time.monotonic() - started, 3), last, progress())
         else:
-            readers[1].join(GRACE_SECONDS)  # what it said last is the reason
+            readers[1].join(GRACE_SECONDS)  # its last message is the reason
             yield _over(code, errors, time.monotonic() - started)
     finally:
         _kill(child)
@@ -110,7 +110,7 @@ def _feed(stream: IO[bytes], job: Job) -> None:
         stream.write(json.dumps(job).encode() + b"\n")
         stream.close()
     except BrokenPipeError:
-        pass  # the child is gone already; its end tells
+        pass  # the child is gone already; its end shows it
 
 
 def _record(line: bytes) -> Record | None:
@@ -154,7 +154,7 @@ def _over(code: int, errors: list[bytes], seconds: float) -> EndRecord:
 
 
 def reason(end: Mapping[str, object]) -> str:
-    """The last line of what a child said of its error; what it said before may be warnings."""
+    """The last line of what a child wrote of its error; the lines before may be warnings."""
     lines = str(end.get("error", "")).strip().splitlines()
     return lines[-1].strip() if lines else ""
 

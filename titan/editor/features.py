@@ -146,16 +146,16 @@ def hover(text: str, line: int, column: int, found: Iterable[Diagnostic] = ()) -
     place = place_at(text, line, start)
     behind = text.split("\n")[line][start + len(word) :] if word else ""
     is_key = behind.lstrip().startswith(":") or (place.new_item and not behind.strip())
-    told = _told_of_key(word, place) if is_key else ""
-    if not told and word in declarations(text):
+    shown = _text_of_key(word, place) if is_key else ""
+    if not shown and word in declarations(text):
         section, _, excerpt = declarations(text)[word]
         noun = SECTION_OF[section].noun if section in SECTION_OF else section.removesuffix("s")
-        told = f"**{word}** ({noun})\n\n```yaml\n{excerpt}\n```"
-    if not told and word in CODES:
-        told = f"**{word}** {CODES[word].name}"
-    if not told:
-        told = _word_of_value(word, place)
-    return "\n\n---\n\n".join([*parts, *([told] if told else [])])
+        shown = f"**{word}** ({noun})\n\n```yaml\n{excerpt}\n```"
+    if not shown and word in CODES:
+        shown = f"**{word}** {CODES[word].name}"
+    if not shown:
+        shown = _word_of_value(word, place)
+    return "\n\n---\n\n".join([*parts, *([shown] if shown else [])])
 
 
 def _covers(span: Span | None, line: int, column: int) -> bool:
@@ -173,7 +173,7 @@ def _rule(item: Diagnostic) -> str:
     return f"**{item.code} {item.name}**: {item.headline}\n\n{' '.join(meaning.split())}{helps}"
 
 
-def _told_of_key(word: str, place: CursorContext) -> str:
+def _text_of_key(word: str, place: CursorContext) -> str:
     verb = _verb_of(place)
     if place.keys[:1] == ("program",):
         if word in VERB_OF and (place.new_item or word not in _option_names(verb)):
@@ -258,7 +258,7 @@ def _keys(place: CursorContext) -> list[Key]:
         return list(SECTION_OF[name].keys) if name in SECTION_OF else []
     if place.before.startswith(" "):
         return []
-    others = [Key(name, ValueForm.TEXT, told) for name, told in _OTHER_KEYS.items()]
+    others = [Key(name, ValueForm.TEXT, text) for name, text in _OTHER_KEYS.items()]
     sections = [Key(section.name, ValueForm.TEXT, section.about) for section in SECTIONS]
     return [key for key in (*TOP_LEVEL, *sections, *others) if key.name not in place.statement]
 

@@ -44,7 +44,7 @@ class TitanServer(LanguageServer):
         """The open document with this URI."""
         return self.workspace.get_text_document(uri)
 
-    def tell(self, uri: str, found: list[Diagnostic], version: int | None) -> None:
+    def publish(self, uri: str, found: list[Diagnostic], version: int | None) -> None:
         """Show these diagnostics, and no others, in a document."""
         self.found[uri] = found
         items = [_diagnostic(item, uri) for item in found]
@@ -55,11 +55,11 @@ class TitanServer(LanguageServer):
         document = self.document(uri)
         text = document.source
         if re.search(r"(?m)^['\"]?titan['\"]?\s*:", text) is None:
-            self.tell(uri, [], document.version)
+            self.publish(uri, [], document.version)
             return
         path = document.path or uri
         found = features.verdict(text, path, STATES_MAX) if whole else features.faults(text, path)
-        self.tell(uri, found, document.version)
+        self.publish(uri, found, document.version)
 
 
 def server() -> TitanServer:
@@ -86,9 +86,9 @@ def server() -> TitanServer:
     def hover(given: types.HoverParams) -> types.Hover | None:
         uri, at = given.text_document.uri, given.position
         found = made.found.get(uri, [])
-        told = features.hover(made.document(uri).source, at.line, at.character, found)
-        content = types.MarkupContent(types.MarkupKind.Markdown, told)
-        return types.Hover(content) if told else None
+        text = features.hover(made.document(uri).source, at.line, at.character, found)
+        content = types.MarkupContent(types.MarkupKind.Markdown, text)
+        return types.Hover(content) if text else None
 
     @made.feature(types.TEXT_DOCUMENT_DEFINITION)
     def definition(given: types.DefinitionParams) -> types.Location | None:

@@ -1,7 +1,7 @@
-"""Folders for temporary files, and what is said where there can be none.
+"""Folders for temporary files, and the message where there can be none.
 
 A place that cannot be written (TMPDIR names nothing, the disk is full) says nothing of what was to
-be done there: it is told as what it is, never as a refusal of the work.
+be done there: it is reported as what it is, never as a refusal of the work.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ where it would have to be: both runs make the same accesses, warp by warp; for e
 one piece of memory, one of which writes, the happens-before relation of both runs is asked whether
 the first is over before the second. If all answers are the same, what the mutant lacks orders
 nothing that conflicts: it is *equivalent* on this launch. What the sync program does not hold (the
-order of lanes, register pools that are never empty) gives equal programs, which is told apart.
+order of lanes, register pools that are never empty) gives equal programs, which is distinguished.
 """
 
 from __future__ import annotations

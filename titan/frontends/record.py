@@ -163,7 +163,7 @@ class _Recorder:
             )
 
     def note(self) -> None:
-        """Tell the memory what the run uses."""
+        """Register with the memory what the run uses."""
         for uses in self.uses.values():
             for use in uses:
                 self.memory.note(use)

@@ -147,21 +147,21 @@ class _Player:
         return tuple(done)
 
     def _followed(self, steps: tuple[MachineStep, ...]) -> Iterator[PlayedStep]:
-        """Each step is told once it is done."""
+        """Each step is reported once it is done."""
         for item in steps:
             name = item.cta, item.warp
             if item.kind == WARP:
                 self.machine.advance(name, item.count)
                 instruction = self.machine.own(name)[item.count - 1].instruction
-                yield self._told(f"warp {item.warp}", item.cta, instruction, "")
+                yield self._played(f"warp {item.warp}", item.cta, instruction, "")
             else:
                 operation = self.machine.operation(name, item.count)
                 if not operation.done:
                     self.machine.complete(name, item.count)
                     who = f"engine of warp {item.warp}"
-                    yield self._told(who, item.cta, operation.instruction, "completes ")
+                    yield self._played(who, item.cta, operation.instruction, "completes ")
 
-    def _told(self, who: str, cta: int, instruction: int, verb: str) -> PlayedStep:
+    def _played(self, who: str, cta: int, instruction: int, verb: str) -> PlayedStep:
         item = self.places.module.instructions[instruction]
         if len(self.machine.ctas) > 1:
             who += f" of CTA {cta}"

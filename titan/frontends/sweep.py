@@ -136,7 +136,7 @@ def sweep(
     drivers, notes, unknown = drivers_of(runner, function, launch)
     launches = [("as given", launch)]
     for place in _places(function, launch) if unknown else ():
-        # A longer launch that hangs tells more than any that does not.
+        # A longer launch that hangs shows more than any that does not.
         longer = changed(launch, place, 2 * place.value)
         run = runner.run(longer, 0)[0] if place.alone else None
         if run is not None and run.outcome.ending is Ending.HUNG:

@@ -119,7 +119,7 @@ def prepare(
     programs: list[tuple[TileProgram, str]],
     parent: Path,
     limits: BuildLimits,
-    tell: Callable[[Made], None] = lambda made: None,
+    report: Callable[[Made], None] = lambda made: None,
     variants: tuple[AblationVariant, ...] = VARIANTS,
     with_toolchain: bool = True,
 ) -> list[Made]:
@@ -131,7 +131,7 @@ def prepare(
     for tile, text in programs:
         for made in _variants(tile, text, parent, limits, variants, with_toolchain):
             found.append(made)
-            tell(made)
+            report(made)
     index = {"titan": FORMAT, "kind": "ablations", "variants": [_data(made) for made in found]}
     parent.mkdir(parents=True, exist_ok=True)
     write_text(parent / INDEX, json.dumps(index, indent=1) + "\n")

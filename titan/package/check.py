@@ -136,12 +136,12 @@ class _Package:
 
         source, errors = load_bytes(self.files[contents.TILE], contents.TILE)
         if source is None:
-            raise Broken(f"tile.yaml: {_told(errors)}")
+            raise Broken(f"tile.yaml: {_headlines(errors)}")
         target = self.data["target"]
         try:
             tile = read_tile(source, target if isinstance(target, str) else None)
         except TargetRefused as refused:
-            raise Broken(f"tile.yaml: {_told(list(refused.diagnostics))}") from None
+            raise Broken(f"tile.yaml: {_headlines(list(refused.diagnostics))}") from None
         except ValueError as error:
             raise Broken(f"tile.yaml: {contents.printable(str(error))}") from None
         _same(tile.name, self.data["certificate"], "certificate")
@@ -195,7 +195,7 @@ class _Package:
         try:
             return read_text(self.text(contents.SCHEDULE), contents.SCHEDULE, loop)[1]
         except TargetRefused as refused:
-            raise Unsound(f"schedule.json: {_told(list(refused.diagnostics))}") from None
+            raise Unsound(f"schedule.json: {_headlines(list(refused.diagnostics))}") from None
 
     def _timeline(self, loop: Loop, schedule: Schedule) -> None:
         from titan.report.schedule_trace import trace
@@ -263,7 +263,7 @@ class _Package:
         family, errors = decode(tree, broken, contents.PIPELINE, {})
         whole, more = decode(tree, broken, contents.PIPELINE, {}, computations=True)
         if family is None or whole is None:
-            raise Unsound(f"pipeline.yaml: {_told([*errors, *more])}")
+            raise Unsound(f"pipeline.yaml: {_headlines([*errors, *more])}")
         if len(family.kernels) != 1:
             raise Broken("pipeline.yaml stands for several kernels")
         try:
@@ -274,7 +274,7 @@ class _Package:
         if canonical.for_engines(program) != plain:
             raise Unsound("computations change what pipeline.yaml does")
         if unlawful := examine(family.kernels[0], plain).errors:
-            raise Unsound(f"pipeline.yaml: {_told(list(unlawful))}")
+            raise Unsound(f"pipeline.yaml: {_headlines(list(unlawful))}")
         _same(canonical.digest(program), self.data["pipeline"]["sync_program"], "sync_program")
         _same(family.kernels[0].name, self.data["pipeline"]["kernel"], "pipeline.kernel")
         _same(tile.target, family.kernels[0].target, "target of pipeline.yaml")
@@ -404,7 +404,7 @@ def _same_text(expected: str, stated: str, name: str) -> None:
     raise Altered(f"{name} is not what is emitted for this pipeline, from {place} on")
 
 
-def _told(errors: list[Diagnostic]) -> str:
+def _headlines(errors: list[Diagnostic]) -> str:
     if not errors:
         return "it cannot be read"
     return contents.printable(f"{errors[0].code}: {errors[0].headline}")

@@ -1,4 +1,4 @@
-"""The kinds of failure that `titan gate` tells apart, and what each means.
+"""The kinds of failure that `titan gate` distinguishes, and what each means.
 
 A kind is for programs and for the end of a report; the sentence beside it in a report says what was
 found in the one item.

@@ -319,8 +319,8 @@ def judge_schedule(item: GateItem, loop_path: str | None) -> Judged:
         loop = load_instance(beside) if beside.endswith(".graphml") else load_loop(beside)
         schedule, claim = read(item.path, loop)
     except TargetRefused as refused:
-        told = refused.diagnostics[0].headline if refused.diagnostics else "it cannot be read"
-        return Judged(item, False, name, contents.printable(told), failure=GateFailure.REFUSED)
+        headline = refused.diagnostics[0].headline if refused.diagnostics else "it cannot be read"
+        return Judged(item, False, name, contents.printable(headline), failure=GateFailure.REFUSED)
     faults = certify(loop, schedule, claim)
     if faults:
         why = contents.printable(f"{faults[0].kind}: {faults[0].text}")

@@ -103,7 +103,7 @@ def produce(
     text: str,
     parent: Path,
     limits: BuildLimits,
-    tell: Callable[[str], None] = lambda text: None,
+    report: Callable[[str], None] = lambda text: None,
     with_toolchain: bool = True,
     certificate_states: int = 0,
     judge: Judge = one_by_one,
@@ -115,11 +115,11 @@ def produce(
     where the folder cannot be made, and FaultyError where that search comes to a fault.
     """
     trial = _Trial(with_toolchain)
-    built = build(tile, text, limits, BuildHooks(trial.accept, tell, judge=judge))
+    built = build(tile, text, limits, BuildHooks(trial.accept, report, judge=judge))
     assert trial.emitted is not None
     folder = parent / f"{tile.name}-{tile.target}"
-    proof, told = written_for(built.program, certificate_states)
+    proof, remark = written_for(built.program, certificate_states)
     write_package(folder, built, trial.emitted, proof)
     return Produced(
-        built, trial.emitted, folder, trial.figures, trial.uncompiled, trial.compared, told
+        built, trial.emitted, folder, trial.figures, trial.uncompiled, trial.compared, remark
     )

@@ -20,7 +20,7 @@ def line(item: Judged) -> str:
     """One line for what was checked: whether it holds, its name and path, and why not."""
     words = [f"{'ok  ' if item.ok else 'FAIL'} {item.name}", printable(item.item.path, PATH_MAX)]
     if item.why:
-        words.append(_told(item))
+        words.append(_worded(item))
     elif item.verdict:
         words.append(f"verdict {item.verdict}")
     words += item.stated
@@ -54,12 +54,12 @@ def meanings(judged: Sequence[Judged]) -> str:
 
 def check_of(item: Judged) -> Check:
     """The record that reports for CI systems are made of."""
-    text = line(item).split("  ", 2)[-1] if item.ok else _told(item)
+    text = line(item).split("  ", 2)[-1] if item.ok else _worded(item)
     verdict = verdict_of(item.failure)
     return Check(item.item.path, item.name, verdict, text, item.diagnostics, item.failure)
 
 
-def _told(item: Judged) -> str:
+def _worded(item: Judged) -> str:
     """The kind of the failure before its sentence, unless that begins with it."""
     kind = str(item.failure)
     return item.why if item.why.startswith(kind) else f"{kind}: {item.why}"

@@ -6,8 +6,8 @@ then held against U by what both touch: memory, arrivals and bytes of barriers, 
 that waits see, proxy fences, the end of a CTA. Theorem `persistent_alone` (proofs/AnyNumber.v) says
 why this suffices; that no conflict implies its hypotheses is argued beside each case.
 
-An agent whose way depends on an open size, or is long, roams: it may execute all that lies ahead of
-it, with any index, any number of times. False is always a safe answer.
+An agent whose way depends on an open size, or is long, is *widened*: it may execute all that lies
+ahead of it, with any index, any number of times. False is always a safe answer.
 """
 
 from __future__ import annotations
@@ -26,9 +26,14 @@ from titan.sync.memory_rules import cells_of
 from titan.sync.parts import barriers_of, effects_of
 from titan.sync.state import ENGINE, BarrierStatus, Cell, Flight, Key, MbarrierState, State, key_of
 
-OPERATIONS_MAX = 100  # of one agent, until it roams
+OPERATIONS_MAX = 100  # of one agent, until it is widened
 UNCOUNTED = 2**40
-UNTOLD = (ir.Init, ir.Invalidate, ir.ExpectTransaction, ir.TokenWait)  # nothing is said of these
+UNCLAIMED = (
+    ir.Init,
+    ir.Invalidate,
+    ir.ExpectTransaction,
+    ir.TokenWait,
+)  # nothing is claimed of these
 ONE_WAY = {ir.FenceKind.ASYNC_RELEASE, ir.FenceKind.ASYNC_ACQUIRE}
 TENSORMAP = {ir.FenceKind.TENSORMAP_RELEASE, ir.FenceKind.TENSORMAP_ACQUIRE}
 
@@ -95,7 +100,7 @@ class _Others:
         self.seen: dict[tuple[int, Key], int] = {}
         self.syncing: set[int] = set()  # whose arrival at a named barrier is counted
         self.executed: Counter[int] = Counter()
-        self.roaming: set[int] = set()
+        self.widened: set[int] = set()
         self.asked: set[str] = set()
 
     # ------------------------------------------------------------------------------- U
@@ -149,7 +154,7 @@ class _Others:
             self.completed[key] += completed
 
     def _signals(self, number: int, op: ir.Operation, values: dict[str, int]) -> list[Signal]:
-        """What an operation tells barriers, now or when it has finished."""
+        """What an operation does to barriers, now or when it has finished."""
         match op:
             case ir.Arrive(barrier=barrier, count=count, transaction=expects):
                 return [(key_of(barrier, values), evaluate(count, values),
@@ -164,7 +169,7 @@ class _Others:
         return []
 
     def _completions(self, flight: Flight, chunk: bool = False) -> list[Signal]:
-        """What the end of an operation tells barriers, or the next chunk of it."""
+        """What the end of an operation does to barriers, or the next chunk of it."""
         operation = self.machine.operations[flight.site]
         if not isinstance(operation, ir.Asynchronous):
             return [(key, amount, 0, 0) for key, amount in flight.completes]
@@ -177,18 +182,18 @@ class _Others:
 
     def _moves(self, number: int) -> bool:
         """Whether the agent adds anything to U."""
-        if number in self.roaming:
+        if number in self.widened:
             return False
         try:
             return self._go_on(number)
         except UndecidedError as question:
             self.asked.add(question.name)
-            self._roam(number)
+            self._widen(number)
             return True
 
-    def _roam(self, number: int) -> None:
+    def _widen(self, number: int) -> None:
         """All that lies ahead of the agent is in U, wherever its indices may point."""
-        self.roaming.add(number)
+        self.widened.add(number)
         for operation in self.system.lies_ahead(self.places[number].frames):
             self._add(number, operation)
             for effect in effects_of(operation):
@@ -205,7 +210,7 @@ class _Others:
     def _add(self, number: int, operation: ir.Operation) -> None:
         """The operation is in U; what it says to barriers and touches is added beside."""
         dropped = isinstance(operation, ir.Arrive) and (operation.drop or operation.token)
-        if dropped or isinstance(operation, UNTOLD):
+        if dropped or isinstance(operation, UNCLAIMED):
             raise _Conflict
         self.executed[number] += 1
         if isinstance(operation, ir.Commit):
@@ -222,7 +227,7 @@ class _Others:
                 return moved
             after = self.machine.control.after(self.machine.agents[number], self.places[number])
             if self.executed[number] > OPERATIONS_MAX:
-                self._roam(number)
+                self._widen(number)
                 return True
             self._add(number, operation)
             self._meet(self._touches(operation, values), isinstance(operation, ir.Asynchronous))
@@ -304,7 +309,7 @@ class _Others:
                 return seen and not self._ends(key, 1)
             case ir.Arrive(drop=drop, token=token):
                 return not (drop or token)
-        return not isinstance(operation, (ir.PoolTake, *UNTOLD))
+        return not isinstance(operation, (ir.PoolTake, *UNCLAIMED))
 
     def _signal_commutes(self, signal: Signal, values: dict[str, int]) -> bool:
         """With all of U the phase ends at most once, by the last of all, whichever that is.
@@ -358,7 +363,7 @@ class _Others:
             )
         for cta in {agent.role.cta for agent in self.machine.agents}:
             numbers = [a.number for a in self.machine.agents if a.role.cta == cta]
-            ended = not any(places[n].frames for n in numbers if n not in self.roaming)
+            ended = not any(places[n].frames for n in numbers if n not in self.widened)
             was = not any(self.state.positions[n].frames for n in numbers)
             touched = self.own in numbers and (self.executed or self.flying)
             if ended and not was and (touched or self._uses(cta)):

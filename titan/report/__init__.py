@@ -1,1 +1,1 @@
-"""How verdicts are told. Import the modules, not this package."""
+"""How verdicts are rendered. Import the modules, not this package."""

@@ -93,7 +93,7 @@ def _stale(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> boo
 def _unfenced(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> None:
     """Marks the generic access that is not fenced, and says where the fence goes.
 
-    Where nothing orders it before the asynchronous access, that is said: a fence would not help.
+    Where nothing orders it before the asynchronous access, the report says so: no fence helps.
     """
     access = attempted(replay, 0)
     if access is None:
@@ -107,7 +107,7 @@ def _unfenced(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> 
             if last is None:
                 continue
             name = agent_name(replay.machine.agents, agent)
-            if not _told(story, last, access.agent):
+            if not _reached(story, last, access.agent):
                 other, place = agent_name(replay.machine.agents, access.agent), item.cell
                 cause.code = FaultKind.DATA_RACE.value
                 cause.headline = (
@@ -150,17 +150,17 @@ def _end_of_a_grid(
         )
 
 
-def _told(story: list[Deed], since: Deed, agent: int) -> bool:
+def _reached(story: list[Deed], since: Deed, agent: int) -> bool:
     """Whether a way through barriers may lead from a step to an agent.
 
     False is sure: a barrier where threads meet is taken as passed by all who were ever there.
     """
-    informed, told = {since.agent}, set[Key]()
+    informed, carried = {since.agent}, set[Key]()
     for deed in story[since.number :]:
-        if told & set(deed.waits):
+        if carried & set(deed.waits):
             informed.add(deed.agent)
         if deed.agent in informed:
-            told |= set(deed.arrives)
+            carried |= set(deed.arrives)
             met = [key for key in deed.waits if key in deed.arrives]
             informed |= {d.agent for d in story if set(met) & set(d.waits)}
     return agent in informed

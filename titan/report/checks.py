@@ -44,7 +44,7 @@ class Check:
 
     @property
     def word(self) -> str:
-        """What failed, in a word, where `untold`."""
+        """What failed, in a word, where `unreported`."""
         return self.failure or self.verdict.value
 
     @property
@@ -53,7 +53,7 @@ class Check:
         return self.verdict is Verdict.UNDECIDED and not self.failure
 
     @property
-    def untold(self) -> bool:
+    def unreported(self) -> bool:
         """Whether the check is not verified and no diagnostic says so."""
         if self.verdict is Verdict.UNDECIDED:
             return True

@@ -61,7 +61,7 @@ def _headline(replay: Replay, text: str) -> str:
 
 
 def _label(replay: Replay, words: Words, index: int, number: int) -> str:
-    """What is said below the marked line."""
+    """The text below the marked line."""
     fault, machine = replay.fault, replay.machine
     who = agent_name(machine.agents, number)
     operation = fault.operations[index]

@@ -70,10 +70,10 @@ def _fixed_rows(report: FenceReport) -> list[str]:
     if report.fixed is None:
         return []
     fixed = report.fixed
-    said = ", ".join(dict.fromkeys(finding.verdict.value for finding in fixed.findings))
+    verdicts = ", ".join(dict.fromkeys(finding.verdict.value for finding in fixed.findings))
     chosen = fixed.synthesis.chosen
     word = "to add" if fixed.kept else "cheapest"
-    rows = [f"  {word}: {counted(len(chosen), 'fence')}, cost {fixed.synthesis.cost}; {said}"]
+    rows = [f"  {word}: {counted(len(chosen), 'fence')}, cost {fixed.synthesis.cost}; {verdicts}"]
     for item in chosen:
         place = item.place.fence
         where = (

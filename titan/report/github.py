@@ -21,7 +21,7 @@ def render(checks: Sequence[Check]) -> str:
     lines = []
     for check in checks:
         lines += [_annotation(item) for item in check.diagnostics]
-        if check.untold:
+        if check.unreported:
             named = {"title": check.word, "file": check.path}
             kind = "warning" if check.is_open else "error"
             lines.append(_command(kind, named, f"{check.name}: {check.summary}"))

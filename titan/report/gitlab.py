@@ -23,7 +23,7 @@ def render(checks: Sequence[Check]) -> str:
     found: list[Issue] = []
     for check in checks:
         found += [_issue(check, item) for item in check.diagnostics]
-        if check.untold:
+        if check.unreported:
             weight = "major" if check.is_open else "critical"
             found.append(_whole(check, check.word, weight))
     return json.dumps(_distinct(found), indent=2) + "\n"

@@ -24,7 +24,7 @@ def trace_of(
     steps = []
     for number, played in enumerate(replay.steps, 1):
         if number in kept:
-            steps.append(told_step(replay.machine, words, played, number))
+            steps.append(worded_step(replay.machine, words, played, number))
     if replay.fault.kind is FaultKind.DATA_RACE:
         steps += _pending(replay, words)
     return TraceReference(tuple(steps), path, len(replay.steps))
@@ -43,7 +43,7 @@ def _pending(replay: Replay, words: Words) -> list[TraceStep]:
     return found
 
 
-def told_step(machine: Interpreter, words: Words, played: Played, number: int) -> TraceStep:
+def worded_step(machine: Interpreter, words: Words, played: Played, number: int) -> TraceStep:
     """One step of a run in words: who, what, and what follows from it."""
     step = played.step
     agent = machine.agents[step.agent]

@@ -33,9 +33,9 @@ def render(checks: Sequence[Check]) -> str:
     used = sorted({item.code for check in checks for item in check.diagnostics})
     numbers = {code: number for number, code in enumerate(used)}
     results = [_result(item, numbers[item.code]) for check in checks for item in check.diagnostics]
-    untold = [check for check in checks if check.untold]
-    words = sorted({check.word for check in untold})
-    results += [_whole(check, len(used) + words.index(check.word)) for check in untold]
+    unreported = [check for check in checks if check.unreported]
+    words = sorted({check.word for check in unreported})
+    results += [_whole(check, len(used) + words.index(check.word)) for check in unreported]
     described = [_rule(code) for code in used] + [_rule_of_word(word) for word in words]
     run = {
         "tool": {

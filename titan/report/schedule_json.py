@@ -1,4 +1,4 @@
-"""A schedule and everything said about it, as JSON."""
+"""A schedule and everything known about it, as JSON."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from titan.foundation.diagnostics.model import TraceStep
-from titan.report.interleaving import told_step
+from titan.report.interleaving import worded_step
 from titan.report.story import Deed, deeds_of, flight_of
 from titan.report.words import Words, tile_text
 from titan.sync import program as ir
@@ -88,7 +88,7 @@ def engine_of(agent: str) -> str:
 def timeline_of(machine: Interpreter, played: Sequence[Played], last: State) -> Timeline:
     """The timeline of executed steps that end in `last`."""
     words = Words(machine.program)
-    steps = tuple(told_step(machine, words, item, n) for n, item in enumerate(played, 1))
+    steps = tuple(worded_step(machine, words, item, n) for n, item in enumerate(played, 1))
     deeds = deeds_of(machine, played)
     states = [item.after if item.after is not None else item.before for item in played]
     start = played[0].before if played else last

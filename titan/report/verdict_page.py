@@ -49,11 +49,11 @@ def page(findings: Sequence[Finding]) -> str:
 
 def fragment(finding: Finding) -> str:
     """What a notebook shows of a finding: without script, the counterexample as a table."""
-    told = "".join(_diagnostic(item) for item in diagnostics_of(finding))
+    shown = "".join(_diagnostic(item) for item in diagnostics_of(finding))
     rows = "".join(_row(label, text) for label, text in scope_rows(finding))
     return (
         f"<div><p><b>{_word(finding)}</b> {escape(finding.kernel)} ({escape(finding.path)})"
-        f"{escape(narrowing_text(finding))}</p>{told}<table>{rows}</table></div>"
+        f"{escape(narrowing_text(finding))}</p>{shown}<table>{rows}</table></div>"
     )
 
 
@@ -163,14 +163,14 @@ def _fences(finding: Finding) -> str:
         why = "".join(f"<div>{escape(purpose)}</div>" for purpose in item.purposes)
         cells = f"<td>{where}</td><td><code>{escape(item.text)}</code></td><td>{enough}</td>"
         rows.append(f"<tr>{cells}<td>{why}</td></tr>")
-    told = "<p>There are none, and none is needed.</p>"
+    shown = "<p>There are none, and none is needed.</p>"
     if rows:
         head = "<tr><th>where</th><th>fence</th><th></th><th>why</th></tr>"
-        told = f"<table class='facts'>{head}{''.join(rows)}</table>"
+        shown = f"<table class='facts'>{head}{''.join(rows)}</table>"
     doubt = f"<p class='quiet'>{escape(found.reason)}</p>" if found.reason else ""
     command = f"<code>titan mutants {escape(finding.path)}</code>"
     needed = f"<p class='quiet'>Which operations are needed at all: {command}</p>"
-    return f"<h3>Proxy fences</h3>{told}{doubt}{needed}"
+    return f"<h3>Proxy fences</h3>{shown}{doubt}{needed}"
 
 
 # ------------------------------------------------------------------------------------ timelines
@@ -185,8 +185,8 @@ def _counterexample(finding: Finding, found: list[Diagnostic]) -> str:
     marked = [mark.span for mark in first.annotations] if first is not None else []
     values = ", ".join(f"{name} = {value}" for name, value in finding.trace.parameters)
     head = f"Counterexample{f', with {values}' if values else ''}"
-    told = first.headline if first is not None else played.fault.message
-    return f"<h3>{escape(head)}</h3>{_run(timeline, kept, marked, told, finding.path)}"
+    shown = first.headline if first is not None else played.fault.message
+    return f"<h3>{escape(head)}</h3>{_run(timeline, kept, marked, shown, finding.path)}"
 
 
 def _sample(finding: Finding) -> str:
@@ -202,14 +202,14 @@ def _sample(finding: Finding) -> str:
 
 
 def _run(
-    timeline: Timeline, kept: frozenset[int] | None, marked: list[Span], told: str, path: str
+    timeline: Timeline, kept: frozenset[int] | None, marked: list[Span], shown: str, path: str
 ) -> str:
     """The steps as a table with the arrows over it, and beside it the source."""
     numbers = [step.number for step in timeline.steps]
     if len(numbers) > ROWS_MAX:
         numbers = [number for number in numbers if kept is None or number in kept][-ROWS_MAX:]
     last = len(timeline.steps)
-    rows = [_step(timeline, number, kept, told if number == last else "") for number in numbers]
+    rows = [_step(timeline, number, kept, shown if number == last else "") for number in numbers]
     arrows = [(item.first, item.last, item.kind, item.label) for item in timeline.arrows]
     data = json.dumps(arrows).replace("<", "\\u003c")
     boxes = "".join(f"<th>{escape(name)}</th>" for name in timeline.lane_names)
@@ -227,18 +227,18 @@ def _run(
         "<div class='panes'><div class='scroll'><svg class='arrows'></svg>"
         f"<table class='steps'><thead><tr><th></th>{boxes}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
-        f"<aside><div class='told'></div>{_source(timeline, marked, path)}</aside></div>"
+        f"<aside><div class='shown'></div>{_source(timeline, marked, path)}</aside></div>"
         f"<script type='application/json' class='arrows'>{data}</script></div>"
     )
 
 
-def _step(timeline: Timeline, number: int, kept: frozenset[int] | None, told: str) -> str:
+def _step(timeline: Timeline, number: int, kept: frozenset[int] | None, end: str) -> str:
     step, lane = timeline.steps[number - 1], timeline.lanes[number - 1]
     words = ["matters"] if kept is None or number in kept else []
-    words += ["fault-step"] if told else []
+    words += ["fault-step"] if end else []
     line = step.span.start_line if step.span is not None else 0
     data = {"step": number, "line": line, "who": step.agent, "text": step.text,
-            "follows": step.follows, "end": told}  # fmt: skip
+            "follows": step.follows, "end": end}  # fmt: skip
     attributes = " ".join(f"data-{name}='{escape(str(value))}'" for name, value in data.items())
     cells = [f"<td class='quiet'>{number}</td>"]
     for name in timeline.lane_names:
@@ -282,5 +282,5 @@ def _source(timeline: Timeline, marked: list[Span], path: str) -> str:
         f"{number:4} {escape(source.line(number))}</span>"
         for number in range(1, source.line_count + 1)
     )
-    told = escape(f"{source.path}, {counted(source.line_count, 'line')}")
-    return f"<div class='quiet'>{told}</div><pre class='source'>{lines}</pre>"
+    shown = escape(f"{source.path}, {counted(source.line_count, 'line')}")
+    return f"<div class='quiet'>{shown}</div><pre class='source'>{lines}</pre>"

@@ -56,7 +56,7 @@ svg.arrows path.near { stroke-width: 2.6; opacity: 1; }
 .source span { display: block; padding: 0 .5rem; white-space: pre; }
 .source span.now { background: var(--mark); font-weight: 600; }
 .source span.at { box-shadow: inset 3px 0 0 var(--bad); }
-.told { min-height: 6.2rem; padding: .3rem .6rem; background: var(--soft); margin-bottom: .5rem; }
+.shown { min-height: 6.2rem; padding: .3rem .6rem; background: var(--soft); margin-bottom: .5rem; }
 @media (max-width: 60rem) { .panes { grid-template-columns: 1fr; } }
 """
 
@@ -103,22 +103,22 @@ for (const run of document.querySelectorAll('.run')) {
     for (const line of run.querySelectorAll('.source span'))
       line.classList.toggle('now', line.dataset.line === row.dataset.line);
     run.querySelector('.position').textContent = `step ${row.dataset.step} of ${run.dataset.steps}`;
-    const told = run.querySelector('.told');
-    told.replaceChildren();
+    const shown = run.querySelector('.shown');
+    shown.replaceChildren();
     for (const [name, text] of [['b', row.dataset.who], ['div', row.dataset.text],
                                 ['div', row.dataset.follows && '\\u21d2 ' + row.dataset.follows],
                                 ['div', row.dataset.end]]) {
       if (!text) continue;
       const made = document.createElement(name);
       made.textContent = text;
-      told.append(made);
+      shown.append(made);
     }
     for (const [, last, kind, label] of arrows) {
       if (last !== +row.dataset.step || !label) continue;
       const made = document.createElement('div');
       made.className = 'quiet';
       made.textContent = kind === 'phase' ? `passes on ${label}` : `has waited for ${label}`;
-      told.append(made);
+      shown.append(made);
     }
     if (move) {
       const head = run.querySelector('thead').offsetHeight, top = row.offsetTop;

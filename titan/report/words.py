@@ -1,6 +1,6 @@
 """Operations and their effects in the words of the kernel: `wait full[2] for phase 1`.
 
-Everything is said with values, not expressions: the indices, phases and tiles of this moment.
+Values stand in place of expressions: the indices, phases and tiles of this moment.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ def faster(special: ScheduleRun, common: ScheduleRun, tiles: int) -> ScheduleRun
     ]
     first, second = cycles
     better = second is not None and (first is None or second < first)
-    said = " and ".join("none" if c is None else str(c) for c in cycles)
-    text = f"cycles for {tiles} tiles with warp groups and with one group: {said}; "
+    found_cycles = " and ".join("none" if c is None else str(c) for c in cycles)
+    text = f"cycles for {tiles} tiles with warp groups and with one group: {found_cycles}; "
     note = text + ("one group is used" if better else "warp groups are used")
     chosen = common if better else special
     return replace(chosen, notes=(*chosen.notes, note))

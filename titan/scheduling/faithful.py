@@ -213,7 +213,7 @@ class Formulation:
                             both = (self.on(v, team), self.on(o, team))
                             for cause in causes:
                                 if cause and self.on(v, team) not in cause:
-                                    continue  # it puts v on another group: said already
+                                    continue  # it puts v on another group: stated already
                                 self.never(self.at(v, t), self.at(o, s), *both, *cause)
 
     def storage(self) -> None:

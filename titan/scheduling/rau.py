@@ -204,7 +204,7 @@ def gallop(run: _Run, feasible: Callable[[int], bool], low: int, cap: int) -> in
     """The same answer: gallop up, bisect down, then try what was skipped.
 
     Feasibility of a heuristic is not monotone in the interval, so what bisection leaves untried
-    below its answer is tried too; `run.monotone` tells whether that changed anything.
+    below its answer is tried too; `run.monotone` records whether that changed anything.
     """
     step, ii, failed = 1, low, low - 1
     while not feasible(ii):

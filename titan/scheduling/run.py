@@ -148,7 +148,7 @@ def run(loop: Loop, request: Request) -> ScheduleRun:
 def _within_limits(
     loop: Loop, candidates: list[tuple[str, Schedule]]
 ) -> tuple[list[tuple[str, Schedule]], list[str]]:
-    """Candidates that keep the limits of storage, and what is told of those that ignore them."""
+    """Candidates that keep the limits of storage, and notes on those that ignore them."""
     kept: list[tuple[str, Schedule]] = []
     notes: list[str] = []
     for solver, schedule in candidates:

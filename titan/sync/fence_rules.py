@@ -41,52 +41,56 @@ class FenceRules:
             near = buffer.space is ir.Space.GLOBAL or buffer.cta == agent.role.cta
             for stage in range(buffer.stages):
                 for cell in cells_of(buffer, stage, None):
-                    held = draft.cells[cell]
-                    gone = frozenset({agent.number, ENGINE})
+                    cell_state = draft.cells[cell]
+                    cleared = frozenset({agent.number, ENGINE})
                     if self._path_rule and near:
-                        gone |= held.writers | held.readers | held.authors
-                        gone |= {author for author, _, _ in held.marks.released}
-                    draft.cells[cell] = self._fenced(held, cell[0], operation.kind, agent, gone)
+                        cleared |= cell_state.writers | cell_state.readers | cell_state.authors
+                        cleared |= {author for author, _, _ in cell_state.marks.released}
+                    draft.cells[cell] = self._fenced(
+                        cell_state, cell[0], operation.kind, agent, cleared
+                    )
 
     def _fenced(
         self,
-        held: CellState,
+        cell_state: CellState,
         storage: str,
         kind: ir.FenceKind,
         agent: Agent,
-        gone: frozenset[int],
+        cleared: frozenset[int],
     ) -> CellState:
-        """One cell after a proxy fence by `agent`, for the accesses of the agents `gone`."""
-        marks, cta = held.marks, agent.role.cta
+        """One cell after a proxy fence by `agent`, for the accesses of the agents `cleared`."""
+        marks, cta = cell_state.marks, agent.role.cta
         match kind:
             case ir.FenceKind.ASYNC:
-                released = frozenset(mark for mark in marks.released if mark[0] not in gone)
+                released = frozenset(mark for mark in marks.released if mark[0] not in cleared)
                 marks = marks._replace(released=released)
                 marks, _ = fenced(marks, (ir.Proxy.ASYNC, cta), self._ctas, ())
-                writers, readers = held.writers - gone, held.readers - gone
-                return held._replace(writers=writers, readers=readers, marks=marks)
+                writers, readers = cell_state.writers - cleared, cell_state.readers - cleared
+                return cell_state._replace(writers=writers, readers=readers, marks=marks)
             case ir.FenceKind.ASYNC_RELEASE:
-                mine = {(author, True) for author in held.writers & gone}
-                mine |= {(author, False) for author in held.readers & gone}
-                owed = {(who, issuer, wrote) for who, wrote in mine for issuer in self._issuers}
-                marks = marks._replace(released=marks.released | owed)
-                writers, readers = held.writers - gone, held.readers - gone
-                return held._replace(writers=writers, readers=readers, marks=marks)
+                mine = {(author, True) for author in cell_state.writers & cleared}
+                mine |= {(author, False) for author in cell_state.readers & cleared}
+                pending = {(who, issuer, wrote) for who, wrote in mine for issuer in self._issuers}
+                marks = marks._replace(released=marks.released | pending)
+                writers, readers = cell_state.writers - cleared, cell_state.readers - cleared
+                return cell_state._replace(writers=writers, readers=readers, marks=marks)
             case ir.FenceKind.ASYNC_ACQUIRE:
-                owed = {mark for mark in marks.released if mark[1] != agent.number}
-                return held._replace(marks=marks._replace(released=frozenset(owed)))
+                pending = {mark for mark in marks.released if mark[1] != agent.number}
+                return cell_state._replace(marks=marks._replace(released=frozenset(pending)))
             case ir.FenceKind.TENSORMAP_RELEASE:
-                authors = held.authors - gone
-                if not held.authors:
-                    return held
-                return held._replace(authors=authors, released=not authors)
+                authors = cell_state.authors - cleared
+                if not cell_state.authors:
+                    return cell_state
+                return cell_state._replace(authors=authors, released=not authors)
             case ir.FenceKind.TENSORMAP_ACQUIRE:
-                return held._replace(released=False)
+                return cell_state._replace(released=False)
         domains = self._domains.reaching(storage)
         marks, left = fenced(marks, (ir.CACHED_FENCES[kind], cta), self._ctas, domains)
         if left:  # a write that has left its cache is one to be released for the tensormap proxy
-            return held._replace(marks=marks, authors=held.authors | left, released=False)
-        return held._replace(marks=marks)
+            return cell_state._replace(
+                marks=marks, authors=cell_state.authors | left, released=False
+            )
+        return cell_state._replace(marks=marks)
 
 
 def covers(fence: ir.Fence, buffer: ir.Buffer, cta: int) -> bool:

@@ -133,9 +133,9 @@ class FlightRules:
             if write and proxy is ir.Proxy.GENERIC:
                 self._memory.note_write(draft, cell, tile, ENGINE)
             elif write:
-                held = self._memory.outside(draft.cells[cell], cell, True)
-                authors = held.authors | {ENGINE}
-                draft.cells[cell] = held._replace(tile=tile, authors=authors, released=False)
+                cell_state = self._memory.outside(draft.cells[cell], cell, True)
+                authors = cell_state.authors | {ENGINE}
+                draft.cells[cell] = cell_state._replace(tile=tile, authors=authors, released=False)
             elif proxy is ir.Proxy.GENERIC:
                 self._memory.note_read(draft, cell, ENGINE)
 

@@ -33,7 +33,7 @@ class CtaLifetime:
         return frozenset(agent.role.cta for agent in agents) - running
 
     def check_alive(self, draft: Draft, context: ExecutionContext, cta: int, name: str) -> None:
-        """A CTA other than the own one must not have ended."""
+        """A CTA other than its own must not have ended."""
         if self._allowed:
             return
         if cta in self.ended(draft):

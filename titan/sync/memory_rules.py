@@ -80,18 +80,18 @@ class MemoryRules:
         queue: str | None = None,
     ) -> None:
         """What a read meets must be written to its end, and be the tile that is meant."""
-        held = draft.cells[cell].tile
+        content = draft.cells[cell].tile
         for flight in draft.flights():
             for other, write, written, _, extent, _ in flight.accesses:
                 if other != cell or not write:
                     continue
                 if extent is None and self._in_pipe(flight, context, queue):
-                    held = written  # a copy before the matrix instruction that reads it
+                    content = written  # a copy before the matrix instruction that reads it
                     continue
                 message = f"{key_text(cell)} is read while a write to it is in flight"
                 kind, other_issue = FaultKind.READ_BEFORE_ARRIVAL, self._control.issue_of(flight)
                 context.clash(kind, message, cell[0], other_issue)
-        self._check_tile(context, cell, tile, held)
+        self._check_tile(context, cell, tile, content)
 
     @staticmethod
     def _check_tile(context: ExecutionContext, cell: Cell, tile: int, held: int) -> None:
@@ -176,29 +176,40 @@ class MemoryRules:
 
     def note_write(self, draft: Draft, cell: Cell, tile: int, agent: int) -> None:
         """A generic write: new content, not yet visible to the other proxies."""
-        held = draft.cells[cell]
+        cell_state = draft.cells[cell]
         own = frozenset((agent,))
-        marks = self.outside(held, cell, True).marks
+        marks = self.outside(cell_state, cell, True).marks
         draft.cells[cell] = CellState(
-            tile, held.writers | own, held.readers, held.authors | own, False, marks
+            tile,
+            cell_state.writers | own,
+            cell_state.readers,
+            cell_state.authors | own,
+            False,
+            marks,
         )
 
     def note_read(self, draft: Draft, cell: Cell, agent: int) -> None:
         """A generic read, not yet ordered before writes of the other proxies."""
-        held = self.outside(draft.cells[cell], cell, False)
-        draft.cells[cell] = held._replace(readers=held.readers | {agent})
+        cell_state = self.outside(draft.cells[cell], cell, False)
+        draft.cells[cell] = cell_state._replace(readers=cell_state.readers | {agent})
 
     @staticmethod
     def note_cached(draft: Draft, cell: Cell, tile: int, agent: int, effect: ir.Effect) -> None:
         """An access through a cached proxy: its domain alone knows of it."""
-        held = draft.cells[cell]
-        marks = went_inside(held.marks, effect.proxy, agent, effect.write)
-        draft.cells[cell] = held._replace(tile=tile if effect.write else held.tile, marks=marks)
+        cell_state = draft.cells[cell]
+        marks = went_inside(cell_state.marks, effect.proxy, agent, effect.write)
+        draft.cells[cell] = cell_state._replace(
+            tile=tile if effect.write else cell_state.tile, marks=marks
+        )
 
-    def outside(self, held: CellState, cell: Cell, write: bool) -> CellState:
+    def outside(self, cell_state: CellState, cell: Cell, write: bool) -> CellState:
         """The cell after an access that the cached proxies have yet to see."""
         domains = self._domains.cached.get(cell[0], ())
-        return held._replace(marks=is_outside(held.marks, domains, write)) if domains else held
+        return (
+            cell_state._replace(marks=is_outside(cell_state.marks, domains, write))
+            if domains
+            else cell_state
+        )
 
     # ---------------------------------------------------------------------------- proxies
 
@@ -206,22 +217,24 @@ class MemoryRules:
         self, draft: Draft, context: ExecutionContext, cell: Cell, effect: ir.Effect
     ) -> None:
         """Generic accesses must be fenced before an asynchronous one uses the same memory."""
-        held, where, proxy = draft.cells[cell], key_text(cell), effect.proxy
+        cell_state, where, proxy = draft.cells[cell], key_text(cell), effect.proxy
         if proxy is ir.Proxy.ASYNC:
-            pending = {wrote for _, issuer, wrote in held.marks.released if issuer == context.agent}
-            if held.writers or True in pending:
+            pending = {
+                wrote for _, issuer, wrote in cell_state.marks.released if issuer == context.agent
+            }
+            if cell_state.writers or True in pending:
                 message = (
                     f"{where} was written through the generic proxy without a proxy fence before "
                     "this asynchronous access"
                 )
                 context.fail(FaultKind.MISSING_FENCE, message, cell[0])
-            if effect.write and (held.readers or pending) and self._war_fence:
+            if effect.write and (cell_state.readers or pending) and self._war_fence:
                 message = (
                     f"{where} was read through the generic proxy without a proxy fence before "
                     "this asynchronous write"
                 )
                 context.fail(FaultKind.MISSING_FENCE_WAR, message, cell[0])
-        elif proxy is ir.Proxy.TENSORMAP and (held.authors or held.released):
+        elif proxy is ir.Proxy.TENSORMAP and (cell_state.authors or cell_state.released):
             message = f"the tensor map in {where} was written and is used without a tensormap fence"
             context.fail(FaultKind.MISSING_TENSORMAP_FENCE, message, cell[0])
 
@@ -231,7 +244,7 @@ class MemoryRules:
         """Where one of two proxies is a cached one: a fence of each that is not generic."""
         if cell[0] not in self._domains.cached:
             return
-        held, own = draft.cells[cell], self._ctas[context.agent]
+        cell_state, own = draft.cells[cell], self._ctas[context.agent]
         buffer, proxy = self._buffers[effect.buffer], effect.proxy
         if isinstance(context.operation, ir.Access) and proxy not in ir.CACHED:
             proxy = ir.Proxy.GENERIC
@@ -240,7 +253,7 @@ class MemoryRules:
         if proxy is ir.Proxy.ASYNC and buffer.space is not ir.Space.GLOBAL:
             places.add(buffer.cta)
         found = [
-            missing_fence(held.marks, proxy, place, self._ctas, effect.write)
+            missing_fence(cell_state.marks, proxy, place, self._ctas, effect.write)
             for place in sorted(places)
         ]
         if all(found):

@@ -1,7 +1,7 @@
 """The words of the policies: readings of the hardware contract on which sources differ.
 
-The first word of each is the default of a kernel file. What they mean is said where they are the
-fields of a sync program (`Policies` in `titan/sync/program.py`).
+The first word of each is the default of a kernel file. What they mean is documented where they are
+the fields of a sync program (`Policies` in `titan/sync/program.py`).
 """
 
 from __future__ import annotations

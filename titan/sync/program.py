@@ -1,9 +1,9 @@
 """The sync program: what the hardware executes, one agent a warp, warpgroup or thread.
 
 This is the meeting point of all front ends and all backends, and the only level at which "verified"
-is said. Every operation corresponds to an instruction (or a short fixed sequence) of a real target.
-Meaning: `titan/sync/interpreter.py` executes it step by step and is the definition; the text is
-docs/explanation/semantics.md.
+is stated. Every operation corresponds to an instruction (or a short fixed sequence) of a real
+target. Meaning: `titan/sync/interpreter.py` executes it step by step and is the definition; the
+text is docs/explanation/semantics.md.
 
 A program is data: frozen dataclasses, no behaviour. `span` fields point into the user's file (None
 where a program was made by a tool) and take no part in equality.
@@ -131,9 +131,9 @@ class NamedBarrier:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """`stages` x `parts` pieces of memory. Two buffers of one `storage` may overlap.
+    """`stages` x `parts` regions of memory. Two buffers of one `storage` may overlap.
 
-    Piece (stage, part) covers the units `offset + (stage * parts + part) * units` to that plus
+    Region (stage, part) covers the units `offset + (stage * parts + part) * units` to that plus
     `units - 1` of its storage. `initial` is the tile held before the program starts; None means
     undefined content.
     """
@@ -158,7 +158,7 @@ class Queue:
     `grouped`: operations gather in an open group until `Commit` (wgmma, bulk and cp.async groups);
     otherwise each operation is a group of its own (wait counters, tcgen05). Groups retire in order
     unless `ordered` is False (scalar loads in lgkmcnt). `pipelined`: the data path itself keeps the
-    order of matrix instructions that write one accumulator, piece for piece, of a read before an
+    order of matrix instructions that write one accumulator, region for region, of a read before an
     accumulator is written there, and of a copy into tensor memory before a matrix instruction reads
     it; of nothing else (PTX, wgmma.fence and tcgen05, pipelined instructions).
     """
@@ -199,7 +199,7 @@ class Effect:
     None: a write of something that nobody checks, a read that may see anything. `accumulates`: the
     write of a matrix instruction to its accumulator, which others of its pipelined queue may write
     next without waiting. `reduction`: the operator of a write that adds to what is there. It keeps
-    the tile that the piece holds, which must be `tile` where that is given, and is atomic to whom
+    the tile that the region holds, which must be `tile` where that is given, and is atomic to whom
     `reach` holds (titan/sync/reductions.py).
     """
 
@@ -384,7 +384,7 @@ class BarrierWait(Operation):
 class Fence(Operation):
     """A proxy fence. `spaces` empty means all spaces; of no meaning where the kind fixes them.
 
-    `ASYNC_RELEASE` covers the shared memory of the own CTA, `ASYNC_ACQUIRE` that of the cluster.
+    `ASYNC_RELEASE` covers the shared memory of its own CTA, `ASYNC_ACQUIRE` that of the cluster.
     """
 
     kind: FenceKind

@@ -24,7 +24,7 @@ Domain = tuple[ir.Proxy, int]  # a cached proxy, or the asynchronous one, and a 
 
 
 class ProxyMarks(NamedTuple):
-    """Of one cell; the last entry of each mark tells whether it is of a write.
+    """Of one cell; the last entry of each mark is whether it is of a write.
 
     `inside`: (proxy, agent) of accesses that have not left their domain. `outside`: (proxy, CTA) of
     the domains that some access outside has yet to enter. `released`: (agent of a generic access

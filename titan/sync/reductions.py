@@ -1,7 +1,7 @@
-"""Which reductions into one piece commute: the one table that every engine asks.
+"""Which reductions into one region commute: the one table that every engine asks.
 
 A reduction (`red`, an atomic operation whose old value nobody uses, `cp.reduce.async.bulk`,
-`red.async`) adds to what a piece holds, without losing what others add at the same time. Two of
+`red.async`) adds to what a region holds, without losing what others add at the same time. Two of
 them need no order between them if they are of one operator, reach memory by one proxy, and are
 atomic to each other: each is of a scope that holds whoever makes the other. A reduction of CTA
 scope is atomic within its CTA only (PTX, "Memory Consistency Model", morally strong operations; the

@@ -3,8 +3,8 @@
 A completed bulk copy publishes what it has written, an arrival of an engine (tcgen05.commit,
 cp.async.mbarrier.arrive) what it tracks, and neither what its issuer did or knew before
 (PTX, "Asynchronous Operations in Program Order"). Where the issuer arrives at the same barrier
-anyway, after all that it has to tell and before it issues, the arrival publishes the rest, and it
-makes no difference. `relays` says of a program whether that is so everywhere.
+anyway, after all that it has to publish and before it issues, the arrival publishes the rest, and
+it makes no difference. `relays` says of a program whether that is so everywhere.
 
 The argument. Say that every other synchronisation carries visibility (relaxed arrivals are for
 titan/sync/weak.py to see), and that every issue that completes or arrives on barrier b comes
@@ -15,7 +15,7 @@ that phase. In the second, every arrival at the
 later phase is after the completion of the earlier one, or it could have fallen into that
 (titan/engines/happens_before/phases.py), so it publishes what its agent had learnt of it, by
 induction all of it. What an agent issues before it has accessed, fenced or learnt anything has
-nothing to tell.
+nothing to publish.
 
 An arrival that follows the issue, with no wait in between, does as well: the agent cannot know that
 the phase of the flight is complete, so the arrival falls into that phase, too.
@@ -29,10 +29,10 @@ from titan.sync import program as ir
 from titan.sync.expression import Constant, names_of
 from titan.sync.parts import effects_of
 
-# What an agent has published to each barrier since it last had something new to tell; None: it
-# has had nothing to tell so far.
-Told = frozenset[ir.Reference] | None
-_NOTHING_TOLD: frozenset[ir.Reference] = frozenset()
+# What an agent has published to each barrier since it last had something new to publish; None: it
+# has had nothing to publish so far.
+Published = frozenset[ir.Reference] | None
+_NOTHING_PUBLISHED: frozenset[ir.Reference] = frozenset()
 _LEARNING = (ir.Wait, ir.TokenWait, ir.BarrierSync, ir.BarrierWait, ir.QueueWait)
 
 
@@ -58,73 +58,75 @@ def _shared_storages(program: ir.SyncProgram) -> set[str]:
 
 
 class _Role:
-    """The control flow of one role, with what it has told so far."""
+    """The control flow of one role, with what it has published so far."""
 
     def __init__(self, program: ir.SyncProgram, shared: set[str]) -> None:
         self._storages = {buffer.name: buffer.storage or buffer.name for buffer in program.buffers}
         self._shared = shared
         self._outer = {parameter.name: parameter.per for parameter in program.parameters}
         self._found = False
-        self._owed: set[ir.Reference] = set()  # barriers of flights that an arrival may yet cover
+        self._pending: set[ir.Reference] = (
+            set()
+        )  # barriers of flights that an arrival may yet cover
 
     def relays(self, role: ir.Role) -> bool:
         self._block(role.body, None)
         return self._found
 
-    def _block(self, block: ir.Block, told: Told) -> Told:
+    def _block(self, block: ir.Block, published: Published) -> Published:
         for operation in block:
             if isinstance(operation, (*_LEARNING, ir.Loop, ir.Branch, ir.Assign)):
                 self._settle()
-            told = self._operation(operation, told)
+            published = self._operation(operation, published)
         self._settle()
-        return told
+        return published
 
     def _settle(self) -> None:
-        """No arrival has covered what is owed."""
-        self._found = self._found or bool(self._owed)
-        self._owed.clear()
+        """No arrival has covered what is pending."""
+        self._found = self._found or bool(self._pending)
+        self._pending.clear()
 
-    def _operation(self, operation: ir.Operation, told: Told) -> Told:
+    def _operation(self, operation: ir.Operation, published: Published) -> Published:
         match operation:
             case ir.Loop():
-                return self._loop(operation, told)
+                return self._loop(operation, published)
             case ir.Branch(then=then, otherwise=otherwise):
-                return _both(self._block(then, told), self._block(otherwise, told))
+                return _both(self._block(then, published), self._block(otherwise, published))
             case ir.Assign(variable=variable):
-                return self._forget(told, variable)
+                return self._forget(published, variable)
             case ir.Arrive(count=count) if _counts(count):
-                self._owed.discard(operation.barrier)
-                return told if told is None else told | {operation.barrier}
+                self._pending.discard(operation.barrier)
+                return published if published is None else published | {operation.barrier}
             case ir.Asynchronous(completes=completes):
-                if told is not None:
-                    self._owed |= {completion.barrier for completion in completes} - told
-                return told
+                if published is not None:
+                    self._pending |= {completion.barrier for completion in completes} - published
+                return published
             case ir.QueueArrive(barrier=barrier):
-                if told is not None:
-                    self._owed |= {barrier} - told
-                return told
+                if published is not None:
+                    self._pending |= {barrier} - published
+                return published
             case ir.Access(effects=effects):
                 shared = any(self._storages[effect.buffer] in self._shared for effect in effects)
-                return _NOTHING_TOLD if shared else told
-        return _NOTHING_TOLD if isinstance(operation, (*_LEARNING, ir.Fence)) else told
+                return _NOTHING_PUBLISHED if shared else published
+        return _NOTHING_PUBLISHED if isinstance(operation, (*_LEARNING, ir.Fence)) else published
 
-    def _loop(self, loop: ir.Loop, told: Told) -> Told:
+    def _loop(self, loop: ir.Loop, published: Published) -> Published:
         """What holds at every test of the loop."""
-        told = self._forget(told, loop.variable)
+        published = self._forget(published, loop.variable)
         while True:
-            turned = self._forget(self._block(loop.body, told), loop.variable)
-            again = _both(told, turned)
-            if again == told:
-                return told
-            told = again
+            turned = self._forget(self._block(loop.body, published), loop.variable)
+            again = _both(published, turned)
+            if again == published:
+                return published
+            published = again
 
-    def _forget(self, told: Told, variable: str) -> Told:
+    def _forget(self, published: Published, variable: str) -> Published:
         """A variable changes: a barrier that it chose is another one now."""
-        if told is None:
+        if published is None:
             return None
         return frozenset(
             barrier
-            for barrier in told
+            for barrier in published
             if all(
                 variable not in (name, self._outer.get(name)) for name in names_of(barrier.index)
             )
@@ -135,7 +137,7 @@ def _counts(count: object) -> bool:
     return isinstance(count, Constant) and count.value > 0
 
 
-def _both(one: Told, other: Told) -> Told:
+def _both(one: Published, other: Published) -> Published:
     """What holds on either way."""
     if one is None or other is None:
         return other if one is None else one

@@ -67,10 +67,10 @@ def weak_operations(program: ir.SyncProgram) -> list[Weak]:
 
 
 def quiet_operations(program: ir.SyncProgram) -> set[int]:
-    """The identities of operations that are to tell nothing, or to learn nothing.
+    """The identities of operations that are to publish nothing, or to learn nothing.
 
     Relaxed ones, and arrivals of which some waiter of another CTA would not learn all. With these
-    left out, whatever else an agent is told is visible to it.
+    left out, whatever else reaches an agent is visible to it.
     """
     quiet = {
         id(item.operation)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from titan.sync.expression import Binary, Constant, Expression, Not
 from titan.sync.program import Branch, Loop, SyncProgram, Wait, walk
 
-TURNS = 3
+ROUNDS = 3
 BOUND_MIN = 5
 Values = dict[str, int | tuple[int, ...]]
 
@@ -45,7 +45,7 @@ def _divisors(expression: Expression) -> list[int]:
 
 def bound_of(program: SyncProgram) -> int:
     """The bound on values tried of a free parameter: grows with the depth, never below 5."""
-    return max(TURNS * depth_of(program) + 2, BOUND_MIN)
+    return max(ROUNDS * depth_of(program) + 2, BOUND_MIN)
 
 
 def free_parameters(program: SyncProgram) -> list[str]:

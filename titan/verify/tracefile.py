@@ -42,7 +42,7 @@ class SavedTrace:
 
 
 def save(saved: SavedTrace, folder: str) -> str:
-    """Write the trace into `folder` in one piece; returns its path. Raises OSError."""
+    """Write the trace into `folder` as a whole; returns its path. Raises OSError."""
     content = _content(saved)
     content["digest"] = _digest(content)
     mark = content["digest"][:8]

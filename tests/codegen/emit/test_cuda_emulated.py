@@ -23,7 +23,7 @@ def agrees(tile, made, parameters):
         found = compare(
             tile, made.files, made.manifest, parameters, seed=seed, policy=policy, delay=delay
         )
-        assert found.same, found.told()
+        assert found.same, found.describe()
 
 
 def check(name, parameters, depth=2, specialised=True):

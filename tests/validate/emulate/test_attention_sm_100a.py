@@ -49,7 +49,7 @@ def judged(tile, made, source, size, schedules=SCHEDULES, seed=0):
         except KernelFault as fault:
             return str(fault)
         if not found.same:
-            return f"wrong numbers: {found.told()}"
+            return f"wrong numbers: {found.describe()}"
     return None
 
 

@@ -16,7 +16,7 @@ EMULATED = NATIVE / "titan_device.cuh"
 
 # What the real header calls itself, to disturb and to watch a run on a GPU: no kernel spells it.
 OF_THE_HEADER = {
-    "burden_ends", "burden_pair", "burden_turn", "burdened", "disturb", "disturb_warp",
+    "delay_ends", "delay_pair", "delay_turn", "delayed", "disturb", "disturb_warp",
     "drawn_sleep", "first_here", "record_index", "report", "reports", "wait_begins", "wait_ends",
 }  # fmt: skip
 

@@ -45,7 +45,7 @@ def check(name, numbers, schedules, processors=2):
             tile, made.files, made.manifest, sized(made.manifest, numbers),
             seed=seed, policy=policy, delay=delay, processors=processors,
         )  # fmt: skip
-        assert found.same, (name, numbers, policy, delay, found.told())
+        assert found.same, (name, numbers, policy, delay, found.describe())
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def judged(tile, made, text, size, schedules):
         except EmulationError as error:
             return f"does not compile: {error}"
         if not found.same:
-            return found.told()
+            return found.describe()
     return None
 
 

@@ -40,7 +40,7 @@ def judged(tile, made, source, size, schedules=POLICIES, processors=1):
         except KernelFault as fault:
             return str(fault)
         if not found.same:
-            return f"wrong numbers: {found.told()}"
+            return f"wrong numbers: {found.describe()}"
     return None
 
 
@@ -67,7 +67,7 @@ def test_kernels_without_multiplications(name):
                 tile, made.files, made.manifest, {"M": m, "N": n},
                 seed=seed, policy=policy, delay=delay,
             )  # fmt: skip
-            assert found.same, (name, m, n, policy, delay, found.told())
+            assert found.same, (name, m, n, policy, delay, found.describe())
 
 
 OTHER = """\

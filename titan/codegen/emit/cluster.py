@@ -223,7 +223,7 @@ class _Fold:
             places = [instance(c.barrier.name, "a barrier") for c in copy.completes]
             barrier = places[0][0] if places else ""
             if places != [(barrier, cta) for cta in range(self.ctas)]:
-                raise EmissionRefused(f"a multicast into {base} does not tell every CTA")
+                raise EmissionRefused(f"a multicast into {base} does not name every CTA")
             completes = {
                 replace(c, barrier=replace(c.barrier, name=barrier)) for c in copy.completes
             }

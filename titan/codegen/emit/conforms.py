@@ -1,4 +1,4 @@
-"""Whether the target can do what is about to be spelled, and whether its threads do it as is said.
+"""Whether the target can do what is about to be spelled, and whether its threads do it as declared.
 
 What an operation completes by, how that is waited for and what it can arrive at are read from the
 target's table (`backends/<target>/completion.yaml`), as legality and lowering read it: an operation
@@ -30,7 +30,7 @@ from titan.target.completion import (
 from titan.target.description import Target, target_of
 
 THREAD, ALL = "thread", "all"
-_TOLD = ("", THREAD, "warp", ALL)
+_FORMS = ("", THREAD, "warp", ALL)
 
 
 def check(kernel: Kernel, program: ir.SyncProgram) -> None:
@@ -83,7 +83,7 @@ class _Facts:
                 row = self.table.counters.get(self._kind(queue))
                 if row is None or row.arrives is OperationReach.NOWHERE:
                     yield f"{self._kind(queue)} arrives at no mbarrier"
-        if operation.by not in _TOLD:
+        if operation.by not in _FORMS:
             yield f"`by` says {operation.by!a:.20}"
         elif operation.by not in self.executors(role, operation):
             yield f"it is not executed by {operation.by!a:.20} in what is written"
@@ -129,7 +129,7 @@ class _Facts:
     def executors(self, role: ir.Role, operation: ir.Operation) -> tuple[str, ...]:
         """What `by` may say of an operation: that of its spelling, or nothing."""
         if role.threads == 1:
-            return _TOLD
+            return _FORMS
         if isinstance(operation, ir.Loop | ir.Branch | ir.Assign | ir.Compute):
             return ("",)
         if self.target.amd:

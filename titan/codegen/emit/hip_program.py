@@ -116,7 +116,7 @@ class Walk:
         names = {op.what for op in ir.walk(loop.body) if isinstance(op, ir.Compute)}
         body = any(self.sections.get(name) == "body" for name in names)
         if body:
-            self._say(depth, f"// Main loop: one turn for each iteration of {self._loop_name()}.")
+            self._say(depth, f"// Main loop: one pass for each iteration of {self._loop_name()}.")
         else:
             self._say(depth, "// Prologue: the first stages.")
         self._say(depth, "#pragma clang loop unroll(disable)")

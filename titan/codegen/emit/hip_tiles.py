@@ -91,11 +91,14 @@ def _buffer(
     unit = next(unit for unit in (16, 8, 4, 2, 1) if row_bytes % unit == 0)
     if not width:
         if width is None:
-            raise EmissionRefused(f"how wide the copies of {item.name} are is not said")
+            raise EmissionRefused(f"how wide the copies of {item.name} are is not declared")
         units = -(-size // (unit * waves * LANES))
         return LdsTile(load, value.rows, value.columns, value.dtype, stages, offset, 0, unit, units)
-    widths = (16, 4) if values.tile.target == "gfx950" else (4,)
-    if width not in widths or size % (width * waves * LANES) or row_bytes % width:
+    if (
+        width not in target_of(values.tile.target).lds_copy_bytes
+        or size % (width * waves * LANES)
+        or row_bytes % width
+    ):
         raise EmissionRefused(f"{waves} waves cannot copy {item.name} by {width} bytes a lane")
     copies = size // (width * waves * LANES)
     return LdsTile(

@@ -147,7 +147,7 @@ def _contraction_bytes(operation: TileOperation, found: dict[str, Value]) -> int
 def _variables(
     tile: TileProgram, found: dict[str, Value]
 ) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
-    """The variable of each value, and which carried values are copied at the end of a turn."""
+    """The variable of each value, and which carried values the end of an iteration copies."""
     variable = {name: mangled("v", name, "a value") for name in found}
     copies = []
     taken: set[str] = set()

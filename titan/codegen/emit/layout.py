@@ -246,14 +246,14 @@ def _tile(
     parts = integer(buffer.parts, f"the parts of {name}", 1, 64)
     row_bytes = columns * DTYPE_BYTES[dtype(element, name)]
     widest = swizzle_bytes(row_bytes)
-    said = {"none": widest, "128B": 128, "64B": 64, "32B": 32}.get(str(swizzle), 0)
-    if not widest or not said or row_bytes % said:
+    span_bytes = {"none": widest, "128B": 128, "64B": 64, "32B": 32}.get(str(swizzle), 0)
+    if not widest or not span_bytes or row_bytes % span_bytes:
         raise EmissionRefused(f"a row of {name} has {row_bytes} bytes, which no swizzle fills")
-    tile = Tile(name, rows, columns, element, stages, parts, said, offset)
-    if rows % parts or tile.part_rows * said % ALIGNMENT:
+    tile = Tile(name, rows, columns, element, stages, parts, span_bytes, offset)
+    if rows % parts or tile.part_rows * span_bytes % ALIGNMENT:
         raise EmissionRefused(
-            f"a panel of {name} has {rows // parts} rows of {said} bytes; panels must start at "
-            f"multiples of {ALIGNMENT}"
+            f"a panel of {name} has {rows // parts} rows of {span_bytes} bytes; panels "
+            f"must start at multiples of {ALIGNMENT}"
         )
     if tile.part_rows > BOX_MAX:
         raise EmissionRefused(f"{name} has {tile.part_rows} rows in a box; {BOX_MAX} are the most")

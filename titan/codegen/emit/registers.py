@@ -392,7 +392,7 @@ class AgentCheck:
         operation = event.site.operation
         assert isinstance(operation, ir.Compute)
         if value_of(operation.index, event.environment) != event.count:
-            raise EmissionRefused(f"{name} takes its next value out of turn")
+            raise EmissionRefused(f"{name} takes its next value out of order")
         next_tag = (carried.next, event.unit, event.count - 1)
         place = self.plan.storage[carried.next]
         if next_tag not in self.tags.get(place, set()):
@@ -409,7 +409,7 @@ class AgentCheck:
         if not isinstance(operation, ir.Compute) or self.tiles.section[event.site.name] != "body":
             return
         if value_of(operation.index, event.environment) != event.count:
-            raise EmissionRefused(f"{event.site.name} is computed for an iteration out of turn")
+            raise EmissionRefused(f"{event.site.name} is computed for an iteration out of order")
 
     # ------------------------------------------------------------------------ shared tiles
 
@@ -421,7 +421,7 @@ class AgentCheck:
     def _check_tile(self, value: str, effect: ir.Effect, reader: str, event: SiteEvent) -> None:
         """The shared tile that is read holds the value that the tile program means."""
         if effect.tile is None:
-            raise EmissionRefused(f"what {reader} reads of {effect.buffer} is not said")
+            raise EmissionRefused(f"what {reader} reads of {effect.buffer} is not declared")
         meant = self._tag(value, reader, event)
         if not self._holds(effect, event, meant):
             raise EmissionRefused(f"{reader} reads another tile of {value} than it means")

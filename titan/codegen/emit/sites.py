@@ -220,9 +220,9 @@ class _Numbering:
                     raise EmissionRefused(
                         f"{mangled('v', what, 'a computation')} is nothing that can be computed"
                     )
-                said = self.tiles.tensor and kind is not SiteKind.CARRY
+                stated = self.tiles.tensor and kind is not SiteKind.CARRY
                 body = self.tiles.section[what] == "body"
-                index = operation.index if said and body else None
+                index = operation.index if stated and body else None
                 return EmissionSite(number, operation, kind, what, (), (), loops, sub, index)
             case ir.Asynchronous():
                 kind, name = self._asynchronous(operation)
@@ -275,7 +275,7 @@ class _Numbering:
         if named and named.group(1) in self.tiles.operations:
             raise EmissionRefused(f"{named.group(1)} reads other tiles than are issued here")
         if len(candidates) != 1:
-            raise EmissionRefused("which mma is issued cannot be told from the tiles that it reads")
+            raise EmissionRefused("the tiles that it reads do not determine which mma is issued")
         return candidates[0]
 
     def _store(self, buffer: str) -> str:
@@ -316,7 +316,7 @@ class _Numbering:
         if effect.buffer in self.tiles.rows and effect.buffer in self.tiles.carried:
             return Name(TRIPS)
         if effect.tile is None:
-            raise EmissionRefused(f"what is put to {effect.buffer} is not said")
+            raise EmissionRefused(f"what is put into {effect.buffer} is not declared")
         again = self.tiles.rescaled(effect.buffer)
         return binary("+", effect.tile, ONE) if again else effect.tile
 

@@ -290,7 +290,7 @@ class Spelling(RoleArithmetic):
         assert isinstance(operation, ir.Asynchronous)
         store = self.tiles.operations[site.name]
         if len(operation.effects) != 1 or store.view is None:
-            raise EmissionRefused(f"{site.name} is not one copy of one piece")
+            raise EmissionRefused(f"{site.name} is not one copy of one region")
         effect = operation.effects[0]
         tile = self.layout.tiles[effect.buffer]
         inner = self.tile_scope(site, scope)

@@ -2,7 +2,7 @@
 
 The `kind` of a statement names a macro of backends/sm_90a/statements.cu.j2, its fields are the
 texts and numbers that the macro puts together. All texts are made from checked names and numbers.
-Offsets and strides are in bytes where nothing else is said.
+Offsets and strides are in bytes unless declared otherwise.
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ class TensorSpelling(Spelling):
         if len(operation.operands) < 3:
             return "k > 0"
         if site.number not in self.iterations:
-            raise EmissionRefused(f"the iteration of {site.name} cannot be said")
+            raise EmissionRefused(f"the iteration of {site.name} cannot be expressed")
         return f"{beside(scope, self.iterations[site.number])} > 0 || k > 0"
 
     def _left(

@@ -179,4 +179,4 @@ def iteration_of(site: EmissionSite, seen: list[SiteEvent], hints: list[Expressi
             value_of(candidate, event.environment) == event.count for event in seen
         ):
             return candidate
-    raise EmissionRefused(f"the iteration that {site.name} belongs to cannot be said")
+    raise EmissionRefused(f"the iteration that {site.name} belongs to cannot be expressed")

@@ -200,7 +200,7 @@ class _Emission:
     def _once_each(self, role: _Role, events: dict[tuple[int, int, int], list[SiteEvent]]) -> None:
         """Every operation of the body happens once an iteration, any other once a work item, of
         each sub-tile. What is fetched or computed between tensor memory and tensor memory may be
-        left out where nobody needs it; the check of the registers tells."""
+        left out where nobody needs it; the check of the registers decides."""
         groups = self.tile.groups if self.tensor else 1
         for (turn, _, _), made in events.items():
             run: TripCounts = self.runs[turn]

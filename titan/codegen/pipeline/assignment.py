@@ -7,7 +7,7 @@ each wave does its share of every load, whatever group the schedule names. A sch
 renames groups of equal warps and registers gives the same kernel; any other assignment is refused
 with the operations that are elsewhere, and cycles are found anew for that of the form. Where
 products stand in tensor memory the form has one order of its own roles, which the cycles of the
-schedule only refine: there another assignment is told, and the kernel stays.
+schedule only refine: there another assignment is reported, and the kernel stays.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from titan.scheduling.model import Schedule
 from titan.scheduling.run import Request, ScheduleRun, run
 
 COMPUTING = ("consumer", "waves", "softmax")
-TOLD_MAX = 3
+REPORTED_MAX = 3
 
 
 def form_teams(tile: TileProgram, loop: Loop) -> tuple[int | None, ...]:
@@ -86,10 +86,10 @@ def as_the_form(
     if not elsewhere:
         return result, ""
     if rates(loop.machine.name).matrix.result == "tensor":
-        note = f"roles are those of the form: {'; '.join(elsewhere[:TOLD_MAX])}"
+        note = f"roles are those of the form: {'; '.join(elsewhere[:REPORTED_MAX])}"
         return replace(result, notes=(*result.notes, note)), ""
-    more = f" and {len(elsewhere) - TOLD_MAX} more" if len(elsewhere) > TOLD_MAX else ""
-    reason = f"the warp assignment has no form: {'; '.join(elsewhere[:TOLD_MAX])}{more}"
+    more = f" and {len(elsewhere) - REPORTED_MAX} more" if len(elsewhere) > REPORTED_MAX else ""
+    reason = f"the warp assignment has no form: {'; '.join(elsewhere[:REPORTED_MAX])}{more}"
     pairs = zip(schedule.teams, form_teams(tile, loop), strict=True)
     moved = replace(schedule, teams=tuple(a if b is None else b for a, b in pairs))
     if not check(loop, moved):

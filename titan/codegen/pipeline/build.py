@@ -380,6 +380,6 @@ def judged(kernel: Kernel, limits: BuildLimits) -> Finding:
     )
     finding = verify_kernel(kernel, options)
     if finding.verdict is not Verdict.VERIFIED:
-        told = "; ".join(f"{item.code}: {item.headline}" for item in finding.diagnostics[:2])
-        raise NotVerified(f"{finding.verdict}{': ' if told else ''}{told}")
+        reported = "; ".join(f"{item.code}: {item.headline}" for item in finding.diagnostics[:2])
+        raise NotVerified(f"{finding.verdict}{': ' if reported else ''}{reported}")
     return finding

@@ -2,7 +2,7 @@
 
 Depth is the outer loop: a deep plain ring hides more latency than a shallow clever one. Within a
 depth: the order of the schedule with the groups taking turns at the tensor cores (sm_90a, where
-they issue products themselves), the same without turns; only the last multiplication one turn
+they issue products themselves), the same without turns; only the last multiplication one iteration
 behind, which needs fewer registers; one iteration at a time. Then depth 2, the baseline of the
 seed, with a last iteration that threads copy; then the same depths without a warp that only loads,
 and at the very end no pipeline at all. Where a tensor has no tensor map, or threads are asked for,
@@ -63,7 +63,7 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
 
 
 def _variants(tile: TileProgram, plain: Shape, multiplications: int) -> Iterator[Shape]:
-    """The orders of one turn, from the cleverest to the plainest."""
+    """The orders of the loop body, from the cleverest to the plainest."""
     counted = not target_of(tile.target).matrix_commits_to_barriers
     turns = tile.groups == 2 and multiplications >= 2 and counted
     if turns:
@@ -71,7 +71,7 @@ def _variants(tile: TileProgram, plain: Shape, multiplications: int) -> Iterator
     if multiplications:
         yield _named(plain, "order of the schedule", True, False)
     if multiplications >= 2 and counted:
-        text = "last product one turn behind"
+        text = "last product one iteration late"
         if turns:
             yield _named(plain, f"{text}, taking turns", False, True, behind=True)
         yield _named(plain, text, False, False, behind=True)

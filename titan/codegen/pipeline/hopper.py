@@ -70,7 +70,7 @@ class Hopper:
         self.items = loop_body(tile, self.rings, ordered, at_once=not shape.specialised)
         heavy = max((item.lag for item in self.items if not item.light), default=0)
         if heavy > 1:
-            raise FormRefused(f"operations of {heavy + 1} iterations meet in one turn")
+            raise FormRefused(f"operations of {heavy + 1} iterations meet in one loop body")
         self.peeled = heavy == 1
         self.stores = [op for op in (*tile.body, *tile.after) if self._staged(op)]
         self.straight = [

@@ -114,7 +114,7 @@ def by_schedule(tile: TileProgram, starts: dict[str, int], ii: int) -> OrderedBo
     while before:
         free = [name for name, others in before.items() if not others & set(before)]
         if not free:
-            raise FormRefused("no order of one turn keeps one copy of every value")
+            raise FormRefused("no order of the loop body keeps one copy of every value")
         name = min(free, key=when.__getitem__)
         del before[name]
         order.append(operations[rank[name]])
@@ -168,7 +168,7 @@ def last_product_late(tile: TileProgram) -> tuple[dict[str, int], int]:
     operations = [operation for operation in tile.body if operation.kind != "load"]
     products = [operation for operation in operations if operation.kind == "mma"]
     if len(products) < 2:
-        raise FormRefused("there is no second multiplication that could run one turn behind")
+        raise FormRefused("there is no second multiplication that could run one iteration late")
     late = {products[-1].name}
     for name in products[-1].operands[2:]:
         readers = {operation.name for operation in operations if name in operation.operands}

@@ -23,9 +23,10 @@ class Shape:
 
     `depth` is the number of stages of each ring, `specialised` whether a warp of its own loads,
     `overlapped` whether the order of the schedule (operations of neighbouring iterations in one
-    turn) is kept, `behind` whether only the last multiplication runs one turn behind the others,
-    `ping_pong` whether the groups take turns at the tensor cores, `guarded` whether threads copy
-    the tiles of tensors that no tensor map describes, `tail` whether they copy the last iteration.
+    loop body) is kept, `behind` whether only the last multiplication runs one iteration after the
+    others, `ping_pong` whether the groups take turns at the tensor cores, `guarded` whether threads
+    copy the tiles of tensors that no tensor map describes, `tail` whether they copy the last
+    iteration.
     """
 
     name: str

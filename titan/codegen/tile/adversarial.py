@@ -80,7 +80,7 @@ class LenientLifetime(CtaLifetime):
 
 
 class LenientMemory(MemoryRules):
-    """Stops for nothing that the numbers should tell."""
+    """Stops for nothing that the numbers should show."""
 
     def check_read(
         self,

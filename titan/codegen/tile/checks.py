@@ -130,7 +130,7 @@ def _overlap(reader: Reader, tile: TileProgram, operation: TileOperation, spans:
         form = linear_form(offset)
         if form is None:
             continue
-        moved |= _told_apart(form[0], counts, extent)
+        moved |= _distinguished(form[0], counts, extent)
     left = [name for name in counts if name not in moved and counts[name] != Constant(1)]
     if left:
         text = f"different {quoted(left[0])} may write the same elements of "
@@ -138,7 +138,7 @@ def _overlap(reader: Reader, tile: TileProgram, operation: TileOperation, spans:
         reader.error("TTN612", text, spans[operation.name])
 
 
-def _told_apart(
+def _distinguished(
     coefficients: Mapping[str, int], counts: Mapping[str, Expression], extent: int
 ) -> set[str]:
     """The coordinates in one offset, when tiles of all their values lie apart; else none.

@@ -1,6 +1,6 @@
 """One CTA (or cluster) of a pipeline, run from its first step to its last with NumPy tiles.
 
-What moves when is said in `titan/codegen/tile/functional.py`, whose machinery this is.
+What moves when is described in `titan/codegen/tile/functional.py`, whose machinery this is.
 """
 
 from __future__ import annotations
@@ -121,12 +121,12 @@ class CtaExecution:
 
     def _implied(self, role: ir.Role) -> tuple[str, ...]:
         """Carried values that no statement of the role carries on."""
-        said = {
+        stated = {
             operation.what
             for operation in ir.walk(role.body)
             if isinstance(operation, ir.Compute) and operation.index != ZERO
         }
-        return tuple(name for name in self.carried if name not in said)
+        return tuple(name for name in self.carried if name not in stated)
 
     def go(self) -> Fault | None:
         """Run to the end; the fault that ends the run early, if one does."""

@@ -98,7 +98,7 @@ def targets_of(path: str | Path) -> tuple[str, ...]:
     node = root.get("target") if isinstance(root, Mapping) else None
     found = _targets(reader, node) if node is not None else []
     if reader.ok and not found:
-        read_tile(source)  # tells what else the file lacks
+        read_tile(source)  # reports what else the file lacks
         reader.error("TTN007", "the file lacks the key `target`", source.span(0, 0))
     if not reader.ok:
         raise TargetRefused(reader.errors)

@@ -34,7 +34,7 @@ _OPERAND = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)(\.T)?\s*")
 class ValueTable:
     """The values that operations may use. None: an operation that was reported already.
 
-    `places` tells for every operation of the file its section, for uses out of place; `stores`
+    `places` gives for every operation of the file its section, for uses out of place; `stores`
     are those without a value.
     """
 

@@ -71,7 +71,7 @@ class TensorExecution(CtaExecution):
                 self.stages[name, access.stage][...] = float("nan")
 
     def _product(self, flight: TileFlight) -> None:
-        """What the matrix unit writes tells which product it is."""
+        """What the matrix unit writes determines which product it is."""
         import numpy as np
 
         parts = self.attention

@@ -137,9 +137,9 @@ class TileTerms:
             text = f"{what} must be a view `tensor[offset, ...]`, not {quoted(node.text)}"
             return self.reader.error("TTN015", text, node.span)
         offsets = []
-        for start, piece in _pieces(text[rest + 1 : -1], rest + 1):
-            place = span.within(start, max(1, len(piece)))
-            found = self.text(piece, place, scope, f"an offset of {what}")
+        for start, item in _items(text[rest + 1 : -1], rest + 1):
+            place = span.within(start, max(1, len(item)))
+            found = self.text(item, place, scope, f"an offset of {what}")
             if found is None:
                 return None
             offsets.append(found)
@@ -155,16 +155,16 @@ def inner_span(node: Scalar) -> Span:
     return span.within(1, max(0, span.end_column - span.start_column - 2))
 
 
-def _pieces(text: str, offset: int) -> list[tuple[int, str]]:
+def _items(text: str, offset: int) -> list[tuple[int, str]]:
     """The parts between the commas outside of brackets, each with its place."""
-    pieces, depth, start = [], 0, 0
+    items, depth, start = [], 0, 0
     for position, char in enumerate(text):
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(char, 0)
         if char == "," and depth == 0:
-            pieces.append((offset + start, text[start:position]))
+            items.append((offset + start, text[start:position]))
             start = position + 1
-    pieces.append((offset + start, text[start:]))
-    return pieces
+    items.append((offset + start, text[start:]))
+    return items
 
 
 def _nodes(expression: Expression) -> list[Expression]:

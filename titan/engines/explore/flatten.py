@@ -24,8 +24,8 @@ from titan.engines.explore.tables import (
     FENCES,
     FLIGHT_WORDS_MAX,
     LEVEL_LIMIT,
-    PIECES_MAX,
     PROXIES,
+    REGIONS_MAX,
     VARIABLES_MAX,
     WINDOW,
     Flat,
@@ -64,11 +64,11 @@ def _check_room(flat: Flat) -> None:
     ctas += [barrier.cta for barrier in program.barriers]
     if not all(0 <= cta < CTAS_MAX for cta in ctas):
         raise TooLargeError(f"a CTA numbered beyond {CTAS_MAX - 1}")
-    pieces = sum(buffer.stages * buffer.parts for buffer in program.buffers)
+    regions = sum(buffer.stages * buffer.parts for buffer in program.buffers)
     barriers = sum(barrier.stages for barrier in program.barriers)
     barriers += sum(barrier.stages for barrier in program.named_barriers)
-    if max(pieces, barriers) > PIECES_MAX:
-        raise TooLargeError(f"more than {PIECES_MAX} pieces of memory or barriers")
+    if max(regions, barriers) > REGIONS_MAX:
+        raise TooLargeError(f"more than {REGIONS_MAX} regions of memory or barriers")
 
 
 def role_variables(role: ir.Role) -> dict[str, int]:
@@ -115,7 +115,7 @@ class _Compiler:
             self.flat.outer.append([names.get(p.per or "", -1) for p in self.flat.parameters])
             used = {queue_of(op) for op in ir.walk(role.body)}
             self.flat.role_queue += [int(queue.name in used) for queue in self.program.queues]
-            alike = role.agents > 1 and not self._tells_apart(role)
+            alike = role.agents > 1 and not self._distinguishes(role)
             self.flat.symmetric.append(alike and not self.flat.one_way)
         if self.flat.flight_words > FLIGHT_WORDS_MAX:
             raise TooLargeError("an operation with too many effects")
@@ -134,7 +134,7 @@ class _Compiler:
         return RoleScope(names, role.agent_constant, numbers, open_names, outer)
 
     @staticmethod
-    def _tells_apart(role: ir.Role) -> bool:
+    def _distinguishes(role: ir.Role) -> bool:
         """Whether the role's code mentions which of its agents runs it."""
         return any(
             role.agent_constant in names_of(expression)
@@ -170,7 +170,7 @@ class _Compiler:
             flat.parameter_rows.append(row)
 
     def _memory(self) -> None:
-        """Cut every storage at all boundaries of pieces; what lies between two is one cell."""
+        """Cut every storage at all boundaries of regions; what lies between two is one cell."""
         flat = self.flat
         parted = {
             effect.buffer
@@ -196,11 +196,11 @@ class _Compiler:
             first, places = starts[buffer.storage or buffer.name]
             # Global memory outlives every CTA; a CTA without agents never ends.
             home = -1 if buffer.space is ir.Space.GLOBAL else buffer.cta
-            flat.buffers.append([buffer.stages, parts, home, len(flat.pieces)])
-            for piece in range(buffer.stages * parts):
-                low = buffer.offset + piece * step
+            flat.buffers.append([buffer.stages, parts, home, len(flat.regions)])
+            for region in range(buffer.stages * parts):
+                low = buffer.offset + region * step
                 begin, end = (first + bisect_left(places, u) for u in (low, low + step))
-                flat.pieces.append([begin, end])
+                flat.regions.append([begin, end])
                 for cell in range(begin, end):
                     flat.cell_buffers[cell].add(buffer.name)
         self._cell_flags(starts)
@@ -308,7 +308,7 @@ class _Compiler:
         tiles: list[int | None] = [None] * len(self.flat.cells)
         for number, buffer in enumerate(self.program.buffers):
             stages, parts, _, first = self.flat.buffers[number]
-            for low, high in self.flat.pieces[first : first + stages * parts]:
+            for low, high in self.flat.regions[first : first + stages * parts]:
                 for cell in range(low, high):
                     if tiles[cell] is None or buffer.initial is not None:
                         tiles[cell] = UNDEFINED if buffer.initial is None else buffer.initial
@@ -434,7 +434,7 @@ class _Compiler:
     def _effects(self, node: FlatNode, effects: Iterable[ir.Effect]) -> FlatNode:
         node.effect = len(self.flat.effects)
         for effect in effects:
-            # Parts that no effect names are not told apart.
+            # Parts that no effect names are not distinguished.
             part = -1 if effect.part is None else self._code(effect.part)
             tile = -1 if effect.tile is None else self._code(effect.tile)
             number, stage = self.buffer_number[effect.buffer], self._code(effect.stage)
@@ -476,7 +476,7 @@ class _Compiler:
                 continue
             near = buffer.space is ir.Space.GLOBAL or buffer.cta == role.cta
             stages, parts, _, first = self.flat.buffers[number]
-            for low, high in self.flat.pieces[first : first + stages * parts]:
+            for low, high in self.flat.regions[first : first + stages * parts]:
                 for cell in range(low, high):
                     covered[cell] = near
         kept = [

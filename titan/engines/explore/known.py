@@ -1,12 +1,12 @@
-"""Events that the explorer follows where engines may have to tell of more than what they have done.
+"""Events that the explorer follows where engines may have to publish more than what they have done.
 
 native/visible.c says what happens to them. An event is the last write of a cell, or the last
 synchronous read of a cell by one agent; only those are numbered that another agent's access may
 rest on. A write has a second event for those who overwrite it, where an engine reads the cell: that
-the engine has read what was written tells them enough. What engines alone write, they overwrite on
-the order of execution alone, and so is all of tensor memory: neither has such events. Programs in
-which every completion is accompanied by an arrival (titan/sync/relays.py), and all synchronisation
-carries visibility (titan/sync/weak.py), need none at all.
+the engine has read what was written publishes enough to them. What engines alone write, they
+overwrite on the order of execution alone, and so is all of tensor memory: neither has such events.
+Programs in which every completion is accompanied by an arrival (titan/sync/relays.py), and all
+synchronisation carries visibility (titan/sync/weak.py), need none at all.
 
 There is room for `EVENTS_MAX` events in one search; where there are more, each batch of them has a
 search of its own. Nothing that happens to an event depends on another event, so an access that

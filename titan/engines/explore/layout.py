@@ -102,7 +102,7 @@ class NodeFlag(IntEnum):
     DROP = 1
     TOKEN = 2
     READ = 4
-    QUIET = 8  # it tells nothing, or learns nothing (titan/sync/weak.py)
+    QUIET = 8  # it publishes nothing, or learns nothing (titan/sync/weak.py)
 
 
 class StepActor(IntEnum):
@@ -198,8 +198,8 @@ class BarrierWord(IntEnum):
     PHASE = 5
     TOKENS = 6
     OBSERVED = 7
-    TELLING = 8
-    TOLD = 9
+    CARRYING = 8
+    CARRIED = 9
     ARMED = 10
     WORDS = 11
 
@@ -212,8 +212,8 @@ class NamedWord(IntEnum):
     AGENTS = 2
     SYNCS = 3
     ARMED = 4
-    TELLING = 5
-    TOLD = 6
+    CARRYING = 5
+    CARRIED = 6
     WORDS = 7
 
 
@@ -261,7 +261,7 @@ PREFIXES: dict[type[IntEnum], str] = {
 #
 # `class_t`: numbers that shift together by `period` once all are at or above `threshold`;
 # `companion`: a class whose members are stepped whenever those of this one are (or the class
-# itself); the tiles that it counts tell operations in flight apart.
+# itself); the tiles that it counts distinguish operations in flight.
 RECORDS: dict[str, tuple[str, ...]] = {
     "node_t": (
         "kind", "next", "alt", "a", "b", "c", "x", "y", "effect", "effects", "completion",
@@ -271,8 +271,8 @@ RECORDS: dict[str, tuple[str, ...]] = {
         "buffer", "stage", "part", "write", "tile", "proxy", "accumulates", "reduction",
     ),
     "completion_t": ("first", "stages", "index", "bytes"),
-    "buffer_t": ("stages", "parts", "cta", "piece"),
-    "piece_t": ("first", "end"),
+    "buffer_t": ("stages", "parts", "cta", "region"),
+    "region_t": ("first", "end"),
     "cell_t": ("home", "writers", "readers", "map", "tile"),  # home -1: the memory of no CTA
     "barrier_t": ("cta", "phase"),  # phase 0: only its lowest bit is kept
     "queue_t": ("ordered", "grouped", "pipelined", "split", "steady"),
@@ -303,7 +303,7 @@ TABLES: dict[str, str] = {
     "effects": "effect_t",
     "completions": "completion_t",
     "buffers": "buffer_t",
-    "pieces": "piece_t",
+    "regions": "region_t",
     "cell": "cell_t",
     "barrier": "barrier_t",
     "queue": "queue_t",

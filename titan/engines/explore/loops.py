@@ -1,4 +1,4 @@
-"""Loops of one variable told apart, where one of them is bounded and another is not.
+"""Loops of one variable distinguished, where one of them is bounded and another is not.
 
 A prologue `for t in 0..depth` and a main loop `for t in 0..tiles` use one variable for two numbers,
 of which only the second grows. A loop with constant bounds gets a variable of its own here where

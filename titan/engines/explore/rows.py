@@ -73,7 +73,7 @@ def words_of(flat: Flat) -> dict[str, list[int]]:
     tables: dict[str, Rows] = {
         "code": flat.code, "nodes": [node.words() for node in flat.nodes],
         "effects": flat.effects, "completions": flat.completions, "buffers": flat.buffers,
-        "pieces": flat.pieces, "cell": flat.cells, "barrier": flat.barriers, "queue": queues,
+        "regions": flat.regions, "cell": flat.cells, "barrier": flat.barriers, "queue": queues,
         "agent": agents, "role": roles, "covers": flat.covers,
         "parameter": flat.parameter_rows, "per_sizes": flat.per_sizes,
         "initial": flat.initial, "live": flat.live, "masks": flat.masks,

@@ -2,7 +2,7 @@
 
 Decides a program for given sizes, or for every size where the quotient applies (quotient.py).
 Breadth first, whole states stored, no hashing of states into less than themselves. The reductions
-keep every fault kind: native/store.c (agents that cannot be told apart) and native/closure.c
+keep every fault kind: native/store.c (agents that cannot be distinguished) and native/closure.c
 (steps that no other step can interfere with) give the arguments. A refutation is returned only with
 a trace that the reference interpreter has confirmed.
 """

@@ -24,7 +24,7 @@ from titan.sync.interpreter import Agent
 
 AGENTS_MAX = LIMITS["AGENTS_MAX"]
 CTAS_MAX = 60
-PIECES_MAX = 20_000
+REGIONS_MAX = 20_000
 EFFECTS_MAX = LIMITS["EFFECTS_MAX"]
 VARIABLES_MAX = 60
 FLIGHT_WORDS_MAX = LIMITS["FLIGHT_WORDS_MAX"]
@@ -111,7 +111,7 @@ class Flat:
     completions: list[list[int]] = field(default_factory=list)
     covers: list[list[int]] = field(default_factory=list)
     buffers: list[list[int]] = field(default_factory=list)
-    pieces: list[list[int]] = field(default_factory=list)
+    regions: list[list[int]] = field(default_factory=list)
     cells: list[list[int]] = field(default_factory=list)
     cell_buffers: list[set[str]] = field(default_factory=list)
     barriers: list[list[int]] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """What a fence costs on a target: `backends/<target>/fences.yaml`, form by form.
 
-The weights are estimates that keep the order known from the assembled code: a fence of the own
+The weights are estimates that keep the order known from the assembled code: a fence of its CTA's
 shared memory costs less than one that waits for the whole device. Not cycles.
 """
 
@@ -95,8 +95,8 @@ def costs(target: str) -> FenceCosts:
         top = reader.mapping(node, required=keys, what="the costs of fences")
     forms = _forms(reader, top["instructions"], top["forms"]) if top and reader.ok else []
     if reader.errors or {form.name for form in forms} != set(FORMS):
-        told = "; ".join(item.headline for item in reader.errors) or "a form is missing"
-        raise ValueError(f"{path.name} of {name}: {told}")
+        reported = "; ".join(item.headline for item in reader.errors) or "a form is missing"
+        raise ValueError(f"{path.name} of {name}: {reported}")
     return FenceCosts(name, tuple(forms))
 
 

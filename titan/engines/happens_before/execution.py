@@ -164,7 +164,7 @@ class OrderedRun(RunState):
         piped = queue if queue is not None and queue.declaration.pipelined else None
         for touch in instance.touches:
             cell = self.cells[touch.cell]
-            if cell.trails.live:
+            if cell.proxy_state.live:
                 self._check_cached(agent, instance, touch, cell)
             if isinstance(instance.operation, ir.Asynchronous):
                 self._check_proxy(agent, instance, touch, cell)
@@ -206,7 +206,7 @@ class OrderedRun(RunState):
         """Keep the access in mind where a cached proxy reaches the cell; -1: an engine's."""
         if touch.cell in self.layout.cached:
             cta = self.layout.ctas[agent] if agent != ENGINE else -1
-            cell.trails.note(proxy, cta, agent, touch.write)
+            cell.proxy_state.note(proxy, cta, agent, touch.write)
 
     def _check_cached(self, agent: int, instance: Instance, touch: Touch, cell: CellTable) -> None:
         """Of two accesses of different proxies, one of them cached, both proxies are fenced."""
@@ -215,7 +215,7 @@ class OrderedRun(RunState):
         places = {self.layout.ctas[agent]}
         if proxy is ir.Proxy.ASYNC:
             places |= {self.layout.homes.get(touch.cell[0], self.layout.ctas[agent])}
-        if cell.trails.unseen(proxy, places, touch.write):
+        if cell.proxy_state.unseen(proxy, places, touch.write):
             kind = FaultKind.MISSING_CACHED_FENCE
             raise FaultError(fence_fault(kind, agent, instance, touch.cell))
 
@@ -225,9 +225,9 @@ class OrderedRun(RunState):
         name = touch.cell
         kind = None
         if proxy is ir.Proxy.ASYNC:
-            unread = cell.readers or any(cell.trails.pending(agent, w) for w in (True, False))
+            unread = cell.readers or any(cell.proxy_state.pending(agent, w) for w in (True, False))
             war = self.layout.program.policies.war_fence and unread
-            if cell.writers or cell.trails.pending(agent, True):
+            if cell.writers or cell.proxy_state.pending(agent, True):
                 kind = FaultKind.MISSING_FENCE
             elif touch.write and war:
                 kind = FaultKind.MISSING_FENCE_WAR
@@ -359,9 +359,9 @@ class OrderedRun(RunState):
         path = self.layout.program.policies.fence_rule == "path"
         cta = self.layout.ctas[agent]
         for name, cell in self.cells.items():
-            trails = cell.trails
+            state = cell.proxy_state
             marked = cell.writers or cell.readers or cell.authors or cell.released
-            if not (marked or trails.live or trails.handed):
+            if not (marked or state.live or state.pending_releases):
                 continue
             covered, near = self.layout.fence_covers(operation, name, cta)
             if covered:
@@ -370,30 +370,30 @@ class OrderedRun(RunState):
     def _fence_cell(self, cell: CellTable, kind: ir.FenceKind, agent: int, everyone: bool) -> None:
         """A fence on one cell, for the agent's own accesses and engines' or for everyone's."""
         cta = self.layout.ctas[agent]
-        gone = {agent, ENGINE}
+        cleared = {agent, ENGINE}
         if everyone:
-            gone |= cell.writers | cell.readers | cell.authors
-            gone |= {author for author, _ in cell.trails.handed}
+            cleared |= cell.writers | cell.readers | cell.authors
+            cleared |= {author for author, _ in cell.proxy_state.pending_releases}
         match kind:
             case ir.FenceKind.ASYNC:
-                cell.writers -= gone
-                cell.readers -= gone
-                cell.trails.settle(gone)
-                cell.trails.fence(ir.Proxy.ASYNC, cta)
+                cell.writers -= cleared
+                cell.readers -= cleared
+                cell.proxy_state.settle(cleared)
+                cell.proxy_state.fence(ir.Proxy.ASYNC, cta)
             case ir.FenceKind.ASYNC_RELEASE:
-                cell.trails.release(cell.writers & gone, cell.readers & gone)
-                cell.writers -= gone
-                cell.readers -= gone
+                cell.proxy_state.release(cell.writers & cleared, cell.readers & cleared)
+                cell.writers -= cleared
+                cell.readers -= cleared
             case ir.FenceKind.ASYNC_ACQUIRE:
-                cell.trails.acquire(agent)
+                cell.proxy_state.acquire(agent)
             case ir.FenceKind.TENSORMAP_ACQUIRE:
                 cell.released = False
             case ir.FenceKind.TENSORMAP_RELEASE:
                 if cell.authors:
-                    cell.authors -= gone
+                    cell.authors -= cleared
                     cell.released = not cell.authors
             case _:
-                left = cell.trails.fence(ir.CACHED_FENCES[kind], cta)
+                left = cell.proxy_state.fence(ir.CACHED_FENCES[kind], cta)
                 if left:
                     cell.authors |= left
                     cell.released = False

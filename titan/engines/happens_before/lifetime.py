@@ -149,7 +149,7 @@ class PoolRules:
         """Whether there may be a state in which nothing but takes comes next and none can go on.
 
         Let B be the takes that come next in such a state: none is before another, everything that
-        is after none of them has happened, and what is after one of them has not. So B alone tells
+        is after none of them has happened, and what is after one of them has not. So B alone shows
         what each pool holds, and all such sets are gone through (at most `SETS_MAX`).
         """
         if any(instance.amount < 0 for _, instance, _ in takes):

@@ -1,4 +1,4 @@
-"""What an execution tells to whoever follows it: one call an event, in the order of the run."""
+"""What an execution reports to its observers: one call an event, in the order of the run."""
 
 from __future__ import annotations
 

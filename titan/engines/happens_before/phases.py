@@ -17,8 +17,8 @@ in every reachable state in which the agent stands at the wait the barrier is at
 wait passes exactly when completion c has happened. By induction over the steps of any interleaving,
 all executed events are a down-closed part of the run's order; the first event of the run that has
 not been executed is always possible, so nothing deadlocks; and what holds for all such parts holds
-for all interleavings. Where a rule fails, the finding is a DEVIATION, to be shown by a run or told
-as the reason why one run does not decide.
+for all interleavings. Where a rule fails, the finding is a DEVIATION, to be shown by a run or
+reported as the reason why one run does not decide.
 
 Barriers that the program initialises: every use is after the initialisation (and its publication,
 for engines and other CTAs) and before the invalidation.
@@ -353,7 +353,7 @@ class PhaseRules:
         if flight.chunks == 1:
             track = self.track(barrier)
             self._clocks.flights[flight].joins.append((track, barrier.phase + 1))
-        # Completed bytes tell of their own operation alone (`joins`), and of nothing that its
+        # Completed bytes publish their own operation alone (`joins`), and of nothing that its
         # issuer did or knew (PTX, "Asynchronous Operations in Program Order").
         point.clock = list(map(max, point.clock, after[0]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from enum import IntEnum
 
-from titan.engines.happens_before.trails import Trails
+from titan.engines.happens_before.proxy_state import ProxyState
 from titan.engines.happens_before.unfolding import (
     AgentProgram,
     Cell,
@@ -129,7 +129,7 @@ class CellTable:
     readers: set[int] = field(default_factory=set)
     authors: set[int] = field(default_factory=set)
     released: bool = False
-    trails: Trails = field(default_factory=Trails)
+    proxy_state: ProxyState = field(default_factory=ProxyState)
     holders: list[tuple[IssuedOperation, Touch]] = field(default_factory=list)
 
     def fill(self, touch: Touch) -> None:
@@ -184,5 +184,5 @@ class RunLayout:
                 covered = True
                 near = near or buffer.space is ir.Space.GLOBAL or buffer.cta == cta
         if fence.kind is ir.FenceKind.ASYNC_RELEASE:
-            return near, near  # of the own CTA only
+            return near, near  # of its own CTA only
         return covered, near

@@ -87,7 +87,7 @@ class Tracker(Observer):
     ) -> None:
         """A wait covers the first `covered` operations; only an exact count orders anything."""
         clocks = self.clocks
-        # An unordered queue with some left tells nothing: fewer edges are on the safe side.
+        # An unordered queue with some left orders nothing: fewer edges are on the safe side.
         if exact and covered:
             clocks.raise_slot(agent, clocks.read_slot(queue), covered)
             if not reads:

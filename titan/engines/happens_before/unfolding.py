@@ -54,7 +54,7 @@ class Touch:
 def keeps_order(earlier: Touch, later: Touch) -> bool:
     """Whether a pipelined queue orders the two by itself, an earlier access and a later one.
 
-    Matrix instructions that write one accumulator, piece for piece; a read before an accumulator
+    Matrix instructions that write one accumulator, region for region; a read before an accumulator
     is written there; and a copy into tensor memory before a matrix instruction that reads it (PTX,
     wgmma.fence; tcgen05, pipelined instructions).
     """
@@ -70,7 +70,7 @@ class Instance:
     """One execution of one operation by one agent, with numbers in place of expressions.
 
     `key` is the barrier; `amount` the count, threads, pending groups or pool amount; `size` the
-    transaction bytes; `phase` the phase meant by a wait. `bad` and `bad_completion` tell of
+    transaction bytes; `phase` the phase meant by a wait. `bad` and `bad_completion` describe
     an index that is out of range.
     """
 
@@ -311,8 +311,8 @@ def cells_of(buffer: ir.Buffer, stage: int, part: int | None) -> list[Cell]:
     storage = buffer.storage or buffer.name
     parts = range(buffer.parts) if part is None else (part,)
     return [
-        (storage, buffer.offset + (stage * buffer.parts + piece) * buffer.units + unit)
-        for piece in parts
+        (storage, buffer.offset + (stage * buffer.parts + number) * buffer.units + unit)
+        for number in parts
         for unit in range(buffer.units)
     ]
 

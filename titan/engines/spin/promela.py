@@ -17,12 +17,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from titan.engines.spin.names import ExportError, comment_text
-from titan.engines.spin.promela_layout import ALL_FAULTS, AgentLayout, PromelaLayout, indent
+from titan.engines.spin.promela_layout import (
+    ALL_FAULTS,
+    AgentLayout,
+    PromelaLayout,
+    indent,
+    number_of,
+)
 from titan.engines.spin.promela_marks import Marks
 from titan.engines.spin.promela_operations import OperationText
 from titan.engines.spin.promela_text import PromelaState
 from titan.sync import program as ir
 from titan.sync.control import Sizes
+from titan.sync.fault import FaultKind
 
 CAPACITY = 6
 _HEADER = """\
@@ -206,6 +213,7 @@ class _Model:
     def _watch(self) -> list[str]:
         """In a batch a deadlock is reported like any fault, once nothing else is possible."""
         ended = " && ".join(f"{agent.pc} == {agent.end}" for agent in self.layout.agents) or "true"
-        call = f"c_code {{ titan_report({self.reporting}, 205); }}"
+        hang = number_of(FaultKind.DEADLOCK)
+        call = f"c_code {{ titan_report({self.reporting}, {hang}); }}"
         watch = f"timeout -> if :: fault == 0 && !({ended}) -> {call} :: else fi"
         return [f"proctype {self.prefix}watch() {{ {watch} }}"]

@@ -22,40 +22,27 @@ from titan.engines.spin.names import (
 )
 from titan.sync import program as ir
 from titan.sync.control import Sizes
+from titan.sync.fault import FaultKind
 from titan.sync.reductions import Reduction, reduction_of
 
 OUT_OF_CAPACITY = 1
-RULES = (
-    201,
-    202,
-    203,
-    204,
-    205,
-    206,
-    207,
-    208,
-    209,
-    210,
-    211,
-    212,
-    213,
-    214,
-    216,
-    301,
-    302,
-    303,
-    304,
-    307,
-)
-ALL_FAULTS = (OUT_OF_CAPACITY, *RULES)
+OF_NO_MODEL = (FaultKind.WEAK_SYNCHRONISATION,)  # relaxed synchronisation orders all the same here
 AGENTS_MAX = 30
 CELLS_MAX = 4096
 TRANSACTION_MAX = 2**20 - 1
 
 
-def fail(condition: str, rule: int) -> str:
-    """`fault` becomes the rule's where the condition holds and nothing has failed before."""
-    return f"if :: fault == 0 && ({condition}) -> fault = {rule} :: else fi;"
+def number_of(kind: FaultKind | int) -> int:
+    """What the variable `fault` holds for a kind: the number of its rule. OUT_OF_CAPACITY stays."""
+    return kind if isinstance(kind, int) else int(kind.value.removeprefix("TTN"))
+
+
+ALL_FAULTS = (OUT_OF_CAPACITY, *(number_of(kind) for kind in FaultKind if kind not in OF_NO_MODEL))
+
+
+def fail(condition: str, kind: FaultKind | int) -> str:
+    """`fault` becomes the kind's where the condition holds and nothing has failed before."""
+    return f"if :: fault == 0 && ({condition}) -> fault = {number_of(kind)} :: else fi;"
 
 
 def when_sound(*statements: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from titan.engines.spin.names import ExportError
 from titan.engines.spin.promela_layout import AgentLayout, PromelaLayout, fail
 from titan.sync import program as ir
+from titan.sync.fault import FaultKind
 from titan.sync.parts import effects_of
 
 DOMAINS_MAX = 30
@@ -124,7 +125,7 @@ class Marks:
             proxy = ir.Proxy.GENERIC
         places = self._places(agent, effect) if asynchronous else {agent.role.cta}
         unseen = [self._unseen(proxy, cta, effect.write) for cta in sorted(places)]
-        return [fail(" && ".join(f"({one})" for one in unseen), 307)]
+        return [fail(" && ".join(f"({one})" for one in unseen), FaultKind.MISSING_CACHED_FENCE)]
 
     def _unseen(self, proxy: ir.Proxy, cta: int, write: bool) -> str:
         p, terms = self.p, []

@@ -6,9 +6,16 @@ from __future__ import annotations
 from itertools import combinations
 
 from titan.engines.spin.names import comment_text
-from titan.engines.spin.promela_layout import AgentLayout, PromelaLayout, fail, when_sound
+from titan.engines.spin.promela_layout import (
+    AgentLayout,
+    PromelaLayout,
+    fail,
+    number_of,
+    when_sound,
+)
 from titan.engines.spin.promela_text import PromelaState
 from titan.sync import program as ir
+from titan.sync.fault import FaultKind
 
 Lines = list[str]
 
@@ -101,18 +108,25 @@ class OperationText:
                 return self._arrive(agent, operation)
             case ir.ExpectTransaction(barrier=reference, bytes=size):
                 lines = self._usable(agent, reference)
-                lines.append(fail(f"{self.p}pending[barrier] == 0", 207))
+                lines.append(fail(f"{self.p}pending[barrier] == 0", FaultKind.TRANSACTION_MISMATCH))
                 lines.append(f"count = 0; size = {agent.scope.text(size)};")
                 return [*lines, *self.state.set_barrier()]
             case ir.Wait(barrier=reference, phase=phase):
                 lines = self._usable(agent, reference)
                 if phase is not None:
                     meant = agent.scope.text(phase)
-                    lines.append(fail(f"{self.p}phase[barrier] != {meant} + 1", 212))
+                    lines.append(
+                        fail(f"{self.p}phase[barrier] != {meant} + 1", FaultKind.LAPPED_WAIT)
+                    )
                 return [*lines, when_sound(f"{self.p}observed[barrier] = 1")]
             case ir.TokenWait(barrier=reference):
                 lines = self._usable(agent, reference)
-                lines.append(fail(f"{self._bit(agent, 'keys', 'barrier')} == 0", 210))
+                lines.append(
+                    fail(
+                        f"{self._bit(agent, 'keys', 'barrier')} == 0",
+                        FaultKind.NAMED_BARRIER_MISUSE,
+                    )
+                )
                 return [*lines, when_sound(f"{self.p}observed[barrier] = 1")]
             case ir.BarrierSync() | ir.BarrierArrive():
                 return self._named_arrive(agent, operation)
@@ -127,7 +141,10 @@ class OperationText:
             pool = f"{self.p}pool[{self.layout.pools[operation.pool]}]"
             amount = agent.scope.text(operation.amount)
             sign = "-" if isinstance(operation, ir.PoolTake) else "+"
-            return [fail(f"{amount} < 0", 213), when_sound(f"{pool} = {pool} {sign} {amount}")]
+            return [
+                fail(f"{amount} < 0", FaultKind.POOL_MISUSE),
+                when_sound(f"{pool} = {pool} {sign} {amount}"),
+            ]
         if isinstance(operation, ir.QueueWait):
             return []
         raise TypeError(f"no Promela for {type(operation).__name__}")
@@ -135,7 +152,7 @@ class OperationText:
     # ---------------------------------------------------------------------------- memory
 
     def _interval(self, agent: AgentLayout, effect: ir.Effect) -> tuple[str, str, int]:
-        """(condition that the piece does not exist, its first cell, its number of cells)."""
+        """(condition that the region does not exist, its first cell, its number of cells)."""
         buffer = self.layout.buffers[effect.buffer]
         stage = agent.scope.text(effect.stage)
         wrong = f"{stage} < 0 || {stage} >= {buffer.stages}"
@@ -151,10 +168,10 @@ class OperationText:
     def _resolve(self, agent: AgentLayout, effects: tuple[ir.Effect, ...]) -> Lines:
         lines = []
         for effect in effects:
-            lines.append(fail(self._interval(agent, effect)[0], 214))
+            lines.append(fail(self._interval(agent, effect)[0], FaultKind.INDEX_OUT_OF_RANGE))
             buffer = self.layout.buffers[effect.buffer]
             if buffer.space is not ir.Space.GLOBAL and buffer.cta != agent.role.cta:
-                lines.append(fail(self.layout.ended(buffer.cta), 211))
+                lines.append(fail(self.layout.ended(buffer.cta), FaultKind.LEAK_AT_EXIT))
         return lines
 
     def _tile(self, agent: AgentLayout, effect: ir.Effect) -> str:
@@ -199,10 +216,11 @@ class OperationText:
             copied = f"({writes} && ({p}flags[{at}] & 64) == 0)"
             piped = (lane, copied, f"held = {p}held[{at}]")
         lines = [f"held = {p}tile[c];"]
-        lines += self._scan_flights(f"{writes} && fault == 0 -> fault = 203", piped)
+        early = number_of(FaultKind.READ_BEFORE_ARRIVAL)
+        lines += self._scan_flights(f"{writes} && fault == 0 -> fault = {early}", piped)
         if effect.tile is not None:
             tile = self._tile(agent, effect)
-            lines.append(fail(f"held != {tile}", 204))
+            lines.append(fail(f"held != {tile}", FaultKind.STALE_READ))
         return [*lines, "held = 0;"]
 
     def _check_write(
@@ -222,9 +240,10 @@ class OperationText:
                 f"(({p}flags[{at}] & 1) == 0 || (({p}flags[{at}] & 64) != 0 && {same}))",
                 "skip",
             )
-        lines = self._scan_flights(f"{uses} && fault == 0 -> fault = 202", piped)
+        overwrites = number_of(FaultKind.OVERWRITE_IN_FLIGHT)
+        lines = self._scan_flights(f"{uses} && fault == 0 -> fault = {overwrites}", piped)
         if kind and effect.tile is not None:
-            lines.append(fail(f"{p}tile[c] != {self._tile(agent, effect)}", 204))
+            lines.append(fail(f"{p}tile[c] != {self._tile(agent, effect)}", FaultKind.STALE_READ))
         return lines
 
     def _access(self, agent: AgentLayout, operation: ir.Access) -> Lines:
@@ -274,7 +293,7 @@ class OperationText:
             filling += self._fill_effect(agent, effect, f"slot * {layout.effects_max} + {j}")
         for j, completion in enumerate(operation.completes):
             wrong, at = self._barrier_at(agent, completion.barrier)
-            lines.append(fail(wrong, 214))
+            lines.append(fail(wrong, FaultKind.INDEX_OUT_OF_RANGE))
             field = f"slot * {layout.completions_max} + {j}"
             filling.append(f"{p}target[{field}] = {at} + 1;")
             filling.append(f"{p}share[{field}] = {agent.scope.text(completion.bytes)};")
@@ -296,12 +315,19 @@ class OperationText:
     def _check_proxy(self, agent: AgentLayout, effect: ir.Effect) -> Lines:
         p, marks = self.p, self.state.marks
         if effect.proxy is ir.Proxy.TENSORMAP:
-            return [fail(f"{p}map[c] != 0", 304)]
+            return [fail(f"{p}map[c] != 0", FaultKind.MISSING_TENSORMAP_FENCE)]
         if effect.proxy is not ir.Proxy.ASYNC:
             return []
-        lines = [fail(f"{p}writers[c] != 0 || {marks.pending(agent, True)}", 301)]
+        lines = [
+            fail(f"{p}writers[c] != 0 || {marks.pending(agent, True)}", FaultKind.MISSING_FENCE)
+        ]
         if effect.write and self.layout.program.policies.war_fence:
-            lines.append(fail(f"{p}readers[c] != 0 || {marks.pending(agent, False)}", 302))
+            lines.append(
+                fail(
+                    f"{p}readers[c] != 0 || {marks.pending(agent, False)}",
+                    FaultKind.MISSING_FENCE_WAR,
+                )
+            )
         return lines
 
     def _fence(self, agent: AgentLayout, fence: ir.Fence) -> Lines:
@@ -362,12 +388,12 @@ class OperationText:
         """`barrier` becomes the mbarrier; it must exist, be live, published and not gone."""
         wrong, at = self._barrier_at(agent, reference)
         p = self.p
-        lines = [fail(wrong, 214), when_sound(f"barrier = {at}")]
-        lines.append(fail(f"{p}status[barrier] == 0", 208))
+        lines = [fail(wrong, FaultKind.INDEX_OUT_OF_RANGE), when_sound(f"barrier = {at}")]
+        lines.append(fail(f"{p}status[barrier] == 0", FaultKind.BARRIER_UNINITIALISED))
         barrier = self.layout.barriers.get(reference.name)
         if barrier is not None and barrier.cta != agent.role.cta:
-            lines.append(fail(f"{p}status[barrier] == 1", 303))
-            lines.append(fail(self.layout.ended(barrier.cta), 211))
+            lines.append(fail(f"{p}status[barrier] == 1", FaultKind.UNPUBLISHED_INIT))
+            lines.append(fail(self.layout.ended(barrier.cta), FaultKind.LEAK_AT_EXIT))
         return lines
 
     def _arrive(self, agent: AgentLayout, operation: ir.Arrive) -> Lines:
@@ -381,8 +407,8 @@ class OperationText:
             lines.append(when_sound(token, f"{p}keys[barrier] = {p}keys[barrier] | {bit}"))
         if operation.drop:
             lines.append(when_sound(f"{p}expected[barrier] = {p}expected[barrier] - count"))
-        lines.append(fail(self.state.over_arrival(), 206))
-        lines.append(fail(self.state.unobserved(), 216))
+        lines.append(fail(self.state.over_arrival(), FaultKind.OVER_ARRIVAL))
+        lines.append(fail(self.state.unobserved(), FaultKind.UNOBSERVED_PHASE))
         return [*lines, *self.state.set_barrier(), "count = 0; size = 0; barrier = 0;"]
 
     def _queue_arrive(self, agent: AgentLayout, operation: ir.QueueArrive) -> Lines:
@@ -391,15 +417,15 @@ class OperationText:
         p, field = self.p, f"slot * {self.layout.completions_max}"
         filling = [f"{p}chunks[slot] = 1; {p}chunked[slot] = 1; {p}target[{field}] = {at} + 1;"]
         filling.append(f"{p}share[{field}] = {agent.scope.text(operation.count)};")
-        return [fail(wrong, 214), *self.state.append(lane, 2, filling)]
+        return [fail(wrong, FaultKind.INDEX_OUT_OF_RANGE), *self.state.append(lane, 2, filling)]
 
     def _init(self, agent: AgentLayout, operation: ir.Init) -> Lines:
         wrong, at = self._barrier_at(agent, operation.barrier)
         p = self.p
         status = 2 if self.layout.program.policies.barrier_init == "assumed" else 1
         count = agent.scope.text(operation.count)
-        lines = [fail(wrong, 214), when_sound(f"barrier = {at}")]
-        lines.append(fail(f"{p}status[barrier] != 0", 209))
+        lines = [fail(wrong, FaultKind.INDEX_OUT_OF_RANGE), when_sound(f"barrier = {at}")]
+        lines.append(fail(f"{p}status[barrier] != 0", FaultKind.BARRIER_LIFECYCLE))
         live = f"{p}status[barrier] = {status}; {p}owner[barrier] = {agent.number};"
         counts = f"{p}expected[barrier] = {count}; {p}pending[barrier] = {count};"
         clear = f"{p}bytes[barrier] = 0; {p}phase[barrier] = 0; {p}tokens[barrier] = 0; "
@@ -410,30 +436,33 @@ class OperationText:
     def _invalidate(self, agent: AgentLayout, operation: ir.Invalidate) -> Lines:
         wrong, at = self._barrier_at(agent, operation.barrier)
         p, layout = self.p, self.layout
-        lines = [fail(wrong, 214), when_sound(f"barrier = {at}")]
-        lines.append(fail(f"{p}status[barrier] == 0", 208))
+        lines = [fail(wrong, FaultKind.INDEX_OUT_OF_RANGE), when_sound(f"barrier = {at}")]
+        lines.append(fail(f"{p}status[barrier] == 0", FaultKind.BARRIER_UNINITIALISED))
         if layout.lanes:
             entry = f"{p}target[i] == barrier + 1 && fault == 0"
             scan = f"for (i : 0 .. {layout.slots * layout.completions_max - 1})"
-            found = f"{{ if :: {entry} -> fault = 209 :: else fi }}"
+            lifecycle = number_of(FaultKind.BARRIER_LIFECYCLE)
+            found = f"{{ if :: {entry} -> fault = {lifecycle} :: else fi }}"
             lines.append(f"if :: fault == 0 -> {scan} {found}; i = 0 :: else fi;")
-        lines.append(fail(f"{p}tokens[barrier] != 0", 209))
+        lines.append(fail(f"{p}tokens[barrier] != 0", FaultKind.BARRIER_LIFECYCLE))
         for other in layout.agents:
             for place, found_operation in other.operations():
                 if isinstance(found_operation, ir.Wait | ir.TokenWait):
                     missing, waited = self._barrier_at(other, found_operation.barrier)
                     here = f"{other.pc} == {place} && !{missing} && barrier == {waited}"
-                    lines.append(fail(here, 209))
+                    lines.append(fail(here, FaultKind.BARRIER_LIFECYCLE))
         return [*lines, when_sound(f"{p}status[barrier] = 0"), "barrier = 0;"]
 
     def _named_wait(self, agent: AgentLayout, reference: ir.Reference) -> Lines:
         """A wait needs an arrival of the agent's own that it has not yet waited for."""
         wrong, at = self._named_at(agent, reference)
         if wrong == "true":
-            return [fail("true", 214)]
+            return [fail("true", FaultKind.INDEX_OUT_OF_RANGE)]
         armed = f"{self.p}armed[barrier]"
-        lines = [fail(wrong, 214), when_sound(f"barrier = {at}")]
-        lines.append(fail(f"{self._bit(agent, 'armed', 'barrier')} == 0", 210))
+        lines = [fail(wrong, FaultKind.INDEX_OUT_OF_RANGE), when_sound(f"barrier = {at}")]
+        lines.append(
+            fail(f"{self._bit(agent, 'armed', 'barrier')} == 0", FaultKind.NAMED_BARRIER_MISUSE)
+        )
         return [*lines, when_sound(f"{armed} = {armed} - {1 << agent.number}"), "barrier = 0;"]
 
     def _named_arrive(
@@ -442,12 +471,21 @@ class OperationText:
         wrong, at = self._named_at(agent, operation.barrier)
         p, own = self.p, agent.role.threads
         if wrong == "true":
-            return [fail("true", 214)]
+            return [fail("true", FaultKind.INDEX_OUT_OF_RANGE)]
         threads, bit = agent.scope.text(operation.threads), 1 << agent.number
         there = f"(({p}passed[barrier] | {p}blocked[barrier]) & {bit}) != 0"
-        lines = [fail(wrong, 214), when_sound(f"barrier = {at}"), fail(there, 210)]
+        lines = [
+            fail(wrong, FaultKind.INDEX_OUT_OF_RANGE),
+            when_sound(f"barrier = {at}"),
+            fail(there, FaultKind.NAMED_BARRIER_MISUSE),
+        ]
         expected = f"({p}threads[barrier] != 0 && {p}threads[barrier] != {threads})"
-        lines.append(fail(f"{expected} || {p}arrived[barrier] + {own} > {threads}", 210))
+        lines.append(
+            fail(
+                f"{expected} || {p}arrived[barrier] + {own} > {threads}",
+                FaultKind.NAMED_BARRIER_MISUSE,
+            )
+        )
         waits = isinstance(operation, ir.BarrierSync)
         left = f"({p}armed[barrier] - ({p}armed[barrier] & {bit}))"
         lines.append(when_sound(f"{p}armed[barrier] = {left}{'' if waits else f' + {bit}'}"))
@@ -476,7 +514,9 @@ class OperationText:
                 wrong, at = self._barrier_at(agent, operation.barrier)
                 meant = agent.scope.text(operation.phase)
                 live = f"{self.p}status[{at}] != 0 && {self.p}phase[{at}] > {meant} + 1"
-                lines.append(fail(f"{agent.pc} == {place} && !{wrong} && {live}", 212))
+                lines.append(
+                    fail(f"{agent.pc} == {place} && !{wrong} && {live}", FaultKind.LAPPED_WAIT)
+                )
         return lines
 
     def races(self) -> Lines:
@@ -497,7 +537,9 @@ class OperationText:
                     ]
                     if overlaps:
                         here = f"{one.pc} == {place} && {other.pc} == {other_place}"
-                        lines.append(fail(f"{here} && ({' || '.join(overlaps)})", 201))
+                        lines.append(
+                            fail(f"{here} && ({' || '.join(overlaps)})", FaultKind.DATA_RACE)
+                        )
         return lines
 
     def _overlap(

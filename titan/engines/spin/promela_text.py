@@ -19,9 +19,11 @@ from titan.engines.spin.promela_layout import (
     PromelaLayout,
     fail,
     indent,
+    number_of,
     when_sound,
 )
 from titan.engines.spin.promela_marks import Marks
+from titan.sync.fault import FaultKind
 
 
 class PromelaState:
@@ -262,15 +264,21 @@ class PromelaState:
         if not self.layout.barrier_base[""]:
             return []
         lines = [f"barrier = {p}target[{at}] - 1;", "if :: fault == 0 && barrier >= 0 ->"]
-        inner = [fail(f"{p}status[barrier] == 0", 208), fail(f"{p}status[barrier] == 1", 303)]
-        inner += [fail(self.barrier_home_ended(), 211)]
+        inner = [
+            fail(f"{p}status[barrier] == 0", FaultKind.BARRIER_UNINITIALISED),
+            fail(f"{p}status[barrier] == 1", FaultKind.UNPUBLISHED_INIT),
+        ]
+        inner += [fail(self.barrier_home_ended(), FaultKind.LEAK_AT_EXIT)]
         total, share = f"{p}chunked[slot]", f"{p}share[{at}]"
         even = f"FLOOR_DIV({share}, {total})"
         rest = f"({share} - {even} * ({total} - 1))"
         inner += [f"if :: {p}kind[slot] == 2 -> count = {share}; size = 0"]
         inner += [f":: else -> count = 0; size = 0 - ({p}chunks[slot] == 1 -> {rest} : {even}) fi;"]
-        inner += [fail(f"{p}kind[slot] == 2 && {self.over_arrival()}", 206)]
-        inner += [fail(f"{p}kind[slot] == 2 && {self.unobserved()}", 216), *self.set_barrier()]
+        inner += [fail(f"{p}kind[slot] == 2 && {self.over_arrival()}", FaultKind.OVER_ARRIVAL)]
+        inner += [
+            fail(f"{p}kind[slot] == 2 && {self.unobserved()}", FaultKind.UNOBSERVED_PHASE),
+            *self.set_barrier(),
+        ]
         return [*lines, *indent(inner), "  skip", ":: else fi; barrier = 0; count = 0; size = 0;"]
 
     def barrier_home_ended(self) -> str:
@@ -300,8 +308,8 @@ class PromelaState:
         turn = f"{pending} = {p}expected[barrier]; {p}phase[barrier] = {p}phase[barrier] + 1"
         return [
             when_sound(f"{pending} = {pending} - count; {outstanding} = {outstanding} + size"),
-            fail(beyond, 207),
-            fail(f"{pending} == 0 && {outstanding} < 0", 207),
+            fail(beyond, FaultKind.TRANSACTION_MISMATCH),
+            fail(f"{pending} == 0 && {outstanding} < 0", FaultKind.TRANSACTION_MISMATCH),
             f"if :: fault == 0 && {pending} == 0 && {outstanding} == 0 -> {turn}; "
             f"{p}tokens[barrier] = 0; {p}observed[barrier] = {observed} :: else fi;",
         ]
@@ -331,12 +339,13 @@ class PromelaState:
         if layout.program.policies.exit_in_flight == "allow" or not layout.lanes:
             return []
         ctas = sorted({agent.role.cta for agent in layout.agents})
+        leak = number_of(FaultKind.LEAK_AT_EXIT)
         lines = []
         for cta in ctas:
             effect = f"m * {layout.effects_max} + j"
             home = f"({p}flags[{effect}] >> 7) == {cta + 1} && {p}length[{effect}] > 0"
             used = f"(({p}flags[{effect}] & 1) == 1 || {p}reading[m] == 1)"
-            check = f"if :: {home} && {used} -> fault = 211 :: else fi"
+            check = f"if :: {home} && {used} -> fault = {leak} :: else fi"
             scan = f"for (j : 0 .. {layout.effects_max - 1}) {{ {check} }};"
             for barrier in layout.program.barriers:
                 base = layout.barrier_base[barrier.name] + 1
@@ -344,7 +353,7 @@ class PromelaState:
                     for j in range(layout.completions_max):
                         target = f"{p}target[m * {layout.completions_max} + {j}]"
                         inside = f"{target} >= {base} && {target} < {base + barrier.stages}"
-                        scan += f" if :: {inside} -> fault = 211 :: else fi;"
+                        scan += f" if :: {inside} -> fault = {leak} :: else fi;"
             body = f"for (m : 0 .. {layout.slots - 1}) {{ {scan} skip }}; m = 0; j = 0"
             lines.append(f"if :: fault == 0 && {layout.ended(cta)} -> {body} :: else fi;")
         return lines

@@ -18,11 +18,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from titan.engines.spin.promela_layout import OUT_OF_CAPACITY
+from titan.engines.spin.promela_layout import OUT_OF_CAPACITY, number_of
 from titan.foundation.errors import InternalError, Refusal
 from titan.foundation.verdict import Reason
+from titan.sync.fault import FaultKind
 
-DEADLOCK = 205
+DEADLOCK = number_of(FaultKind.DEADLOCK)
 _OPTIONS = ("-DSAFETY", "-DNOREDUCE", "-DNOCLAIM", "-DVECTORSZ=65536", "-w")
 
 
@@ -113,8 +114,8 @@ def _build(folder: Path, model: str, optimise: str, extra: tuple[str, ...]) -> f
 def _check(command: list[str], folder: Path) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        said = (done.stdout + done.stderr).strip()
-        raise SpinFailedError(f"{command[0]} failed: {said[:2000]}")
+        output = (done.stdout + done.stderr).strip()
+        raise SpinFailedError(f"{command[0]} failed: {output[:2000]}")
 
 
 def _run_verifier(folder: Path, arguments: list[str], time_s: float, memory_mib: int) -> str | None:

@@ -1,4 +1,4 @@
-"""Words that diagnostics share: nearest names, counts, lists, and hostile text made harmless.
+"""Words that diagnostics share: nearest names, counts, lists, and untrusted text made harmless.
 
 Messages are in lower case without a full stop and never say how to fix; a `help` does.
 """

@@ -1,7 +1,7 @@
 """Decoding of the located tree by hand, with all faults collected.
 
 Every method takes a node and gives the decoded value or None; None means that a diagnostic is in
-`errors`. A decoder therefore reads on after a fault and tells everything that is wrong at once.
+`errors`. A decoder therefore reads on after a fault and reports everything that is wrong at once.
 Values keep their place through `node.span`.
 
     reader = Reader()
@@ -156,7 +156,7 @@ class Reader:
         return Fields(node, values)
 
     def is_other(self, node: Node, wanted: str) -> bool:
-        """Whether a file is of another level than `wanted`, a key of LEVELS; that is told."""
+        """Whether a file is of another level than `wanted`, a key of LEVELS; that is reported."""
         if not isinstance(node, Mapping):
             return False
         found = next((level for level in LEVELS if level in node.names), wanted)

@@ -192,7 +192,8 @@ def parse(
     """The located tree of `source`, or None; and what is wrong with it.
 
     A tree can come together with diagnostics (a duplicate key, an unknown alias): the caller goes
-    on to decode it, so that all faults are told at once, and fails because the list is not empty.
+    on to decode it, so that all faults are reported at once, and fails because the list is not
+    empty.
     """
     simple = simple_yaml.read(source, nodes_max, depth_max)
     return (simple, []) if simple is not None else parse_fully(source, nodes_max, depth_max)
@@ -210,7 +211,9 @@ def parse_fully(
             builder.event(event)
     except _Refused:
         return None, builder.errors
-    except Exception as error:  # the parser leaks ValueError, IndexError and others on hostile text
+    except (
+        Exception
+    ) as error:  # the parser leaks ValueError, IndexError and others on untrusted text
         builder.errors.append(_syntax_error(source, error))
         return None, builder.errors
     if builder.root is None or (isinstance(builder.root, Scalar) and builder.root.is_null):

@@ -1,7 +1,7 @@
 """Any number of trips of compiled code: lifted from launches, verified as a kernel file.
 
 A verdict for every number rests on the launches that were compared: that the code goes on for
-further trips as it did for those is assumed, and said. What is refuted through the lifted file
+further trips as it did for those is assumed, and reported. What is refuted through the lifted file
 counts only after the launch with that number of trips is refuted itself.
 """
 

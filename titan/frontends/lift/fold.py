@@ -235,13 +235,13 @@ class _Folder:
         stages: dict[tuple[int, int], int] = {}
         for trips, at, names in points:
             stage = self.memory.place[next(iter(names))][1]
-            if names != {item for item in found.pieces[stage] if item is not None}:
+            if names != {item for item in found.regions[stage] if item is not None}:
                 return None
             stages[(trips, at)] = stage
         if len(points) == len(sets):
             values = [(trips, at, stage) for (trips, at), stage in stages.items()]
             return modular_index(values, found.stages, NAMES)
-        empty = {n for n, items in enumerate(found.pieces) if not any(items)}
+        empty = {n for n, items in enumerate(found.regions) if not any(items)}
         due = [
             (trips, at, {stages[(trips, at)]} if (trips, at) in stages else empty)
             for trips, at, _ in sets

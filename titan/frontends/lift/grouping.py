@@ -172,10 +172,10 @@ def _by_name(example: ir.Effect, names: Iterable[str], memory: Rings) -> Iterabl
         stages.setdefault((array, stage), set()).add(part)
     for (array, stage), parts in stages.items():
         found = memory.arrays.get(array)
-        real = {n for n, item in enumerate(found.pieces[stage]) if item} if found else {0}
+        real = {n for n, item in enumerate(found.regions[stage]) if item} if found else {0}
         chosen: list[Expression | None] = [Constant(part) for part in sorted(parts)]
-        for piece in [None] if parts == real else chosen:
-            yield replace(example, buffer=array, stage=Constant(stage), part=piece)
+        for one in [None] if parts == real else chosen:
+            yield replace(example, buffer=array, stage=Constant(stage), part=one)
 
 
 def _count(slope: int, offset: int) -> Expression:

@@ -184,7 +184,7 @@ def _table(
             for names in namings
             for array in folded.memory.arrays.values()
             if array.name in names
-            for stage, items in enumerate(array.pieces)
+            for stage, items in enumerate(array.regions)
             for part, item in enumerate(items)
         },
         {
@@ -192,7 +192,7 @@ def _table(
             for names in namings
             for array in folded.barriers.arrays.values()
             if array.name in names
-            for stage, (item, *_) in enumerate(array.pieces)
+            for stage, (item, *_) in enumerate(array.regions)
         },
         others,
     )

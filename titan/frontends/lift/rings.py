@@ -37,17 +37,17 @@ class Array:
     """Objects as stages and parts; None where a stage has fewer parts."""
 
     name: str
-    pieces: tuple[tuple[str | None, ...], ...]  # by stage
+    regions: tuple[tuple[str | None, ...], ...]  # by stage
 
     @property
     def stages(self) -> int:
         """How many stages it has."""
-        return len(self.pieces)
+        return len(self.regions)
 
     @property
     def parts(self) -> int:
         """How many parts each stage has."""
-        return len(self.pieces[0])
+        return len(self.regions[0])
 
 
 @dataclass(slots=True)
@@ -57,14 +57,14 @@ class Rings:
     arrays: dict[str, Array] = field(default_factory=dict)
     place: dict[str, tuple[str, int, int]] = field(default_factory=dict)
 
-    def add(self, pieces: Sequence[Sequence[str]]) -> Array:
+    def add(self, regions: Sequence[Sequence[str]]) -> Array:
         """An array of these objects by stage, called after the first of them."""
-        most = max(len(stage) for stage in pieces)
-        name = next(item for stage in pieces for item in stage)
-        padded = tuple((*stage, *[None] * (most - len(stage))) for stage in pieces)
+        most = max(len(stage) for stage in regions)
+        name = next(item for stage in regions for item in stage)
+        padded = tuple((*stage, *[None] * (most - len(stage))) for stage in regions)
         array = Array(name, padded)
         self.arrays[name] = array
-        for stage, items in enumerate(pieces):
+        for stage, items in enumerate(regions):
             for part, item in enumerate(items):
                 self.place[item] = (name, stage, part)
         return array
@@ -103,8 +103,8 @@ def add_rings(rings: Rings, entries: Iterable[Entry], turned: bool = True) -> No
         for name in sorted(stages, key=address_key):
             group = groups.setdefault(frozenset(users[name]), [[] for _ in range(count)])
             group[(stages[name] - shift) % count].append(name)
-        for pieces in groups.values():
-            rings.add(pieces)
+        for regions in groups.values():
+            rings.add(regions)
 
 
 def _clusters(entries: list[Entry]) -> list[list[Entry]]:

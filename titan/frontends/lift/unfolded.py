@@ -144,7 +144,7 @@ class _Reader:
                 at = self._value(effect.part, environment)
                 parts = range(at, at + 1)
             for part in parts:
-                name = self._piece(effect.buffer, stage, part)
+                name = self._region(effect.buffer, stage, part)
                 if name is not None:
                     found.add((name, *kind))
         return frozenset(found)
@@ -152,7 +152,7 @@ class _Reader:
     def _value(self, expression: Expression, environment: Mapping[str, int]) -> int:
         return evaluate(expression, environment)
 
-    def _piece(self, buffer: str, stage: int, part: int) -> object:
+    def _region(self, buffer: str, stage: int, part: int) -> object:
         if self.table is None:
             return buffer if (stage, part) == (0, 0) else (buffer, stage, part)
         return self.table.memory.get((buffer, stage, part), (buffer, stage, part))

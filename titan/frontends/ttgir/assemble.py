@@ -2,7 +2,7 @@
 
 A *size* is a number that depends on arguments of the kernel alone, such as `(K + 63) // 64`; each
 becomes a parameter of the program that may be any number. Where several rest on one argument, they
-are taken to be independent: that leaves out no run, and what it adds is told where it refutes.
+are taken to be independent: that leaves out no run, and what it adds is reported where it refutes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A normal form is a sum of terms with factors. A term is a name, a product of sums, or a sum divided
 by a constant with what the constant divides taken out: `(K + 191) // 64` is `(K + 63) // 64 + 2`.
-Numbers do not overflow (an assumption that every verdict on TTGIR tells). Division rounds to zero
+Numbers do not overflow (an assumption that every verdict on TTGIR names). Division rounds to zero
 in TTGIR and downwards here, so a dividend has to be known not to be negative; else the number is
 not known.
 """

@@ -71,14 +71,14 @@ def parse_ttgir(source: Source) -> tuple[TtgirModule | None, list[Diagnostic]]:
     try:
         _module(reader, module)
     except _Fault as fault:
-        _tell(reader, fault)
+        _report(reader, fault)
     if not module.functions and not reader.errors:
         headline = "the file holds no tt.func"
         reader.errors.append(diagnostic("TTN007", headline, reader.span(0)))
     return (None, reader.errors) if reader.errors else (module, [])
 
 
-def _tell(reader: _Reader, fault: _Fault) -> None:
+def _report(reader: _Reader, fault: _Fault) -> None:
     if len(reader.errors) < FAULTS_MAX:
         line = min(fault.line, max(0, len(reader.lines) - 1))
         item = diagnostic("TTN001", str(fault), reader.span(line, fault.column))
@@ -220,7 +220,7 @@ def _block(reader: _Reader, block: Block, depth: int) -> None:
             try:
                 block.operations.append(_operation(reader, depth))
             except _Fault as fault:
-                _tell(reader, fault)
+                _report(reader, fault)
                 if len(reader.errors) >= FAULTS_MAX:
                     raise
                 reader.at = max(reader.at, fault.line + 1)

@@ -3,7 +3,7 @@
 The function itself is the role `default`; every partition of a `ttg.warp_specialize` is a role of
 its own, which starts and ends with it at a named barrier. Loops stay loops; what a loop carries
 becomes a counter of the role, or a multiple of the loop variable where it grows steadily. All
-operations that are not known are told at once, each with its place.
+operations that are not known are reported at once, each with its place.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class _Translator:
         self.conditions: list[Expression] = []
         self.loops = 0
         self.names: dict[str, int] = {}
-        self.quiet = False  # an attempt: faults are told when the real one is made
+        self.quiet = False  # an attempt: faults are reported when the real one is made
 
     def run(self) -> None:
         """Translate the body; values are known by their names in `environment`."""

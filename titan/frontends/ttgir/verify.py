@@ -1,7 +1,8 @@
 """From a file of TTGIR to the verdict on each of its kernels, for any number of trips where it can.
 
-Assumed, and told with every verdict: the threads of a partition are one agent, as Triton places the
-barriers between them later; allocations do not overlap; no number overflows; data steer nothing.
+Assumed, and named with every verdict: the threads of a partition are one agent, as Triton places
+the barriers between them later; allocations do not overlap; no number overflows; data steer
+nothing.
 """
 
 from __future__ import annotations

@@ -171,9 +171,9 @@ def loops(function: GcnFunction) -> list[LoopSummary]:
     found = []
     for _, inside in sorted(members.items()):
         order = [function.instructions[number] for number in sorted(inside)]
-        told = tuple(event for item in order for event in events(item))
+        recorded = tuple(event for item in order for event in events(item))
         products = sum(item.mnemonic.startswith("v_mfma") for item in order)
-        found.append(LoopSummary(order[0].address, order[-1].address, told, products))
+        found.append(LoopSummary(order[0].address, order[-1].address, recorded, products))
     return found
 
 

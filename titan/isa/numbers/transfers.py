@@ -23,7 +23,7 @@ _FLOATS: dict[int, FloatFormat] = {6: F16, 7: F32, 8: F64, 9: BF16, 10: F32}
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RowRun:
     """Bytes that stay together: `shared` offset in the tile before swizzling, `at` in global
     memory or None outside of the tensor, `count` bytes.
     """
@@ -41,7 +41,7 @@ def computable(map_: LaunchTensorMap) -> bool:
     )  # fmt: skip
 
 
-def pieces(map_: LaunchTensorMap, coordinates: tuple[int, ...]) -> Iterator[Piece]:
+def row_runs(map_: LaunchTensorMap, coordinates: tuple[int, ...]) -> Iterator[RowRun]:
     """The rows of a tiled box, cut where they leave the tensor."""
     size = ELEMENT_BITS[map_.data_type] // 8
     counts = [-(-box // step) for box, step in zip(map_.box, map_.element_strides, strict=True)]
@@ -63,19 +63,19 @@ def pieces(map_: LaunchTensorMap, coordinates: tuple[int, ...]) -> Iterator[Piec
             low = high = width
         start = number * width * size
         if low:
-            yield Piece(start, None, low * size)
+            yield RowRun(start, None, low * size)
         if high > low:
-            yield Piece(start + low * size, at + (begin + low) * size, (high - low) * size)
+            yield RowRun(start + low * size, at + (begin + low) * size, (high - low) * size)
         if high < width:
-            yield Piece(start + high * size, None, (width - high) * size)
+            yield RowRun(start + high * size, None, (width - high) * size)
 
 
-def units(base: int, piece: Piece, width: int) -> Iterator[tuple[int, int, int]]:
-    """(offset in the piece, swizzled place in shared memory, bytes) of each 16-byte unit."""
+def units(base: int, run: RowRun, width: int) -> Iterator[tuple[int, int, int]]:
+    """(offset in the run, swizzled place in shared memory, bytes) of each 16-byte unit."""
     done = 0
-    while done < piece.count:
-        at = base + piece.shared + done
-        count = min(16 - at % 16, piece.count - done)
+    while done < run.count:
+        at = base + run.shared + done
+        count = min(16 - at % 16, run.count - done)
         yield done, swizzled(at - at % 16, width) + at % 16, count
         done += count
 
@@ -150,13 +150,13 @@ def load_box(memory: Sparse, shared: list[tuple[Bytes, int]], box: TensorBox) ->
     width = SWIZZLE_WIDTHS[box.map.swizzle]
     fill = _fill(box.map)
     found = []
-    for piece in pieces(box.map, box.coordinates):
-        if piece.at is None:
-            data, state = (fill * piece.count)[: piece.count], bytes((KNOWN,)) * piece.count
+    for run in row_runs(box.map, box.coordinates):
+        if run.at is None:
+            data, state = (fill * run.count)[: run.count], bytes((KNOWN,)) * run.count
         else:
-            data, state = read(memory, piece.at, piece.count)
+            data, state = read(memory, run.at, run.count)
         for target, base in shared:
-            for offset, at, count in units(base, piece, width):
+            for offset, at, count in units(base, run, width):
                 part = slice(offset, offset + count)
                 found.append(Write(target, at, data[part], state[part]))
     return found
@@ -177,15 +177,15 @@ def store_box(
     width = SWIZZLE_WIDTHS[box.map.swizzle]
     form, size = _FLOATS.get(box.map.data_type), ELEMENT_BITS[box.map.data_type] // 8
     found = []
-    for piece in pieces(box.map, box.coordinates):
-        if piece.at is None:
+    for run in row_runs(box.map, box.coordinates):
+        if run.at is None:
             continue
-        for offset, at, count in units(base, piece, width):
+        for offset, at, count in units(base, run, width):
             data, state = read(shared, at, count)
             if adds:
-                old = read(memory, piece.at + offset, count)
+                old = read(memory, run.at + offset, count)
                 data, state = sums(old, (data, state), form, size)
-            found.append(Write(memory, piece.at + offset, data, state))
+            found.append(Write(memory, run.at + offset, data, state))
     return found
 
 

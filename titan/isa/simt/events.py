@@ -510,7 +510,7 @@ class RegisterBreach(Event):
     """A register was touched while operation `operation` owned it: an accumulator of wgmma or a
     destination of tcgen05.ld was read or written, or a register source of wgmma was written.
 
-    `write`: the touch wrote it. `register` is its name in the text. Told for the first register
+    `write`: the touch wrote it. `register` is its name in the text. Recorded for the first register
     only of each operation. A plain `mov` of one register is no touch: the copy is owned too.
     """
 

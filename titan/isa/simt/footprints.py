@@ -1,4 +1,4 @@
-"""Which bytes an operation touches, said compactly: boxes of equal runs at regular distances.
+"""Which bytes an operation touches, written compactly: boxes of equal runs at regular distances.
 
 A box is a run of `length` bytes at `start`, repeated along `steps` (count, distance in bytes), one
 step a dimension. A footprint is a set of boxes of one memory. Footprints are interned by the

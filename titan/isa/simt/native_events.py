@@ -123,7 +123,7 @@ class NativeReader:
         )
 
     def copy_arrive(self, head: Head, w: Words) -> ev.Event:
-        """Words: barrier (CTA, offset), no_increment, counted operations, the own operation."""
+        """Words: barrier (CTA, offset), no_increment, counted operations, its own operation."""
         operations = tuple(w[4 : 4 + w[3]])
         return ev.CopyArrive(*head, ev.BarrierAddress(w[0], w[1]), w[2] != 0, operations, w[-1])
 

@@ -13,7 +13,7 @@ from titan.isa.simt import events as ev
 from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.operations import DecodedStep, Op
 from titan.isa.simt.outcome import WGMMA_GROUPS, Waiter
-from titan.isa.simt.rendezvous import find, places, told
+from titan.isa.simt.rendezvous import find, places, record_faults
 from titan.isa.simt.state import Blocked, Fragment, InFlight, Warp
 from titan.isa.simt.values import lanes_of
 
@@ -177,7 +177,7 @@ def copy_arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
         operations = tuple(sorted(found))
         number = machine.next_number()
         machine.record(ev.CopyArrive, fragment, lanes, place, no_increment, operations, number)
-        told(machine, fragment, lanes, place, barrier)
+        record_faults(machine, fragment, lanes, place, barrier)
         machine.issue(
             InFlight(
                 number,

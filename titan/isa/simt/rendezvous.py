@@ -76,7 +76,7 @@ def misuse(
     machine.record(ev.BarrierMisuse, fragment, lanes, place, what)
 
 
-def told(
+def record_faults(
     machine: SimtMachine,
     fragment: Fragment,
     lanes: int,
@@ -140,7 +140,7 @@ def arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
             ev.ArriveEvent, fragment, lanes, place, count, bytes_, ev.AccessSemantics(semantics),
             ev.AccessScope(scope), phase, completed, bool(drop), bool(no_complete), bool(remote),
         )  # fmt: skip
-        told(machine, fragment, lanes, place, barrier)
+        record_faults(machine, fragment, lanes, place, barrier)
         for index in lanes_of(lanes):
             state[index] = TOKEN | phase
     value_: Value = list(state)
@@ -160,7 +160,7 @@ def expect(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
         completed = barrier.settle()
         machine.record(ev.ExpectBytes, fragment, lanes, place, sign * value, ev.AccessScope(scope),
                        phase, completed)  # fmt: skip
-        told(machine, fragment, lanes, place, barrier)
+        record_faults(machine, fragment, lanes, place, barrier)
     return False
 
 
@@ -171,7 +171,7 @@ def wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
     groups = places(machine, fragment, step, step.args, mask)
     passed: list[int] = [0] * 32
     failing: tuple[ev.BarrierAddress, MBarrier | None, int] | None = None
-    early_lanes = 0  # for which the phase is complete, and it is not said yet
+    early_lanes = 0  # for which the phase is complete, and it is not recorded yet
     for lanes, place, (value,) in groups:
         barrier = machine.ctas[place.cta].barriers.get(place.offset)
         if barrier is None:

@@ -1,7 +1,7 @@
 """The Python machine led along an interleaving: which warp goes on, and which operation completes.
 
 Nothing happens by itself: a warp runs until it has recorded so many events, an asynchronous
-operation completes when it is told to, or when the warp itself waits for it. A warp's own events
+operation completes when it is asked to, or when the warp itself waits for it. A warp's own events
 come in the same order in every interleaving, as nothing but waiting depends on others (see
 `outcome.py`); so "the n-th event of a warp" names the same in each of them. Which kinds count is
 `OWN`: those that do not depend on the schedule.

@@ -102,7 +102,7 @@ class Declared:
     cluster_threads: int = 0  # that a cluster barrier waits for
 
     def placement(self) -> Placement:
-        """What was said of places and kinds."""
+        """What was declared of places and kinds."""
         return Placement(
             tuple(self.layouts.values()),
             tuple(self.tensor_maps.values()),
@@ -306,7 +306,7 @@ class Declarations:
         self.declared.places[name] = DeclarationPlace(self._cta(fields, what), shared=alone)
 
     def _bytes(self, fields: Fields, what: str, layout: Layout) -> int:
-        """Bytes of one stage, from `bytes` or from tile and dtype; 0 where nothing is said."""
+        """Bytes of one stage, from `bytes` or from tile and dtype; 0 where neither is given."""
         elements = prod(layout.tile) if layout.tile else 0
         bits = elements * BITS_OF_DTYPE.get(layout.dtype, 0)
         if bits % 8 or bits // 8 > BYTES_MAX:

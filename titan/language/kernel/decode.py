@@ -1,4 +1,4 @@
-"""From the located tree of a kernel file to its kernels, with every fault told at once.
+"""From the located tree of a kernel file to its kernels, with every fault reported at once.
 
 The sizes come first; everything else is then read once for every combination of them, so that
 stages, counts and indices are numbers wherever the sizes say so.
@@ -78,12 +78,12 @@ def decode(
     """
     reader = Reader(errors)
     if root is None:
-        return None, _told(reader)
+        return None, _reported(reader)
     if reader.is_other(root, "kernel"):
-        return None, _told(reader)
+        return None, _reported(reader)
     top = reader.mapping(root, required=_REQUIRED, optional=_OPTIONAL, what="the kernel")
     if top is None or not _version(reader, top):
-        return None, _told(reader)
+        return None, _reported(reader)
     sizes = read_sizes(reader, top.get("sizes"), overrides)
     kernels = []
     for number, chosen in enumerate(sizes.combinations()):
@@ -91,7 +91,7 @@ def decode(
             continue
         found = _Decoder(reader, top, path, sizes, chosen, computations).kernel()
         if not reader.ok or found is None:
-            return None, _told(reader)
+            return None, _reported(reader)
         kernels.append(found)
     return Family(kernels[0].name, path, tuple(kernels)), []
 
@@ -114,7 +114,7 @@ def _version(reader: Reader, top: Fields) -> bool:
     return False
 
 
-def _told(reader: Reader) -> list[Diagnostic]:
+def _reported(reader: Reader) -> list[Diagnostic]:
     """Each fault once: those of a role are found again in every CTA."""
     return sorted(dict.fromkeys(reader.errors), key=sort_key)
 

@@ -165,8 +165,8 @@ class _Rewriter:
         value = entry.value
         if isinstance(value, Scalar) and not value.text and value.plain:
             return f"{self.written(entry.key)}:"
-        told = self.written(value) if isinstance(value, Scalar) else self.quoted(value)
-        return f"{self.written(entry.key)}: {told}"
+        text = self.written(value) if isinstance(value, Scalar) else self.quoted(value)
+        return f"{self.written(entry.key)}: {text}"
 
     def listed(self, node: Sequence) -> str | None:
         """A list of references as one scalar."""

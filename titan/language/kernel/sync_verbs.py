@@ -283,9 +283,9 @@ class SyncVerbs:
         completes = self._completions(clause, scope, objects, ctas)
         queue = self._queue_of(clause, scope)
         chunks = clause.get("chunks")
-        pieces = 1
+        instalments = 1
         if chunks is not None:
-            pieces = self.context.terms.constant(chunks, scope, "`chunks`", 1, 16) or 1
+            instalments = self.context.terms.constant(chunks, scope, "`chunks`", 1, 16) or 1
         if completes is None or queue is False:
             return []
         effects = (*objects, *others)
@@ -301,7 +301,7 @@ class SyncVerbs:
             return []
         return [
             ir.Asynchronous(
-                effects, queue_name, tuple(completes), pieces, span=clause.span, label=verb
+                effects, queue_name, tuple(completes), instalments, span=clause.span, label=verb
             )
         ]
 
@@ -433,12 +433,12 @@ class SyncVerbs:
         return found
 
     def _bytes_of(self, clause: Clause, effects: list[ir.Effect], copies: int) -> Expression | None:
-        """Bytes of what is written, for one of its `copies`, where the declarations tell."""
+        """Bytes of what is written, for one of its `copies`, where the declarations fix them."""
         total = 0
         for effect in effects:
             buffer = self.context.declared.buffers[effect.buffer.partition("@")[0]]
-            pieces = buffer.parts if effect.part is not None else 1
-            total += buffer.bytes_per_stage // pieces
+            instalments = buffer.parts if effect.part is not None else 1
+            total += buffer.bytes_per_stage // instalments
         if total == 0:
             self.reader.error(
                 "TTN007",
@@ -466,7 +466,7 @@ class SyncVerbs:
         if default is None and self.context.declared.named[ref.name].scope is ir.Scope.CLUSTER:
             default = Constant(self.context.declared.cluster_threads)
         if default is None and clause.get("threads") is None:
-            headline = f"how many threads take part in {quoted(ref.name)} is not said"
+            headline = f"how many threads take part in {quoted(ref.name)} is not given"
             helps = ("give `threads` here or where it is declared",)
             self.reader.error("TTN007", headline, clause.span, helps=helps)
             return None

@@ -138,11 +138,11 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "buffers",
         "buffer",
-        "pieces of memory",
+        "memory in stages",
         (
             Key("space", ValueForm.WORD, "where it is", ("shared", "tensor", "global", "register")),
             _STAGES,
-            Key("parts", ValueForm.CONSTANT, "pieces of one stage that are touched on their own"),
+            Key("parts", ValueForm.CONSTANT, "regions of one stage that are touched on their own"),
             Key("tile", ValueForm.NUMBERS, "shape of one stage"),
             Key("dtype", ValueForm.WORD, "element type", tuple(BITS_OF_DTYPE)),
             Key("bytes", ValueForm.CONSTANT, "bytes of one stage"),
@@ -159,7 +159,7 @@ SECTIONS: tuple[Section, ...] = (
             Key("initial", ValueForm.CONSTANT, "tile that is held before the program starts"),
             Key("storage", ValueForm.IDENTIFIER, "memory that is shared with other buffers"),
             Key("offset", ValueForm.CONSTANT, "first unit in the storage"),
-            Key("units", ValueForm.CONSTANT, "units of the storage that one piece covers"),
+            Key("units", ValueForm.CONSTANT, "units of the storage that one region covers"),
             _CTA,
         ),
     ),

@@ -17,7 +17,7 @@ HEADER = """\
 # {what}
 # titan verify {name}.yaml      decides every interleaving, for any number of tiles
 # titan verify {name}.yaml --html {name}.html      the same as a page
-# docs/reference/language.md has all keys and verbs; `titan lsp` tells them in an editor.
+# docs/reference/language.md has all keys and verbs; `titan lsp` shows them in an editor.
 titan: 1
 kernel: {name}
 target: {target}

@@ -1,7 +1,7 @@
 """Protocol to sync program for gfx942 and gfx950: wait counters and the barrier of the workgroup.
 
 There are no mbarriers. A stage becomes a stream ordinal VTok(class, n) of each wave that fills it;
-to wait for a stage is to wait for the own counter and then to meet all waves at `s_barrier` (the
+to wait for a stage is to wait for its own counter and then to meet all waves at `s_barrier` (the
 wait before the barrier, since a counter says nothing of other waves). Reads are `ds_read` on
 lgkmcnt; a stage is done with when the reads have returned, so a release is a lgkmcnt wait and
 then `s_barrier`. A copy of one buffer's share by one wave is one operation here, however many
@@ -317,7 +317,7 @@ class _Amd(BodyLowering):
                     return count
         raise refusal(
             "TTN401",
-            f"how many tiles {self.role.name} fills cannot be said by the sizes alone",
+            f"how many tiles {self.role.name} fills cannot be expressed by the sizes alone",
             self.role.span,
             "its last barriers stand after the loop and need that number",
         )

@@ -108,8 +108,8 @@ class BodyLowering(ABC):
                 return flagged
             raise refusal(
                 "TTN401",
-                f"whether {slot_text(statement.ring, statement.index)} is poisoned cannot be told "
-                "from its index",
+                f"whether {slot_text(statement.ring, statement.index)} is poisoned cannot be "
+                "decided from its index",
                 statement.span,
                 "one produce statement must fill the ring, its index must be affine in one loop "
                 "variable with coefficient 1, and the poison condition may use that variable and "
@@ -229,7 +229,7 @@ class BodyLowering(ABC):
                 whole += full
             else:
                 self.note(
-                    f"which tiles of {operand.ring} have 0 bytes cannot be told from the index: "
+                    f"which tiles of {operand.ring} have 0 bytes cannot be decided from the index: "
                     "its readers may see any tile",
                 )
                 whole += blank
@@ -291,7 +291,7 @@ class BodyLowering(ABC):
 
     @abstractmethod
     def produce(self, statement: model.Produce) -> ir.Block:
-        """What fills the stage and tells the readers that it is ready."""
+        """What fills the stage and signals the readers that it is ready."""
 
     @abstractmethod
     def wait_ready(self, statement: model.WaitReady) -> ir.Block:

@@ -2,7 +2,7 @@
 
 Every operation of a counter class gets the next ordinal of its wave: token VTok(class, n). Token n
 is ready when at most `issued - n - 1` operations are outstanding, because the class retires in
-order. The thresholds are read off unrolled runs and then said symbolically: a constant in the
+order. The thresholds are read off unrolled runs and then expressed symbolically: a constant in the
 steady state, `min(steady, c + s * (last - index))` where fewer operations follow in the tail. A
 form that does not fit all runs is never used; the smallest threshold then stands, which waits for
 more.
@@ -140,7 +140,7 @@ def _follow(
             ring, index = min(skipped)
             raise refusal(
                 "TTN401",
-                f"a wait for {text} alone cannot be said by {counter}",
+                f"a wait for {text} alone cannot be expressed by {counter}",
                 statement.span,
                 f"{ring}[{index}] was issued before it by {trace.name} and nobody has waited for "
                 f"it; {counter} retires in order of issue, so the wait would retire it as well",

@@ -2,7 +2,7 @@
 
 One way to fill for each transport: bulk copies behind an `arrive.expect_tx`, stores, cp.async with
 `mbarrier.arrive.noinc`, and tensor-core results with a commit. Fences are added only in roles that
-have none of their own, and each is told in a note. Source: PTX ISA, mbarrier, proxies.
+have none of their own, and each is named in a note. Source: PTX ISA, mbarrier, proxies.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from titan.language.lower.body import BodyLowering, epoch, remainder, slot_text
 from titan.language.lower.facts import RingFacts
 from titan.language.lower.model import refusal
-from titan.language.lower.poison import flags_of, in_turn
+from titan.language.lower.poison import flags_of, in_iteration
 from titan.language.protocol import model
 from titan.language.protocol.content import positive
 from titan.language.protocol.unroll import walk
@@ -70,13 +70,13 @@ class MbarrierRings(BodyLowering):
     # --------------------------------------------------------------------------- producers
 
     def acquire(self, statement: model.Acquire) -> ir.Block:
-        """A wait for the `empty` phase of the turn before, with that phase's parity."""
+        """A wait for the `empty` phase of the epoch before, with that phase's parity."""
         facts = self.ring(statement.ring)
-        turn = epoch(statement.index, facts.ring.depth)
+        current = epoch(statement.index, facts.ring.depth)
         wait = ir.Wait(
             self._empty(statement.ring, statement.index),
-            parity=parity(binary("+", turn, ONE)),
-            phase=binary("-", turn, ONE),
+            parity=parity(binary("+", current, ONE)),
+            phase=binary("-", current, ONE),
             scope=self._scope(self._homes(facts)[1]),
             span=statement.span,
             label=f"acquire {slot_text(statement.ring, statement.index)}: wait empty",
@@ -107,9 +107,9 @@ class MbarrierRings(BodyLowering):
         return (self._flag_access(statement, True, f"produce {place}: flag of poison"), choice)
 
     def flagged(self, statement: model.WhenPoisoned) -> ir.Block:
-        """A branch on the flag of poison; empty where there is none or the read is out of turn."""
+        """A branch on the flag of poison; empty where there is none or the read is out of order."""
         flag = self.flags.get(statement.ring)
-        if flag is None or not in_turn(self.role, statement, flag.turn):
+        if flag is None or not in_iteration(self.role, statement, flag.iteration):
             return ()
         place = slot_text(statement.ring, statement.index)
         self.note(

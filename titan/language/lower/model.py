@@ -25,7 +25,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """The sync program of a protocol, with notes on what lowering decided or could not tell."""
+    """The sync program of a protocol, with notes on what lowering decided or could not decide."""
 
     program: SyncProgram
     notes: tuple[Note, ...] = ()

@@ -373,7 +373,7 @@ class _Nvidia(MbarrierRings):
             if first is None:
                 self.note(
                     f"{self.role.name}: the stages of {name} are not waited for at the end; the "
-                    "index after the last one cannot be said",
+                    "index after the last one cannot be expressed",
                     statement.span,
                 )
                 continue

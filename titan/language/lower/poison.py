@@ -1,10 +1,10 @@
-"""Poison that the index of a stage does not tell: a flag in shared memory for each stage.
+"""Poison that the index of a stage does not determine: a flag in shared memory for each stage.
 
-Where the producer decides by a number of its own for every turn (`{any: true, per: t}`: what it
-finds in its data), a consumer cannot compute whether a tile is poisoned. The producer then writes a
-flag beside the stage before it hands the stage over, and `when poisoned` reads it. Both are plain
-accesses: that the flag is written before it is read, and read before it is written again, is
-verified like any other access. The branch takes the producer's condition, in the same turn.
+Where the producer decides by a number of its own for every iteration (`{any: true, per: t}`: what
+it finds in its data), a consumer cannot compute whether a tile is poisoned. The producer then
+writes a flag beside the stage before it hands the stage over, and `when poisoned` reads it. Both
+are plain accesses: that the flag is written before it is read, and read before it is written again,
+is verified like any other access. The branch takes the producer's condition, in the same iteration.
 Source: seed formulation, section 2 (poison semantics).
 """
 
@@ -24,15 +24,15 @@ FLAG_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """`condition` holds for the tile whose index is the loop variable `turn`."""
+    """`condition` holds for the tile whose index is the loop variable `iteration`."""
 
     buffer: ir.Buffer
-    turn: str
+    iteration: str
     condition: Expression
 
 
 def flags_of(protocol: model.Protocol, facts: Facts) -> dict[str, Flag]:
-    """The flags of rings whose consumers ask for poison that the index does not tell."""
+    """The flags of rings whose consumers ask for poison that the index does not determine."""
     asked = {
         statement.ring
         for role in protocol.roles
@@ -48,14 +48,14 @@ def flags_of(protocol: model.Protocol, facts: Facts) -> dict[str, Flag]:
         produce = _only_produce(protocol, name)
         if produce is None or produce.poison is None:
             continue
-        turn = _turn(protocol, produce)
-        if turn is None:
+        iteration = _iteration(protocol, produce)
+        if iteration is None:
             continue
         ring, home = facts.rings[name], facts.rings[name].buffers
         if any(len(group) > 1 for group in ring.producers.values()) or not home:
             raise refusal(
                 "TTN401",
-                f"several agents fill a stage of {name}: which of them tells that it is poisoned?",
+                f"several agents fill a stage of {name}: which of them signals the poison?",
                 produce.span,
                 "fill the ring by one agent, or poison it by a condition on its index",
             )
@@ -66,7 +66,7 @@ def flags_of(protocol: model.Protocol, facts: Facts) -> dict[str, Flag]:
         buffer = ir.Buffer(
             flag, stages=ring.ring.depth, bytes_per_stage=FLAG_BYTES, cta=home[0].cta
         )
-        made[name] = Flag(buffer, turn, produce.poison)
+        made[name] = Flag(buffer, iteration, produce.poison)
     return made
 
 
@@ -80,22 +80,22 @@ def _only_produce(protocol: model.Protocol, ring: str) -> model.Produce | None:
     return found[0] if len(found) == 1 else None
 
 
-def _turn(protocol: model.Protocol, produce: model.Produce) -> str | None:
+def _iteration(protocol: model.Protocol, produce: model.Produce) -> str | None:
     """The loop variable that is the index, where nothing else but sizes decides with it."""
     if not isinstance(produce.index, Name) or produce.poison is None:
         return None
-    turn = produce.index.name
-    known = {item.name for item in protocol.parameters if item.per in (None, turn)}
-    return turn if names_of(produce.poison) <= known | {turn} else None
+    iteration = produce.index.name
+    known = {item.name for item in protocol.parameters if item.per in (None, iteration)}
+    return iteration if names_of(produce.poison) <= known | {iteration} else None
 
 
-def in_turn(role: model.ProtocolRole, statement: model.WhenPoisoned, turn: str) -> bool:
-    """Whether the statement asks for the tile of the turn of the role's own loop that it is in."""
-    if statement.index != Name(turn) or any(name == turn for name, _ in role.variables):
+def in_iteration(role: model.ProtocolRole, statement: model.WhenPoisoned, iteration: str) -> bool:
+    """Whether the statement asks for the tile of its own iteration of the role's loop."""
+    if statement.index != Name(iteration) or any(name == iteration for name, _ in role.variables):
         return False
     return any(
         isinstance(loop, model.For)
-        and loop.variable == turn
+        and loop.variable == iteration
         and any(inner is statement for inner in walk(loop.body))
         for loop in walk(role.body)
     )

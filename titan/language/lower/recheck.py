@@ -46,15 +46,15 @@ def differences(protocol: model.Protocol, program: SyncProgram) -> list[str]:
                 pairs = enumerate(zip(first, second, strict=False))
                 short = min(len(first), len(second))
                 place = next((number for number, (a, b) in pairs if a != b), short)
-                told = [_told(side[place : place + 1]) for side in (first, second)]
+                words = [_worded(side[place : place + 1]) for side in (first, second)]
                 found.append(
-                    f"agent {agent}, access {place} of {buffer}: {told[1]} where the protocol has "
-                    f"{told[0]} ({', '.join(f'{n} = {v}' for n, v in sizes.items())})"
+                    f"agent {agent}, access {place} of {buffer}: {words[1]} where the protocol has "
+                    f"{words[0]} ({', '.join(f'{n} = {v}' for n, v in sizes.items())})"
                 )
     return found
 
 
-def _told(access: list[Access]) -> str:
+def _worded(access: list[Access]) -> str:
     if not access:
         return "nothing"
     write, stage, tile = access[0]

@@ -1,7 +1,7 @@
 """The producer's tail: after its last tile it waits until every stage has come back.
 
 Needed where readers of another CTA arrive on the producer's barriers: its CTA must not end before.
-The index after the last one is read off unrolled runs and said by a counter or a loop bound.
+The index after the last one is read off unrolled runs and expressed by a counter or a loop bound.
 """
 
 from __future__ import annotations

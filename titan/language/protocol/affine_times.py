@@ -44,10 +44,10 @@ _archive: ContextVar[list[str] | None] = ContextVar("times", default=None)
 @contextmanager
 def archived_times() -> Iterator[list[str]]:
     """Collects the times that are found inside, as text."""
-    told: list[str] = []
-    token = _archive.set(told)
+    archived: list[str] = []
+    token = _archive.set(archived)
     try:
-        yield told
+        yield archived
     finally:
         _archive.reset(token)
 
@@ -105,6 +105,6 @@ def as_text(nodes: Sequence[WaitNode], edges: Sequence[WaitEdge], found: AffineT
         where = f"{kind} {node.ring}[{to_text(node.index)}]"
         lines.append(f"time {number} {where}: {' + '.join(terms) or '0'}")
     for edge, multipliers in zip(edges, found.multipliers, strict=True):
-        told = " ".join(map(str, multipliers))
-        lines.append(f"grows {edge.source} {edge.target}: {told}")
+        numbers = " ".join(map(str, multipliers))
+        lines.append(f"grows {edge.source} {edge.target}: {numbers}")
     return "\n".join([*lines, ""])

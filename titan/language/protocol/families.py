@@ -56,7 +56,7 @@ class AgentClass:
 
 @dataclass(frozen=True, slots=True)
 class LoopVariable:
-    """A renamed loop variable with its range; `site` tells which loop it belongs to."""
+    """A renamed loop variable with its range; `site` names the loop that it belongs to."""
 
     name: str
     start: Expression

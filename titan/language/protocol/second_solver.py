@@ -47,10 +47,10 @@ def _answers(cvc5: Any, solver: Any, question: Question) -> list[str]:
     # The status would be checked by the solver itself; the answer is compared here.
     text = "\n".join(line for line in question.text.split("\n") if ":status" not in line)
     parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, text, "question")
-    told = []
+    answers = []
     while not (command := parser.nextCommand()).isNull():
-        told.append(str(command.invoke(solver, symbols)).strip())
-    return told
+        answers.append(str(command.invoke(solver, symbols)).strip())
+    return answers
 
 
 def contradicted(questions: Sequence[Question]) -> tuple[list[int], int]:
@@ -66,8 +66,8 @@ def contradicted(questions: Sequence[Question]) -> tuple[list[int], int]:
     for number, question in enumerate(questions):
         solver = cvc5.Solver()
         solver.setOption("rlimit", str(RESOURCES_MAX))
-        told = _answers(cvc5, solver, question)
-        answer = next((line for line in told if line in ("sat", "unsat", "unknown")), "unknown")
+        answers = _answers(cvc5, solver, question)
+        answer = next((line for line in answers if line in ("sat", "unsat", "unknown")), "unknown")
         if answer == "unknown":
             unanswered += 1
         elif (answer == "sat") != question.satisfiable:

@@ -47,7 +47,7 @@ def satisfiable(solver: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question as SMT-LIB, with what z3 said: whether there is a counterexample."""
+    """A question as SMT-LIB, with the answer of z3: whether there is a counterexample."""
 
     text: str
     satisfiable: bool

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from titan.foundation.records import dataclass
 from titan.language.protocol import model
@@ -25,13 +25,17 @@ Key = tuple[str, int]  # ring, index
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A broken rule: its code, a sentence, and the events to point at (the first is primary)."""
+    """A broken rule: its code, a sentence, and the events to point at (the first is primary).
+
+    `hangs`: an agent waits for ever for what is done elsewhere, not for what nobody does.
+    """
 
     code: str
     message: str
     agent: str
     events: tuple[ProtocolEvent, ...] = field(default=(), compare=False)
     statements: tuple[model.Statement, ...] = field(default=(), compare=False)
+    hangs: bool = field(default=False, compare=False)
 
 
 @dataclass
@@ -403,10 +407,11 @@ class TokenRun:
                 statement = event.statement
                 assert isinstance(statement, model.Acquire | model.WaitReady)
                 index = event.value(statement.index)
-                yield self._breach(
+                found = self._breach(
                     "TTN107", f"{deeds.trace.name} waits for {statement.ring}[{index}] for ever",
                     deeds, place,
                 )  # fmt: skip
+                yield replace(found, hangs=True)
 
 
 class _Run:

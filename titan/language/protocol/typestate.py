@@ -7,7 +7,7 @@ search for affine times (`ranking.py`).
 
 VERIFIED: no question has a model, for any size. REFUTED: the tokens of a run with the sizes of some
 model break a rule (`tokens.py`, no solver). UNDECIDED: the protocol says something that families
-cannot, the solver gave up, or a model could not be confirmed; the reasons are told.
+cannot, the solver gave up, or a model could not be confirmed; the reasons are given.
 
 Assumptions: proxies, sync-level primitives and the lowering itself are not judged here; the number
 of agents that fill and free a stage is the declared one or the largest in small runs.
@@ -139,9 +139,9 @@ class _Checker:
         answer = TypestateResult.REFUTED if self.found else TypestateResult.VERIFIED
         if self.open and not self.found:
             answer = TypestateResult.UNDECIDED
-        told = tuple(_diagnostic(self.protocol, item) for item in self.found.values())
+        diagnostics = tuple(_diagnostic(self.protocol, item) for item in self.found.values())
         return TypestateReport(
-            answer, tuple(self.found.values()), tuple(self.open), told, self.questions
+            answer, tuple(self.found.values()), tuple(self.open), diagnostics, self.questions
         )
 
     def verified_deeper(self) -> bool:
@@ -283,12 +283,12 @@ def _nodes(uses: Uses) -> list[WaitNode]:
     return waits + arrivals
 
 
-# --------------------------------------------------------------------------------- telling
+# --------------------------------------------------------------------------------- reports
 
 
 def _unequal(protocol: model.Protocol, breach: Breach) -> Breach:
     """A missing partner is a matter of unequal bounds where the outer loops differ."""
-    if breach.code not in ("TTN107", "TTN109") or "for ever" in breach.message:
+    if breach.code not in ("TTN107", "TTN109") or breach.hangs:
         return breach
     rings = {getattr(item, "ring", None) for item in breach.statements}
     filled: set[str] = set()

@@ -113,7 +113,7 @@ def _sort(protocol: model.Protocol, family: StatementFamily, uses: Uses) -> None
 def _primitive(
     protocol: model.Protocol, operation: ir.Operation, family: StatementFamily, uses: Uses
 ) -> None:
-    """Note what orders or blocks; what touches rings itself cannot be said."""
+    """Note what orders or blocks; what touches rings itself is not covered."""
     staged = {name for ring in protocol.rings for name in ring.buffers}
     span = family.statement.span
     for inner in ir.walk((operation,)):

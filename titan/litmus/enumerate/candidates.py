@@ -375,9 +375,9 @@ class Enumeration:
             for a, b in combinations(writes, 2)
             if candidate.strong[a][b] and candidate.memory[a] == candidate.memory[b]
         ]
-        told = self._told_coherence(candidate)
+        given = self._given_coherence(candidate)
         choices = [
-            [flip for flip in (False, True) if ((a, b) if flip else (b, a)) not in told]
+            [flip for flip in (False, True) if ((a, b) if flip else (b, a)) not in given]
             for a, b in strong
         ]
         for flips in product(*choices):
@@ -389,7 +389,7 @@ class Enumeration:
             if not any(row >> n & 1 for n, row in enumerate(rows)):
                 yield rows
 
-    def _told_coherence(self, candidate: Candidate) -> set[tuple[int, int]]:
+    def _given_coherence(self, candidate: Candidate) -> set[tuple[int, int]]:
         """What the guide says, so that its execution alone is evaluated; empty without a guide."""
         if self.guide is None:
             return set()

@@ -244,7 +244,7 @@ def _fence(line: _Line) -> LitmusInstruction:
 
 
 def _restriction(line: _Line, semantics: Semantics) -> Space | None:
-    """A release is restricted to the own cta's shared memory, an acquire to the cluster's."""
+    """A release is restricted to its own cta's shared memory, an acquire to the cluster's."""
     found = [q for q in line.qualifiers if q.startswith("sync_restrict")]
     if not found:
         return None

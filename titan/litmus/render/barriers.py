@@ -3,8 +3,9 @@
 A kernel that hangs shows nothing. Rendered threads execute their barriers even after a bounded
 wait gave up, so only the barriers themselves decide. One walk over them is enough: a barrier
 that is used by the same threads with the same count completes in every order or in none. A number
-in a register that still has its first value is known; one that is computed is refused. PTX tells
-barriers apart by number only, so static instances are fine where one number has one instance.
+in a register that still has its first value is known; one that is computed is refused. PTX
+distinguishes barriers apart by number only, so static instances are fine where one number has one
+instance.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class Writer:
         return variable
 
     def own(self, name: str, step: ast.LitmusInstruction) -> Constraint:
-        """The address of a location that has to be in the shared memory of the own CTA."""
+        """The address of a location that has to be in the shared memory of its own CTA."""
         space, operand = self.place(name, step)
         if space != "shared::cta":
             raise NotRenderable(

@@ -57,7 +57,7 @@ class ThreadEvents:
         return event
 
     def position(self, part: int = 0) -> int:
-        """The place in program order; `part` tells the events of one instruction apart, -1 to 3."""
+        """The place in program order; `part`, -1 to 3, numbers the events of an instruction."""
         copy, index = self.at
         return (copy * len(self.code) + index) * 4 + part
 

@@ -48,7 +48,7 @@ def json_schema() -> Schema:
         {
             "from": NAME,
             "to": NAME,
-            "delay": about(integer(), "cycles between their starts; the latency unless said"),
+            "delay": about(integer(), "cycles between their starts; the latency by default"),
             "distance": about(integer(), "iterations between them"),
             "kind": words((DATA, ORDER)),
             "blocking": about(FLAG, "the warp waits for it"),

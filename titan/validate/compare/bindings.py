@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from titan.sync.program import SyncProgram
-from titan.validate.compare.expected import Piece, Place
+from titan.validate.compare.expected import BufferRegion, Place
 
 Range = tuple[int, int]  # first byte, and the one after the last
 
@@ -23,8 +23,8 @@ class Bindings:
     addresses: dict[Place, int] = field(default_factory=dict)
     ids: dict[int, Place] = field(default_factory=dict)
     named: dict[Place, int] = field(default_factory=dict)
-    extents: dict[Piece, frozenset[Range]] = field(default_factory=dict)
-    accesses: set[tuple[int, tuple[Piece, ...], int]] = field(default_factory=set)
+    extents: dict[BufferRegion, frozenset[Range]] = field(default_factory=dict)
+    accesses: set[tuple[int, tuple[BufferRegion, ...], int]] = field(default_factory=set)
 
     def barrier(self, address: int, place: Place) -> bool:
         """Whether the address stands for this barrier; its first use binds it."""
@@ -34,13 +34,13 @@ class Bindings:
         """Whether the number stands for this named barrier; its first use binds it."""
         return _bind(self.ids, self.named, number, place)
 
-    def extent(self, piece: Piece, ranges: frozenset[Range]) -> bool:
+    def extent(self, region: BufferRegion, ranges: frozenset[Range]) -> bool:
         """Whether a transfer of the whole region touches the same bytes as every other one."""
-        return self.extents.setdefault(piece, ranges) == ranges
+        return self.extents.setdefault(region, ranges) == ranges
 
-    def access(self, address: int, pieces: tuple[Piece, ...], line: int) -> None:
+    def access(self, address: int, regions: tuple[BufferRegion, ...], line: int) -> None:
         """An access that must lie within one of the regions; checked in the end."""
-        self.accesses.add((address, pieces, line))
+        self.accesses.add((address, regions, line))
 
     def faults(self) -> list[str]:
         """Distinct regions that overlap, and accesses outside of theirs."""
@@ -48,15 +48,15 @@ class Bindings:
 
     def _overlaps(self) -> list[str]:
         spans = sorted(
-            (first, end, piece) for piece, ranges in self.extents.items() for first, end in ranges
+            (first, end, region) for region, ranges in self.extents.items() for first, end in ranges
         )
         found = []
-        for (_, end, piece), (first, _, other) in pairwise(spans):
-            if first < end and not self._may_overlap(piece, other):
-                found.append(f"{_text(piece)} and {_text(other)} overlap in shared memory")
+        for (_, end, region), (first, _, other) in pairwise(spans):
+            if first < end and not self._may_overlap(region, other):
+                found.append(f"{_text(region)} and {_text(other)} overlap in shared memory")
         return found
 
-    def _may_overlap(self, one: Piece, other: Piece) -> bool:
+    def _may_overlap(self, one: BufferRegion, other: BufferRegion) -> bool:
         if one[:2] == other[:2] and (one[2] is None or other[2] is None or one == other):
             return True
         storages = {item.name: item.storage or item.name for item in self.program.buffers}
@@ -64,16 +64,16 @@ class Bindings:
 
     def _outside(self) -> list[str]:
         found = []
-        for address, pieces, line in sorted(self.accesses, key=lambda item: item[2]):
-            ranges = [span for piece in pieces for span in self._ranges(piece)]
+        for address, regions, line in sorted(self.accesses, key=lambda item: item[2]):
+            ranges = [span for region in regions for span in self._ranges(region)]
             if ranges and not any(first <= address < end for first, end in ranges):
-                names = " or ".join(_text(piece) for piece in pieces)
+                names = " or ".join(_text(region) for region in regions)
                 found.append(f"line {line}: address {address} is not in {names}")
         return found
 
-    def _ranges(self, piece: Piece) -> list[Range]:
+    def _ranges(self, region: BufferRegion) -> list[Range]:
         """What is known of a region's place: its own, that of its parts, or that of the whole."""
-        name, stage, part = piece
+        name, stage, part = region
         return [
             span
             for (other, at, number), ranges in self.extents.items()
@@ -88,6 +88,6 @@ def _bind(forward: dict[int, Place], backward: dict[Place, int], key: int, place
     return forward.get(key) == place and backward.get(place) == key
 
 
-def _text(piece: Piece) -> str:
-    name, stage, part = piece
+def _text(region: BufferRegion) -> str:
+    name, stage, part = region
     return f"{name}[{stage}]" if part is None else f"{name}[{stage}, {part}]"

@@ -325,7 +325,7 @@ class _Whole:
             by = {lane for lane, _ in done}
             kind = kind_of(occurrence.operation, self.matrix)
             good = by == lanes
-            handed = {piece[0] for piece in occurrence.writes} & self.tensor.handed
+            handed = {region[0] for region in occurrence.writes} & self.tensor.handed
             if kind == ONE and isinstance(occurrence.operation, ir.Arrive):
                 expecting = [lane for lane, event in done if event.kind == "arrive_expect"]
                 good = len(expecting) == 1 and (len(by) == 1 or by == elected)

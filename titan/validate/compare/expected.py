@@ -18,7 +18,7 @@ STEPS_MAX = 200_000
 # Of a parameter that differs between work items, the values by that loop's variable.
 Numbers = Mapping[str, int | tuple[int, ...]]
 Place = tuple[str, int]  # a declared array and an index
-Piece = tuple[str, int, int | None]  # a buffer, its stage, its part (None: all)
+BufferRegion = tuple[str, int, int | None]  # a buffer, its stage, its part (None: all)
 
 
 class TooLong(Refusal):
@@ -32,7 +32,7 @@ class Occurrence:
     """One execution of an operation, its expressions as numbers.
 
     `place` is the barrier or named barrier, `number` the parity, count, threads or pending groups,
-    `bytes` those of a transaction; `reads` and `writes` the pieces of buffers; `completes` the
+    `bytes` those of a transaction; `reads` and `writes` the regions of buffers; `completes` the
     barriers that a copy completes, each with its bytes.
     """
 
@@ -40,8 +40,8 @@ class Occurrence:
     place: Place = ("", 0)
     number: int = 0
     bytes: int = 0
-    reads: tuple[Piece, ...] = ()
-    writes: tuple[Piece, ...] = ()
+    reads: tuple[BufferRegion, ...] = ()
+    writes: tuple[BufferRegion, ...] = ()
     completes: tuple[tuple[Place, int], ...] = ()
 
     @property
@@ -114,12 +114,12 @@ class _Agent:
     def _place(self, reference: ir.Reference) -> Place:
         return reference.name, self.value(reference.index)
 
-    def _piece(self, effect: ir.Effect) -> Piece:
+    def _region(self, effect: ir.Effect) -> BufferRegion:
         part = self.value(effect.part) if effect.part is not None else None
         return effect.buffer, self.value(effect.stage), part
 
-    def _pieces(self, effects: tuple[ir.Effect, ...], write: bool) -> tuple[Piece, ...]:
-        found = (self._piece(effect) for effect in effects if effect.write == write)
+    def _regions(self, effects: tuple[ir.Effect, ...], write: bool) -> tuple[BufferRegion, ...]:
+        found = (self._region(effect) for effect in effects if effect.write == write)
         return tuple(dict.fromkeys(found))
 
     def _occurrence(self, operation: ir.Operation) -> Occurrence:
@@ -149,7 +149,7 @@ class _Agent:
             case ir.QueueWait():
                 return Occurrence(operation, number=self.value(operation.pending))
             case ir.Access():
-                reads, writes = (self._pieces(operation.effects, w) for w in (False, True))
+                reads, writes = (self._regions(operation.effects, w) for w in (False, True))
                 return Occurrence(operation, reads=reads, writes=writes)
             case ir.Asynchronous():
                 return self._asynchronous(operation)
@@ -162,7 +162,7 @@ class _Agent:
             (self._place(item.barrier), self.value(item.bytes)) for item in operation.completes
         )
         place, total = completes[0] if completes else (("", 0), 0)
-        reads, writes = (self._pieces(operation.effects, w) for w in (False, True))
+        reads, writes = (self._regions(operation.effects, w) for w in (False, True))
         return Occurrence(
             operation, place, bytes=total, reads=reads, writes=writes, completes=completes
         )

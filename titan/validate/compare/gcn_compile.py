@@ -49,16 +49,16 @@ def compile_hip(source: Path, target: str) -> CompiledKernel:
 
 def figures_of(notes: str) -> Figures:
     """The figures of the first kernel in the notes of a code object. Raises CannotCompile."""
-    told: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for name, value in _FIGURE.findall(notes):
-        told.setdefault(name, value)
+        entries.setdefault(name, value)
     try:
-        spilled = int(told["vgpr_spill_count"]) + int(told["sgpr_spill_count"])
+        spilled = int(entries["vgpr_spill_count"]) + int(entries["sgpr_spill_count"])
         return Figures(
-            registers=int(told["vgpr_count"]),
+            registers=int(entries["vgpr_count"]),
             spill_bytes=REGISTER_BYTES * spilled,
-            stack_bytes=int(told["private_segment_fixed_size"]),
-            shared_bytes=int(told["group_segment_fixed_size"]),
+            stack_bytes=int(entries["private_segment_fixed_size"]),
+            shared_bytes=int(entries["group_segment_fixed_size"]),
             barriers=0,
         )
     except (KeyError, ValueError) as error:

@@ -16,7 +16,7 @@ from titan.sync import program as ir
 from titan.sync.expression import ZERO
 from titan.sync.parts import scope_of
 from titan.validate.compare.bindings import Bindings
-from titan.validate.compare.expected import Occurrence, Piece
+from titan.validate.compare.expected import BufferRegion, Occurrence
 from titan.validate.compare.tensor import LANES_OF_WARP, ROWS, STEP_BYTES, TensorSide, shape_of
 
 EVERY = "every thread"
@@ -91,7 +91,9 @@ class Matcher:
         self.position = 0
         self.tensor = tensor if tensor is not None else TensorSide()
         self.warp = warp
-        self.added: set[Piece] = set()  # accumulators with a product that has not been published
+        self.added: set[BufferRegion] = (
+            set()
+        )  # accumulators with a product that has not been published
         self.early: list[ThreadEvent] = []  # stores of what was loaded, before all was
 
     def rest(self) -> ThreadEvent | None:
@@ -110,7 +112,7 @@ class Matcher:
         operation = occurrence.operation
         rule = self._rule(occurrence)
         first = self.position
-        if self.early and not any(piece[0] in self.tensor.buffers for piece in occurrence.writes):
+        if self.early and not any(region[0] in self.tensor.buffers for region in occurrence.writes):
             raise OperationMismatch(
                 f"line {self.early[0].line}: an unexpected store to tensor memory"
             )
@@ -223,23 +225,23 @@ class Matcher:
 
     def access(self, occurrence: Occurrence) -> bool:
         """All accesses of shared memory up to the next other event, within the regions."""
-        if any(piece[0] in self.tensor.buffers for piece in occurrence.reads):
+        if any(region[0] in self.tensor.buffers for region in occurrence.reads):
             return self._fetch(occurrence)
-        if any(piece[0] in self.tensor.buffers for piece in occurrence.writes):
+        if any(region[0] in self.tensor.buffers for region in occurrence.writes):
             return self._put(occurrence)
         if any(p[0] in self.tensor.handed for p in (*occurrence.reads, *occurrence.writes)):
             return self._rows(occurrence)
-        pieces = {"read": occurrence.reads, "write": occurrence.writes}
+        regions = {"read": occurrence.reads, "write": occurrence.writes}
         if not occurrence.reads and not occurrence.writes:
             return True
         found = False
         while (event := self._next("read", "write")) is not None:
-            if not pieces[event.kind]:
+            if not regions[event.kind]:
                 return False
             found = True
             if event.values[0] is not None:
                 address = in_cluster(event.values[0], self.rank)
-                self.bindings.access(address, pieces[event.kind], event.line)
+                self.bindings.access(address, regions[event.kind], event.line)
         return found
 
     def asynchronous(self, occurrence: Occurrence, operation: ir.Asynchronous) -> bool:
@@ -263,11 +265,11 @@ class Matcher:
             pairs = [(right, occurrence.reads[-1:])]
             if not in_registers:
                 pairs.append((left, occurrence.reads[:1]))
-            for value, pieces in pairs:
+            for value, regions in pairs:
                 if value is None:
                     raise OperationMismatch(f"line {event.line}: an unknown matrix descriptor")
                 address = in_cluster((value & _DESCRIPTOR_MASK) << 4, self.rank)
-                self.bindings.access(address, pieces, event.line)
+                self.bindings.access(address, regions, event.line)
         return found
 
     def _tensor_multiplication(self, occurrence: Occurrence) -> bool:
@@ -302,9 +304,9 @@ class Matcher:
             if seen and not (places[0] > seen[-1][0] and places[1] > seen[-1][1]):
                 raise OperationMismatch(f"line {event.line}: not the next step along K")
             seen.append(places)
-            for address, piece in zip(places, (left, right), strict=True):
-                if piece == right or not in_tensor:
-                    self.bindings.access(in_cluster(address, self.rank), (piece,), event.line)
+            for address, region in zip(places, (left, right), strict=True):
+                if region == right or not in_tensor:
+                    self.bindings.access(in_cluster(address, self.rank), (region,), event.line)
         return len(seen) == steps
 
     def queue_arrive(self, occurrence: Occurrence) -> bool:
@@ -313,14 +315,14 @@ class Matcher:
         if event is None or occurrence.number != 1 or not self._barrier(event, occurrence):
             return False
         if occurrence.place[0] in self.tensor.publishing:
-            self.added = {piece for piece in self.added if piece[0] in self.tensor.kept}
+            self.added = {region for region in self.added if region[0] in self.tensor.kept}
         return True
 
     def _one_of_four(self, occurrence: Occurrence) -> bool:
         """Of the four lanes that have the number of a row, one writes it to shared memory."""
-        return any(piece[0] in self.tensor.handed for piece in occurrence.writes)
+        return any(region[0] in self.tensor.handed for region in occurrence.writes)
 
-    def _cells(self, event: ThreadEvent, piece: Piece) -> set[tuple[int, int]]:
+    def _cells(self, event: ThreadEvent, region: BufferRegion) -> set[tuple[int, int]]:
         """First lanes of 16, and columns counted from the first of the region, of a fetch or a
         store.
         """
@@ -329,24 +331,24 @@ class Matcher:
         if address is None or not rows:
             raise OperationMismatch(f"line {event.line}: an unknown access to tensor memory")
         lane, column = address >> 16, (address & 0xFFFF) - TENSOR_BASE
-        first = column - self.tensor.places.get(piece, column)
+        first = column - self.tensor.places.get(region, column)
         return {(lane + r, first + c) for r in range(0, rows, 16) for c in range(columns)}
 
-    def _all_cells(self, piece: Piece) -> set[tuple[int, int]]:
+    def _all_cells(self, region: BufferRegion) -> set[tuple[int, int]]:
         own = self.warp % 4 * LANES_OF_WARP
-        return {(own + half, c) for half in (0, 16) for c in range(self.tensor.width(piece))}
+        return {(own + half, c) for half in (0, 16) for c in range(self.tensor.width(region))}
 
     def _fetch(self, occurrence: Occurrence) -> bool:
         """Fetches of all columns of an accumulator, of the 32 lanes of the warp.
 
         What is fetched may be put back before the rest is fetched.
         """
-        ((piece),) = occurrence.reads
-        wanted = self._all_cells(piece)
+        ((region),) = occurrence.reads
+        wanted = self._all_cells(region)
         seen: set[tuple[int, int]] = set()
         early: list[ThreadEvent] = []
         while seen != wanted and (event := self._next("tensor_load", "tensor_put")) is not None:
-            cells = self._cells(event, piece)
+            cells = self._cells(event, region)
             if event.kind == "tensor_load":
                 seen |= cells
             elif cells <= seen:
@@ -354,23 +356,23 @@ class Matcher:
             else:
                 return False
         self.early = early
-        return seen == wanted and piece in self.tensor.places
+        return seen == wanted and region in self.tensor.places
 
     def _put(self, occurrence: Occurrence) -> bool:
         """Puts to all columns, of the 32 lanes of the warp."""
-        ((piece),) = occurrence.writes
-        wanted = self._all_cells(piece)
+        ((region),) = occurrence.writes
+        wanted = self._all_cells(region)
         seen: set[tuple[int, int]] = set()
         for early in self.early:
-            seen |= self._cells(early, piece)
+            seen |= self._cells(early, region)
         while seen != wanted and (event := self._next("tensor_put")) is not None:
-            seen |= self._cells(event, piece)
+            seen |= self._cells(event, region)
         self.early = []
-        return seen == wanted and piece in self.tensor.places
+        return seen == wanted and region in self.tensor.places
 
     def _rows(self, occurrence: Occurrence) -> bool:
         """The numbers of the warp's rows: those of a lane in the order of a fragment."""
-        ((piece),) = occurrence.reads or occurrence.writes
+        ((region),) = occurrence.reads or occurrence.writes
         kind = "read" if occurrence.reads else "write"
         found: list[int] = []
         while (event := self._next(kind)) is not None:
@@ -382,8 +384,8 @@ class Matcher:
             return False
         base = min(found) - _ROW_BYTES * own
         wanted = [base + _ROW_BYTES * (own + row) for row in range(0, LANES_OF_WARP, 8)]
-        span = frozenset({(base, base + self._bytes(piece))})
-        return sorted(found) == wanted and self.bindings.extent(piece, span)
+        span = frozenset({(base, base + self._bytes(region))})
+        return sorted(found) == wanted and self.bindings.extent(region, span)
 
     def _load(self, occurrence: Occurrence) -> bool:
         """Boxes into one region that complete its barrier, with the bytes of the model in total.
@@ -406,8 +408,10 @@ class Matcher:
         if total != occurrence.bytes:
             return False
         return all(
-            self._extent(piece, ranges, self.ctas[piece[0]] if self._several(occurrence) else None)
-            for piece in occurrence.writes
+            self._extent(
+                region, ranges, self.ctas[region[0]] if self._several(occurrence) else None
+            )
+            for region in occurrence.writes
         )
 
     def _several(self, occurrence: Occurrence) -> bool:
@@ -432,8 +436,8 @@ class Matcher:
 
     def _store(self, occurrence: Occurrence) -> bool:
         """Boxes out of one region, all of its bytes."""
-        (piece,) = occurrence.reads[:1]
-        wanted = self._bytes(piece)
+        (region,) = occurrence.reads[:1]
+        wanted = self._bytes(region)
         ranges: set[tuple[int, int]] = set()
         total = 0
         while total < wanted and (event := self._next("store")) is not None:
@@ -443,20 +447,22 @@ class Matcher:
                 return False
             total += size
             ranges.add((place, place + size))
-        return bool(ranges) and total == wanted and self._extent(piece, ranges)
+        return bool(ranges) and total == wanted and self._extent(region, ranges)
 
-    def _bytes(self, piece: Piece) -> int:
+    def _bytes(self, region: BufferRegion) -> int:
         """The size of a part, or of a stage where no part is named."""
         buffers = self.bindings.program.buffers
-        buffer = next(item for item in buffers if item.name == piece[0])
-        return buffer.bytes_per_stage // (buffer.parts if piece[2] is not None else 1)
+        buffer = next(item for item in buffers if item.name == region[0])
+        return buffer.bytes_per_stage // (buffer.parts if region[2] is not None else 1)
 
-    def _extent(self, piece: Piece, ranges: set[tuple[int, int]], rank: int | None = None) -> bool:
+    def _extent(
+        self, region: BufferRegion, ranges: set[tuple[int, int]], rank: int | None = None
+    ) -> bool:
         """Whether the region lies there, in this CTA or in that of `rank`."""
         cta = self.rank if rank is None else rank
         spans = sorted((in_cluster(a, cta), in_cluster(b, cta)) for a, b in ranges)
         apart = all(one[1] <= other[0] for one, other in pairwise(spans))
-        return apart and self.bindings.extent(piece, frozenset(spans))
+        return apart and self.bindings.extent(region, frozenset(spans))
 
     def registers(self, occurrence: Occurrence) -> bool:
         """Whether the next event raises the register count for a take, lowers it for a give."""

@@ -19,7 +19,7 @@ from titan.isa.thread.integers import Bits
 from titan.isa.thread.machine import TENSOR_BASE, ThreadEvent
 from titan.sync import program as ir
 from titan.sync.parts import effects_of, queue_of
-from titan.validate.compare.expected import Piece
+from titan.validate.compare.expected import BufferRegion
 
 ROWS = 128
 LANES_OF_WARP = 32
@@ -142,35 +142,37 @@ class TensorSide:
     kept: frozenset[str] = frozenset()
     handed: frozenset[str] = frozenset()
     formats: dict[str, tuple[int, str]] = field(default_factory=dict)
-    places: dict[Piece, int] = field(default_factory=dict)
-    rows: dict[tuple[str, Piece], int] = field(default_factory=dict)
+    places: dict[BufferRegion, int] = field(default_factory=dict)
+    rows: dict[tuple[str, BufferRegion], int] = field(default_factory=dict)
     columns: int = 0
 
-    def width(self, piece: Piece) -> int:
+    def width(self, region: BufferRegion) -> int:
         """Columns of one stage."""
-        return self.buffers[piece[0]].bytes_per_stage // (4 * ROWS)
+        return self.buffers[region[0]].bytes_per_stage // (4 * ROWS)
 
-    def column(self, piece: Piece, address: Bits) -> bool:
+    def column(self, region: BufferRegion, address: Bits) -> bool:
         """Whether the accumulator begins there; the first time it says so."""
         if address is None:
             return False
-        return self.places.setdefault(piece, address - TENSOR_BASE) == address - TENSOR_BASE
+        return self.places.setdefault(region, address - TENSOR_BASE) == address - TENSOR_BASE
 
-    def rows_begin(self, left: str, into: Piece, address: int) -> bool:
+    def rows_begin(self, left: str, into: BufferRegion, address: int) -> bool:
         """Whether a sub-tile begins at that address of an operand with the rows of several: each
         accumulator has its own rows, in the order of their stages."""
         if self.rows.setdefault((left, into), address) != address:
             return False
-        others = [(piece[1], at) for (name, piece), at in self.rows.items()
-                  if name == left and piece[0] == into[0]]  # fmt: skip
+        others = [(region[1], at) for (name, region), at in self.rows.items()
+                  if name == left and region[0] == into[0]]  # fmt: skip
         ordered = [at for _, at in sorted(others)]
         return ordered == sorted(set(ordered))
 
-    def instruction(self, event: ThreadEvent, left: Piece, right: Piece, into: Piece) -> str:
+    def instruction(
+        self, event: ThreadEvent, left: BufferRegion, right: BufferRegion, into: BufferRegion
+    ) -> str:
         """What is wrong with kind and descriptors of a multiplication; empty where nothing is
         wrong.
         """
-        _, a, b, said, _, in_tensor = event.values
+        _, a, b, stated, _, in_tensor = event.values
         if bool(in_tensor) != (left[0] in self.buffers):
             return "where the left operand is"
         descriptors = {right[0]: b} if in_tensor else {left[0]: a, right[0]: b}
@@ -179,7 +181,7 @@ class TensorSide:
         wanted = 1 << 4 | number << 7 | number << 10 | self.width(into) >> 3 << 17 | ROWS >> 4 << 24
         if len(types) != 1 or kind not in event.modifiers:
             return "kind of a multiplication"
-        if said is None or said & ~_TRANSPOSE_B != wanted:
+        if stated is None or stated & ~_TRANSPOSE_B != wanted:
             return "instruction descriptor"
         for name, value in descriptors.items():
             mode = _MODES.get(self.formats[name][0])
@@ -189,7 +191,7 @@ class TensorSide:
 
     def faults(self) -> list[str]:
         """Columns that overlap or reach beyond the allocation."""
-        spans = sorted((at, at + self.width(piece), piece) for piece, at in self.places.items())
+        spans = sorted((at, at + self.width(region), region) for region, at in self.places.items())
         found = [
             f"{one[2][0]}[{one[2][1]}] and {other[2][0]}[{other[2][1]}] overlap in tensor memory"
             for one, other in combinations(spans, 2)
@@ -199,9 +201,9 @@ class TensorSide:
             found.append(f"an accumulator is not within the {self.columns} allocated columns")
         return found
 
-    def _shared(self, one: Piece, other: Piece) -> bool:
+    def _shared(self, one: BufferRegion, other: BufferRegion) -> bool:
         """Whether the program says that the two lie in the same columns."""
-        storages = [self.buffers[piece[0]].storage or piece[0] for piece in (one, other)]
+        storages = [self.buffers[region[0]].storage or region[0] for region in (one, other)]
         return storages[0] == storages[1] and one[1] == other[1]
 
 

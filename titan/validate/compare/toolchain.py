@@ -60,7 +60,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
-    """`text` is the PTX, or the disassembly of the code object; `log` what the compiler said."""
+    """`text` is the PTX, or the disassembly of the code object; `log` what the compiler wrote."""
 
     target: str
     text: str

@@ -46,7 +46,7 @@ class OutputComparison:
         """Whether every element is within its tolerance."""
         return self.error <= 1.0
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """One line for a person."""
         return (
             f"{self.at} is {self.got:g}, expected {self.expected:g}"

@@ -19,7 +19,7 @@ from titan.verify.legality.rule import rule
 @rule("TTN403", "counter_max")
 def counter_saturates(case: Case) -> Iterator[Diagnostic]:
     """A wait names at most what the field of its counter can say; beyond, it waits for more."""
-    told = set()
+    reported = set()
     for _, operation in case.operations:
         if not isinstance(operation, QueueWait) or not isinstance(operation.pending, Constant):
             continue
@@ -28,8 +28,8 @@ def counter_saturates(case: Case) -> Iterator[Diagnostic]:
         if most is not None and operation.pending.value > most:
             headline = f"{operation.pending.value} operations are to stay in flight; {kind} counts "
             headline += f"to {most}"
-            if headline not in told:
-                told.add(headline)
+            if headline not in reported:
+                reported.add(headline)
                 yield case.fault("TTN403", headline, operation.span, source="counter_max")
 
 
@@ -65,7 +65,7 @@ def dma_width(case: Case) -> Iterator[Diagnostic]:
 
 @rule("TTN422", "lds_dma_alignment")
 def dma_address(case: Case) -> Iterator[Diagnostic]:
-    """M0 is a multiple of 4, so each piece that a load fills begins at one."""
+    """M0 is a multiple of 4, so each part that a load fills begins at one."""
     multiple = case.limits.number("lds_dma_alignment")
     for memory, item in dma_buffers(case):
         starts = [memory.layout.base or 0]
@@ -76,7 +76,7 @@ def dma_address(case: Case) -> Iterator[Diagnostic]:
         for start in starts:
             if multiple and start % multiple:
                 headline = (
-                    f"a piece of {quoted(memory.name)} begins at byte {start}, no multiple of the "
+                    f"a part of {quoted(memory.name)} begins at byte {start}, no multiple of the "
                     f"{multiple} that M0 counts in"
                 )
                 yield case.fault("TTN422", headline, memory.span, source="lds_dma_alignment")
@@ -104,7 +104,7 @@ def dma_fills_whole_units(case: Case) -> Iterator[Diagnostic]:
             continue
         unit = 16 if width == 12 else width
         if size % unit:
-            headline = f"a piece of {quoted(memory.name)} has {size} bytes; lanes fill units of "
+            headline = f"a part of {quoted(memory.name)} has {size} bytes; lanes fill units of "
             headline += str(unit)
             yield case.fault("TTN422", headline, memory.span, source="lds_dma_widths")
 

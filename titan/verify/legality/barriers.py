@@ -101,10 +101,10 @@ def bytes_of_a_phase(case: Case) -> Iterator[Diagnostic]:
     if most is None:
         return
     single = (item for _, item in case.operations if isinstance(item, Arrive | ExpectTransaction))
-    told = {plain(item.barrier.name) for item in single if _constant_bytes(item) > most}
+    reported = {plain(item.barrier.name) for item in single if _constant_bytes(item) > most}
     for name, least, span in [*_least_of_arrivals(case), *_in_a_row(case)]:
-        if least > most and plain(name) not in told:
-            told.add(plain(name))
+        if least > most and plain(name) not in reported:
+            reported.add(plain(name))
             headline = f"a phase of {quoted(plain(name))} is to expect {least} bytes in all; up to "
             headline += f"{most} are counted"
             yield case.fault("TTN404", headline, span, source="transaction_max")
@@ -190,7 +190,7 @@ def named_barrier_threads(case: Case) -> Iterator[Diagnostic]:
     if multiple is None:
         return
     scopes = {item.name: item.scope for item in case.program.named_barriers}
-    told = set()
+    reported = set()
     for role, operation in case.operations:
         if not isinstance(operation, BarrierSync | BarrierArrive):
             continue
@@ -211,8 +211,8 @@ def named_barrier_threads(case: Case) -> Iterator[Diagnostic]:
             headline += str(most)
         else:
             continue
-        if headline not in told:
-            told.add(headline)
+        if headline not in reported:
+            reported.add(headline)
             yield case.fault("TTN415", headline, operation.span, source="named_barrier_multiple")
 
 
@@ -222,12 +222,12 @@ def warp_barrier_is_among_its_threads(case: Case) -> Iterator[Diagnostic]:
     most = case.target.threads_per_warp
     source = "PTX, bar.warp.sync: threads of the executing warp that the mask names"
     meets: dict[str, Role] = {}
-    told = set()
+    reported = set()
     for role, operation in case.operations:
         if not isinstance(operation, BarrierSync | BarrierArrive | BarrierWait):
             continue
         name = operation.barrier.name
-        if not case.in_a_warp(name) or name in told:
+        if not case.in_a_warp(name) or name in reported:
             continue
         threads = getattr(operation, "threads", None)
         headline = ""
@@ -244,7 +244,7 @@ def warp_barrier_is_among_its_threads(case: Case) -> Iterator[Diagnostic]:
             headline = f"{quoted(plain(meets[name].name))} and {quoted(plain(role.name))} meet at "
             headline += f"{quoted(plain(name))}, which joins threads of one warp"
         if headline:
-            told.add(name)
+            reported.add(name)
             yield case.fault("TTN415", headline, operation.span, source=source)
 
 
@@ -257,7 +257,7 @@ def cluster_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
     scopes = {item.name: item.scope for item in case.program.named_barriers}
     roles = [role for role in case.program.roles if role.cta in case.ctas]
     groups = case.target.cluster_barrier_counts_groups
-    told = set()
+    reported = set()
     for _, operation in case.operations:
         if not isinstance(operation, BarrierSync | BarrierArrive):
             continue
@@ -268,8 +268,8 @@ def cluster_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
         everybody, these = (sum(r.agents * r.threads for r in some) for some in (roles, counted))
         if groups:  # one wave of each work-group signals
             everybody = these = case.kernel.ctas * case.target.threads_per_warp
-        if threads.value not in (everybody, these) and name not in told:
-            told.add(name)
+        if threads.value not in (everybody, these) and name not in reported:
+            reported.add(name)
             headline = f"{threads.value} threads are to meet at {quoted(plain(name))}; a cluster "
             headline += f"barrier waits for all {everybody} of the cluster"
             helps = ("leave `threads` away: the hardware counts them",)
@@ -288,7 +288,7 @@ def workgroup_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
     if case.nvidia or case.limits.number("named_barriers") != 1:
         return
     scopes = {item.name: item.scope for item in case.program.named_barriers}
-    told = set()
+    reported = set()
     for role, operation in case.operations:
         if not isinstance(operation, BarrierSync | BarrierArrive):
             continue
@@ -297,8 +297,8 @@ def workgroup_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
             continue
         if case.in_a_warp(name):
             continue
-        if threads.value != most and name not in told:
-            told.add(name)
+        if threads.value != most and name not in reported:
+            reported.add(name)
             headline = f"{threads.value} threads are to meet at {quoted(plain(name))}; the barrier "
             headline += f"waits for all {most} of the work-group"
             helps = _elsewhere(case, most - threads.value, name)

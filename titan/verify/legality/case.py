@@ -91,8 +91,8 @@ class Case:
     ) -> Diagnostic:
         """A finding that points at `span`, or at the kernel, and names its source."""
         place = span or self.kernel.span
-        told = self.limits.source(source) if source in self.limits.sources else source
-        notes = (f"source: {told}",) if told else ()
+        text = self.limits.source(source) if source in self.limits.sources else source
+        notes = (f"source: {text}",) if text else ()
         return diagnostic(code, headline, place, label, notes=notes, helps=helps)
 
     def assume(self, text: str) -> None:

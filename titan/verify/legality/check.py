@@ -57,8 +57,8 @@ def examine(kernel: Kernel, program: SyncProgram, known: TargetLimits | None = N
     for item in all_rules():
         for fault in item.check(case):
             found.setdefault((fault.code, fault.headline), fault)
-    told = sorted(found.values(), key=sort_key)
-    errors = tuple(item for item in told if item.severity is Severity.ERROR)
-    warnings = tuple(item for item in told if item.severity is not Severity.ERROR)
+    reported = sorted(found.values(), key=sort_key)
+    errors = tuple(item for item in reported if item.severity is Severity.ERROR)
+    warnings = tuple(item for item in reported if item.severity is not Severity.ERROR)
     note = f"assumed where the file does not say: {'; '.join(case.notes)}"
     return Legality(errors, warnings, (note,) if case.notes else ())

@@ -213,21 +213,21 @@ def drains_what_it_issues(case: Case) -> Iterator[Diagnostic]:
     issued = {(role.name, view.kind(item.queue) or item.queue) for role, item in case.asynchronous}
     # A wave's own loads and stores count too, and may be taken as done at once.
     own = {role.name for role, item in case.operations if case.target.amd and type(item) is Access}
-    told = set()
+    reported = set()
     for role, item in case.operations:
         key = role.name, item.queue if isinstance(item, QueueWait) else ""
-        if not isinstance(item, QueueWait) or role.name in own or key in told:
+        if not isinstance(item, QueueWait) or role.name in own or key in reported:
             continue
         if (role.name, view.kind(item.queue) or item.queue) in issued:
             continue
-        told.add(key)
+        reported.add(key)
         headline = f"{quoted(plain(role.name))} waits for {quoted(plain(item.queue))} and puts "
         headline += "nothing into it: the wait passes at once"
         others = sorted({plain(r.name) for r, op in case.asynchronous if op.queue == item.queue})
         helps = ("leave the wait out",)
         if others:
             who = f"let {listed(others, 'or')}, who issues, wait"
-            helps = (f"{who}, and tell the others by a barrier",)
+            helps = (f"{who}, and signal the others by a barrier",)
         source = "PTX, wait_group: groups of the executing thread; s_waitcnt: counters of the wave"
         yield case.fault("TTN434", headline, item.span, source=source, helps=helps)
 

@@ -1,18 +1,19 @@
 """Elected threads: what one thread of an agent does is not done by the others of its threads.
 
 Engines take an agent of several warps as one: it stores, meets, copies and waits as a whole. Here
-two of its threads are told apart, the elected one and any other, along the text of the role. Bulk
-copies, tcgen05 products, their commits and waits, and arrivals that expect bytes are by one thread;
-everything else is by all, unless the file says otherwise (`by: thread`, `by: all`). Between
+two of its threads are distinguished, the elected one and any other, along the text of the role.
+Bulk copies, tcgen05 products, their commits and waits, and arrivals that expect bytes are by one
+thread; everything else is by all, unless the file says otherwise (`by: thread`, `by: all`). Between
 what the others have accessed and what the elected one does with it, and between what it alone has
 waited for, stored or loaded and what the others do next, a barrier of all of them must stand. A
 proxy fence by one thread covers what that thread has accessed, and nothing of the others, where the
 policy `fence_rule` is `writer`; and behind the fences of all they must meet before one goes on.
 
 Nothing is assumed of which thread accesses which bytes: a store by all and a later load by all are
-not compared. A warp counts as one (its threads are together at elect.sync). Buffers are told apart
-by name. Where a condition decides, both arms are followed, and what was done under a condition is
-not held against what is done under its opposite, as long as its variables keep their values.
+not compared. A warp counts as one (its threads are together at elect.sync). Buffers are
+distinguished by name. Where a condition decides, both arms are followed, and what was done under a
+condition is not held against what is done under its opposite, as long as its variables keep their
+values.
 
 Sources: PTX ISA, cp.async.bulk (groups are of the executing thread), tcgen05.mma and tcgen05.commit
 (issued by one thread), mbarrier.arrive (publishes what its thread did), elect.sync, bar.
@@ -107,7 +108,7 @@ class DataflowState:
     def join(self, other: DataflowState) -> DataflowState:
         """What holds on both of two ways that meet."""
         theirs = dict(other.arrived)
-        both = {name: told & theirs[name] for name, told in self.arrived if name in theirs}
+        both = {name: reported & theirs[name] for name, reported in self.arrived if name in theirs}
         return DataflowState(
             self.facts | other.facts, tuple(sorted(both.items(), key=lambda x: x[0]))
         )
@@ -205,18 +206,18 @@ class _Walk:
             return at
         for fact in at.facts if self.single(operation) else ():
             if fact.what in ("late store", "late load") and fact.name in self.copied:
-                self.tell("late", fact.name, operation, fact)
+                self.report("late", fact.name, operation, fact)
         for fact in at.facts:
             if fact.what in _UNFENCED.values() and fact.name in self.copied:
-                self.tell("fence", fact.name, operation, fact)
+                self.report("fence", fact.name, operation, fact)
         met = frozenset(fact for fact in at.facts if fact.what not in {*_WAITED, *_LASTING})
         if self.single(operation):
             for fact in at.facts:
                 if fact.what in ("store", "load") and fact.name in self.used:
-                    self.tell("arrival", fact.name, operation, fact)
+                    self.report("arrival", fact.name, operation, fact)
             met = frozenset(fact for fact in met if fact.what in _OWN)
-        told = dict(at.arrived) | {name: met}
-        return replace(at, arrived=tuple(sorted(told.items(), key=lambda item: item[0])))
+        reported = dict(at.arrived) | {name: met}
+        return replace(at, arrived=tuple(sorted(reported.items(), key=lambda item: item[0])))
 
     def wait(
         self, operation: Wait | TokenWait | BarrierWait, at: DataflowState, under: Conditions
@@ -229,10 +230,10 @@ class _Walk:
             for buffer in sorted(self.brought.get(name, frozenset())):
                 at = self.add(at, "filled", buffer, operation, under)
             return at
-        told = dict(at.arrived).get(name)
-        if told is None or operation.order is Order.RELAXED:
+        reported = dict(at.arrived).get(name)
+        if reported is None or operation.order is Order.RELAXED:
             return at
-        return at.without(told)
+        return at.without(reported)
 
     def uses(self, operation: Operation, barrier: str, at: DataflowState) -> None:
         """The others use a barrier that the elected thread has initialised."""
@@ -240,7 +241,7 @@ class _Walk:
             return
         for fact in at.facts:
             if fact.what == "init" and fact.name == barrier:
-                self.tell("use", plain(barrier), operation, fact)
+                self.report("use", plain(barrier), operation, fact)
 
     def queue_wait(
         self, operation: QueueWait, queue: str, at: DataflowState, under: Conditions
@@ -259,16 +260,16 @@ class _Walk:
                 clashes = ("store", "load") if write else ("store",)
                 for fact in at.facts:
                     if fact.name == name and fact.what in clashes:
-                        self.tell(f"own {what}", name, operation, fact)
+                        self.report(f"own {what}", name, operation, fact)
                 at = self.add(at, f"own {what}", name, operation, under)
                 continue
             for fact in at.facts:
                 if fact.name != name:
                     continue
                 if fact.what == "filled" or (fact.what == "read" and write):
-                    self.tell(what, name, operation, fact)
+                    self.report(what, name, operation, fact)
                 elif fact.what == "own store" or (fact.what == "own load" and write):
-                    self.tell("own use", name, operation, fact)
+                    self.report("own use", name, operation, fact)
             at = self.add(at, what, name, operation, under)
             policies = self.case.program.policies
             if policies.fence_rule == "writer" and (write or policies.war_fence):
@@ -296,13 +297,13 @@ class _Walk:
             unmet = any(fact.what in clashes for fact in facts)
             for fact in facts:
                 if fact.what in clashes:
-                    self.tell("overwrite" if write else "copy", name, operation, fact)
+                    self.report("overwrite" if write else "copy", name, operation, fact)
                 elif fact.what in [f"left {item}" for item in clashes]:
-                    self.tell("fence", name, operation, fact)
+                    self.report("fence", name, operation, fact)
                 elif not unmet and fact.what in [f"late {item}" for item in clashes]:
-                    self.tell("late", name, operation, fact)
+                    self.report("late", name, operation, fact)
                 elif not alone and fact.what in [f"own {item}" for item in clashes]:
-                    self.tell("own use", name, operation, fact)
+                    self.report("own use", name, operation, fact)
             if alone:
                 queue = operation.queue or ""
                 at = self.add(at, "fill" if write else "copy", name, operation, under, queue)
@@ -321,7 +322,7 @@ class _Walk:
     ) -> DataflowState:
         return replace(at, facts=at.facts | {Fact(what, name, id(operation), queue, under)})
 
-    def tell(self, what: str, name: str, operation: Operation, fact: Fact) -> None:
+    def report(self, what: str, name: str, operation: Operation, fact: Fact) -> None:
         self.found.setdefault((what, name, id(operation)), fact.operation)
 
     def single(self, operation: Operation) -> bool:
@@ -358,7 +359,7 @@ def _forget(at: DataflowState, variable: str) -> DataflowState:
     def forgetting(facts: frozenset[Fact]) -> frozenset[Fact]:
         return frozenset(replace(fact, under=_kept(fact.under, variable)) for fact in facts)
 
-    arrived = tuple((name, forgetting(told)) for name, told in at.arrived)
+    arrived = tuple((name, forgetting(reported)) for name, reported in at.arrived)
     return DataflowState(forgetting(at.facts), arrived)
 
 
@@ -385,7 +386,7 @@ def used_elsewhere(
 
 
 def brought_by(case: Case, role: Role) -> dict[str, frozenset[str]]:
-    """Of each barrier: the buffers of which a wait there may tell something new.
+    """Of each barrier: the buffers of which a wait there may publish something new.
 
     What engines touch that complete or arrive there; and where others arrive, all that they use.
     """
@@ -458,7 +459,7 @@ def threads_meet_around_a_copy(case: Case) -> Iterator[Diagnostic]:
     """Threads of an agent meet before one of them acts for all, and after it has waited for all."""
     if not case.kernel.threads_placed:
         return
-    told = set()
+    reported = set()
     for role in case.program.roles if case.nvidia else ():
         if role.threads <= case.target.threads_per_warp:
             continue
@@ -467,8 +468,8 @@ def threads_meet_around_a_copy(case: Case) -> Iterator[Diagnostic]:
         walk_.block(role.body, DataflowState(), frozenset())
         for what, name, number in walk_.found:
             operation = walk_.operations[number]
-            if (what, name, operation.span) in told:
+            if (what, name, operation.span) in reported:
                 continue
-            told.add((what, name, operation.span))
+            reported.add((what, name, operation.span))
             headline = _headline(what, name, role.threads)
             yield case.fault("TTN432", headline, operation.span, source=_SOURCE, helps=_HELPS)

@@ -43,9 +43,9 @@ def matrix_instruction(case: Case) -> Iterator[Diagnostic]:
             headline += listed(rows[0].accumulators, "or")
             yield case.fault("TTN417", headline, item.span, source=rows[0].source)
         elif not any(m in row.m and n in row.columns() and k == row.k for row in rows):
-            said = "; ".join(_shape_text(row) for row in rows)
+            shapes_text = "; ".join(_shape_text(row) for row in rows)
             headline = f"{title} has the shape {m} x {n} x {k}"
-            helps = (f"for these types: {said}",)
+            helps = (f"for these types: {shapes_text}",)
             yield case.fault("TTN417", headline, item.span, source=rows[0].source, helps=helps)
 
 
@@ -116,13 +116,13 @@ def tensor_memory_is_given_back(case: Case) -> Iterator[Diagnostic]:
         return
     kinds = dict(case.kernel.placement.kinds)
     given = {plain(item.pool) for _, item in case.operations if isinstance(item, PoolGive)}
-    told = set()
+    reported = set()
     for _, operation in case.operations:
         if not isinstance(operation, PoolTake):
             continue
         name = plain(operation.pool)
-        if kinds.get(name) == "tensor" and name not in given and name not in told:
-            told.add(name)
+        if kinds.get(name) == "tensor" and name not in given and name not in reported:
+            reported.add(name)
             headline = f"tensor memory is taken from {quoted(name)} and nobody gives it back"
             source = "PTX, tcgen05.alloc: all that is allocated is deallocated before the exit"
             yield case.fault("TTN418", headline, operation.span, source=source)

@@ -41,11 +41,11 @@ _COPIES = {
 def operation_is_of_the_target(case: Case) -> Iterator[Diagnostic]:
     """An operation is one that the target has an instruction for."""
     known = case.limits.table("operations")
-    told = set()
+    reported = set()
     for _, operation in case.operations if known else ():
         for word, what in _asks(case, operation):
-            if word not in known and what not in told:
-                told.add(what)
+            if word not in known and what not in reported:
+                reported.add(what)
                 headline = f"{case.kernel.target} has no {what}"
                 yield case.fault("TTN427", headline, operation.span, source="operations")
 

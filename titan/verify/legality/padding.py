@@ -67,15 +67,17 @@ def offer(case: Case, memory: PlacedBuffer) -> str:
             "stages, or fill them by threads (`transport: async_copy`), without the hardware's "
             "swizzle"
         )
-    said = []
+    sentences = []
     if found.stride != memory.stride:
         added = found.stride - memory.stride
-        said.append(f"`stride: {found.stride}` leaves {added} bytes after each stage but the last")
+        sentences.append(
+            f"`stride: {found.stride}` leaves {added} bytes after each stage but the last"
+        )
     if found.base != memory.layout.base:
-        said.append(f"`base: {found.base}` moves its first stage")
-    if not said:
+        sentences.append(f"`base: {found.base}` moves its first stage")
+    if not sentences:
         return f"align it to {alignment_of(case, memory)} bytes"
-    return f"{' and '.join(said)}; it costs {found.cost} bytes of shared memory"
+    return f"{' and '.join(sentences)}; it costs {found.cost} bytes of shared memory"
 
 
 def shared_bytes(case: Case) -> int:

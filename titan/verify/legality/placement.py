@@ -39,7 +39,7 @@ def stage_stride(case: Case) -> Iterator[Diagnostic]:
         if memory.buffer.stages < 2 or not memory.stride or memory.stride % asked == 0:
             continue
         if memory.layout.stride is None and asked == case.limits.number("bulk_alignment"):
-            continue  # `bulk_size` tells
+            continue  # `bulk_size` reports it
         reason, source = _reason(case, memory, asked)
         headline = (
             f"the stages of {quoted(memory.name)} are {memory.stride} bytes apart, no multiple of "
@@ -85,7 +85,7 @@ def base_keeps_its_alignment(case: Case) -> Iterator[Diagnostic]:
 
 
 @rule("TTN408", "bulk_alignment", "tensor_alignment")
-def piece_of_a_stage(case: Case) -> Iterator[Diagnostic]:
+def part_of_a_stage(case: Case) -> Iterator[Diagnostic]:
     """A part of a stage that a separate copy fills begins at an address the copy can use."""
     parts = {
         plain(effect.buffer)
@@ -99,8 +99,8 @@ def piece_of_a_stage(case: Case) -> Iterator[Diagnostic]:
         asked, size = case.limits.number(name), memory.bytes_per_stage
         if memory.name not in parts or not asked or not size:
             continue
-        piece = size // memory.buffer.parts
-        if size % memory.buffer.parts or piece % asked:
+        part = size // memory.buffer.parts
+        if size % memory.buffer.parts or part % asked:
             headline = (
                 f"a part of {quoted(memory.name)} has {size / memory.buffer.parts:g} bytes, no "
                 f"multiple of {asked}"
@@ -137,8 +137,8 @@ def bulk_bytes_of_an_operation(case: Case) -> Iterator[Diagnostic]:
         ]
         for completion in item.completes if multiple and sized else ():
             count = completion.bytes
-            told = any(memory.bytes_per_stage % (multiple or 1) for memory in sized)
-            if isinstance(count, Constant) and count.value % (multiple or 1) and not told:
+            reported = any(memory.bytes_per_stage % (multiple or 1) for memory in sized)
+            if isinstance(count, Constant) and count.value % (multiple or 1) and not reported:
                 headline = f"a bulk copy moves {count.value} bytes, no multiple of {multiple}"
                 yield case.fault("TTN408", headline, item.span, source="bulk_alignment")
                 break
@@ -175,12 +175,12 @@ def places_overlap(case: Case) -> Iterator[Diagnostic]:
         if base is not None:
             end, name = base + each * barrier.stages, plain(barrier.name)
             found.append((base, end, name, barrier.name, barrier.cta, barrier.span))
-    told = set()
+    reported = set()
     for number, (low, high, name, storage, cta, span) in enumerate(found):
         for other in found[:number]:
-            same = other[3] == storage or other[4] != cta or (other[2], name) in told
+            same = other[3] == storage or other[4] != cta or (other[2], name) in reported
             if not same and low < other[1] and other[0] < high:
-                told.add((other[2], name))
+                reported.add((other[2], name))
                 headline = f"{quoted(name)} lies in the bytes of {quoted(other[2])}"
                 yield case.fault("TTN413", headline, span)
 
@@ -203,7 +203,7 @@ def several_boxes_a_stage(case: Case) -> Iterator[Diagnostic]:
         if memory is None or not size or not asked or size >= memory.bytes_per_stage:
             continue
         if memory.bytes_per_stage % size or len(case.maps_of[item.buffer]) > 1:
-            continue  # what else fills the stage, and where, is not said
+            continue  # what else fills the stage, and where, is not declared
         if size % asked:
             headline = (
                 f"the second box of a stage of {quoted(memory.name)} begins at byte {size}, no "

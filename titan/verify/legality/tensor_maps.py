@@ -33,7 +33,7 @@ def bits_of(item: TensorMap) -> int:
 
 
 def row_bytes(item: TensorMap) -> int | None:
-    """Bytes of the innermost extent of the box; None where it is no whole number or not said."""
+    """Bytes of the innermost extent of the box; None where it is no whole number or not given."""
     inner = item.box[0] if item.mode == "tile" and item.box else item.channels
     bits = (inner or 0) * bits_of(item)
     return bits // 8 if inner and bits and bits % 8 == 0 else None
@@ -333,8 +333,10 @@ def im2col_extents(case: Case) -> Iterator[Diagnostic]:
         for key, name in (("channels", "channels_max"), ("pixels", "pixels_max")):
             most, given = case.limits.number(name), getattr(item, key)
             if most and (given is None or not 1 <= given <= most):
-                said = "none" if given is None else given
-                headline = f"{title(item)} has {said} {key} in im2col mode; 1 to {most} are taken"
+                value_text = "none" if given is None else given
+                headline = (
+                    f"{title(item)} has {value_text} {key} in im2col mode; 1 to {most} are taken"
+                )
                 yield case.fault("TTN412", headline, item.place(key), source=name)
 
 

@@ -24,16 +24,16 @@ def store_is_waited_for(case: Case) -> Iterator[Diagnostic]:
         return
     users = _users(case)
     counter = "dscnt" if "dscnt" in case.counters else "lgkmcnt"
-    told = set()
+    reported = set()
     for _, item in case.operations:
         if not isinstance(item, Access) or item.label not in ("store", "access"):
             continue
         for effect in item.effects:
             memory = case.memories[plain(effect.buffer)]
             shared = memory.buffer.space is Space.SHARED and len(users[memory.name]) > 1
-            if not (effect.write and shared) or memory.name in told:
+            if not (effect.write and shared) or memory.name in reported:
                 continue
-            told.add(memory.name)
+            reported.add(memory.name)
             headline = f"a store to {quoted(memory.name)} is taken as done at once; a barrier "
             headline += f"does not wait for {counter}"
             helps = (

@@ -75,7 +75,7 @@ DEFAULT_BUDGET = MutationBudget()
 class Decider:
     """Decides programs that differ little from one another.
 
-    The first of them tells whether a search for every number ends: if it fails there, as the
+    The first of them shows whether a search for every number ends: if it fails there, as the
     quotient does not apply or the budget is spent, only bounded searches are made of the others.
     Where it ends for the first, each of the others is given half of its states for it.
     """
@@ -155,7 +155,7 @@ def depth_of(program: ir.SyncProgram) -> int:
 
 
 def typical_sizes(program: ir.SyncProgram) -> Values:
-    """Two turns of the deepest array, or what the program asks for."""
+    """Two rounds of the deepest array, or what the program asks for."""
     size = min(2 * depth_of(program) + 1, 12)
     return {p.name: max(size, p.minimum) for p in program.parameters if p.value is None}
 

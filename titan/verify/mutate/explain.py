@@ -83,15 +83,15 @@ def _occurrences(
 
 def _occurrence(operation: ir.Operation, environment: dict[str, int]) -> _Occurrence:
     """The operation with its numbers worked out."""
-    told: list[object] = [type(operation).__name__]
+    values: list[object] = [type(operation).__name__]
     for reference in barriers_of(operation):
-        told += [reference.name, evaluate(reference.index, environment)]
+        values += [reference.name, evaluate(reference.index, environment)]
     for name in ("parity", "phase", "count", "transaction", "threads", "queue", "bytes"):
         value = getattr(operation, name, None)
         if value is None or isinstance(value, str):
-            told.append(value)
+            values.append(value)
         elif name == "parity":
-            told.append(evaluate(value, environment) & 1)
+            values.append(evaluate(value, environment) & 1)
         else:
-            told.append(evaluate(value, environment))
-    return tuple(told)
+            values.append(evaluate(value, environment))
+    return tuple(values)

@@ -19,7 +19,7 @@ def to_text(score: Score, everything: bool = False) -> str:
         f"  {line}"
         for judgement in score.judgements
         if everything or judgement.fate is not Fate.KILLED
-        for line in _told(judgement)
+        for line in _lines(judgement)
     ]
     return "\n".join(lines) + "\n"
 
@@ -38,11 +38,11 @@ def _summary(score: Score) -> str:
 
 
 def _counted(counts: Counter[Fate]) -> str:
-    told = ", ".join(f"{counts[fate]} {fate}" for fate in COLUMNS)
-    return f"{counts.total()} mutants: {told}"
+    counted_text = ", ".join(f"{counts[fate]} {fate}" for fate in COLUMNS)
+    return f"{counts.total()} mutants: {counted_text}"
 
 
-def _told(judgement: MutantJudgement) -> list[str]:
+def _lines(judgement: MutantJudgement) -> list[str]:
     mutant = judgement.mutant
     line = line_of(judgement)
     place = mutant.subject + (f", line {line}" if line is not None else "")
@@ -70,10 +70,10 @@ def to_markdown(scores: Iterable[Score]) -> str:
         counts = score.counts()
         total += counts
         rules = Counter(judgement.rule for judgement in score.judgements if judgement.rule)
-        told = ", ".join(f"{rule} ({count})" for rule, count in rules.most_common())
+        counted_text = ", ".join(f"{rule} ({count})" for rule, count in rules.most_common())
         cells = [f"`{score.name}`", str(counts.total()), *(str(counts[fate]) for fate in COLUMNS)]
         scope = score.baseline.scope.removeprefix("all interleavings, ").split(" (")[0]
-        lines.append(f"| {' | '.join(cells)} | {told or _summary(score)} | {scope} |")
+        lines.append(f"| {' | '.join(cells)} | {counted_text or _summary(score)} | {scope} |")
     cells = ["all", str(total.total()), *(str(total[fate]) for fate in COLUMNS)]
     return "\n".join([*lines, f"| {' | '.join(cells)} | | |"]) + "\n"
 

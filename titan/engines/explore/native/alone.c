@@ -130,7 +130,7 @@ static int run_closure(search_t *s, word *w)
     for (int progress = 1; progress;) {
         progress = 0;
         for (int a = 0; a < s->program->agents; a++) {
-            if ((!c->flight && a == c->step.agent) || c->roaming[a])
+            if ((!c->flight && a == c->step.agent) || c->widened[a])
                 continue;
             for (;;) {
                 int result = closure_step(s, w, a);
@@ -138,7 +138,7 @@ static int run_closure(search_t *s, word *w)
                     break;
                 progress = 1;
                 if (is_lost(s, result)) {
-                    c->roaming[a] = LOST;
+                    c->widened[a] = LOST;
                     break;
                 }
                 if (result != DONE)
@@ -309,23 +309,23 @@ static int commutes(search_t *s, word *w)
 
 /* Those who have lost their way go on without numbers, and the others as far as that lets them.
  * What depends on it may depend on a size: NEED instead of STAYS, if one is open. */
-static int roam_on(search_t *s, word *w)
+static int widen_all(search_t *s, word *w)
 {
     struct closure *c = s->closure;
-    int result = DONE, roamed = 0;
+    int result = DONE, any = 0;
     for (int before = -1, extent = 0; before != extent + c->operations && result == DONE;) {
         before = extent + c->operations;
         c->extent = 0;
         for (int a = 0; a < s->program->agents && result == DONE; a++)
-            if (c->roaming[a]) {
-                result = roam(s, w, a);
-                roamed = 1;
+            if (c->widened[a]) {
+                result = widen(s, w, a);
+                any = 1;
             }
         extent = c->extent;
         if (result == DONE)
             result = run_closure(s, w);
     }
-    if (roamed && result == DONE)
+    if (any && result == DONE)
         result = commutes(s, w);
     return result == STAYS && c->asked >= 0 ? NEED : result;
 }
@@ -347,7 +347,7 @@ static int alone(search_t *s, word *w, const step_t *step)
     if (result == DONE)
         result = commutes(s, w);
     if (result == DONE)
-        result = roam_on(s, w);
+        result = widen_all(s, w);
     if (result == NEED && c->asked < 0)
         (void)is_lost(s, result);
     if (result == BROKEN) {

@@ -40,11 +40,11 @@ static int spread(search_t *s, word *w, int agent, word expression, word limit, 
     return result;
 }
 
-static int roaming_memory(search_t *s, word *w, int agent, const node_t *node)
+static int widened_memory(search_t *s, word *w, int agent, const node_t *node)
 {
     const titan_program *p = s->program;
     const effect_t *effect = (const effect_t *)p->effects + node->effect;
-    const piece_t *pieces = (const piece_t *)p->pieces;
+    const region_t *regions = (const region_t *)p->regions;
     for (int e = 0; e < node->effects && s->closure->touches; e++, effect++) {
         const buffer_t *buffer = (const buffer_t *)p->buffers + effect->buffer;
         word low, high, left, right;
@@ -55,21 +55,21 @@ static int roaming_memory(search_t *s, word *w, int agent, const node_t *node)
             return result;
         for (word stage = low; stage < high; stage++)
             for (word part = left; part < right; part++) {
-                const piece_t *piece = pieces + buffer->piece + stage * buffer->parts + part;
+                const region_t *region = regions + buffer->region + stage * buffer->parts + part;
                 if (follows_in_pipe(s, agent, node)
-                    && !leaves_marks(s, piece->first, piece->end, effect->proxy))
+                    && !leaves_marks(s, region->first, region->end, effect->proxy))
                     continue;
-                if (meets(s, piece->first, piece->end, (int)effect->write)
-                    || meets_telling(s, w, piece->first, piece->end)
+                if (meets(s, region->first, region->end, (int)effect->write)
+                    || meets_publishing(s, w, region->first, region->end)
                     || (node->kind == N_ISSUE
-                        && meets_fence(s, w, piece->first, piece->end, effect->proxy)))
+                        && meets_fence(s, w, region->first, region->end, effect->proxy)))
                     return STAYS;
             }
     }
     return DONE;
 }
 
-static int roaming_completions(search_t *s, word *w, int agent, const node_t *node)
+static int widened_completions(search_t *s, word *w, int agent, const node_t *node)
 {
     const completion_t *done = (const completion_t *)s->program->completions + node->completion;
     word first, end;
@@ -92,7 +92,7 @@ static int roaming_completions(search_t *s, word *w, int agent, const node_t *no
 
 /* A generation of a named barrier needs threads of agents that differ: where those who may arrive
  * are too few, nobody gets past. BLOCKED: none of the barriers can be passed. */
-static int roaming_named(search_t *s, word *w, int agent, const node_t *node)
+static int widened_named(search_t *s, word *w, int agent, const node_t *node)
 {
     struct closure *c = s->closure;
     word first, end, threads = 1, passed = 0;
@@ -116,7 +116,7 @@ static int roaming_named(search_t *s, word *w, int agent, const node_t *node)
 }
 
 /* Arrivals and waits: counts mean nothing any more. */
-static int roaming_barrier(search_t *s, word *w, int agent, const node_t *node)
+static int widened_barrier(search_t *s, word *w, int agent, const node_t *node)
 {
     struct closure *c = s->closure;
     word first, end;
@@ -129,7 +129,7 @@ static int roaming_barrier(search_t *s, word *w, int agent, const node_t *node)
     return result;
 }
 
-static int roaming_queue_wait(const search_t *s, int agent, const node_t *node)
+static int widened_queue_wait(const search_t *s, int agent, const node_t *node)
 {
     const struct closure *c = s->closure;
     int own = c->flight && agent == c->step.agent && c->node->x == node->x;
@@ -137,7 +137,7 @@ static int roaming_queue_wait(const search_t *s, int agent, const node_t *node)
 }
 
 /* One operation that the agent may come to. BLOCKED: it never gets past it in U. */
-static int roaming_operation(search_t *s, word *w, int agent, const node_t *node)
+static int widened_operation(search_t *s, word *w, int agent, const node_t *node)
 {
     struct closure *c = s->closure;
     word pending;
@@ -147,28 +147,28 @@ static int roaming_operation(search_t *s, word *w, int agent, const node_t *node
     case N_ASSIGN:
     case N_TEST:
     case N_COMMIT: return DONE;
-    case N_ACCESS: return roaming_memory(s, w, agent, node);
+    case N_ACCESS: return widened_memory(s, w, agent, node);
     case N_ISSUE:
     case N_QUEUE_ARRIVE:
-        result = node->kind == N_ISSUE ? roaming_memory(s, w, agent, node) : DONE;
-        return result == DONE ? roaming_completions(s, w, agent, node) : result;
+        result = node->kind == N_ISSUE ? widened_memory(s, w, agent, node) : DONE;
+        return result == DONE ? widened_completions(s, w, agent, node) : result;
     case N_QUEUE_WAIT:
         /* The flight of t is in a group that is closed, and is never over: one group at least. */
         if (!c->flight || agent != c->step.agent || c->node->x != node->x
             || c->flight[F_GROUP] == GROUP_OPEN || !steady(s, node->a)
             || ((node->flags & FLAG_READ) && !c->flight[F_READING]))
-            return roaming_queue_wait(s, agent, node);
+            return widened_queue_wait(s, agent, node);
         result = value_of(s, w, agent, node->a, &pending);
         if (result == DONE && pending < 1)
             return BLOCKED;
-        return result == DONE ? roaming_queue_wait(s, agent, node) : result;
+        return result == DONE ? widened_queue_wait(s, agent, node) : result;
     case N_ARRIVE:
     case N_EXPECT:
     case N_WAIT:
-    case N_TOKEN_WAIT: return roaming_barrier(s, w, agent, node);
+    case N_TOKEN_WAIT: return widened_barrier(s, w, agent, node);
     case N_NAMED_SYNC:
     case N_NAMED_ARRIVE:
-    case N_NAMED_WAIT: return roaming_named(s, w, agent, node);
+    case N_NAMED_WAIT: return widened_named(s, w, agent, node);
     case N_FENCE: return others_fence(s, w, agent, node);
     case N_TAKE: c->taken[node->x] = 1; return DONE;
     case N_GIVE: c->given[node->x] = ENDLESS; return DONE;
@@ -176,37 +176,37 @@ static int roaming_operation(search_t *s, word *w, int agent, const node_t *node
     }
 }
 
-static void roam_to(struct closure *c, word node, int *top)
+static void widen_to(struct closure *c, word node, int *top)
 {
-    if (node < 0 || c->reached[node] == c->roams)
+    if (node < 0 || c->reached[node] == c->widenings)
         return;
-    c->reached[node] = c->roams;
+    c->reached[node] = c->widenings;
     c->stack[(*top)++] = node;
 }
 
 /* From where it stands in U, the agent does all that its control flow leads to. */
-static int roam(search_t *s, word *w, int agent)
+static int widen(search_t *s, word *w, int agent)
 {
     struct closure *c = s->closure;
     int top = 0;
-    c->roams += 1;
-    c->roaming[agent] = ROAMS;
+    c->widenings += 1;
+    c->widened[agent] = WIDENED;
     c->extent += 1;
-    roam_to(c, c->position[agent], &top);
+    widen_to(c, c->position[agent], &top);
     while (top > 0) {
         word number = c->stack[--top];
         c->extent += 1;
         const node_t *node = node_at(s, number);
-        int result = roaming_operation(s, w, agent, node);
+        int result = widened_operation(s, w, agent, node);
         if (result == BLOCKED)
             continue;
         if (result != DONE)
             return result;
         if (node->kind == N_END)
             c->ends[agent] = 1;
-        roam_to(c, node->next, &top);
+        widen_to(c, node->next, &top);
         if (node->kind == N_TEST)
-            roam_to(c, node->alt, &top);
+            widen_to(c, node->alt, &top);
     }
     return DONE;
 }

@@ -27,8 +27,8 @@
  *    has whether an access rests on something unknown. Masks are only united, and what happens
  *    anew is forgotten everywhere, in either order. What depends on the order is left out: a wait
  *    for a queue, which learns of what is over by chance, where something is still to be written;
- *    what a token or a cluster barrier tells while its phase may end; and fences with marks, which
- *    take the place of accesses, against whoever rests on these.
+ *    what a token or a cluster barrier publishes while its phase may end; and fences with marks,
+ *    which take the place of accesses, against whoever rests on these.
  * A fault state that needs two agents to stand somewhere (a race, a lapped wait) is seen from the
  * agent that stands still: its operation is an access or a wait, and u would conflict with it.
  *
@@ -60,7 +60,7 @@
 #define ASKED_MAX 256 /* what U asks for after more operations is not decided for it */
 #define ENDLESS ((word)1 << 30)
 
-enum { LOST = 1, ROAMS };
+enum { LOST = 1, WIDENED };
 
 struct closure {
     uint32_t stamp;
@@ -74,11 +74,11 @@ struct closure {
     uint8_t *taken;                     /* per pool */
     word *given;
     word *commits;                      /* agents x queues: groups closed in U */
-    uint8_t *ends;                      /* per agent that roams: it may come to its end */
-    uint8_t *roaming, *loose;           /* per agent: LOST; ROAMS. Per named barrier (beyond.c) */
-    uint32_t roams, *reached;           /* nodes that the agent roaming now has come to */
+    uint8_t *ends;                      /* per widened agent: it may  come to its end */
+    uint8_t *widened, *loose;           /* per agent: LOST; WIDENED. Per named barrier (beyond.c) */
+    uint32_t widenings, *reached;           /* nodes that the agent widened now has come to */
     word *stack;
-    int extent;                         /* of all that roam: nodes they have come to */
+    int extent;                         /* of all that are widened: nodes that they reached */
     int operations;
     int asked;                          /* after how many operations a size was open; or -1 */
     word need[3];                       /* the size: parameter, record, level */
@@ -138,8 +138,8 @@ static struct closure *closure_new(const search_t *s)
     c->mixed = c->strange + barriers;
     c->in_sync = c->mixed + named;
     c->taken = c->in_sync + agents;
-    c->roaming = c->taken + pools;
-    c->ends = c->roaming + agents;
+    c->widened = c->taken + pools;
+    c->ends = c->widened + agents;
     c->loose = c->ends + agents;
     return c;
 }

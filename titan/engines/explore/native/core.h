@@ -25,7 +25,7 @@ enum { DONE = 0, FAULT = 1, NEED = 2, BROKEN = 3, STAYS = 4, BLOCKED = 5 };
 #define MAP_RELEASED ((word)-1)
 
 /* Words of an agent's region before its variables, and of a flight before its values.
- * A flight's values: (piece, tile) of every effect, then (barrier, amount) of every completion. */
+ * A flight's values: (region, tile) of every effect, then (barrier, amount) of every completion. */
 enum { A_NODE, A_ISSUED, A_FLIGHTS, A_VARIABLES };
 enum { F_NODE, F_GROUP, F_READING, F_CHUNKS, F_ORDINAL, F_KNOWN, F_VALUES };
 #define GROUP_OPEN (-1)

@@ -31,7 +31,7 @@ static int do_named_arrive(search_t *s, word *w, int agent, const node_t *node)
     if ((named[D_EXPECTED] != 0 && named[D_EXPECTED] != threads) || arrived > threads)
         return fault(s, FAULT_NAMED_BARRIER_MISUSE);
     if (s->program->follows && !(node->flags & FLAG_QUIET))
-        named[D_TELLING] |= *known_by(s, w, agent);
+        named[D_CARRYING] |= *known_by(s, w, agent);
     named[D_ARMED] &= ~bit;
     if (node->flags & FLAG_TOKEN) /* somebody waits at the barrier: the agent may, once */
         named[D_ARMED] |= bit;
@@ -41,17 +41,17 @@ static int do_named_arrive(search_t *s, word *w, int agent, const node_t *node)
         named[sync ? D_SYNCS : D_AGENTS] |= bit;
         return sync ? STAYS : DONE;
     }
-    word released = named[D_SYNCS], told = named[D_TELLING], armed = named[D_ARMED];
+    word released = named[D_SYNCS], carried = named[D_CARRYING], armed = named[D_ARMED];
     memset(named, 0, sizeof(word) * D_WORDS);
-    named[D_TOLD] = told;
+    named[D_CARRIED] = carried;
     named[D_ARMED] = armed;
     if (s->program->follows && sync && !(node->flags & FLAG_QUIET))
-        *known_by(s, w, agent) |= told;
+        *known_by(s, w, agent) |= carried;
     for (int other = 0; other < s->program->agents; other++)
         if (released >> other & 1) {
             const node_t *theirs = node_at(s, agent_region(s, w, other)[A_NODE]);
             if (s->program->follows && !(theirs->flags & FLAG_QUIET))
-                *known_by(s, w, other) |= told;
+                *known_by(s, w, other) |= carried;
             result = advance(s, w, other);
             if (result != DONE)
                 return result;
@@ -140,7 +140,7 @@ static int do_token_wait(search_t *s, word *w, int agent, const node_t *node)
         return fault(s, FAULT_NAMED_BARRIER_MISUSE);
     barrier_at(s, w, number)[B_OBSERVED] = 1;
     if (s->program->follows && !(node->flags & FLAG_QUIET))
-        *known_by(s, w, agent) |= barrier_at(s, w, number)[B_TOLD];
+        *known_by(s, w, agent) |= barrier_at(s, w, number)[B_CARRIED];
     return DONE;
 }
 
@@ -155,7 +155,7 @@ static int do_named_wait(search_t *s, word *w, int agent, const node_t *node)
         return fault(s, FAULT_NAMED_BARRIER_MISUSE);
     named[D_ARMED] &= ~bit;
     if (s->program->follows && !(node->flags & FLAG_QUIET))
-        *known_by(s, w, agent) |= named[D_TOLD];
+        *known_by(s, w, agent) |= named[D_CARRIED];
     return DONE;
 }
 
@@ -327,7 +327,7 @@ static word finish_effects(search_t *s, word *w, const node_t *node, const word 
 }
 
 static int finish_completions(search_t *s, word *w, const node_t *node, const word *flight,
-                              word told)
+                              word carried)
 {
     const word *values = flight + F_VALUES + 2 * node->effects;
     int last = flight[F_CHUNKS] == 1;
@@ -339,7 +339,7 @@ static int finish_completions(search_t *s, word *w, const node_t *node, const wo
             return result;
         if (cta_gone(s, w, ((const barrier_t *)s->program->barrier)[number].cta))
             return fault(s, FAULT_LEAK_AT_EXIT);
-        barrier[B_TELLING] |= told;
+        barrier[B_CARRYING] |= carried;
         if (node->kind == N_QUEUE_ARRIVE) {
             result = count_down(s, number, barrier, amount, 0);
         } else {
@@ -416,14 +416,14 @@ static int engine(search_t *s, word *w, int agent, int f, int actor)
         retire(s, region, queue);
         return DONE;
     }
-    word told = flight[F_CHUNKS] == 1 ? finish_effects(s, w, node, flight) | flight[F_KNOWN] : 0;
+    word carried = flight[F_CHUNKS] == 1 ? finish_effects(s, w, node, flight) | flight[F_KNOWN] : 0;
     if (s->program->follows && queue < s->program->queues) {
-        *over_in(s, w, agent, queue) |= told;
-        /* An arrival tells of what its queue has finished before it, not of what its agent did. */
+        *over_in(s, w, agent, queue) |= carried;
+        /* An arrival publishes what its queue has finished before it, not what its agent did. */
         if (node->kind == N_QUEUE_ARRIVE)
-            told = queue_info(s, queue)->ordered ? *over_in(s, w, agent, queue) : 0;
+            carried = queue_info(s, queue)->ordered ? *over_in(s, w, agent, queue) : 0;
     }
-    int result = finish_completions(s, w, node, flight, told);
+    int result = finish_completions(s, w, node, flight, carried);
     if (flight[F_CHUNKS] > 1)
         flight[F_CHUNKS] -= 1;
     else

@@ -32,14 +32,14 @@ static int advance(search_t *s, word *w, int agent)
 
 /* ------------------------------------------------------------------------------ memory */
 
-typedef struct { word piece, first, end, tile; } place_t;
+typedef struct { word region, first, end, tile; } place_t;
 
 /* Cells and tile of one effect; leaves FAULT for a stage that does not exist. */
 static int resolve(search_t *s, word *w, int agent, const effect_t *effect, int exits,
                    place_t *out)
 {
     const buffer_t *buffer = (const buffer_t *)s->program->buffers + effect->buffer;
-    const piece_t *pieces = (const piece_t *)s->program->pieces;
+    const region_t *regions = (const region_t *)s->program->regions;
     word stage = 0, part = 0, tile = TILE_ANY;
     int result = agent_value(s, w, agent, effect->stage, &stage);
     if (result == DONE && effect->part >= 0)
@@ -55,9 +55,9 @@ static int resolve(search_t *s, word *w, int agent, const effect_t *effect, int 
         if (result != DONE)
             return result;
     }
-    out->piece = buffer->piece + stage * buffer->parts + part;
-    out->first = pieces[out->piece].first;
-    out->end = pieces[effect->part >= 0 ? out->piece : out->piece + buffer->parts - 1].end;
+    out->region = buffer->region + stage * buffer->parts + part;
+    out->first = regions[out->region].first;
+    out->end = regions[effect->part >= 0 ? out->region : out->region + buffer->parts - 1].end;
     out->tile = tile;
     return DONE;
 }
@@ -80,15 +80,15 @@ static void flight_place(const search_t *s, const word *flight, int number, word
     const node_t *node = node_at(s, flight[F_NODE]);
     const effect_t *effect = (const effect_t *)s->program->effects + node->effect + number;
     const buffer_t *buffer = (const buffer_t *)s->program->buffers + effect->buffer;
-    const piece_t *pieces = (const piece_t *)s->program->pieces;
-    word piece = flight[F_VALUES + 2 * number];
-    *first = pieces[piece].first;
-    *end = pieces[effect->part >= 0 ? piece : piece + buffer->parts - 1].end;
+    const region_t *regions = (const region_t *)s->program->regions;
+    word region = flight[F_VALUES + 2 * number];
+    *first = regions[region].first;
+    *end = regions[effect->part >= 0 ? region : region + buffer->parts - 1].end;
 }
 
 /* Whether the pipe orders an earlier effect before a new one of `place`: writes of one accumulator,
- * piece for piece (`place` is given for such a write only), a read before it, or a copy before what
- * reads it. */
+ * region for region (`place` is given for such a write only), a read before it, or a copy before
+ * what reads it. */
 static int pipe_keeps(const effect_t *earlier, word first, word end, int write,
                       const place_t *place)
 {
@@ -300,8 +300,8 @@ static int do_issue(search_t *s, word *w, int agent, const node_t *node)
     flight[F_READING] = 1;
     flight[F_CHUNKS] = node->chunks;
     for (int e = 0; e < node->effects; e++) {
-        flight[F_VALUES + 2 * e] = places[e].piece;
-        /* What a read meant has been checked; it is kept where it tells the age of the flight. */
+        flight[F_VALUES + 2 * e] = places[e].region;
+        /* What a read meant has been checked; it is kept where it shows the age of the flight. */
         int kept = (effects[e].write && !effects[e].reduction)
                    || s->program->tagged[places[e].first];
         flight[F_VALUES + 2 * e + 1] =
@@ -408,8 +408,8 @@ static int close_phase(search_t *s, word number, word *barrier)
             barrier[B_PHASE] &= 1;
         barrier[B_TOKENS] = 0;
         barrier[B_OBSERVED] = s->program->allow_unobserved;
-        barrier[B_TOLD] = barrier[B_TELLING];
-        barrier[B_TELLING] = 0;
+        barrier[B_CARRIED] = barrier[B_CARRYING];
+        barrier[B_CARRYING] = 0;
     }
     return DONE;
 }
@@ -443,7 +443,7 @@ static int do_arrive(search_t *s, word *w, int agent, const node_t *node)
     if (node->flags & FLAG_DROP)
         barrier[B_EXPECTED] -= count;
     if (s->program->follows && count > 0 && !(node->flags & FLAG_QUIET))
-        barrier[B_TELLING] |= *known_by(s, w, agent);
+        barrier[B_CARRYING] |= *known_by(s, w, agent);
     return count_down(s, number, barrier, count, bytes);
 }
 
@@ -468,7 +468,7 @@ static int do_wait(search_t *s, word *w, int agent, const node_t *node)
     word number, meant;
     int result = reach_barrier(s, w, agent, node, &number);
     if (result == DONE && s->program->follows && !(node->flags & FLAG_QUIET))
-        *known_by(s, w, agent) |= barrier_at(s, w, number)[B_TOLD];
+        *known_by(s, w, agent) |= barrier_at(s, w, number)[B_CARRIED];
     if (result != DONE)
         return result;
     word *barrier = barrier_at(s, w, number);

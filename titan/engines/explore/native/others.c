@@ -13,7 +13,7 @@ static int meets(const search_t *s, word first, word end, int write)
 
 /* Where it is followed who knows of which accesses (visible.c): a fence of an agent takes the place
  * of the accesses that it fences, so it is not independent of others that rest on these. */
-static int fence_tells(const search_t *s, const word *w, word cell, int agent)
+static int fence_publishes(const search_t *s, const word *w, word cell, int agent)
 {
     const word *held = cell_at(s, w, cell);
     return s->program->follows
@@ -21,12 +21,12 @@ static int fence_tells(const search_t *s, const word *w, word cell, int agent)
                || ((held[C_WRITERS] | held[C_READERS]) >> agent & 1));
 }
 
-/* An access of others, where t is a fence whose marks tell of something. */
-static int meets_telling(const search_t *s, const word *w, word first, word end)
+/* An access of others, where t is a fence whose marks publish something. */
+static int meets_publishing(const search_t *s, const word *w, word first, word end)
 {
     const struct closure *c = s->closure;
     for (word cell = first; cell < end; cell++)
-        if (c->fenced[cell] == c->stamp && fence_tells(s, w, cell, c->step.agent))
+        if (c->fenced[cell] == c->stamp && fence_publishes(s, w, cell, c->step.agent))
             return 1;
     return 0;
 }
@@ -120,7 +120,7 @@ static int add_flights(search_t *s, word *w)
                 if (read_is_over(effect, flight)
                     || (ordered && !leaves_marks(s, first, end, effect->proxy)))
                     continue;
-                if (meets(s, first, end, (int)effect->write) || meets_telling(s, w, first, end)
+                if (meets(s, first, end, (int)effect->write) || meets_publishing(s, w, first, end)
                     || (effect->proxy == PROXY_GENERIC
                         && meets_fence(s, w, first, end, PROXY_GENERIC)))
                     return STAYS;
@@ -188,7 +188,7 @@ static int others_memory(search_t *s, word *w, int agent, const node_t *node)
 {
     const titan_program *p = s->program;
     const effect_t *effect = (const effect_t *)p->effects + node->effect;
-    const piece_t *pieces = (const piece_t *)p->pieces;
+    const region_t *regions = (const region_t *)p->regions;
     for (int e = 0; e < node->effects && s->closure->touches; e++, effect++) {
         const buffer_t *buffer = (const buffer_t *)p->buffers + effect->buffer;
         word stage = 0, part = 0;
@@ -199,15 +199,15 @@ static int others_memory(search_t *s, word *w, int agent, const node_t *node)
             return result;
         if (stage < 0 || stage >= buffer->stages || part < 0 || part >= buffer->parts)
             continue; /* a fault, whatever t does */
-        word piece = buffer->piece + stage * buffer->parts + part;
-        word end = pieces[effect->part >= 0 ? piece : piece + buffer->parts - 1].end;
+        word region = buffer->region + stage * buffer->parts + part;
+        word end = regions[effect->part >= 0 ? region : region + buffer->parts - 1].end;
         int engine = node->kind == N_ISSUE;
         if (follows_in_pipe(s, agent, node)
-            && !leaves_marks(s, pieces[piece].first, end, effect->proxy))
+            && !leaves_marks(s, regions[region].first, end, effect->proxy))
             continue;
-        if (meets(s, pieces[piece].first, end, (int)effect->write)
-            || meets_telling(s, w, pieces[piece].first, end)
-            || (engine && meets_fence(s, w, pieces[piece].first, end, effect->proxy)))
+        if (meets(s, regions[region].first, end, (int)effect->write)
+            || meets_publishing(s, w, regions[region].first, end)
+            || (engine && meets_fence(s, w, regions[region].first, end, effect->proxy)))
             return STAYS;
     }
     return DONE;
@@ -379,7 +379,7 @@ static int others_fence(search_t *s, word *w, int agent, const node_t *node)
     for (int i = 0; i < node->effects && c->touches && s->program->follows; i++) {
         word cell = cover[i].cell;
         if ((meets(s, cell, cell + 1, 1) || c->fenced[cell] == c->stamp)
-            && fence_tells(s, w, cell, agent))
+            && fence_publishes(s, w, cell, agent))
             return STAYS;
     }
     if (!node->effects || !c->generic)

@@ -32,7 +32,7 @@ static word first_instance(const search_t *s, const word *w, int parameter)
     return least;
 }
 
-/* Remember what a record said before it leaves the window (only while a trace is followed). */
+/* Remember what a record held before it leaves the window (only while a trace is followed). */
 static void log_record(search_t *s, int parameter, word instance, const word *record)
 {
     const parameter_t *p = (const parameter_t *)s->program->parameter + parameter;
@@ -212,7 +212,7 @@ static word shift_instance(search_t *s, word *w, int number, word instance, word
 }
 
 /* Whether the tile of an operation in flight says how old it is, counted by the class. */
-static int tells_age(const search_t *s, const word *flight, int class)
+static int shows_age(const search_t *s, const word *flight, int class)
 {
     const node_t *node = node_at(s, flight[F_NODE]);
     const word *shift = s->program->cell_shift + class * s->program->cells;
@@ -225,19 +225,19 @@ static int tells_age(const search_t *s, const word *flight, int class)
     return 0;
 }
 
-/* In an ordered queue one that tells its age speaks for all: none passes another. */
+/* In an ordered queue one that shows its age speaks for all: none passes another. */
 static int ages(const search_t *s, const word *region, int class)
 {
     for (int f = 0; f < region[A_FLIGHTS]; f++) {
         const word *flight = flight_at(s, region, f);
         word queue = node_at(s, flight[F_NODE])->x;
-        int told = tells_age(s, flight, class);
+        int aged = shows_age(s, flight, class);
         int ordered = queue < s->program->queues && queue_info(s, queue)->ordered;
-        for (int e = 0; e < region[A_FLIGHTS] && !told && ordered; e++) {
+        for (int e = 0; e < region[A_FLIGHTS] && !aged && ordered; e++) {
             const word *other = flight_at(s, region, e);
-            told = node_at(s, other[F_NODE])->x == queue && tells_age(s, other, class);
+            aged = node_at(s, other[F_NODE])->x == queue && shows_age(s, other, class);
         }
-        if (!told)
+        if (!aged)
             return 0;
     }
     return 1;

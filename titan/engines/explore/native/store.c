@@ -1,7 +1,7 @@
 /* Canonical form, packing, and the table of stored states.
  *
  * Whole states are stored and compared: two states are one only when all their bytes agree. Agents
- * that the program cannot tell apart are sorted by everything the state says of them, which is a
+ * that the program cannot distinguish are sorted by everything the state says of them, which is a
  * normal form of the orbit: what belongs to an agent is its region and its bit in every mask. */
 
 static uint8_t *put(uint8_t *to, word value)

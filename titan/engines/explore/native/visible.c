@@ -1,17 +1,17 @@
 /* What agents know of the accesses of others, beyond the order in which these were executed.
  *
  * Followed only in programs where an engine's completion may have to stand for what its issuer did
- * before (titan/sync/relays.py): completed bytes tell of their own copy, an arrival of an engine of
- * what its queue has finished, and of nothing else. An event is the last write of a cell, or the
+ * before (titan/sync/relays.py): completed bytes publish their own copy, an arrival of an engine
+ * what its queue has finished, and nothing else. An event is the last write of a cell, or the
  * last synchronous read of a cell by one agent; a proxy fence of either takes its place. A write
  * that engines read is two events, one for who reads it and one for who overwrites it: an engine
- * that has read the cell tells of the latter, and of reads, as far as its issuer knew of them.
+ * that has read the cell publishes the latter, and reads, as far as its issuer knew of them.
  *
- * Masks of events say what each agent knows, what arrivals have told a barrier in the phase that is
- * open, what those of the last phase told, and what of an agent's queue is over. An access that
- * rests on an event which its agent does not know makes the search incomplete: whether it is a
- * fault is for the happens-before engine to say. Events that everybody knows who may need to are
- * forgotten. */
+ * Masks of events are what each agent knows, what arrivals have carried to a barrier in the phase
+ * that is open, what those of the last phase carried, and what of an agent's queue is over. An
+ * access that rests on an event which its agent does not know makes the search incomplete: whether
+ * it is a fault is for the happens-before engine to decide. Events that everybody knows who may
+ * need to are forgotten. */
 
 static word *live_events(const search_t *s, const word *w)
 {
@@ -66,12 +66,12 @@ static void forget(const search_t *s, word *w, word events)
     for (int i = 0; i < p->agents * (1 + p->queues); i++)
         *known_by(s, w, i) &= ~events;
     for (int b = 0; b < p->barriers; b++) {
-        barrier_at(s, w, b)[B_TELLING] &= ~events;
-        barrier_at(s, w, b)[B_TOLD] &= ~events;
+        barrier_at(s, w, b)[B_CARRYING] &= ~events;
+        barrier_at(s, w, b)[B_CARRIED] &= ~events;
     }
     for (int n = 0; n < p->named; n++) {
-        named_at(s, w, n)[D_TELLING] &= ~events;
-        named_at(s, w, n)[D_TOLD] &= ~events;
+        named_at(s, w, n)[D_CARRYING] &= ~events;
+        named_at(s, w, n)[D_CARRIED] &= ~events;
     }
     for (int a = 0; a < p->agents; a++) {
         word *region = agent_region(s, w, a);

@@ -81,7 +81,7 @@ static int settle(MBarrier *barrier)
     barrier->pending = barrier->expected > 0 ? barrier->expected : 0;
     return 1;
 }
-static void tell_faults(Machine *machine, Fragment *fragment, uint32_t lanes, Place place)
+static void record_faults(Machine *machine, Fragment *fragment, uint32_t lanes, Place place)
 {
     MBarrier *barrier = barrier_at(machine, place);
     for (int n = 0; n < barrier->fault_count; n++)
@@ -181,7 +181,7 @@ static void barrier_arrive(Machine *machine, Fragment *fragment, const titan_ste
         if (completed && incomplete) add_fault(barrier, MISUSE_NO_COMPLETE_COMPLETED);
         RECORD(EV_ARRIVE, fragment, lanes, place.cta, place.offset, count, bytes, FLAG(s, 2),
                FLAG(s, 3), phase, completed, drop, incomplete, FLAG(s, 7));
-        tell_faults(machine, fragment, lanes, place);
+        record_faults(machine, fragment, lanes, place);
         for (int lane = 0; lane < 32; lane++)
             if (lanes >> lane & 1) state.v[lane] = TOKEN | (uint64_t)phase;
     }
@@ -205,7 +205,7 @@ static void barrier_expect(Machine *machine, Fragment *fragment, const titan_ste
         int completed = settle(barrier);
         RECORD(EV_EXPECT_BYTES, fragment, lanes, place.cta, place.offset, bytes, FLAG(s, 2), phase,
                completed);
-        tell_faults(machine, fragment, lanes, place);
+        record_faults(machine, fragment, lanes, place);
     }
 }
 /* Whether the last false result was of this barrier at this instruction. */

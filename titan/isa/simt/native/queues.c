@@ -275,7 +275,7 @@ static void copy_arrive(Machine *machine, Fragment *fragment, const titan_step *
         push_all(machine, &found);
         push(&machine->events, o->number);
         close_record(machine, at);
-        tell_faults(machine, fragment, lanes, place);
+        record_faults(machine, fragment, lanes, place);
         o->arrives[0] = place;
         o->arrival_count = 1;
         o->arrive_count = count;

@@ -124,7 +124,7 @@ static int one_round(Machine *machine)
     return ran || unstick(machine);
 }
 /* (cta, warp, lanes, instruction, why, barrier cta, offset, number, phase, pending, bytes) */
-static void tell_waiter(Machine *machine, const Fragment *fragment)
+static void report_waiter(Machine *machine, const Fragment *fragment)
 {
     const Warp *warp = fragment->warp;
     const Cta *cta = warp->cta;
@@ -208,7 +208,7 @@ int titan_simt_run(Machine *machine)
             for (int32_t n = 0; n < machine->warps_each; n++) {
                 const Warp *warp = &machine->clusters[c]->ctas[r].warps[n];
                 for (int32_t k = 0; k < warp->fragment_count; k++)
-                    if (warp->fragments[k]->blocked) tell_waiter(machine, warp->fragments[k]);
+                    if (warp->fragments[k]->blocked) report_waiter(machine, warp->fragments[k]);
             }
     if (machine->waiters.count) {
         snprintf(machine->reason, sizeof machine->reason, "nothing can go on");

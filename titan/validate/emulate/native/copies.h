@@ -8,7 +8,7 @@ namespace titan::emulation {
 
 constexpr int rank_max = 5;
 
-struct Map {  // what cuTensorMapEncodeTiled is told
+struct Map {  // the arguments of cuTensorMapEncodeTiled
   std::string name;
   unsigned char *base = nullptr;
   int rank = 0, element_bytes = 0, swizzle_bytes = 0;

@@ -118,7 +118,7 @@ struct ThreadOfGroup {
 struct Group {
   std::uint64_t issued = 0, executed = 0;
   std::map<float *, Accumulator> accumulators;  // by the registers of the first thread
-  std::array<Instruction, group_threads> said;
+  std::array<Instruction, group_threads> request;
   std::array<ThreadOfGroup, group_threads> members;
   int first_slot = 0;
 };
@@ -177,12 +177,12 @@ struct MatrixOperation final : Operation {
 };
 
 // Accumulators that share registers with these and are not in flight are over; in flight, an error.
-inline Accumulator &accumulator_of(Group &group, const Instruction &said) {
-  float *first = said.d;
+inline Accumulator &accumulator_of(Group &group, const Instruction &request) {
+  float *first = request.d;
   for (auto entry = group.accumulators.begin(); entry != group.accumulators.end();) {
     auto &[start, old] = *entry;
-    const bool same = start == first && old.columns == said.columns;
-    const bool apart = start + old.columns / 2 <= first || first + said.columns / 2 <= start;
+    const bool same = start == first && old.columns == request.columns;
+    const bool apart = start + old.columns / 2 <= first || first + request.columns / 2 <= start;
     if (!same && !apart) {
       if (old.last > group.members[0].retired)
         fail(current, "wgmma on a part of accumulator registers that another one in flight writes");
@@ -192,17 +192,17 @@ inline Accumulator &accumulator_of(Group &group, const Instruction &said) {
     }
   }
   Accumulator &result = group.accumulators[first];
-  result.columns = said.columns;
-  result.values.resize(static_cast<std::size_t>(matrix_rows) * said.columns);
+  result.columns = request.columns;
+  result.values.resize(static_cast<std::size_t>(matrix_rows) * request.columns);
   return result;
 }
 
-inline void take_registers(Group &group, Accumulator &target, const Instruction &said) {
-  const int count = said.columns / 2;
+inline void take_registers(Group &group, Accumulator &target, const Instruction &request) {
+  const int count = request.columns / 2;
   for (int i = 0; i < group_threads; ++i) {
     const Thread &thread = *threads[group.first_slot + i];
     ThreadOfGroup &member = group.members[i];
-    float *registers = group.said[i].d;
+    float *registers = group.request[i].d;
     const bool in_flight = target.last > member.retired;
     if (in_flight && target.registers[i] != registers)
       fail(&thread, "wgmma: accumulators of the threads do not correspond");
@@ -210,8 +210,8 @@ inline void take_registers(Group &group, Accumulator &target, const Instruction 
       check_poisoned(registers, count, thread);
     else
       for (int k = 0; k < count; ++k)
-        target.values[fragment_place(i, k, said.columns)] = registers[k];
-    if ((!in_flight || said.a_in_registers) && !member.fenced)
+        target.values[fragment_place(i, k, request.columns)] = registers[k];
+    if ((!in_flight || request.a_in_registers) && !member.fenced)
       fail(&thread, "wgmma without wgmma_fence since its registers were touched");
     target.registers[i] = registers;
     poison_registers(registers, count);
@@ -226,22 +226,22 @@ inline std::vector<float> a_of_registers(const Group &group, Kind kind, int dept
       for (int e = 0; e < count; ++e) {
         const int row = i / 32 * 16 + i % 32 / 4 + 8 * (r % 2);
         const int k = r / 2 * 4 * count + i % 4 * count + e;
-        const auto code = group.said[i].registers[r] >> (8 * each * e);
+        const auto code = group.request[i].registers[r] >> (8 * each * e);
         values[static_cast<std::size_t>(k) * matrix_rows + row] = decode(kind, code);
       }
   return values;
 }
 
 inline void issue(Group &group, const Thread &self, int line) {
-  const Instruction &said = group.said[0];
+  const Instruction &request = group.request[0];
   for (int i = 1; i < group_threads; ++i)
-    if (!agree(group.said[i], said))
+    if (!agree(group.request[i], request))
       fail(threads[group.first_slot + i].get(),
            "divergence: operands of one wgmma differ between the threads of the warpgroup");
   auto operation = std::make_unique<MatrixOperation>();
   operation->group = &group;
-  operation->what = said;
-  operation->depth = operand_bytes / bytes_of(said.kind);
+  operation->what = request;
+  operation->depth = operand_bytes / bytes_of(request.kind);
   operation->text = "wgmma of " + std::string(role_of(self.number)) + " (warpgroup " +
                     std::to_string(self.group()) + ") of CTA " +
                     std::to_string(first_block + self.cta) + ", line " + std::to_string(line);
@@ -250,13 +250,13 @@ inline void issue(Group &group, const Thread &self, int line) {
     return begin_read(self.cta, operand_units(descriptor, rows, operation->depth, transposed),
                       operation->text + ", operand " + operand);
   };
-  if (said.a_in_registers)
-    operation->a = a_of_registers(group, said.kind, operation->depth);
+  if (request.a_in_registers)
+    operation->a = a_of_registers(group, request.kind, operation->depth);
   else
-    operation->a_seen = read(said.a, matrix_rows, said.transpose_a, "A");
-  operation->b_seen = read(said.b, said.columns, said.transpose_b, "B");
-  Accumulator &target = accumulator_of(group, said);
-  take_registers(group, target, said);
+    operation->a_seen = read(request.a, matrix_rows, request.transpose_a, "A");
+  operation->b_seen = read(request.b, request.columns, request.transpose_b, "B");
+  Accumulator &target = accumulator_of(group, request);
+  take_registers(group, target, request);
   operation->target = &target;
   operation->number = target.last = ++group.issued;
   start_operation(std::move(operation), 0);
@@ -266,10 +266,10 @@ inline ThreadOfGroup &member_of(const Thread &self) {
   return groups[group_slot(self)].members[self.number % group_threads];
 }
 
-void matrix_multiply(const char *name, int line, const Instruction &said) {
+void matrix_multiply(const char *name, int line, const Instruction &request) {
   Thread &self = primitive(name, line);
   Group &group = groups[group_slot(self)];
-  group.said[self.number % group_threads] = said;
+  group.request[self.number % group_threads] = request;
   if (!meet_group(self, key_of(name, line))) return;
   issue(group, self, line);
   part(group_meetings[group_slot(self)]);

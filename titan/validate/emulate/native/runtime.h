@@ -59,7 +59,7 @@ void start_store(int line, int map, const void *source, const int *start, int ra
 void commit_bulk(int line);
 void wait_bulk(const char *name, int line, int pending, bool read_only);
 
-void matrix_multiply(const char *name, int line, const Instruction &said);
+void matrix_multiply(const char *name, int line, const Instruction &request);
 void poison_registers(float *registers, int count);
 void matrix_fence(int line);
 void matrix_commit(int line);
@@ -67,7 +67,7 @@ void matrix_wait(int line, int pending);
 
 void tensor_allocate(void *slot, int columns, int line);
 void tensor_free(std::uint32_t address, int columns, int line);
-void tensor_multiplication(std::uint32_t d, const Instruction &said, int line);
+void tensor_multiplication(std::uint32_t d, const Instruction &request, int line);
 void tensor_arrival(const void *barrier, int line);
 void tensor_fetch(int line, float *registers, std::uint32_t address, int columns);
 void tensor_put(const char *name, int line, const void *values, std::uint32_t address, int columns,

@@ -326,37 +326,37 @@ inline void take_columns(const TensorMultiply &what, int type) {
   }
 }
 
-void tensor_multiplication(std::uint32_t d, const Instruction &said, int line) {
-  const char *name = said.a_in_registers ? "tensor_multiply_pairs" : "tensor_multiply";
+void tensor_multiplication(std::uint32_t d, const Instruction &request, int line) {
+  const char *name = request.a_in_registers ? "tensor_multiply_pairs" : "tensor_multiply";
   Thread &self = primitive(name, line);
   check_fenced(self);
-  if (said.columns < 16 || said.columns > 256 || said.columns % 16 != 0)
-    fail(&self, "%s: %d columns", name, said.columns);
+  if (request.columns < 16 || request.columns > 256 || request.columns % 16 != 0)
+    fail(&self, "%s: %d columns", name, request.columns);
   if (d >> 16 != 0) fail(&self, "%s: the accumulator begins at lane %u", name, d >> 16);
   auto operation = std::make_unique<TensorMultiply>();
-  operation->kind = said.kind;
-  operation->column = checked_columns(d, said.columns, name);
-  operation->columns = said.columns;
-  operation->depth = operand_bytes / bytes_of(said.kind);
-  operation->transposed = said.transpose_b;
-  operation->accumulate = said.accumulate;
+  operation->kind = request.kind;
+  operation->column = checked_columns(d, request.columns, name);
+  operation->columns = request.columns;
+  operation->depth = operand_bytes / bytes_of(request.kind);
+  operation->transposed = request.transpose_b;
+  operation->accumulate = request.accumulate;
   operation->text = "tensor_multiply into column " + std::to_string(operation->column) +
                     " of tensor memory, issued by " + where(self);
-  const Descriptor b = decode_tensor_descriptor(said.b, "B");
-  if (said.a_in_registers) {  // in tensor memory
-    const auto left = static_cast<std::uint32_t>(said.a);
+  const Descriptor b = decode_tensor_descriptor(request.b, "B");
+  if (request.a_in_registers) {  // in tensor memory
+    const auto left = static_cast<std::uint32_t>(request.a);
     if (left >> 16 != 0) fail(&self, "%s: A begins at lane %u", name, left >> 16);
     operation->left = checked_columns(left, operand_bytes / word_bytes, name);
   } else {
-    const Descriptor a = decode_tensor_descriptor(said.a, "A");
+    const Descriptor a = decode_tensor_descriptor(request.a, "A");
     operation->a_seen =
         begin_read(self.cta, operand_units(a, tensor_lanes, operation->depth, false),
                    operation->text + ", A");
   }
   operation->b_seen = begin_read(
-      self.cta, operand_units(b, said.columns, operation->depth, said.transpose_b),
+      self.cta, operand_units(b, request.columns, operation->depth, request.transpose_b),
       operation->text + ", B");
-  take_columns(*operation, static_cast<int>(said.kind));
+  take_columns(*operation, static_cast<int>(request.kind));
   enqueue(std::move(operation), self);
 }
 

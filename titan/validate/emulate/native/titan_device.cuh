@@ -56,7 +56,7 @@ template <> struct KindOf<bf16> { static constexpr Kind kind = Kind::bf16; };
 template <> struct KindOf<e4m3> { static constexpr Kind kind = Kind::e4m3; };
 template <> struct KindOf<e5m2> { static constexpr Kind kind = Kind::e5m2; };
 
-constexpr u32 map_mark = 0x7469746e;  // tells a tensor map of the launch from other bytes
+constexpr u32 map_mark = 0x7469746e;  // marks a tensor map of the launch among other bytes
 
 inline int number_of(const TensorMap *map) {
   u32 words[2];
@@ -404,32 +404,32 @@ template <class Type, int N>
 inline Instruction instruction(float *d, u64 b, int accumulate, bool transpose_b) {
   static_assert(N >= 8 && N <= 256 && N % 8 == 0, "N of wgmma");
   static_assert(Type::bytes <= 2, "element type of wgmma");
-  Instruction said;
-  said.kind = KindOf<Type>::kind;
-  said.columns = N;
-  said.transpose_b = transpose_b;
-  said.b = b;
-  said.accumulate = accumulate != 0;
-  said.d = d;
-  return said;
+  Instruction request;
+  request.kind = KindOf<Type>::kind;
+  request.columns = N;
+  request.transpose_b = transpose_b;
+  request.b = b;
+  request.accumulate = accumulate != 0;
+  request.d = d;
+  return request;
 }
 }  // namespace emulation
 
 template <class Type, int N, bool TransposeB, bool TransposeA = false>
 inline void wgmma_ss(float (&d)[N / 2], u64 a, u64 b, int accumulate, TITAN_LINE) {
   static_assert(Type::bytes == 2 || (!TransposeA && !TransposeB), "8-bit operands are K-major");
-  auto said = emulation::instruction<Type, N>(d, b, accumulate, TransposeB);
-  said.a = a;
-  said.transpose_a = TransposeA;
-  emulation::matrix_multiply("wgmma_ss", line, said);
+  auto request = emulation::instruction<Type, N>(d, b, accumulate, TransposeB);
+  request.a = a;
+  request.transpose_a = TransposeA;
+  emulation::matrix_multiply("wgmma_ss", line, request);
 }
 template <class Type, int N, bool TransposeB>
 inline void wgmma_rs(float (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate, TITAN_LINE) {
   static_assert(Type::bytes == 2 || !TransposeB, "8-bit operands are K-major");
-  auto said = emulation::instruction<Type, N>(d, b, accumulate, TransposeB);
-  said.a_in_registers = true;
-  std::copy(a, a + 4, said.registers);
-  emulation::matrix_multiply("wgmma_rs", line, said);
+  auto request = emulation::instruction<Type, N>(d, b, accumulate, TransposeB);
+  request.a_in_registers = true;
+  std::copy(a, a + 4, request.registers);
+  emulation::matrix_multiply("wgmma_rs", line, request);
 }
 
 }  // namespace titan

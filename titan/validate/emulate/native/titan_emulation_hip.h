@@ -398,7 +398,7 @@ inline Accumulator<B> multiply_wide(u32x4 first, u32x4 second, Accumulator<B> su
 
 }  // namespace titan
 
-// One launch: 0, or 1 with a message. `sizes` are bytes of the tensors, `outputs` tells which are
+// One launch: 0, or 1 with a message. `sizes` are bytes of the tensors, `outputs` says which are
 // written.
 extern "C" inline int titan_emulation_launch(int groups, int threads, int shared_bytes,
                                              unsigned long long seed, int mode, int tensors,

@@ -29,28 +29,28 @@ inline void tensor_multiply(u32 d, u64 a, u64 b, int accumulate, TITAN_LINE) {
   static_assert(N >= 16 && N <= 256 && N % 16 == 0, "N of tcgen05.mma with 128 rows");
   static_assert(Type::bytes <= 2, "element type of tcgen05.mma");
   static_assert(Type::bytes == 2 || !TransposeB, "8-bit operands are K-major here");
-  emulation::Instruction said;
-  said.kind = emulation::KindOf<Type>::kind;
-  said.columns = N;
-  said.transpose_b = TransposeB;
-  said.a = a;
-  said.b = b;
-  said.accumulate = accumulate != 0;
-  emulation::tensor_multiplication(d, said, line);
+  emulation::Instruction request;
+  request.kind = emulation::KindOf<Type>::kind;
+  request.columns = N;
+  request.transpose_b = TransposeB;
+  request.a = a;
+  request.b = b;
+  request.accumulate = accumulate != 0;
+  emulation::tensor_multiplication(d, request, line);
 }
 template <class Type, int N, bool TransposeB>
 inline void tensor_multiply_pairs(u32 d, u32 a, u64 b, int accumulate, TITAN_LINE) {
   static_assert(N >= 16 && N <= 256 && N % 16 == 0, "N of tcgen05.mma with 128 rows");
   static_assert(Type::bytes == 2, "pairs of 16 bits");
-  emulation::Instruction said;
-  said.kind = emulation::KindOf<Type>::kind;
-  said.columns = N;
-  said.transpose_b = TransposeB;
-  said.a_in_registers = true;
-  said.a = a;
-  said.b = b;
-  said.accumulate = accumulate != 0;
-  emulation::tensor_multiplication(d, said, line);
+  emulation::Instruction request;
+  request.kind = emulation::KindOf<Type>::kind;
+  request.columns = N;
+  request.transpose_b = TransposeB;
+  request.a_in_registers = true;
+  request.a = a;
+  request.b = b;
+  request.accumulate = accumulate != 0;
+  emulation::tensor_multiplication(d, request, line);
 }
 inline void tensor_commit(u64 *barrier, TITAN_LINE) { emulation::tensor_arrival(barrier, line); }
 

@@ -3,7 +3,7 @@
 ## What it means
 
 An instruction reaches shared memory beyond what the launch gives, tensor memory that is not
-allocated, or global memory outside of what was said to be allocated.
+allocated, or global memory outside of what was declared as allocated.
 
 ## Why it is a fault
 

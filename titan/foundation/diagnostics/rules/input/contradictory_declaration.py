@@ -2,7 +2,7 @@
 
 ## What it means
 
-Two declarations cannot hold together: a role of 6 warps is said to be two warpgroups, a buffer has
+Two declarations cannot hold together: a role of 6 warps is declared as two warpgroups, a buffer has
 another number of stages than its ring.
 
 ## Why it is a fault

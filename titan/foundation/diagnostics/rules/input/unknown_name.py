@@ -7,7 +7,7 @@ operations, proxies) and the word is not on it.
 
 ## Why it is a fault
 
-An unknown operation has no semantics, so nothing can be said about a program that executes it.
+An unknown operation has no semantics, so nothing can be decided about a program that executes it.
 
 ## Example
 
