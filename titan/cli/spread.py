@@ -7,7 +7,7 @@ before it are there, and do not depend on where they were made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
@@ -43,7 +43,7 @@ def spread_options(what: str) -> Callable[[Command], Command]:
 
 def spread(
     call: Callable[..., Result],
-    work: Sequence[tuple[Any, ...]],
+    work: Sequence[tuple[object, ...]],
     jobs: int | None = None,
     cluster: str | None = None,
 ) -> Iterator[Result]:
@@ -64,7 +64,7 @@ def spread(
 
 
 def _on_cluster(
-    call: Callable[..., Result], work: Sequence[tuple[Any, ...]], address: str
+    call: Callable[..., Result], work: Sequence[tuple[object, ...]], address: str
 ) -> Iterator[Result]:
     from titan.foundation.cluster import ClusterRefused, cluster
 

@@ -17,10 +17,12 @@ import dataclasses
 from collections.abc import Callable
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
+
+    from _typeshed import DataclassInstance
 else:
 
     def dataclass(cls=None, /, **options):
@@ -35,15 +37,16 @@ _MISSING = dataclasses.MISSING
 
 
 def _record(
-    cls: type, *, frozen: bool = False, eq: bool = True, order: bool = False, **options: Any
+    cls: type, *, frozen: bool = False, eq: bool = True, order: bool = False, **options: bool
 ) -> type:
     if order:
         return dataclasses.dataclass(frozen=frozen, eq=eq, order=True, **options)(cls)
     own = frozenset(vars(cls))
     explicit_hash = vars(cls).get("__hash__") is not None
-    made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
+    whole: type = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
+    made = cast("type[DataclassInstance]", whole)
     fields = dataclasses.fields(made)
-    methods: dict[str, Any] = {"__init__": _late_init(made, frozen), "__repr__": _show}
+    methods: dict[str, object] = {"__init__": _late_init(made, frozen), "__repr__": _show}
     if eq:
         values = _values([item.name for item in fields if item.compare])
         methods["__eq__"] = _equal(values)
@@ -51,7 +54,7 @@ def _record(
             hashed = [i.name for i in fields if (i.compare if i.hash is None else i.hash)]
             methods["__hash__"] = _hashed(_values(hashed))
         elif not explicit_hash:
-            made.__hash__ = None
+            methods["__hash__"] = None
     if frozen:
         methods |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
     if frozen and options.get("slots"):
@@ -59,10 +62,10 @@ def _record(
     for name, method in methods.items():
         if name not in own or (name == "__hash__" and not explicit_hash):
             setattr(made, name, method)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
-def _values(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
+def _values(names: list[str]) -> Callable[[object], tuple[object, ...]]:
     """The values of the fields, as a tuple."""
     if len(names) > 1:
         return attrgetter(*names)
@@ -72,8 +75,8 @@ def _values(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda item: (one(item),)
 
 
-def _equal(values: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any, object], bool]:
-    def __eq__(self: Any, other: object) -> bool:
+def _equal(values: Callable[[object], tuple[object, ...]]) -> Callable[[object, object], bool]:
+    def __eq__(self: object, other: object) -> bool:
         if other.__class__ is self.__class__:
             return values(self) == values(other)
         return NotImplemented
@@ -81,51 +84,51 @@ def _equal(values: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any, object], 
     return __eq__
 
 
-def _hashed(values: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], int]:
-    def __hash__(self: Any) -> int:
+def _hashed(values: Callable[[object], tuple[object, ...]]) -> Callable[[object], int]:
+    def __hash__(self: object) -> int:
         return hash(values(self))
 
     return __hash__
 
 
 @recursive_repr()
-def _show(self: Any) -> str:
+def _show(self: DataclassInstance) -> str:
     shown = (item.name for item in dataclasses.fields(self) if item.repr)
     inside = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
     return f"{self.__class__.__qualname__}({inside})"
 
 
-def _refuse_set(self: Any, name: str, value: object) -> None:
+def _refuse_set(self: object, name: str, value: object) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
-def _refuse_delete(self: Any, name: str) -> None:
+def _refuse_delete(self: object, name: str) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
-def _state(self: Any) -> list[Any]:
+def _state(self: DataclassInstance) -> list[object]:
     return [getattr(self, item.name) for item in dataclasses.fields(self)]
 
 
-def _restore(self: Any, state: list[Any]) -> None:
+def _restore(self: DataclassInstance, state: list[object]) -> None:
     for item, value in zip(dataclasses.fields(self), state, strict=True):
         object.__setattr__(self, item.name, value)
 
 
-def _late_init(cls: Any, frozen: bool) -> Callable[..., None]:
+def _late_init(cls: type[DataclassInstance], frozen: bool) -> Callable[..., None]:
     """An `__init__` that compiles the real one and puts it in its place."""
 
-    def __init__(self: Any, /, *args: Any, **named: Any) -> None:
+    def __init__(self: object, /, *args: object, **named: object) -> None:
         real = _init(cls, frozen)
-        cls.__init__ = real
+        setattr(cls, "__init__", real)  # noqa: B010
         real(self, *args, **named)
 
     return __init__
 
 
-def _init(cls: Any, frozen: bool) -> Callable[..., None]:
+def _init(cls: type[DataclassInstance], frozen: bool) -> Callable[..., None]:
     """`__init__` as the standard decorator writes it."""
-    scope: dict[str, Any] = {"_set": object.__setattr__, "_missing": _MISSING}
+    scope: dict[str, object] = {"_set": object.__setattr__, "_missing": _MISSING}
     plain: list[str] = []
     keyword: list[str] = []
     body: list[str] = []
@@ -153,6 +156,6 @@ def _init(cls: Any, frozen: bool) -> Callable[..., None]:
     head = ", ".join(["self", *plain, *(["*", *keyword] if keyword else [])])
     text = f"def __init__({head}):\n  " + "\n  ".join(body or ["pass"])
     exec(text, scope)
-    init: Callable[..., None] = scope["__init__"]
+    init = cast("Callable[..., None]", scope["__init__"])
     init.__qualname__ = f"{cls.__qualname__}.__init__"
     return init

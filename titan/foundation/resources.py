@@ -10,7 +10,10 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
 
 KINDS = ("protocols", "litmus", "backends", "proofs", "schemas", "examples")
 _PROJECT = re.compile(r'^\[project\]\nname = "titan-verify"$', re.MULTILINE)
@@ -41,7 +44,7 @@ def root(kind: str) -> Path:
     return Path(__file__).resolve().parents[1] / "_data" / kind
 
 
-def template(backend: str, name: str) -> Any:
+def template(backend: str, name: str) -> Template:
     """A source template of `backends/<backend>/`, compiled once a process.
 
     Names that a template does not know are errors. Nothing is escaped: the texts are C and C++, and
@@ -51,7 +54,7 @@ def template(backend: str, name: str) -> Any:
 
 
 @cache
-def _environment(folder: Path) -> Any:
+def _environment(folder: Path) -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
