@@ -9,16 +9,16 @@ import pytest
 
 from titan.cli import progress as module
 from titan.cli.output import write
-from titan.cli.progress import Progress, current, progress
+from titan.cli.progress import ProgressLine, current, progress
 
 
 @pytest.fixture
-def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Progress, int]]:
+def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ProgressLine, int]]:
     """A line that is shown at once, and the end of a pipe where it is read."""
     monkeypatch.setattr(module, "EVERY_SECONDS", 0.005)
     monkeypatch.setattr(module, "QUIET_SECONDS", 0.0)
     reader, writer = os.pipe()
-    shown = Progress(writer)
+    shown = ProgressLine(writer)
     yield shown, reader
     shown.end()
     os.close(reader)
@@ -32,11 +32,11 @@ def read_until(reader: int, text: bytes) -> bytes:
     return found
 
 
-def test_a_terminal_sees_what_is_done_and_how_far(line: tuple[Progress, int]) -> None:
+def test_a_terminal_sees_what_is_done_and_how_far(line: tuple[ProgressLine, int]) -> None:
     shown, reader = line
-    shown.tell("verifying gemm", 2, 14)
+    shown.show("verifying gemm", 2, 14)
     assert read_until(reader, b" s)").startswith(b"\r\x1b[K2 of 14: verifying gemm (0 s)")
-    shown.tell("a\n::error::b\x1b[31m")
+    shown.show("a\n::error::b\x1b[31m")
     told = read_until(reader, b"error")
     assert b"\n" not in told and b"\x1b[31m" not in told
 
@@ -44,9 +44,9 @@ def test_a_terminal_sees_what_is_done_and_how_far(line: tuple[Progress, int]) ->
 def test_the_line_is_wiped_before_other_output(line, monkeypatch, capsys) -> None:
     shown, reader = line
     monkeypatch.setattr(module, "_current", shown)
-    shown.tell("deciding")
+    shown.show("deciding")
     read_until(reader, b" s)")
-    shown.tell("")
+    shown.show("")
     write("VERIFIED\n")
     assert current() is shown and capsys.readouterr().out == "VERIFIED\n"
     shown.end()
@@ -55,6 +55,6 @@ def test_the_line_is_wiped_before_other_output(line, monkeypatch, capsys) -> Non
 
 def test_without_a_terminal_nothing_is_shown(capfd) -> None:
     with progress() as shown:
-        shown.tell("verifying gemm", 1, 2)
+        shown.show("verifying gemm", 1, 2)
         assert shown is current() and shown._thread is None
     assert capfd.readouterr() == ("", "")

@@ -15,7 +15,7 @@ from titan.cli.progress import current, progress
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from titan.codegen.pipeline.build import Answer, BuildLimits, Candidate, Judge
+    from titan.codegen.pipeline.build import Answer, BuildCandidate, BuildLimits, Judge
     from titan.codegen.tile.model import TileProgram
     from titan.package.produce import Produced
 
@@ -183,8 +183,8 @@ def _all_at_once(cluster: str) -> Judge:
     from titan.codegen.pipeline.build import answer_on
 
     def judge(
-        candidates: Iterable[Candidate], limits: BuildLimits
-    ) -> Iterator[tuple[Candidate, Answer]]:
+        candidates: Iterable[BuildCandidate], limits: BuildLimits
+    ) -> Iterator[tuple[BuildCandidate, Answer]]:
         known = list(candidates)
         work = [(candidate, limits) for candidate in known]
         yield from zip(known, spread(answer_on, work, None, cluster), strict=True)
@@ -257,7 +257,7 @@ def _produced(
     from titan.codegen.pipeline.build import BuildRefused, one_by_one
     from titan.foundation.atomic import CannotWrite
     from titan.foundation.diagnostics.wording import one_line
-    from titan.package.produce import produce
+    from titan.package.produce import ProductionHooks, produce
     from titan.proof.configuration import FaultyError
 
     limits, with_toolchain, states, cluster = how
@@ -267,7 +267,9 @@ def _produced(
 
     try:
         judge = one_by_one if cluster is None else _all_at_once(cluster)
-        return produce(tile, text, parent, limits, report, with_toolchain, states, judge)
+        return produce(
+            tile, text, parent, limits, ProductionHooks(report, judge), with_toolchain, states
+        )
     except BuildRefused as refused:
         current().wipe()
         click.echo(f"REFUSED {tile.name} ({one_line(path)}) for {tile.target}: {refused}", err=True)

@@ -16,7 +16,7 @@ from titan.cli.spread import spread, spread_options
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from titan.cli.progress import Progress
+    from titan.cli.progress import ProgressLine
     from titan.sync.program import SyncProgram
     from titan.verify.model import VerifyOptions
     from titan.verify.mutate.decide import MutantDecision, MutationBudget
@@ -99,7 +99,7 @@ def mutants(
 def _scores(
     kernels: list[tuple[str, SyncProgram]],
     budget: MutationBudget,
-    shown: Progress,
+    shown: ProgressLine,
     where: tuple[int | None, str | None],
 ) -> Iterator[Score]:
     """The judgement on each program, as soon as it is there; a terminal sees how far it is."""

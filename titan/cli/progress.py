@@ -19,7 +19,7 @@ QUIET_SECONDS = 0.5  # what is done sooner is not shown
 _WIPE = "\r\x1b[K"
 
 
-class Progress:
+class ProgressLine:
     """The line. `show` says what is being done; a thread writes it, with the seconds so far."""
 
     def __init__(self, descriptor: int | None = None) -> None:
@@ -86,22 +86,22 @@ class Progress:
         self._descriptor, self._lock, self._shown = None, threading.Lock(), False
 
 
-_current = Progress()
+_current = ProgressLine()
 
 
-def current() -> Progress:
+def current() -> ProgressLine:
     """The line of the command that runs; one that is never shown where none is wanted."""
     return _current
 
 
 @contextlib.contextmanager
-def progress(wanted: bool = True) -> Iterator[Progress]:
+def progress(wanted: bool = True) -> Iterator[ProgressLine]:
     """The line for the time of a command; one inside another is the same one."""
     global _current  # noqa: PLW0603  one terminal, one line
     if _current._descriptor is not None or not wanted or not sys.stderr.isatty():
         yield _current
         return
-    line, before = Progress(_descriptor()), _current
+    line, before = ProgressLine(_descriptor()), _current
     os.register_at_fork(after_in_child=line.forget)
     _current = line
     try:

@@ -98,24 +98,31 @@ class _Trial:
         return found.faults
 
 
+@dataclass(frozen=True, slots=True)
+class ProductionHooks:
+    """What a caller hears of: `report` takes each step, `judge` verifies the candidates."""
+
+    report: Callable[[str], None] = lambda text: None
+    judge: Judge = one_by_one
+
+
 def produce(
     tile: TileProgram,
     text: str,
     parent: Path,
     limits: BuildLimits,
-    report: Callable[[str], None] = lambda text: None,
+    hooks: ProductionHooks = ProductionHooks(),
     with_toolchain: bool = True,
     certificate_states: int = 0,
-    judge: Judge = one_by_one,
 ) -> Produced:
     """The package of a tile program, in a folder of `parent` named for kernel and target.
 
     `certificate_states`: configurations that the search for a certificate of the verdict may take.
-    `judge` verifies candidates, perhaps several at the same time. Raises BuildRefused, CannotWrite
+    Raises BuildRefused, CannotWrite
     where the folder cannot be made, and FaultyError where that search comes to a fault.
     """
     trial = _Trial(with_toolchain)
-    built = build(tile, text, limits, BuildHooks(trial.accept, report, judge=judge))
+    built = build(tile, text, limits, BuildHooks(trial.accept, hooks.report, judge=hooks.judge))
     assert trial.emitted is not None
     folder = parent / f"{tile.name}-{tile.target}"
     proof, remark = written_for(built.program, certificate_states)

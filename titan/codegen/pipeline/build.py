@@ -74,7 +74,7 @@ Edit = Callable[[PipelineDocument], PipelineDocument]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class BuildCandidate:
     """The pipeline of a shape, ready to be verified; or the `reason` why there is none."""
 
     shape: Shape
@@ -85,18 +85,18 @@ class Candidate:
 
 
 Answer = Finding | str  # the VERIFIED finding on a candidate, or the reason why there is none
-Judge = Callable[[Iterable[Candidate], BuildLimits], Iterator[tuple[Candidate, Answer]]]
+Judge = Callable[[Iterable[BuildCandidate], BuildLimits], Iterator[tuple[BuildCandidate, Answer]]]
 
 
 def one_by_one(
-    candidates: Iterable[Candidate], limits: BuildLimits
-) -> Iterator[tuple[Candidate, Answer]]:
+    candidates: Iterable[BuildCandidate], limits: BuildLimits
+) -> Iterator[tuple[BuildCandidate, Answer]]:
     """Each candidate is verified when it is asked for, and none after the first that is taken."""
     for candidate in candidates:
         yield candidate, answer_on(candidate, limits)
 
 
-def answer_on(candidate: Candidate, limits: BuildLimits) -> Answer:
+def answer_on(candidate: BuildCandidate, limits: BuildLimits) -> Answer:
     """The verdict on one candidate, for any process."""
     if candidate.kernel is None:
         return candidate.reason
@@ -146,7 +146,7 @@ def build(
     assert schedule is not None
     starts = group_starts(tile, loop, schedule.starts)
 
-    def candidates() -> Iterator[Candidate]:
+    def candidates() -> Iterator[BuildCandidate]:
         tried: set[str] = set()
         for shape in filter(hooks.only, listed):
             hooks.progress(shape.name)
@@ -155,9 +155,9 @@ def build(
                 if text in tried:
                     continue  # another shape of the list came out the same
                 tried.add(text)
-                yield Candidate(shape, text, *decoded(text))
+                yield BuildCandidate(shape, text, *decoded(text))
             except (NotVerified, FormRefused) as refused:
-                yield Candidate(shape, reason=str(refused))
+                yield BuildCandidate(shape, reason=str(refused))
 
     for candidate, finding in hooks.judge(candidates(), limits):
         shape, kernel, program = candidate.shape, candidate.kernel, candidate.program

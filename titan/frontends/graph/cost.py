@@ -51,7 +51,7 @@ CLASSES = {
 }  # fmt: skip
 
 
-class CostError(TitanError):
+class GraphCostError(TitanError):
     """An operation whose cost is not known; the text says why."""
 
 
@@ -62,7 +62,7 @@ class Costs:
         self.machine, self.rates, self.warps, self.stages = machine, rates, warps, stages
 
     def of(self, name: str, operation: TtgirOperation) -> Operation:
-        """The operation of the loop. Raises CostError."""
+        """The operation of the loop. Raises GraphCostError."""
         kind = operation.name
         types = shapes(operation.types)
         if kind in COPIES:
@@ -82,7 +82,7 @@ class Costs:
     def copy(self, name: str, operation: TtgirOperation, types: list[Shaped]) -> Operation:
         """A load from global memory: by the engine where the machine has one."""
         if not types:
-            raise CostError("its types name no tensor and no view of memory")
+            raise GraphCostError("its types name no tensor and no view of memory")
         transfer = self.rates.transfer
         amount = types[-1].pointed.bytes
         cycles = transfer.cycles(amount)
@@ -103,12 +103,14 @@ class Costs:
     def product(self, name: str, types: list[Shaped]) -> Operation:
         """M N K multiply-adds: extents of the first two types."""
         if len(types) < 2 or any(len(one.shape) < 2 for one in types[:2]):
-            raise CostError("the types of its two operands are not read")
+            raise GraphCostError("the types of its two operands are not read")
         left, right = types[:2]
         matrix = self.rates.matrix
         dtype = DTYPES.get(left.dtype, left.dtype)
         if dtype not in matrix.per_cycle:
-            raise CostError(f"the matrix unit of {self.machine.name} has no rate for {left.dtype}")
+            raise GraphCostError(
+                f"the matrix unit of {self.machine.name} has no rate for {left.dtype}"
+            )
         rows, depth, columns = left.shape[-2], left.shape[-1], right.shape[-1]
         cycles = max(1, -(-rows * depth * columns // matrix.per_cycle[dtype]))
         words = rows * columns
@@ -131,7 +133,7 @@ class Costs:
     ) -> Operation:
         """A transport through shared memory; of registers where it has a result."""
         if not types:
-            raise CostError("its types name no tensor and no view of memory")
+            raise GraphCostError("its types name no tensor and no view of memory")
         rate = self.rates.shared
         cycles = max(1, times * -(-types[-1].bytes // rate.bytes_per_cycle))
         words = 0 if result is None else result.words
@@ -148,7 +150,7 @@ class Costs:
         """Between tensor memory and registers."""
         rate = self.rates.tensor
         if not types or not rate.unit:
-            raise CostError(f"{self.machine.name} has no rates of tensor memory for it")
+            raise GraphCostError(f"{self.machine.name} has no rates of tensor memory for it")
         cycles = rate.cycles(types[-1].bytes, put)
         words = 0 if put else types[-1].words
         return Operation(
@@ -164,7 +166,7 @@ class Costs:
         """Arithmetic on tensors, and reductions, whose operands are counted."""
         _, _, word = operation.name.partition(".")
         if not types:
-            raise CostError("its types name no tensor")
+            raise GraphCostError("its types name no tensor")
         counted = result = types[-1]
         if operation.name in ("tt.reduce", "tt.scan"):
             counted = types[0]
@@ -174,7 +176,7 @@ class Costs:
         elif word in CLASSES:
             class_ = CLASSES[word]
         else:
-            raise CostError("its cost is not known")
+            raise GraphCostError("its cost is not known")
         rate = self.rates.classes[class_]
         uses: list[ReservationUse] = []
         for unit, per_cycle in rate.uses:

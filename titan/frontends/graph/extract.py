@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from titan.codegen.tile.rates import known_targets, rates
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.source.span import Source, Span
-from titan.frontends.graph.cost import COPIES, PRODUCTS, STORES, CostError, Costs
+from titan.frontends.graph.cost import COPIES, PRODUCTS, STORES, Costs, GraphCostError
 from titan.frontends.graph.shapes import shapes
 from titan.frontends.ttgir.model import Block, TtgirFunction, TtgirModule, TtgirOperation
 from titan.frontends.ttgir.parse import parse_ttgir
@@ -95,7 +95,7 @@ class _Graph:
         """A new operation of the loop; None where its cost is not known, which is reported."""
         try:
             made = self.costs.of(self.name(operation), operation)
-        except CostError as error:
+        except GraphCostError as error:
             text = f"`{operation.name}` of the loop is not followed: {error}"
             self.errors.append(diagnostic("TTN010", text, operation.span))
             return None
