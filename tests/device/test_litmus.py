@@ -246,7 +246,7 @@ for path in job["manifests"]:
 
 
 @pytest.mark.parametrize(
-    ("what", "state", "message"),
+    ("what", "state", "told"),
     [
         ("time.sleep(60)", "hung", "hung"),
         ("sys.exit('no memory')", "failed", "no memory"),
