@@ -63,7 +63,9 @@ def _unfit(target, queues, statement, by, threads):
 
 @pytest.mark.parametrize("by", sorted(ANY))
 @pytest.mark.parametrize(
-    ("target", "queues", "statement", "fitting"), STATEMENTS, ids=lambda v: str(v)[:30]
+    ("target", "queues", "statement", "fitting"),
+    STATEMENTS,
+    ids=[f"{row[0]}-{row[2]}" for row in STATEMENTS],
 )
 def test_by_fits_the_instruction(target, queues, statement, fitting, by):
     threads = "warps: 4, agents: 1" if target == "gfx942" else "warpgroups: 1"
