@@ -103,6 +103,15 @@ SIZES = {
         {"heads": 1, "queries": 128, "keys": 256},
         {"heads": 1, "queries": 200, "keys": 333},
     ],
+    ("heads", "times"): [
+        {"heads": 2, "times": 3},
+        {"heads": 1, "times": 256},
+        {"heads": 2, "times": 333},
+    ],
+    ("batch", "outs", "taps", "times"): [
+        {"batch": 2, "times": 5, "outs": 3, "taps": 1},
+        {"batch": 1, "times": 200, "outs": 130, "taps": 3},
+    ],
     ("M",): [{"M": 1}, {"M": 64}, {"M": 130}, {"M": 300}],
     ("M", "N"): [
         {"M": 1, "N": 16},
