@@ -128,7 +128,12 @@ def test_all_engines_refute_the_pipeline_without_fences():
         ("copy", "sm_90a", "`read` it first"),
         ("gemm_cluster2", "sm_90a", "CTAs of a cluster"),
         ("gemm_gfx942", "gfx942", "are copied at once"),
-        ("attention_forward_sm_100a", "sm_100a", "no tensor map describes it"),
+        pytest.param(
+            "attention_forward_sm_100a",
+            "sm_100a",
+            "no tensor map describes it",
+            marks=pytest.mark.heavy,
+        ),
     ],
 )
 def test_what_has_no_such_form_says_so(name, target, reason, tmp_path):
@@ -330,7 +335,7 @@ TAIL_FAULTS = {
 
 
 @needs_nvcc
-@pytest.mark.parametrize("fault", sampled(TAIL_FAULTS))
+@pytest.mark.parametrize("fault", sampled(TAIL_FAULTS, every=8))
 def test_machine_code_that_hands_stages_over_wrongly_is_refused(fault, tmp_path):
     from titan.validate.compare.compile import compile_package
     from titan.validate.compare.translation import translation

@@ -22,6 +22,7 @@ def check() -> ModuleType:
 
 
 @needs_coq
+@pytest.mark.heavy  # `make proofs`, which CI runs
 @pytest.mark.timeout(600)
 def test_all_theorems_are_proved() -> None:
     command = [sys.executable, str(CHECK), str(ROOT / "build" / "proofs")]

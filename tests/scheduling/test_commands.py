@@ -187,6 +187,7 @@ def test_every_kind_of_fault_has_a_rule() -> None:
     assert all(CODES[code].family == "schedules" for code in RULES.values())
 
 
+@pytest.mark.heavy
 def test_specialisation_always_never_and_by_the_number_of_tiles(tmp_path: Path) -> None:
     """One group pools the registers and starts late: better for many tiles, worse for few."""
     path = str(LOOPS / "gemm_epilogue.yaml")

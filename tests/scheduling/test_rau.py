@@ -84,7 +84,14 @@ def test_recurrence_bound_is_the_least_interval_without_a_positive_cycle() -> No
         assert bound.ii == 1 or heights(problem, bound.ii - 1) is None
 
 
-@pytest.mark.parametrize("name", [name for name in LOOPS if name not in SLOW])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.heavy if name == "gemm_epilogue" else ())
+        for name in LOOPS
+        if name not in SLOW
+    ],
+)
 def test_library_loops_are_scheduled_and_hold(name: str) -> None:
     loop = library(name)
     outcome = rau.solve(loop, rau.RauOptions(seconds=30))
@@ -240,6 +247,7 @@ def test_stages_bound_raises_the_interval() -> None:
     assert tight.schedule.stages(loop) <= 2
 
 
+@pytest.mark.heavy
 def test_register_awareness_refuses_what_the_naive_scheduler_accepts() -> None:
     loop = library("gemm_epilogue")
     naive = rau.solve(loop, rau.RauOptions(registers="naive", seconds=20))

@@ -76,7 +76,7 @@ def test_a_computation_of_another_iteration_is_refused():
             return (replace(operation, index=binary("+", operation.index, Constant(1))),)
         return (operation,)
 
-    refused(tile, kernel, with_role(program, "consumer", shifted), "out of turn")
+    refused(tile, kernel, with_role(program, "consumer", shifted), "out of order")
 
 
 def test_a_multiplication_of_another_tile_is_refused():

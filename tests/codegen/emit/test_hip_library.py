@@ -41,14 +41,14 @@ def first_form(path: Path, target: str) -> Made:
 
 
 @needs_clang
-@pytest.mark.parametrize("path, target", sampled(CASES, every=4), ids=IDS)
+@pytest.mark.parametrize("path, target", sampled(CASES, every=8), ids=IDS)
 def test_it_compiles_and_synchronises_as_verified(path: Path, target: str):
     made = first_form(path, target)
     assert made.faults() == []
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
-@pytest.mark.parametrize("path, target", sampled(CASES, every=4), ids=IDS)
+@pytest.mark.parametrize("path, target", sampled(CASES, every=8), ids=IDS)
 def test_it_computes_what_it_means(path: Path, target: str):
     made = first_form(path, target)
     parameters = {item.name: SIZES[item.name] for item in made.tile.parameters}

@@ -42,7 +42,7 @@ def bounded(depth: int) -> list[Sizes]:
 
 
 @pytest.mark.parametrize("lag", (False, True))
-@pytest.mark.parametrize("mistake", sampled(("", *MISTAKES), every=3))
+@pytest.mark.parametrize("mistake", sampled(("", *MISTAKES), every=4))
 def test_rings(lag: bool, mistake: str) -> None:
     for depth, consumers, phases in product((1, 2, 3), (1, 2), (True, False)):
         if depth * consumers > 4 or (lag and depth == 1):

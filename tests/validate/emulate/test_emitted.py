@@ -55,6 +55,7 @@ def test_computes_what_the_tile_program_means(name, numbers):
     check(name, numbers, SCHEDULES)
 
 
+@pytest.mark.heavy
 def test_a_persistent_kernel_on_few_and_many_processors():
     for processors in PROCESSORS:
         check("gemm_persistent", (300, 264, 136), SCHEDULES[:3], processors)

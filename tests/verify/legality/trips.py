@@ -137,7 +137,7 @@ TRIPS: dict[str, tuple[str, str]] = {  # rule: (a kernel that trips it, its neig
         buffer("bytes: 64, base: 64, alignment: 128"),
         buffer("bytes: 64, base: 128, alignment: 128"),
     ),
-    "piece_of_a_stage": (
+    "part_of_a_stage": (
         buffer(
             "parts: 2, bytes: 2176, swizzle: 128B",
             "{w: [{bulk_load: 'A[0, 1]', completes: full[0], bytes: 1088}]}",
