@@ -50,9 +50,9 @@ def digest(loop: Loop) -> str:
 
     A field that operations got later counts where it is set only: what was saved still holds.
     """
-    operations = repr(loop.operations).replace(", inside=None)", ")")
-    others = repr(
+    content = repr(
         (
+            loop.operations,
             loop.dependences,
             loop.teams,
             loop.has_teams,
@@ -61,8 +61,7 @@ def digest(loop: Loop) -> str:
             [(p.name, p.members, p.amount, p.window_cycles) for p in loop.pools],
             loop.machine.threads_per_warp,
         )
-    )
-    content = f"({operations}, {others[1:]}"
+    ).replace(", inside=None)", ")")
     return hashlib.sha256(content.encode()).hexdigest()
 
 
