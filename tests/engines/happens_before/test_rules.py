@@ -437,6 +437,17 @@ def test_registers_given_back_are_enough_or_not():
     decided(program("turns", [role("c", *turns, agents=3)], pools=[ir.Pool("r", 4)]))
 
 
+def test_a_pool_is_given_more_before_the_large_take():
+    """With every take but the second role's done, the pool would hold less than nothing."""
+    large = role("large", ir.PoolTake("r", e(3)))
+    small = role("small", ir.PoolTake("r", e(1)), ir.PoolGive("r", e(2)))
+    decided(program("refilled", [large, small], pools=[ir.Pool("r", 2)]))
+    spent = role("large", ir.PoolTake("r", e(3)), ir.PoolGive("r", e(1)))
+    decided(program("spent", [spent, small], pools=[ir.Pool("r", 2)]))
+    short = role("small", ir.PoolTake("r", e(1)), ir.PoolGive("r", e(1)))
+    decided(program("short", [large, short], pools=[ir.Pool("r", 2)]), FaultKind.DEADLOCK)
+
+
 STEP = st.sampled_from(
     [ir.PoolTake(pool, e(n)) for pool in "rs" for n in (1, 2, 3)]
     + [ir.PoolGive(pool, e(n)) for pool in "rs" for n in (1, 2)]

@@ -1,12 +1,7 @@
-"""What must be over when a CTA ends, and whether waiting for a pool can block for ever.
+"""What must be over when a CTA ends.
 
 A CTA has ended when all its agents are at their end. An operation that uses its memory or its
 barriers is over by then in every run exactly if it is before the last event of one of its agents.
-
-A pool makes runs depend on the schedule, so taking orders nothing here. A take never blocks if what
-is certainly given before it covers all that may be taken before it. Where some may block, the
-states in which only takes come next are gone through: if one of these takes can go on in each, all
-do in every run. Otherwise one run does not decide.
 """
 
 from __future__ import annotations
@@ -25,11 +20,6 @@ from titan.engines.happens_before.run_state import RunState
 from titan.engines.happens_before.tables import IssuedOperation, RunLayout
 from titan.engines.happens_before.unfolding import Instance
 from titan.sync.fault import Fault, FaultKind
-
-Counted = tuple[Timestamp, Instance, str]  # a take or a give, and its pool
-
-TAKES_MAX = 400
-SETS_MAX = 50_000  # of takes that come next together
 
 
 class ExitRules:
@@ -91,96 +81,3 @@ class ExitRules:
     def _add(self, message: str, agent: int, instance: Instance, *plans: Plan) -> None:
         fault = Fault(FaultKind.LEAK_AT_EXIT, message, (agent,), (instance.operation,))
         self._findings.add(Weight.FAULT, fault, *plans)
-
-
-class PoolRules:
-    """Hears takes and gives; judges all at the end of the run."""
-
-    def __init__(self, clocks: Clocks, layout: RunLayout, findings: SuspicionCollector) -> None:
-        self._clocks = clocks
-        self._available = {pool.name: pool.available for pool in layout.program.pools}
-        self._findings = findings
-        self._takes: dict[str, list[tuple[Timestamp, Instance]]] = {}
-        self._gives: dict[str, list[tuple[Timestamp, Instance]]] = {}
-
-    def take(self, at: Timestamp, instance: Instance, pool: str) -> None:
-        """Remembers when an instance took from the pool; judges nothing yet."""
-        self._takes.setdefault(pool, []).append((at, instance))
-
-    def give(self, at: Timestamp, instance: Instance, pool: str) -> None:
-        """Remembers when an instance gave to the pool; judges nothing yet."""
-        self._gives.setdefault(pool, []).append((at, instance))
-
-    def at_end(self) -> None:
-        """Judge the pools that may block, together: one may wait for what another lets go on."""
-        scarce = [pool for pool, takes in self._takes.items() if self._may_block_in(pool, takes)]
-        if not scarce:
-            return
-        takes = [(at, item, pool) for pool in scarce for at, item in self._takes[pool]]
-        gives = [(at, item, pool) for pool in scarce for at, item in self._gives.get(pool, [])]
-        if len(takes) > TAKES_MAX or self._may_stick(scarce, takes, gives):
-            fault = Fault(
-                FaultKind.POOL_MISUSE,
-                f"whether a taker of {scarce[0]} blocks depends on the interleaving",
-                tuple(at.agent for at, _, _ in takes[:4]),
-                tuple(instance.operation for _, instance, _ in takes[:4]),
-                scarce[0],
-            )
-            self._findings.add(Weight.INEXACT, fault)
-
-    def _may_block_in(self, pool: str, takes: list[tuple[Timestamp, Instance]]) -> bool:
-        if len(takes) > TAKES_MAX or any(instance.amount < 0 for _, instance in takes):
-            return True
-        gives = self._gives.get(pool, [])
-        return any(self._may_block(pool, at, takes, gives) for at, _ in takes)
-
-    def _may_block(
-        self,
-        pool: str,
-        at: Timestamp,
-        takes: list[tuple[Timestamp, Instance]],
-        gives: list[tuple[Timestamp, Instance]],
-    ) -> bool:
-        given = sum(instance.amount for give, instance in gives if self._before(give, at))
-        taken = sum(instance.amount for take, instance in takes if not self._before(at, take))
-        return self._available[pool] + given < taken
-
-    def _may_stick(self, pools: list[str], takes: list[Counted], gives: list[Counted]) -> bool:
-        """Whether there may be a state in which nothing but takes comes next and none can go on.
-
-        Let B be the takes that come next in such a state: none is before another, everything that
-        is after none of them has happened, and what is after one of them has not. So B alone shows
-        what each pool holds, and all such sets are gone through (at most `SETS_MAX`).
-        """
-        if any(instance.amount < 0 for _, instance, _ in takes):
-            return True
-        count = len(takes)
-        after = [
-            (
-                sum(1 << n for n in range(count) if self._before(at, takes[n][0])),
-                sum(1 << n for n, (give, _, _) in enumerate(gives) if self._before(at, give)),
-            )
-            for at, _, _ in takes
-        ]
-        # A set of takes, the takes and the gives after it, and the first take that may be added.
-        open_sets = [(0, 0, 0, 0)]
-        for _ in range(SETS_MAX):
-            if not open_sets:
-                return False
-            chosen, later, later_gives, first = open_sets.pop()
-            held = {pool: self._available[pool] for pool in pools}
-            for n, (_, give, pool) in enumerate(gives):
-                held[pool] += 0 if later_gives >> n & 1 else give.amount
-            for n, (_, take, pool) in enumerate(takes):
-                held[pool] -= 0 if (later | chosen) >> n & 1 else take.amount
-            members = [takes[n] for n in range(count) if chosen >> n & 1]
-            if members and all(held[pool] < take.amount for _, take, pool in members):
-                return True
-            for n in range(first, count):
-                if not later >> n & 1 and not after[n][0] & chosen:
-                    more = (chosen | 1 << n, later | after[n][0], later_gives | after[n][1], n + 1)
-                    open_sets.append(more)
-        return True
-
-    def _before(self, first: Timestamp, second: Timestamp) -> bool:
-        return self._clocks.before(first.agent, first.index, second)

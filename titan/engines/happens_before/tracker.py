@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from titan.engines.happens_before.clocks import Clock, Clocks, FlightTrack, Timestamp
 from titan.engines.happens_before.findings import SuspicionCollector
-from titan.engines.happens_before.lifetime import ExitRules, PoolRules
+from titan.engines.happens_before.lifetime import ExitRules
 from titan.engines.happens_before.memory import MemoryObserver
 from titan.engines.happens_before.observer import Observer
 from titan.engines.happens_before.phases import PhaseRules
+from titan.engines.happens_before.pools import PoolRules
 from titan.engines.happens_before.run_state import RunState
 from titan.engines.happens_before.tables import (
     IssuedOperation,
