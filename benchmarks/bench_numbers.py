@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from titan.foundation.source.span import whole_file
-from titan.frontends.launch import completed, read_launch
+from titan.frontends.ptx.launch import completed, read_launch
 from titan.isa.numbers.run import compute
 from titan.isa.ptx.parse import parse
 from titan.isa.simt.launch import Options

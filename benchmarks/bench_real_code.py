@@ -22,13 +22,13 @@ from benchmarks.real_code import REPAIRED, launch_of
 from titan.foundation.collector import uncollected
 from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source, whole_file
-from titan.frontends.launch import completed, read_launch
-from titan.frontends.machine import Runner
-from titan.frontends.places import CodePlaces
-from titan.frontends.policies import CodePolicies
-from titan.frontends.record import record
-from titan.frontends.sweep import changed, drivers_of
-from titan.frontends.trial import judge_run
+from titan.frontends.ptx.launch import completed, read_launch
+from titan.frontends.ptx.machine import Runner
+from titan.frontends.ptx.places import CodePlaces
+from titan.frontends.ptx.policies import CodePolicies
+from titan.frontends.ptx.record import record
+from titan.frontends.ptx.sweep import changed, drivers_of
+from titan.frontends.ptx.trial import judge_run
 from titan.frontends.verify_code import STEPS_MAX, TEXT_BYTES_MAX
 from titan.isa.ptx.module import Module
 from titan.isa.ptx.parse import parse_source

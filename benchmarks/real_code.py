@@ -24,15 +24,15 @@ from pathlib import Path
 from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Verdict
-from titan.frontends.code_mutants import CodeMutant, mutants_of
-from titan.frontends.equivalence import Likeness, likeness
-from titan.frontends.launch import LaunchDescription, beside, completed, read_launch
-from titan.frontends.machine import Runner
-from titan.frontends.places import CodePlaces
-from titan.frontends.policies import CodePolicies, chosen
-from titan.frontends.record import LaunchRecording, record
-from titan.frontends.sweep import sweep
-from titan.frontends.trial import judge_run
+from titan.frontends.ptx.code_mutants import CodeMutant, mutants_of
+from titan.frontends.ptx.equivalence import Likeness, likeness
+from titan.frontends.ptx.launch import LaunchDescription, beside, completed, read_launch
+from titan.frontends.ptx.machine import Runner
+from titan.frontends.ptx.places import CodePlaces
+from titan.frontends.ptx.policies import CodePolicies, chosen
+from titan.frontends.ptx.record import LaunchRecording, record
+from titan.frontends.ptx.sweep import sweep
+from titan.frontends.ptx.trial import judge_run
 from titan.frontends.verify_code import (
     ANY_NUMBER,
     STEPS_MAX,

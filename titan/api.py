@@ -194,7 +194,7 @@ def verify_ptx(
     itself says enough. `entry`: one kernel of the module. `sweep`: other trip counts, too.
     """
     from titan.foundation.source.loading import load_text
-    from titan.frontends.launch import read_launch_text
+    from titan.frontends.ptx.launch import read_launch_text
     from titan.frontends.verify_code import CodeOptions, refused, verify_code
 
     started = time.process_time()

@@ -17,7 +17,7 @@ from titan.codegen.tile.load import OPTIONAL, REQUIRED
 from titan.foundation.resources import root
 from titan.foundation.source.tree import Mapping, Node, Scalar, as_boolean, as_integer
 from titan.foundation.source.yaml import parse_text
-from titan.frontends.launch import read_launch_text
+from titan.frontends.ptx.launch import read_launch_text
 from titan.scheduling.loop.load import OPERATION_KEYS, TOP
 
 ROOT = Path(__file__).resolve().parents[2]

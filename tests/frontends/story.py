@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from titan.foundation.source.span import Span
-from titan.frontends.policies import CodePolicies
-from titan.frontends.record import LaunchRecording, record
+from titan.frontends.ptx.policies import CodePolicies
+from titan.frontends.ptx.record import LaunchRecording, record
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Box, Footprint, MemorySpace
 from titan.isa.simt.launch import Launch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.frontends.story import FULL, TILE, Story, ring
-from titan.frontends.equivalence import Likeness, conflict_order, likeness
+from titan.frontends.ptx.equivalence import Likeness, conflict_order, likeness
 from titan.isa.simt import events as ev
 
 

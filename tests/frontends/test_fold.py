@@ -8,13 +8,13 @@ import pytest
 
 from tests.frontends.story import EMPTY, FULL, TILE, Story, ring
 from titan.foundation.verdict import Verdict
-from titan.frontends.lift.alike import merged_alike, outputs_in_order
 from titan.frontends.lift.fold import TRIPS, Folded, Recorded, fold
 from titan.frontends.lift.kernel_text import Heading
 from titan.frontends.lift.lifted import BARRIER_CELL, lift_recordings
 from titan.frontends.lift.names import named
 from titan.frontends.lift.segments import NotFoldedError, segments_of
 from titan.frontends.lift.unfolded import difference
+from titan.frontends.ptx.alike import merged_alike, outputs_in_order
 from titan.isa.simt import events as ev
 from titan.sync import program as ir
 from titan.verify.engines import VerifyBudget, run_explorer

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from titan.foundation.source.span import whole_file
-from titan.frontends.launch import completed, read_launch_text
-from titan.frontends.tensor_maps import element_bits, encoded, serial_of
+from titan.frontends.ptx.launch import completed, read_launch_text
+from titan.frontends.ptx.tensor_maps import element_bits, encoded, serial_of
 from titan.isa.ptx.module import Function, StateSpace, Variable
 
 

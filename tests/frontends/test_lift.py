@@ -11,7 +11,7 @@ from tests.frontends.test_verify_code import BROKEN, LAUNCH, ring, verified
 from titan.cli.lift import lift
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
-from titan.frontends.code_mutants import mutants_of
+from titan.frontends.ptx.code_mutants import mutants_of
 from titan.frontends.verify_code import CodeOptions
 from titan.isa.ptx.parse import parse_source
 from titan.language.kernel.decode import decode_text

@@ -9,7 +9,7 @@ import pytest
 
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
-from titan.frontends.launch import read_launch_text
+from titan.frontends.ptx.launch import read_launch_text
 from titan.frontends.verify_code import CodeOptions, verify_code
 from titan.validate.compare.compile import nvcc
 from titan.verify.model import Finding

@@ -7,7 +7,7 @@ import pytest
 from tests.frontends.story import EMPTY, FULL, TILE, Story, epilogue, ring
 from titan.engines.happens_before.engine import analyse
 from titan.foundation.verdict import Verdict
-from titan.frontends.lift.alike import merged_alike
+from titan.frontends.ptx.alike import merged_alike
 from titan.isa.simt import events as ev
 from titan.sync.fault import FaultKind
 from titan.verify.replay import replay

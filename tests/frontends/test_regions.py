@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from titan.frontends.regions import partition
+from titan.frontends.ptx.regions import partition
 from titan.isa.simt.footprints import Footprint, MemorySpace, of_ranges
 
 RUNS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), min_size=1, max_size=4)

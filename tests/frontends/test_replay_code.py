@@ -13,9 +13,14 @@ from tests.frontends.test_shipped_patterns import PEEK
 from tests.frontends.test_verify_code import BROKEN, NOTHING, kernel, ring, verified
 from titan.cli.replay import replay
 from titan.foundation.verdict import Verdict
-from titan.frontends.code_trace import CodeTrace, CodeTraceError, load_code_trace, save_code_trace
-from titan.frontends.interleaving import COMPLETES, MachineStep
-from titan.frontends.replay_code import SHOWN, CodeReplayRefused, replay_code
+from titan.frontends.ptx.code_trace import (
+    CodeTrace,
+    CodeTraceError,
+    load_code_trace,
+    save_code_trace,
+)
+from titan.frontends.ptx.interleaving import COMPLETES, MachineStep
+from titan.frontends.ptx.replay_code import SHOWN, CodeReplayRefused, replay_code
 from titan.sync.fault import FaultKind
 
 ORDER_ALONE = {"TTN216"}  # followed, and no state of the machine shows it

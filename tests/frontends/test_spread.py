@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from titan.frontends.spread import ALIGNMENT, spread
-from titan.frontends.sweep import ParameterWord, changed
+from titan.frontends.ptx.spread import ALIGNMENT, spread
+from titan.frontends.ptx.sweep import ParameterWord, changed
 from titan.isa.simt.launch import Launch, LaunchParameter, LaunchTensorMap
 
 A, B = 0x10000, 0x18000  # two tensors of 64 rows of 256 columns of 16 bits

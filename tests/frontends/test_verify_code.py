@@ -10,9 +10,9 @@ import titan
 from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
-from titan.frontends.code_mutants import mutants_of
-from titan.frontends.launch import read_launch_text
-from titan.frontends.policies import CodePolicies
+from titan.frontends.ptx.code_mutants import mutants_of
+from titan.frontends.ptx.launch import read_launch_text
+from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.verify_code import CodeOptions, short_name, verify_code, verify_code_file
 from titan.isa.ptx.parse import parse_source
 from titan.verify.model import Finding
@@ -275,7 +275,7 @@ def test_a_sweep_finds_the_count_inside_of_a_structure():
 
 def test_rows_that_grow_in_a_sweep_do_not_run_into_each_other():
     """A tensor map whose extent follows the parameter keeps its rows apart."""
-    from titan.frontends.sweep import ParameterWord, changed
+    from titan.frontends.ptx.sweep import ParameterWord, changed
     from titan.isa.simt.launch import Launch, LaunchParameter, LaunchTensorMap
 
     item = LaunchTensorMap(6, 0, (256, 256, 2), (512, 512 * 256), (64, 64, 1), (1, 1, 1))

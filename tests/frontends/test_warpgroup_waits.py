@@ -13,10 +13,10 @@ from tests.isa.simt.test_recording import TENSOR
 from tests.isa.texts import text_of
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
-from titan.frontends.places import CodePlaces
-from titan.frontends.policies import CodePolicies
-from titan.frontends.trial import REMARKS, Trial, judge_run, judge_together
-from titan.frontends.warpgroup_waits import groups_left
+from titan.frontends.ptx.places import CodePlaces
+from titan.frontends.ptx.policies import CodePolicies
+from titan.frontends.ptx.trial import REMARKS, Trial, judge_run, judge_together
+from titan.frontends.ptx.warpgroup_waits import groups_left
 from titan.isa.ptx.module import Module
 from titan.isa.ptx.parse import parse
 from titan.isa.simt.launch import Launch, LaunchParameter, Options

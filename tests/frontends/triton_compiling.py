@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from titan.foundation.source.span import Source
-from titan.frontends.launch import LaunchDescription, read_launch_text
+from titan.frontends.ptx.launch import LaunchDescription, read_launch_text
 
 TILES = 6  # of the launches
 

@@ -7,7 +7,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from titan.frontends.policies import CODE_POLICY_WORDS, VALUES, CodePolicies, chosen
+from titan.frontends.ptx.policies import CODE_POLICY_WORDS, VALUES, CodePolicies, chosen
 from titan.language.kernel.table import POLICIES
 from titan.sync.policies import POLICY_WORDS
 from titan.sync.program import Policies

@@ -21,7 +21,7 @@ def replay(path: str, format_name: str, colour: str) -> int:
     """
     import sys
 
-    from titan.frontends.code_trace import is_code_trace
+    from titan.frontends.ptx.code_trace import is_code_trace
 
     if is_code_trace(path):
         return _replay_code(path, format_name, colour)
@@ -52,8 +52,8 @@ def _replay_code(path: str, format_name: str, colour: str) -> int:
     from titan.cli.output import show
     from titan.foundation.diagnostics.model import diagnostic
     from titan.foundation.source.span import whole_file
-    from titan.frontends.code_trace import CodeTraceError, load_code_trace
-    from titan.frontends.replay_code import CodeReplayRefused, replay_code, replay_text
+    from titan.frontends.ptx.code_trace import CodeTraceError, load_code_trace
+    from titan.frontends.ptx.replay_code import CodeReplayRefused, replay_code, replay_text
 
     try:
         replayed = replay_code(load_code_trace(path))

@@ -11,7 +11,7 @@ MODULES = {
     "kernel": "titan.language.kernel.schema",
     "tile": "titan.codegen.tile.schema",
     "loop": "titan.scheduling.loop.schema",
-    "launch": "titan.frontends.schema",
+    "launch": "titan.frontends.ptx.schema",
 }
 REPORT = "report"  # what `--format json` writes; its file is the source
 

@@ -21,7 +21,7 @@ from titan.sync.policies import POLICY_WORDS
 
 if TYPE_CHECKING:
     from titan.frontends.open import Opened
-    from titan.frontends.policies import CodePolicies
+    from titan.frontends.ptx.policies import CodePolicies
     from titan.frontends.verify_code import CodeOptions
     from titan.language.kernel.model import Kernel
     from titan.report.findings import ReportStyle
@@ -233,7 +233,7 @@ def _opened(paths: tuple[str, ...], options: VerifyOptions, given: VerifyGiven) 
 def _keep_changed(opened: Opened, revision: str, launch: str | None) -> None:
     """Leave out what git sees unchanged; code is changed where its launch file is."""
     from titan.cli.changed import changed_files
-    from titan.frontends.launch import beside
+    from titan.frontends.ptx.launch import beside
 
     changed = changed_files(revision)
 
@@ -308,7 +308,7 @@ def _certificates(
 
 def _policy(text: str) -> tuple[str, str]:
     from titan.foundation.diagnostics.wording import quoted, suggestion
-    from titan.frontends.policies import VALUES
+    from titan.frontends.ptx.policies import VALUES
 
     name, _, value = text.partition("=")
     known = POLICY_WORDS | VALUES
@@ -330,7 +330,7 @@ def _check_policies(options: VerifyOptions, known: Iterable[str], what: str) -> 
 def _code_options(
     options: VerifyOptions, launch: str | None, entry: str | None, sweep: bool
 ) -> CodeOptions:
-    from titan.frontends.policies import VALUES, chosen
+    from titan.frontends.ptx.policies import VALUES, chosen
     from titan.frontends.verify_code import CodeOptions
 
     _check_policies(options, VALUES, "code")
@@ -347,7 +347,7 @@ def _code_options(
 
 def code_policies(texts: tuple[str, ...]) -> CodePolicies:
     """The policies of code with those of the command line. Raises click.UsageError."""
-    from titan.frontends.policies import VALUES, chosen
+    from titan.frontends.ptx.policies import VALUES, chosen
     from titan.verify.model import VerifyOptions
 
     options = VerifyOptions(policies=tuple(_policy(text) for text in texts))

@@ -1,1 +1,1 @@
-"""Real code: from PTX and a launch to a verdict."""
+"""Real code: from PTX or TTGIR to a verdict, and to a kernel file."""

@@ -16,15 +16,15 @@ from titan.foundation.diagnostics.wording import listed, suggestion
 from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Verdict
-from titan.frontends.code import CodeKernel
-from titan.frontends.launch import LaunchDescription, beside, completed, read_launch
-from titan.frontends.machine import Runner
-from titan.frontends.missing import missing_value
-from titan.frontends.names import short_name
-from titan.frontends.places import CodePlaces
-from titan.frontends.policies import CodePolicies
-from titan.frontends.sweep import labels_text, sweep
-from titan.frontends.trial import Trial, judge_run
+from titan.frontends.ptx.code import CodeKernel
+from titan.frontends.ptx.launch import LaunchDescription, beside, completed, read_launch
+from titan.frontends.ptx.machine import Runner
+from titan.frontends.ptx.missing import missing_value
+from titan.frontends.ptx.names import short_name
+from titan.frontends.ptx.places import CodePlaces
+from titan.frontends.ptx.policies import CodePolicies
+from titan.frontends.ptx.sweep import labels_text, sweep
+from titan.frontends.ptx.trial import Trial, judge_run
 from titan.isa.ptx.module import Function, Module
 from titan.isa.ptx.parse import parse_source
 from titan.isa.simt.launch import Launch
@@ -205,7 +205,7 @@ def _verify_entry(
 
 def _saved(finding: Finding, code: CodeKernel, trials: list[Trial], folder: str) -> Finding:
     """The finding with the file of its interleaving, which `titan replay` takes."""
-    from titan.frontends.code_trace import CodeTrace, save_code_trace
+    from titan.frontends.ptx.code_trace import CodeTrace, save_code_trace
 
     trial = next(item for item in trials if item.verdict is Verdict.REFUTED)
     if trial.interleaving is None or trial.made is None:

@@ -14,8 +14,8 @@ from titan.foundation.verdict import Reason, Verdict
 from titan.frontends.lift.code_loops import first_loop
 from titan.frontends.lift.launches import ClusterLift, LaunchedCode, judged, lift_cluster
 from titan.frontends.lift.lifted import LiftedKernel, numbers_text
-from titan.frontends.sweep import Driver, drivers_of
-from titan.frontends.trial import Trial
+from titan.frontends.ptx.sweep import Driver, drivers_of
+from titan.frontends.ptx.trial import Trial
 from titan.verify.model import EngineReport, Finding, VerifyOptions
 from titan.verify.pipeline import verify_kernel
 

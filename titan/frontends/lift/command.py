@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.source.span import whole_file
 from titan.foundation.verdict import Verdict
-from titan.frontends.launch import completed
 from titan.frontends.lift.launches import LaunchedCode, lift_cluster, write_given
 from titan.frontends.lift.lifted import LiftedKernel, numbers_text
-from titan.frontends.places import CodePlaces
-from titan.frontends.sweep import drivers_of
+from titan.frontends.ptx.launch import completed
+from titan.frontends.ptx.places import CodePlaces
+from titan.frontends.ptx.sweep import drivers_of
 from titan.frontends.verify_code import CodeOptions, read_code
 
 

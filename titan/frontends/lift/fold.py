@@ -24,14 +24,13 @@ from titan.frontends.lift.rings import (
     quotient_number,
 )
 from titan.frontends.lift.segments import (
-    EffectClass,
     NotFoldedError,
     Segment,
-    class_of,
     mbarriers_of,
     segments_of,
 )
 from titan.frontends.lift.sketch import OperationSketch, RoleSketch
+from titan.frontends.ptx.alike import EffectClass, class_of
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression
 from titan.sync.parts import effects_of

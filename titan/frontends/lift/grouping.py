@@ -10,8 +10,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from titan.frontends.lift.rings import Entry, Rings, add_rings, address_key
-from titan.frontends.lift.segments import EffectClass, NotFoldedError, shape_of
+from titan.frontends.lift.segments import NotFoldedError, shape_of
 from titan.frontends.lift.sketch import OperationSketch, RoleSketch
+from titan.frontends.ptx.alike import EffectClass
 from titan.sync import program as ir
 from titan.sync.expression import ZERO, Constant, Expression, Name, binary
 

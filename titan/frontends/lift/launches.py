@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.source.span import Span
 from titan.foundation.verdict import Verdict
-from titan.frontends.code import CodeKernel
 from titan.frontends.lift.fold import Recorded
 from titan.frontends.lift.kernel_text import Heading, NotWritableError
 from titan.frontends.lift.lifted import LiftedKernel, LineOf, lift_recordings, write_launch
 from titan.frontends.lift.names import identifier
 from titan.frontends.lift.segments import NotFoldedError
-from titan.frontends.machine import Runner
-from titan.frontends.missing import missing_value
-from titan.frontends.names import short_name
-from titan.frontends.places import CodePlaces
-from titan.frontends.policies import CodePolicies
-from titan.frontends.sweep import Driver
-from titan.frontends.trial import Trial, judge_run, judge_together
+from titan.frontends.ptx.code import CodeKernel
+from titan.frontends.ptx.machine import Runner
+from titan.frontends.ptx.missing import missing_value
+from titan.frontends.ptx.names import short_name
+from titan.frontends.ptx.places import CodePlaces
+from titan.frontends.ptx.policies import CodePolicies
+from titan.frontends.ptx.sweep import Driver
+from titan.frontends.ptx.trial import Trial, judge_run, judge_together
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Ending, Run
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from titan.frontends.lift.alike import merged_alike, outputs_in_order
 from titan.frontends.lift.fold import TRIPS, Recorded, fold, unfolded
 from titan.frontends.lift.kernel_text import Heading, NotWritableError, kernel_text
 from titan.frontends.lift.names import Named, named
 from titan.frontends.lift.segments import NotFoldedError
 from titan.frontends.lift.unfolded import Difference, NameTable, difference
+from titan.frontends.ptx.alike import merged_alike, outputs_in_order
 from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 
-BARRIER_CELL = " as barrier"  # titan/frontends/memory.py
+BARRIER_CELL = " as barrier"  # titan/frontends/ptx/memory.py
 LineOf = Callable[[object], str]
 
 

@@ -71,14 +71,6 @@ def mbarriers_of(operation: ir.Operation) -> list[str]:
     return [reference.name for reference in barriers_of(operation)]
 
 
-EffectClass = tuple[bool, str, bool]
-
-
-def class_of(effect: ir.Effect) -> EffectClass:
-    """What an effect does, wherever it does it: write, proxy, accumulates."""
-    return effect.write, effect.proxy.value, effect.accumulates
-
-
 def shape_of(operation: ir.Operation) -> tuple[object, ...]:
     """What of an operation must be the same in every round; not where it happens."""
     rest: list[object] = [type(operation).__name__, len(mbarriers_of(operation))]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from titan.frontends.lift.segments import EffectClass, Segment
+from titan.frontends.lift.segments import Segment
+from titan.frontends.ptx.alike import EffectClass
 from titan.sync import program as ir
 from titan.sync.expression import Expression
 

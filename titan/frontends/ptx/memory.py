@@ -19,7 +19,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from titan.frontends.regions import RegionMap, partition
+from titan.frontends.ptx.regions import RegionMap, partition
 from titan.isa.simt.footprints import Footprint, MemorySpace, merged
 from titan.sync import program as ir
 from titan.sync.expression import Constant

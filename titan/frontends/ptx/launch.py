@@ -16,7 +16,7 @@ from titan.foundation.source.reader import Reader
 from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Mapping, Node, Scalar, Sequence, as_integer
 from titan.foundation.source.yaml import parse_file, parse_text
-from titan.frontends.tensor_maps import encoded, read_map
+from titan.frontends.ptx.tensor_maps import encoded, read_map
 from titan.isa.ptx.module import Function, Variable
 from titan.isa.simt.launch import Allocation, Dimensions, Launch, LaunchParameter, LaunchTensorMap
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from titan.frontends.agents import Member
+from titan.frontends.ptx.agents import Member
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.steered import ISSUING, OWN, WarpName
 from titan.sync import program as ir

@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.errors import UserError
 from titan.foundation.source.span import Source
-from titan.frontends.code_trace import CodeTrace
-from titan.frontends.interleaving import WARP, MachineInterleaving, MachineStep
-from titan.frontends.names import short_name
-from titan.frontends.places import CodePlaces, location_text
+from titan.frontends.ptx.code_trace import CodeTrace
+from titan.frontends.ptx.interleaving import WARP, MachineInterleaving, MachineStep
+from titan.frontends.ptx.names import short_name
+from titan.frontends.ptx.places import CodePlaces, location_text
 from titan.isa.ptx.parse import parse_source
 from titan.isa.simt import events as ev
 from titan.isa.simt.decode import decode

@@ -19,7 +19,7 @@ from titan.engines.happens_before.steering import run_to_end
 from titan.engines.happens_before.tables import IssuedOperation, RunLayout
 from titan.engines.happens_before.tracker import Tracker
 from titan.engines.happens_before.unfolding import Instance, Unfolder, UnfoldingRefused
-from titan.frontends.record import LaunchRecording
+from titan.frontends.ptx.record import LaunchRecording
 from titan.sync.expression import Expression
 
 OPERATIONS_MAX = 200_000

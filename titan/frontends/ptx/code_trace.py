@@ -15,7 +15,7 @@ from typing import Any
 
 from titan.foundation.atomic import write_text
 from titan.foundation.errors import UserError
-from titan.frontends.interleaving import COMPLETES, WARP, MachineInterleaving, MachineStep
+from titan.frontends.ptx.interleaving import COMPLETES, WARP, MachineInterleaving, MachineStep
 from titan.isa.simt.launch import Allocation, Launch, LaunchParameter, LaunchTensorMap
 
 VERSION = 1

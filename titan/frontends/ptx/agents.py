@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from titan.foundation.source.span import Span
-from titan.frontends.memory import united
+from titan.frontends.ptx.memory import united
 from titan.isa.simt.events import Event
 from titan.sync import program as ir
 

@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from titan.frontends.machine import Runner
-from titan.frontends.spread import spread
+from titan.frontends.ptx.machine import Runner
+from titan.frontends.ptx.spread import spread
 from titan.isa.ptx.module import Function, Variable
 from titan.isa.simt import events as ev
 from titan.isa.simt.launch import Launch, LaunchTensorMap

@@ -7,9 +7,9 @@ one kind at one instruction are reported once.
 from __future__ import annotations
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
-from titan.frontends.places import CodePlaces
-from titan.frontends.policies import CodePolicies
-from titan.frontends.rendering import with_sources
+from titan.frontends.ptx.places import CodePlaces
+from titan.frontends.ptx.policies import CodePolicies
+from titan.frontends.ptx.rendering import with_sources
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.outcome import Run

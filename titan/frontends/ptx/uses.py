@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from titan.frontends.memory import MemoryUse
-from titan.frontends.policies import CodePolicies
+from titan.frontends.ptx.memory import MemoryUse
+from titan.frontends.ptx.policies import CodePolicies
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint, MemorySpace, tensor_box
 from titan.isa.simt.outcome import Run

@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from titan.frontends.agents import Locate, Member, RecordedAgent
-from titan.frontends.copy_arrivals import raised_counts
-from titan.frontends.memory import RecordedMemory
-from titan.frontends.peeks import doubtful_peeks
-from titan.frontends.policies import CodePolicies
-from titan.frontends.resources import ResourcePools
-from titan.frontends.uses import uses_of_run
-from titan.frontends.warpgroup_waits import GroupBarriers
+from titan.frontends.ptx.agents import Locate, Member, RecordedAgent
+from titan.frontends.ptx.copy_arrivals import raised_counts
+from titan.frontends.ptx.memory import RecordedMemory
+from titan.frontends.ptx.peeks import doubtful_peeks
+from titan.frontends.ptx.policies import CodePolicies
+from titan.frontends.ptx.resources import ResourcePools
+from titan.frontends.ptx.uses import uses_of_run
+from titan.frontends.ptx.warpgroup_waits import GroupBarriers
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Box, Footprint, MemorySpace
 from titan.isa.simt.outcome import WGMMA_GROUPS, Run, Waiter
@@ -99,7 +99,7 @@ def record_together(
     """The sync programs of runs of one cluster under several launches, over one set of regions.
 
     Bytes are cut into regions by the footprints of all runs, so that a region has the same name in
-    each of the programs. `groups_left`: see `titan/frontends/warpgroup_waits.py`.
+    each of the programs. `groups_left`: see `titan/frontends/ptx/warpgroup_waits.py`.
     """
     memory: RecordedMemory | None = None
     recorders = []

@@ -15,14 +15,14 @@ from titan.engines.happens_before.engine import OrderResult, analyse
 from titan.foundation.collector import uncollected
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.verdict import Verdict
-from titan.frontends.breaches import breaches
-from titan.frontends.interleaving import MachineInterleaving, interleaving_of
-from titan.frontends.lift.alike import merged_alike
-from titan.frontends.places import CodePlaces, location_text
-from titan.frontends.policies import CodePolicies
-from titan.frontends.record import LaunchRecording, record_together
-from titan.frontends.rendering import ReplayFailedError, render_fault
-from titan.frontends.warpgroup_waits import groups_left
+from titan.frontends.ptx.alike import merged_alike
+from titan.frontends.ptx.breaches import breaches
+from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
+from titan.frontends.ptx.places import CodePlaces, location_text
+from titan.frontends.ptx.policies import CodePolicies
+from titan.frontends.ptx.record import LaunchRecording, record_together
+from titan.frontends.ptx.rendering import ReplayFailedError, render_fault
+from titan.frontends.ptx.warpgroup_waits import groups_left
 from titan.isa.simt import events as ev
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Ending, Policy, Run

@@ -12,8 +12,8 @@ from titan.foundation.source.json_schema import (
     mapping,
     one_or_list,
 )
-from titan.frontends.launch import GRID_MAX, PARAMETERS_MAX, SHARED_MAX
-from titan.frontends.tensor_maps import BOX_MAX, ELEMENT_BYTES, INTERLEAVES, RANK_MAX, SWIZZLES
+from titan.frontends.ptx.launch import GRID_MAX, PARAMETERS_MAX, SHARED_MAX
+from titan.frontends.ptx.tensor_maps import BOX_MAX, ELEMENT_BYTES, INTERLEAVES, RANK_MAX, SWIZZLES
 
 _BYTES: Schema = {"type": ["string", "integer"], "description": "hexadecimal bytes"}
 

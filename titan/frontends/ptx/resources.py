@@ -7,7 +7,7 @@ there.
 
 from __future__ import annotations
 
-from titan.frontends.agents import Locate
+from titan.frontends.ptx.agents import Locate
 from titan.isa.simt.events import RegisterCount
 from titan.sync import program as ir
 from titan.sync.expression import Constant

@@ -10,11 +10,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from titan.frontends.lift.segments import class_of
 from titan.sync import program as ir
 from titan.sync.parts import effects_of
 
 CLASSES_MAX = 4 * len(ir.Proxy)  # of effects: write, proxy, accumulates
+EffectClass = tuple[bool, str, bool]
+
+
+def class_of(effect: ir.Effect) -> EffectClass:
+    """What an effect does, wherever it does it: write, proxy, accumulates."""
+    return effect.write, effect.proxy.value, effect.accumulates
 
 
 def merged_alike(programs: Sequence[ir.SyncProgram]) -> tuple[list[ir.SyncProgram], dict[str, int]]:

@@ -20,10 +20,10 @@ from titan.foundation.diagnostics.model import (
 )
 from titan.foundation.errors import InternalError
 from titan.foundation.verdict import Verdict
-from titan.frontends.agents import Member
-from titan.frontends.memory import united
-from titan.frontends.places import CodePlaces
-from titan.frontends.record import LaunchRecording
+from titan.frontends.ptx.agents import Member
+from titan.frontends.ptx.memory import united
+from titan.frontends.ptx.places import CodePlaces
+from titan.frontends.ptx.record import LaunchRecording
 from titan.report.fault import diagnose
 from titan.sync import program as ir
 from titan.sync.fault import Fault

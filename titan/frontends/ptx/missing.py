@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.foundation.source.span import Span
-from titan.frontends.names import short_name
-from titan.frontends.places import CodePlaces
+from titan.frontends.ptx.names import short_name
+from titan.frontends.ptx.places import CodePlaces
 from titan.isa.ptx.module import Address, Function, Symbol
 from titan.isa.simt.outcome import Ending, Run
 

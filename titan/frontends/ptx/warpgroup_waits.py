@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from titan.foundation.source.span import Span
-from titan.frontends.agents import RecordedAgent
+from titan.frontends.ptx.agents import RecordedAgent
 from titan.isa.simt import events as ev
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.queues import WARPGROUP_WARPS
