@@ -100,7 +100,7 @@ def schedule(
     given: Given,
     *,
     solver: Literal["auto", "rau", "joint", "gauss"] = "auto",
-    objective: Literal["ii", "length", "registers", "edges"] = "length",
+    objective: Literal["ii", "length", "registers", "edges"] = "edges",
     budget_seconds: float = 60.0,
     proofs: bool = False,
 ) -> Scheduled:

@@ -151,17 +151,19 @@ def quick(loop: Loop, ii: int, starts: tuple[int, ...]) -> bool:
     )
 
 
-def brute_force(loop: Loop, ii_to: int, length_to: int) -> tuple[int, int, int, int] | None:
-    """The least (interval, length, registers, crossings) with a length up to `length_to`."""
+def brute_force(loop: Loop, ii_to: int, length_to: int) -> tuple[int, ...] | None:
+    """The least (interval, length, registers, crossings, idle) with a length up to `length_to`."""
     for ii in range(1, ii_to + 1):
-        best: tuple[int, int, int] | None = None
+        best: tuple[int, ...] | None = None
         for starts, teams in placements(loop, length_to):
             if not quick(loop, ii, starts):
                 continue
             ends = [s + op.cycles for s, op in zip(starts, loop.operations, strict=True)]
             if best is not None and max(ends) > best[0]:
                 continue
-            key = (max(ends), registers(loop, ii, starts), crossings(loop, teams))
+            key = (
+                max(ends), registers(loop, ii, starts), crossings(loop, teams), idle(loop, teams)
+            )  # fmt: skip
             if (best is None or key < best) and not violations(loop, ii, starts, teams):
                 best = key
         if best is not None:
@@ -183,4 +185,17 @@ def registers(loop: Loop, ii: int, starts: tuple[int, ...]) -> int:
 
 
 def crossings(loop: Loop, teams: tuple[int, ...]) -> int:
-    return sum(e.kind == "data" and teams[e.source] != teams[e.sink] for e in loop.dependences)
+    """Values in registers that change groups."""
+    return sum(
+        e.kind == "data"
+        and loop.operations[e.source].spill_cycles > 0
+        and teams[e.source] != teams[e.sink]
+        for e in loop.dependences
+    )
+
+
+def idle(loop: Loop, teams: tuple[int, ...]) -> int:
+    """Warps without work while another of their group issues."""
+    return sum(
+        loop.teams[team].warps - op.warps for team, op in zip(teams, loop.operations, strict=True)
+    )

@@ -34,6 +34,7 @@ def agree(seed: int, length: int, engine: str, with_faithful: bool = True) -> bo
             outcome.schedule.length(loop),
             outcome.statistics["registers"],
             outcome.statistics["crossings"],
+            outcome.statistics["idle_warps"],
         )
     assert fast == brute, seed
     if with_faithful:

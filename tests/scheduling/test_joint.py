@@ -17,6 +17,7 @@ from titan.scheduling.loop.bounds import bounds
 from titan.scheduling.loop.generate import small_loop
 from titan.scheduling.loop.load import load_loop
 from titan.scheduling.loop.model import Loop
+from titan.scheduling.model import Schedule
 from titan.scheduling.normalise import TooSmall, normalise, normalise_loop
 from titan.scheduling.refine import refine
 from titan.scheduling.run import REAL as REAL_CYCLES
@@ -124,10 +125,48 @@ def test_the_joint_solver_with_its_defaults_finds_strategies(name: str, strategy
     assert any(one.startswith(strategy) for one in found), found
 
 
-def test_with_the_fewest_transfers_each_sub_tile_is_on_one_warpgroup() -> None:
-    result = run(library("fa3_forward"), Request(solver="joint", objective="edges"))
+def joint_with_its_defaults(name: str) -> tuple[Loop, Schedule]:
+    result = run(library(name), Request(solver="joint"))
     assert result.schedule is not None and result.proved
-    assert any(one.startswith("ping-pong") for one in strategies(result.loop, result.schedule))
+    assert result.produced_by == "joint"
+    return result.loop, result.schedule
+
+
+def test_the_joint_solver_gives_fa3_as_the_paper_has_it() -> None:
+    """Section 6.2.1: each sub-tile on one warpgroup, ping-pong, and the first product ahead in one
+    of them, which is enough to keep the tensor core busy."""
+    loop, schedule = joint_with_its_defaults("fa3_forward")
+    found = strategies(loop, schedule)
+    assert any(one.startswith("ping-pong") for one in found)
+    assert "first GEMM moved into the prologue for 1 of 2 sub-tiles" in found
+    for tile in sub_tiles(loop):
+        assert len({schedule.teams[v] for v in tile}) == 1
+
+
+def test_the_joint_solver_gives_fa4_as_the_paper_has_it() -> None:
+    """Section 6.2.2: variable latency, products, the softmax of each sub-tile, and all of the
+    rescaling on groups of their own; the first product of every sub-tile ahead."""
+    loop, schedule = joint_with_its_defaults("fa4_forward_whole")
+    found = strategies(loop, schedule)
+    assert any(one.startswith("three kinds of groups") for one in found)
+    assert "first GEMM moved into the prologue" in found
+    on: dict[str, set[str]] = {}
+    for operation, team in zip(loop.operations, schedule.teams, strict=True):
+        on.setdefault(loop.teams[team].name, set()).add(operation.name)
+    softmax = [{f"{name}{g}" for name in ("tldS", "max", "sub", "exp", "sum", "cvt", "tstP")}
+               for g in (0, 1)]  # fmt: skip
+    rescale = {f"{name}{g}" for name in ("tldO", "rescale", "tstO") for g in (0, 1)}
+    products = {"QK0", "QK1", "PV0", "PV1"}
+    assert sorted(map(sorted, on.values())) == sorted(
+        map(sorted, [{"LK", "LV"}, products, *softmax, rescale])
+    )
+    assert on["mma"] == products and on["producer"] == {"LK", "LV"}
+
+
+def test_without_its_registers_the_rescaling_costs_nothing_on_a_softmax_group() -> None:
+    """What forces the third group is that a whole accumulator and scores do not fit together."""
+    loop, schedule = joint_with_its_defaults("fa4_forward")  # accumulators in quarters
+    assert not any(one.startswith("three kinds") for one in strategies(loop, schedule))
 
 
 def test_a_strategy_is_named_only_where_all_of_it_holds() -> None:

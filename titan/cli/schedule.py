@@ -107,7 +107,7 @@ def gauss_options(command: Command) -> Command:
 @click.option(
     "--objective",
     type=click.Choice(["ii", "length", "registers", "edges"]),
-    default="length",
+    default="edges",
     show_default=True,
     help="The last tie-break that the joint solver decides.",
 )

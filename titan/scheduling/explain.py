@@ -137,8 +137,12 @@ def strategies(loop: Loop, schedule: Schedule) -> tuple[str, ...]:
     found = []
     if loads_on_producer(loop, schedule):
         found.append("loads on a producer warp")
-    if first_gemm_in_prologue(loop, schedule):
+    ahead = gemms_ahead(loop, schedule)
+    if ahead and all(ahead):
         found.append("first GEMM moved into the prologue")
+    elif any(ahead):
+        of = f"{sum(ahead)} of {len(ahead)} sub-tiles"
+        found.append(f"first GEMM moved into the prologue for {of}")
     if ping_pong(loop, schedule):
         found.append("ping-pong: one group on the matrix unit while another is off it")
     if three_groups(loop, schedule):
@@ -195,9 +199,9 @@ def sub_tiles(loop: Loop) -> list[set[int]]:
     return list(found.values())
 
 
-def first_gemm_in_prologue(loop: Loop, schedule: Schedule) -> bool:
-    """In every sub-tile with exponentials, each GEMM that needs no other and that they need runs a
-    stage (an iteration) or more ahead of every GEMM that needs it."""
+def gemms_ahead(loop: Loop, schedule: Schedule) -> list[bool]:
+    """For each GEMM that needs no other, in a sub-tile with exponentials that need it: whether it
+    runs a stage (an iteration) or more ahead of every GEMM that needs it."""
     gemms = set(users(loop, MATRIX_UNITS))
     exponentials = set(users(loop, EXPONENTIAL_UNITS))
     ahead = []
@@ -207,7 +211,7 @@ def first_gemm_in_prologue(loop: Loop, schedule: Schedule) -> bool:
             later = behind & gemms
             if later and behind & exponentials and not any(v in other for other in after.values()):
                 ahead.append(all(schedule.stage(w) > schedule.stage(v) for w in later))
-    return bool(ahead) and all(ahead)
+    return ahead
 
 
 def ping_pong(loop: Loop, schedule: Schedule) -> bool:

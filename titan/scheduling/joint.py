@@ -8,8 +8,9 @@ schedule, empty stages between operations can be removed without lengthening a l
 schedules of `complete_horizon` cycles are enough. Where that is too far, the search stops at the
 stated number of stages and says so; a refutation then holds up to that length only.
 
-Ties are broken in a fixed order: interval, length, peak of register words alive, values that cross
-warp groups. Every schedule that leaves this module has passed the checker.
+Ties are broken in a fixed order: interval, length, peak of register words alive, values in
+registers that cross warp groups (others stand in memory that both groups reach), warps that idle
+while others of their group issue. Every schedule that leaves this module has passed the checker.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from titan.scheduling import cnf
 from titan.scheduling.check import check
 from titan.scheduling.encode import Encoding, Infeasible, precedence, shortest
 from titan.scheduling.loop.bounds import Bounds, Unschedulable, bounds, ring_footprint
-from titan.scheduling.loop.model import DATA, Loop
+from titan.scheduling.loop.model import DATA, Dependence, Loop
 from titan.scheduling.model import Evidence, Schedule, SchedulerResult
 from titan.scheduling.native import recurrence
 from titan.scheduling.reach import Reach, reach
@@ -48,7 +49,7 @@ class JointOptions:
     """`objective` names the last tie-break that is decided; `stages_max` bounds the horizon."""
 
     engine: str = "auto"
-    objective: str = "length"
+    objective: str = "edges"
     budget_seconds: float = 60.0
     stages_max: int = 4
     second_solver: bool = True
@@ -235,12 +236,12 @@ class Attempt:
             self.count()
             return None
         depth = OBJECTIVES.index(self.search.options.objective)
-        if depth >= 1:
-            best = self.shorten(best, least)
-        if depth >= 2:
-            best = self.tighten(best)
-        if depth >= 3:
-            best = self.gather(best)
+        ties = (lambda found: self.shorten(found, least), self.tighten, self.gather)
+        for break_tie in ties[:depth]:
+            try:
+                best = break_tie(best)
+            except OutOfTime:  # the interval is found; what breaks ties is left as it is
+                break
         self.count()
         return best
 
@@ -279,29 +280,49 @@ class Attempt:
         return best
 
     def gather(self, best: Schedule) -> Schedule:
-        """Fewer values that cross groups, at the same length and registers."""
+        """Fewer values in registers that cross groups, then fewer idle warps, at the same length
+        and registers."""
         loop = self.search.loop
         length, registers = best.length(loop), peak_registers(loop, self.ii, best.starts)
-        literals = self.crossing_literals()
-        while crossings(loop, best.teams):
-            allow = crossings(loop, best.teams) - 1
-            guard = self.encoding.cnf.variable()
+        guards: tuple[int, ...] = ()
+        for literals, cost in (
+            (self.crossing_literals(), crossings),
+            (self.idle_literals(), idle_warps),
+        ):
             total = sum(weight for _, weight in literals)
-            self.encoding.cnf.at_most([*literals, (guard, total - allow)], total)
-            found = self.find(length, registers_max=registers, also=(guard,))
-            if found is None:
-                break
-            best = found
+            guard = 0
+            while cost(loop, best.teams):
+                allow = cost(loop, best.teams) - 1
+                guard = self.encoding.cnf.variable()
+                self.encoding.cnf.at_most([*literals, (guard, total - allow)], total)
+                found = self.find(length, registers_max=registers, also=(*guards, guard))
+                if found is None:
+                    break
+                best = found
+            reached = self.encoding.cnf.variable()
+            allow = cost(loop, best.teams)
+            self.encoding.cnf.at_most([*literals, (reached, total - allow)], total)
+            guards = (*guards, reached)
         return best
 
     def crossing_literals(self) -> list[tuple[cnf.Literal, int]]:
-        """For each pair with data dependences: it is on two groups; and how many they are."""
+        """For each pair with values in registers between them: it is on two groups; how many."""
         pairs: dict[tuple[int, int], int] = {}
         for e in self.search.loop.dependences:
-            if e.kind == DATA and e.source != e.sink:
+            if moves_registers(self.search.loop, e) and e.source != e.sink:
                 key = (min(e.source, e.sink), max(e.source, e.sink))
                 pairs[key] = pairs.get(key, 0) + 1
         return [(self.encoding.crosses(u, v), count) for (u, v), count in sorted(pairs.items())]
+
+    def idle_literals(self) -> list[tuple[cnf.Literal, int]]:
+        """For each operation and group: it runs there; warps of the group that idle meanwhile."""
+        loop = self.search.loop
+        return [
+            (on, team.warps - operation.warps)
+            for operation, row in zip(loop.operations, self.encoding.on, strict=True)
+            for on, team in zip(row, loop.teams, strict=True)
+            if on is not False and team.warps > operation.warps
+        ]
 
     def find(
         self, length: int | None, registers_max: int | None = None, also: tuple[int, ...] = ()
@@ -438,9 +459,24 @@ def broken_pairs(loop: Loop, schedule: Schedule) -> list[tuple[int, int]]:
     ]
 
 
+def moves_registers(loop: Loop, e: Dependence) -> bool:
+    """Whether a dependence hands on a value in registers, which a transfer would have to move."""
+    return e.kind == DATA and loop.operations[e.source].spill_cycles > 0
+
+
 def crossings(loop: Loop, teams: tuple[int, ...]) -> int:
-    """Data dependences whose ends are on different groups."""
-    return sum(e.kind == DATA and teams[e.source] != teams[e.sink] for e in loop.dependences)
+    """Data dependences of values in registers whose ends are on different groups."""
+    return sum(
+        moves_registers(loop, e) and teams[e.source] != teams[e.sink] for e in loop.dependences
+    )
+
+
+def idle_warps(loop: Loop, teams: tuple[int, ...]) -> int:
+    """Warps that idle while others of their group issue, over all operations."""
+    return sum(
+        max(0, loop.teams[team].warps - operation.warps)
+        for operation, team in zip(loop.operations, teams, strict=True)
+    )
 
 
 def _evidence(
@@ -489,6 +525,7 @@ def _outcome(
     if best is not None:
         statistics["registers"] = peak_registers(search.loop, best.ii, best.starts)
         statistics["crossings"] = crossings(search.loop, best.teams)
+        statistics["idle_warps"] = idle_warps(search.loop, best.teams)
     return SchedulerResult("joint", best, evidence, time.process_time() - begin, statistics)
 
 

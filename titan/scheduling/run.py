@@ -52,7 +52,7 @@ class Request:
     """
 
     solver: str = "auto"
-    objective: str = "length"
+    objective: str = "edges"
     budget_seconds: float = 60.0
     total_max: int = 300
     registers: str = "degrade"

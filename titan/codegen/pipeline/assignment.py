@@ -5,9 +5,7 @@ loads by an engine on the producer, products whose results stand in tensor memor
 issues them, what corrects accumulators there on the correction group. Where all waves load (AMD),
 each wave does its share of every load, whatever group the schedule names. A schedule that only
 renames groups of equal warps and registers gives the same kernel; any other assignment is refused
-with the operations that are elsewhere, and cycles are found anew for that of the form. Where
-products stand in tensor memory the form has one order of its own roles, which the cycles of the
-schedule only refine: there another assignment is reported, and the kernel stays.
+with the operations that are elsewhere, and cycles are found anew for that of the form.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from titan.scheduling.run import Request, ScheduleRun, run
 
 COMPUTING = ("consumer", "waves", "softmax")
 REPORTED_MAX = 3
+SOLVERS = ("rau", "joint")  # asked in this order for the groups of the form
 
 
 def form_teams(tile: TileProgram, loop: Loop) -> tuple[int | None, ...]:
@@ -85,9 +84,6 @@ def as_the_form(
     elsewhere = misplaced(tile, loop, schedule)
     if not elsewhere:
         return result, ""
-    if rates(loop.machine.name).matrix.result == "tensor":
-        note = f"roles are those of the form: {'; '.join(elsewhere[:REPORTED_MAX])}"
-        return replace(result, notes=(*result.notes, note)), ""
     more = f" and {len(elsewhere) - REPORTED_MAX} more" if len(elsewhere) > REPORTED_MAX else ""
     reason = f"the warp assignment has no form: {'; '.join(elsewhere[:REPORTED_MAX])}{more}"
     pairs = zip(schedule.teams, form_teams(tile, loop), strict=True)
@@ -95,8 +91,9 @@ def as_the_form(
     if not check(loop, moved):
         note = "operations run on the groups of the form; the cycles of the schedule hold there"
         return replace(result, schedule=moved, notes=(*result.notes, note)), reason
-    other = run(loop, Request(solver="rau", budget_seconds=seconds))
-    if other.schedule is None or misplaced(tile, loop, other.schedule):
-        return None, reason
-    note = "cycles were found anew for the groups of the form"
-    return replace(other, notes=(*other.notes, note)), reason
+    for solver in SOLVERS:
+        other = run(loop, Request(solver=solver, budget_seconds=seconds))
+        if other.schedule is not None and not misplaced(tile, loop, other.schedule):
+            note = "cycles were found anew for the groups of the form"
+            return replace(other, notes=(*other.notes, note)), reason
+    return None, reason
