@@ -39,6 +39,7 @@ SCRIPTS = (
     "titan/engines/explore/_build_core.py",
     "titan/scheduling/_build_core.py",
     "titan/isa/simt/_build_core.py",
+    "titan/isa/numbers/_build_core.py",
 )
 
 

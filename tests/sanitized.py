@@ -16,7 +16,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = "TITAN_SANITIZED"
-CORES = {"explore": "titan.engines.explore._core", "scheduling": "titan.scheduling._core"}
+CORES = {
+    "explore": "titan.engines.explore._core",
+    "scheduling": "titan.scheduling._core",
+    "numbers": "titan.isa.numbers._core",
+}
 TESTS = (
     "tests/engines/explore/test_search.py",
     "tests/engines/explore/test_endings.py",
@@ -24,6 +28,7 @@ TESTS = (
     "tests/agreement/test_any_number.py::test_every_number_agrees_with_single_numbers",
     "tests/agreement/test_proxy_cases.py",
     "tests/scheduling/test_rau.py",
+    "tests/isa/numbers/test_instructions.py",
 )
 SKIPPED = "compiles_without_a_warning or missing_core"  # they say nothing of a running core
 

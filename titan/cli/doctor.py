@@ -45,7 +45,11 @@ CORES = {
     "titan.engines.explore._core": "exploration",
     "titan.scheduling._core": "modulo scheduling",
     "titan.isa.simt._core": "execution of PTX",
+    "titan.isa.numbers._core": "its numbers",
 }
+
+# Packages beside a core's own whose sources are in it.
+BUILT_WITH = {"titan.isa.numbers._core": ("simt",)}
 
 STALE = "built from other sources"
 
@@ -99,8 +103,9 @@ def _core(module: str) -> str:
         return "not built, Python is used instead"
     except ImportError as error:
         return f"cannot be loaded, Python is used instead: {error}"
+    folder = Path(str(loaded.__file__)).parent
     try:
-        check_core(loaded, Path(str(loaded.__file__)).parent)
+        check_core(loaded, folder, *(folder.parent / other for other in BUILT_WITH.get(module, ())))
     except StaleCoreError:
         return f"{STALE}, run `make setup`"
     return "loaded"

@@ -31,6 +31,7 @@ def fingerprint(folder: Path) -> str:
     return made.hexdigest()[:16]
 
 
-def definition(folder: Path) -> str:
-    """The function as C text, for the end of the sources of a core."""
-    return f'\nconst char *titan_fingerprint(void) {{ return "{fingerprint(folder)}"; }}\n'
+def definition(*folders: Path) -> str:
+    """The function as C text, for the end of the sources of a core made from some packages."""
+    found = "".join(fingerprint(folder) for folder in folders)
+    return f'\nconst char *titan_fingerprint(void) {{ return "{found}"; }}\n'

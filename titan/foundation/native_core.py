@@ -20,9 +20,9 @@ def expected(folder: Path) -> str:
     return fingerprint(folder)
 
 
-def check_core(module: ModuleType, folder: Path) -> None:
-    """Raises StaleCoreError for a core that was not built from the sources in `folder`."""
-    wanted = expected(folder)
+def check_core(module: ModuleType, *folders: Path) -> None:
+    """Raises StaleCoreError for a core that was not built from the sources in `folders`."""
+    wanted = "".join(expected(folder) for folder in folders)
     if not wanted:
         return
     function = getattr(module.lib, "titan_fingerprint", None)

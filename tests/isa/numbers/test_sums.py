@@ -7,8 +7,17 @@ from random import Random
 import numpy as np
 import pytest
 
-from titan.isa.numbers.formats import BF16, E4M3, E5M2, F16, F32, FloatFormat, decode, encode
-from titan.isa.numbers.matrices import TF32
+from titan.isa.numbers.formats import (
+    BF16,
+    E4M3,
+    E5M2,
+    F16,
+    F32,
+    TF32,
+    FloatFormat,
+    decode,
+    encode,
+)
 from titan.isa.numbers.sums import NARROW, WIDE, SumRule, multiply, rule_of
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.errors import UserError
+from titan.isa.numbers.native import FlatMemory
 from titan.isa.numbers.run import Computed, compute
 from titan.isa.ptx.module import Module
 from titan.isa.ptx.parse import parse
@@ -97,10 +98,14 @@ class LaunchShape:
 class EmulatedDevice:
     """Global memory and a queue of launches that run at once. `seed` chooses the interleaving and
     when asynchronous operations complete; `steps_max` bounds the warp instructions of a launch.
+    `exact`: sums of tensor cores to the bit of the published model, else in binary32. `threads`
+    of the native core: None for all processors.
     """
 
     seed: int = 0
-    steps_max: int = 20_000_000
+    steps_max: int = 1 << 40
+    exact: bool = False
+    threads: int | None = None
     arrays: list[DeviceArray] = field(default_factory=list)
 
     def array(self, values: NDArray[np.generic]) -> DeviceArray:
@@ -139,12 +144,13 @@ class EmulatedDevice:
         )
         launch = Launch(
             found.name, shape.grid, shape.block, shape.cluster, shape.dynamic_shared_bytes,
-            parameters, maps, {a.address: a.values.tobytes() for a in self.arrays},
+            parameters, maps, {a.address: _view(a.values) for a in self.arrays},
             tuple(Allocation(a.address, a.size_bytes) for a in self.arrays),
         )  # fmt: skip
         computed, findings = compute(
-            module, launch, Options(seed=self.seed, steps_max=self.steps_max)
-        )
+            module, launch, Options(seed=self.seed, steps_max=self.steps_max),
+            exact=self.exact, threads=self.threads,
+        )  # fmt: skip
         if computed is None:
             raise LaunchError("the launch cannot be run", findings)
         self._take(computed)
@@ -157,15 +163,27 @@ class EmulatedDevice:
         outcome = computed.run.outcome
         if outcome.ending is not Ending.FINISHED:
             raise LaunchError(f"the launch {_ENDED[outcome.ending]}: {outcome.reason}")
+        flat = computed.memory if isinstance(computed.memory, FlatMemory) else None
         for array in self.arrays:
-            data, missing = computed.contents(array.address, array.size_bytes)
+            if flat is not None:  # the core has written into the array
+                data, missing = b"", flat.unknown(array.address, array.size_bytes)
+            else:
+                data, missing = computed.contents(array.address, array.size_bytes)
             if missing:
                 raise LaunchError(
                     f"{missing} of {array.size_bytes} bytes at {array.address:#x} are not known: "
                     "the kernel stores what this emulation does not compute"
                 )
-            flat = np.frombuffer(data, dtype=array.values.dtype)
-            array.values[...] = flat.reshape(array.values.shape)
+            if flat is None:
+                found = np.frombuffer(data, dtype=array.values.dtype)
+                array.values[...] = found.reshape(array.values.shape)
+
+
+def _view(values: NDArray[np.generic]) -> memoryview:
+    """The bytes of an array, to be written in place."""
+    import numpy as np
+
+    return values.reshape(-1).view(np.uint8).data
 
 
 def _bytes_of(argument: Argument, size: int, maps: dict[bytes, LaunchTensorMap]) -> bytes:

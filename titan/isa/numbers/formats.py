@@ -48,6 +48,7 @@ F32 = FloatFormat("f32", 8, 23)
 F64 = FloatFormat("f64", 11, 52)
 E4M3 = FloatFormat("e4m3", 4, 3, finite=True)
 E5M2 = FloatFormat("e5m2", 5, 2)
+TF32 = FloatFormat("tf32", 8, 10)  # stored in 32 bits, the low 13 of them zero
 FORMATS = {item.name: item for item in (F16, BF16, F32, F64, E4M3, E5M2)}
 
 

@@ -17,6 +17,7 @@ from titan.isa.numbers.formats import (
     F16,
     F32,
     FORMATS,
+    TF32,
     FloatFormat,
     bf16_of_f32,
     decode,
@@ -90,6 +91,8 @@ def function_of(instruction: Instruction) -> Function | None:
     form = FORMATS.get(words[-1][:-2] if packed else words[-1])
     if form is None:
         return None
+    if len(words) > 1 and words[-2] == "f32" and form in (F16, BF16):
+        return _mixed(instruction.opcode, words, form)
     made = _operation(instruction.opcode, words, form)
     if made is None or not packed:
         return made
@@ -100,6 +103,19 @@ def function_of(instruction: Instruction) -> Function | None:
         return low | made(*(value >> bits & mask for value in values)) << bits
 
     return both
+
+
+def _mixed(opcode: str, words: tuple[str, ...], narrow: FloatFormat) -> Function | None:
+    """add, sub and fma of binary32 whose factors, or first summand, are of a narrower format."""
+    made = _operation(opcode, words, F32)
+    if made is None or opcode not in ("add", "sub", "fma"):
+        return None
+
+    def function(*values: int) -> int:
+        wide = [encode(decode(value & 0xFFFF, narrow), F32) for value in values[:-1]]
+        return made(*wide, values[-1])
+
+    return function
 
 
 def _operation(opcode: str, words: tuple[str, ...], form: FloatFormat) -> Function | None:
@@ -121,8 +137,7 @@ def _operation(opcode: str, words: tuple[str, ...], form: FloatFormat) -> Functi
         if flush:
             bits = flushed(bits, form)
         if sat:
-            number = decode(bits, form)
-            bits = encode(0.0 if math.isnan(number) else min(max(number, 0.0), 1.0), form)
+            bits = encode(_clamped(decode(bits, form)), form)
         if "relu" in words:
             bits = 0 if bits & sign and not math.isnan(decode(bits, form)) else bits
         return bits
@@ -145,6 +160,11 @@ def _operation(opcode: str, words: tuple[str, ...], form: FloatFormat) -> Functi
     if found is None:
         return None
     return lambda *values: finish(found(*(number(value) for value in values)))
+
+
+def _clamped(number: float) -> float:
+    """`.sat`: to [0, 1]; NaN and negative zero give zero."""
+    return min(number, 1.0) if number > 0 else 0.0
 
 
 def _finite(*values: float) -> bool:
@@ -254,6 +274,10 @@ def _conversion(words: tuple[str, ...]) -> Function | None:
         )
     target, origin = FORMATS.get(to), FORMATS.get(source)
     flush = "ftz" in words
+    if to == "tf32" and origin is F32:
+        rounding_mode = "rna" if "rna" in words else "rz" if "rz" in words else "rn"
+        sat = "satfinite" in words
+        return lambda a: encode(decode(a, F32), TF32, rounding_mode, sat=sat) << 13
     mode = next((_ROUNDINGS[word] for word in words if word in _ROUNDINGS), "rn")
     if target is not None and origin is not None:
         rounding = next((_INTEGER_ROUNDINGS[w] for w in words if w in _INTEGER_ROUNDINGS), None)
@@ -264,7 +288,7 @@ def _conversion(words: tuple[str, ...]) -> Function | None:
                 number = math.copysign(float(rounding(number)), number)
             bits = encode(number, target, mode, sat="satfinite" in words)
             if "sat" in words:
-                bits = encode(min(max(decode(bits, target), 0.0), 1.0), target)
+                bits = encode(_clamped(decode(bits, target)), target)
             return flushed(bits, target) if flush and target is F32 else bits
 
         return between

@@ -52,7 +52,8 @@ class NumbersMachine(SimtExecution):
         for place, step in enumerate(self.steps):
             if step.op in computing:
                 self.handlers[place] = self._adapted(computing[step.op])
-            if self.functions[place] is None and step.op in (Op.OPAQUE, Op.SETP):
+            narrow = step.op is Op.SETP and code.steps[place].op is Op.OPAQUE  # see _compared
+            if narrow or (self.functions[place] is None and step.op is Op.OPAQUE):
                 self.functions[place] = function_of(instructions[place])
 
     def _adapted(self, handler: NumbersHandler) -> Handler:

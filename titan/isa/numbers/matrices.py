@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from titan.isa.numbers.formats import F16, F32, FORMATS, FloatFormat
+from titan.isa.numbers.formats import F16, F32, FORMATS, TF32, FloatFormat
 from titan.isa.numbers.sums import multiply, rule_of
 from titan.isa.ptx.module import Immediate, Instruction
 from titan.isa.simt.descriptors import MatrixDescriptor
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     Bits = NDArray[np.int64]
 
 UNKNOWN_BITS = -1  # of an element in an array of bits
-TF32 = FloatFormat("tf32", 8, 10)
 LANES = 32
 
 

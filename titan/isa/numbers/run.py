@@ -8,6 +8,7 @@ from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.source.span import Source
 from titan.isa.numbers import copies, products
 from titan.isa.numbers.machine import NumbersHandler, NumbersMachine
+from titan.isa.numbers.native import FlatMemory, NumbersCore, core
 from titan.isa.numbers.transfers import read
 from titan.isa.ptx.module import Module
 from titan.isa.simt.launch import Launch, Options
@@ -31,29 +32,40 @@ COMPUTING: dict[Op, NumbersHandler] = {
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A run and the global memory behind it."""
+    """A run and the global memory behind it. A run on the native core has no events."""
 
     run: Run
-    memory: Sparse
+    memory: Sparse | FlatMemory
 
     def contents(self, address: int, count: int) -> tuple[bytes, int]:
         """Bytes of global memory, and how many of them the run has neither made nor was given."""
+        if isinstance(self.memory, FlatMemory):
+            return self.memory.contents(address, count)
         data, state = read(self.memory, address, count)
         return data, count - state.count(KNOWN)
 
 
 def compute(
-    module: Module, launch: Launch, options: Options | None = None, source: Source | None = None
-) -> tuple[Computed | None, list[Diagnostic]]:
+    module: Module, launch: Launch, options: Options | None = None, source: Source | None = None,
+    *, native: bool | None = None, exact: bool = True, threads: int | None = None,
+) -> tuple[Computed | None, list[Diagnostic]]:  # fmt: skip
     """The run of a launch with numbers, or why there is none (as `titan.isa.simt.run.run`).
 
-    `launch.memory` brings the inputs. Needs NumPy.
+    `launch.memory` brings the inputs; a writable memoryview is written in place. `native` None
+    takes the native core where it is built, else the Python machine. `exact`: sums of tensor cores
+    to the bit, which the Python machine always makes. `threads` of the native core, None for all
+    processors. Needs NumPy.
     """
     options = Options() if options is None else options
     ready, findings = prepare(module, launch, options, source)
     if ready is None:
         return None, findings
     code, layout, places = ready
+    if native or (native is None and core() is not None):
+        made = NumbersCore(
+            code, layout, launch, options, module.instructions, exact=exact, threads=threads
+        )
+        return Computed(*made.compute(places)), []
     machine = NumbersMachine(code, layout, launch, options, module.instructions, COMPUTING)
     machine.load_parameters(places)
     return Computed(machine.run(), machine.memory), []

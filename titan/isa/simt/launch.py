@@ -78,7 +78,7 @@ class Launch:
     dynamic_shared_bytes: int = 0
     parameters: tuple[LaunchParameter, ...] = ()
     tensor_maps: Mapping[bytes, LaunchTensorMap] = field(default_factory=dict)
-    memory: Mapping[int, bytes] = field(default_factory=dict)
+    memory: Mapping[int, bytes | memoryview] = field(default_factory=dict)
     allocations: tuple[Allocation, ...] = ()
 
     @property

@@ -61,7 +61,7 @@ class Native:
     def __init__(
         self, code: DecodedCode, layout: MemoryLayout, launch: Launch, options: Options
     ) -> None:
-        module = core()
+        module = self.module()
         assert module is not None, "the native core is built"
         self.ffi, self.lib = module.ffi, module.lib
         self.code = code
@@ -71,6 +71,10 @@ class Native:
         self.machine = Recorder(code, layout, launch, options)
         self.layout = layout
         self.options = options
+
+    def module(self) -> Any:
+        """The compiled module, or None."""
+        return core()
 
     def _array(self, type_: str, values: Any) -> Any:
         made = self.ffi.new(f"{type_}[]", values)
@@ -127,7 +131,8 @@ class Native:
             return [*values, 0, 0, 0, 0, 0][:5]
 
         return (
-            map_.data_type, map_.rank, map_.interleave, map_.channels, map_.pixels, map_.base,
+            map_.data_type, map_.rank, map_.interleave, map_.channels, map_.pixels,
+            map_.swizzle, map_.fill, map_.base,
             five(map_.dimensions), five(map_.stride_bytes), five(map_.box),
             five(map_.element_strides), five(map_.lower), five(map_.upper), self._bytes(data),
         )  # fmt: skip
@@ -207,7 +212,7 @@ class Native:
         atomics = tuple(sorted(stream(3, counts[2])))
         confluence = Confluence(steering, tuple(stream(2, counts[1])), atomics)
         rows = stream(4, counts[3])
-        waiters = tuple(_waiter(rows[n : n + 11]) for n in range(0, len(rows), 11))
+        waiters = tuple(waiter_of(rows[n : n + 11]) for n in range(0, len(rows), 11))
         reason = ffi.string(lib.titan_simt_reason(machine)).decode()
         outcome = Outcome(ending, reason, site, cta, warp, waiters)
         if ending in (Ending.FAULT, Ending.REFUSED):
@@ -242,7 +247,8 @@ class Native:
         return found
 
 
-def _waiter(row: list[int]) -> Waiter:
+def waiter_of(row: list[int]) -> Waiter:
+    """What waits, from its eleven words."""
     cta, warp, lanes, instruction, why, barrier_cta, offset, number, phase, pending, bytes_ = row
     barrier = BarrierAddress(barrier_cta, offset) if barrier_cta >= 0 else None
     return Waiter(

@@ -72,8 +72,8 @@ class Recorder:
                 self.constants.write(at + index, 1, byte)
         for at, size, data in self.layout.module_globals:
             self.memory.store(at, data + bytes(max(0, min(size, 1 << 20) - len(data))))
-        for at, data in self.launch.memory.items():
-            self.memory.store(at, data)
+        for at, given in self.launch.memory.items():
+            self.memory.store(at, bytes(given))
 
     def load_parameters(self, places: list[tuple[int, int]]) -> None:
         """`places`: offset and size of each parameter of the entry."""

@@ -4,6 +4,7 @@
 
 static void steered(Machine *machine, Fragment *fragment, int marks, int use, uint32_t mask)
 {
+    if (NUMBERS) return;
     if (marks & MARK_POLL) {
         push(&machine->polls, machine->event_count);
         RECORD(EV_POLL_STEERED, fragment, mask & fragment->mask, use);
@@ -84,6 +85,7 @@ static void record_located(Machine *machine, Fragment *fragment, const Located *
                            int returns)
 {
     uint32_t done = 0;
+    if (NUMBERS) return;
     for (int i = 0; i < total; i++) {
         int space = located[i].spot.space;
         const Cta *cta = located[i].spot.cta;
@@ -136,6 +138,9 @@ static void anywhere(Machine *machine, Fragment *fragment, int space, uint32_t m
     if (window >= 0)
         record_access(machine, fragment, mask, window, mode, semantics, scope, 0, 0, returns);
     if (mode == READ) return;
+#if NUMBERS
+    if (everywhere >= 0) forget_allocations(machine, 0, INT64_MAX);
+#endif
     if (everywhere >= 0)
         for (int64_t n = 0; n < machine->page_slots; n++)
             if (machine->pages[n].bytes.data)
@@ -331,6 +336,13 @@ static void atomic(Machine *machine, Fragment *fragment, const titan_step *s, ui
                     v[k] = lane_value(value, lane);
                     opaque |= (uint32_t)lane_opaque(value, lane) << k;
                 }
+#if NUMBERS
+                if (known && !opaque &&
+                    float_atomic(machine, s, operation, old, v[0], &result)) {
+                    write_value(machine, fragment, lane, part, size, result, 0);
+                    continue;
+                }
+#endif
                 known = combined(s, operation, old, known, v, opaque, given, &result);
                 write_value(machine, fragment, lane, part, size, result, !known);
             }
@@ -344,6 +356,9 @@ static void matrix(Machine *machine, Fragment *fragment, const titan_step *s, ui
     int rows = (int)FLAG(s, 3);
     int64_t size = FLAG(s, 2);
     Located located[32];
+#if NUMBERS
+    if (matrix_numbers(machine, fragment, s, mask, mode)) return;
+#endif
     int total = locate(machine, fragment, ARG(s, 0), (int)FLAG(s, 0), FLAG(s, 1), size,
                        mask & (uint32_t)mask_of(rows), located);
     if (total < 0) {

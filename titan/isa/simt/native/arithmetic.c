@@ -1,6 +1,9 @@
-/* What an instruction computes from known numbers (arithmetic.py, floats.py). */
-static uint64_t mask_of(int bits) { return bits >= 64 ? ~0ull : (1ull << bits) - 1; }
-static int64_t sign(uint64_t value, int bits)
+/* What an instruction computes from known numbers (arithmetic.py, floats.py). Inlined with
+   constants for its operation it is the body of a loop over the lanes of a warp
+   (titan/isa/numbers/native/kernels.c). */
+#define INLINE static inline __attribute__((always_inline))
+INLINE uint64_t mask_of(int bits) { return bits >= 64 ? ~0ull : (1ull << bits) - 1; }
+INLINE int64_t sign(uint64_t value, int bits)
 {
     if (bits >= 64) return (int64_t)value;
     uint64_t top = 1ull << (bits - 1);
@@ -10,7 +13,7 @@ static int64_t sign(uint64_t value, int bits)
 
 /* -------------------------------------------------------------------------------- floats */
 
-static float to_f32(uint64_t value, int flush)
+INLINE float to_f32(uint64_t value, int flush)
 {
     uint32_t bits = (uint32_t)value;
     if (flush && !(bits & 0x7F800000u)) bits &= 0x80000000u;
@@ -18,7 +21,7 @@ static float to_f32(uint64_t value, int flush)
     memcpy(&number, &bits, 4);
     return number;
 }
-static uint64_t of_f32(float number, int flush)
+INLINE uint64_t of_f32(float number, int flush)
 {
     uint32_t bits;
     if (number != number) return 0x7FFFFFFF;
@@ -26,26 +29,26 @@ static uint64_t of_f32(float number, int flush)
     if (flush && !(bits & 0x7F800000u)) bits &= 0x80000000u;
     return bits;
 }
-static double to_f64(uint64_t value)
+INLINE double to_f64(uint64_t value)
 {
     double number;
     memcpy(&number, &value, 8);
     return number;
 }
-static uint64_t of_f64(double number)
+INLINE uint64_t of_f64(double number)
 {
     uint64_t bits;
     if (number != number) return 0x7FF8000000000000ull;
     memcpy(&bits, &number, 8);
     return bits;
 }
-static double least(double a, double b)
+INLINE double least(double a, double b)
 {
     if (a != a || b != b) return a != a ? b : a;
     if (a == b) return signbit(a) ? a : b;
     return a < b ? a : b;
 }
-static uint64_t float_operation(int op, int bits, int flush, const uint64_t *v)
+INLINE uint64_t float_operation(int op, int bits, int flush, const uint64_t *v)
 {
     if (op == NEG) return v[0] ^ (1ull << (bits - 1));
     if (op == ABS) return v[0] & ~(1ull << (bits - 1));
@@ -77,7 +80,7 @@ static uint64_t float_operation(int op, int bits, int flush, const uint64_t *v)
 enum { C_EQ, C_NE, C_LT, C_LE, C_GT, C_GE, C_LO, C_LS, C_HI, C_HS,
        C_EQU, C_NEU, C_LTU, C_LEU, C_GTU, C_GEU, C_NUM, C_NAN };
 
-static int float_compare(int word_, uint64_t x, uint64_t y, int bits, int flush)
+INLINE int float_compare(int word_, uint64_t x, uint64_t y, int bits, int flush)
 {
     double a = bits == 32 ? to_f32(x, flush) : to_f64(x);
     double b = bits == 32 ? to_f32(y, flush) : to_f64(y);
@@ -94,7 +97,7 @@ static int float_compare(int word_, uint64_t x, uint64_t y, int bits, int flush)
     default: return a >= b;
     }
 }
-static int integer_compare(int word_, uint64_t x, uint64_t y, int bits, int is_signed)
+INLINE int integer_compare(int word_, uint64_t x, uint64_t y, int bits, int is_signed)
 {
     int less, equal = x == y;
     if (is_signed && (word_ < C_LO || word_ > C_HS)) less = sign(x, bits) < sign(y, bits);
@@ -108,25 +111,26 @@ static int integer_compare(int word_, uint64_t x, uint64_t y, int bits, int is_s
     default: return !less;
     }
 }
-static uint64_t comparison(const Machine *machine, const titan_step *s, const uint64_t *v)
+INLINE uint64_t comparison(int op, int kind, int bits, const int64_t *f, const uint64_t *v,
+                           int count)
 {
-    int word_ = (int)FLAG(s, 0), flush = (int)FLAG(s, 4), p, q;
-    if (s->kind == KIND_FLOAT) p = float_compare(word_, v[0], v[1], s->bits, flush);
-    else p = integer_compare(word_, v[0], v[1], s->bits, s->kind == KIND_SIGNED);
-    int third = (s->arg_count > 2 ? v[2] != 0 : 1) != (FLAG(s, 2) != 0);
-    switch (FLAG(s, 1)) {
+    int word_ = (int)f[0], flush = (int)f[4], p, q;
+    if (kind == KIND_FLOAT) p = float_compare(word_, v[0], v[1], bits, flush);
+    else p = integer_compare(word_, v[0], v[1], bits, kind == KIND_SIGNED);
+    int third = (count > 2 ? v[2] != 0 : 1) != (f[2] != 0);
+    switch (f[1]) {
     case 0: q = !p; break;
     case 1: q = !p && third; p = p && third; break;
     case 2: q = !p || third; p = p || third; break;
     default: q = (!p) != third; p = p != third; break;
     }
-    if (s->op == SET) return p ? (FLAG(s, 3) ? 0x3F800000u : 0xFFFFFFFFu) : 0;
+    if (op == SET) return p ? (f[3] ? 0x3F800000u : 0xFFFFFFFFu) : 0;
     return (uint64_t)p | (uint64_t)q << 1;
 }
 
 /* ------------------------------------------------------------------------------ integers */
 
-static uint64_t permuted(int mode, uint64_t a, uint64_t b, uint64_t c)
+INLINE uint64_t permuted(int mode, uint64_t a, uint64_t b, uint64_t c)
 {
     uint64_t both = b << 32 | a, result = 0;
     int n = (int)(c & 3);
@@ -147,7 +151,7 @@ static uint64_t permuted(int mode, uint64_t a, uint64_t b, uint64_t c)
     }
     return result;
 }
-static uint64_t extracted(int bits, int is_signed, uint64_t a, uint64_t b, uint64_t c)
+INLINE uint64_t extracted(int bits, int is_signed, uint64_t a, uint64_t b, uint64_t c)
 {
     int place = (int)(b & 255), length = (int)(c & 255), last = place + length - 1;
     if (!length) return 0;
@@ -160,7 +164,7 @@ static uint64_t extracted(int bits, int is_signed, uint64_t a, uint64_t b, uint6
     }
     return field & mask_of(bits);
 }
-static uint64_t inserted(int bits, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+INLINE uint64_t inserted(int bits, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
     int place = (int)(c & 255), length = (int)(d & 255);
     if (place > 63) return b;
@@ -176,7 +180,7 @@ static uint64_t nth_set(uint64_t a, uint64_t base, uint64_t offset)
         if (a >> place & 1 && --left == 0) return (uint64_t)place;
     return 0xFFFFFFFFu;
 }
-static uint64_t divided(int op, int bits, int is_signed, uint64_t a, uint64_t b)
+INLINE uint64_t divided(int op, int bits, int is_signed, uint64_t a, uint64_t b)
 {
     if (!b) return op == REM ? a : mask_of(bits);
     if (!is_signed) return op == REM ? a % b : a / b;
@@ -184,7 +188,7 @@ static uint64_t divided(int op, int bits, int is_signed, uint64_t a, uint64_t b)
     if (y == -1) return op == REM ? 0 : (0 - a) & mask_of(bits);
     return (uint64_t)(op == REM ? x % y : x / y) & mask_of(bits);
 }
-static uint64_t product_high(int bits, int is_signed, uint64_t a, uint64_t b)
+INLINE uint64_t product_high(int bits, int is_signed, uint64_t a, uint64_t b)
 {
     if (is_signed) {
         wide_t whole = (wide_t)sign(a, bits) * sign(b, bits);
@@ -193,17 +197,17 @@ static uint64_t product_high(int bits, int is_signed, uint64_t a, uint64_t b)
     unsigned_wide_t whole = (unsigned_wide_t)a * b;
     return (uint64_t)(whole >> bits) & mask_of(bits);
 }
-static uint64_t converted(const Machine *machine, const titan_step *s, uint64_t a)
+INLINE uint64_t converted(int kind, int bits, const int64_t *f, uint64_t a)
 {
-    int from_kind = (int)FLAG(s, 0), from = (int)FLAG(s, 1), wide = (int)FLAG(s, 3);
-    int bits = s->bits, negative = 0;
+    int from_kind = (int)f[0], from = (int)f[1], wide = (int)f[3];
+    int negative = 0;
     uint64_t value = a & mask_of(from);
     if (from_kind == KIND_SIGNED) {
         negative = sign(value, from) < 0;
         value = (uint64_t)sign(value, from);
     }
-    if (FLAG(s, 2)) {
-        if (s->kind == KIND_SIGNED) {
+    if (f[2]) {
+        if (kind == KIND_SIGNED) {
             int64_t high = (int64_t)(mask_of(bits) >> 1), low = -high - 1;
             if (negative ? (int64_t)value < low : 0) value = (uint64_t)low;
             else if (!negative && value > (uint64_t)high) value = (uint64_t)high;
@@ -214,20 +218,20 @@ static uint64_t converted(const Machine *machine, const titan_step *s, uint64_t 
         }
     }
     value &= mask_of(bits);
-    if (s->kind == KIND_SIGNED) value = (uint64_t)sign(value, bits);
+    if (kind == KIND_SIGNED) value = (uint64_t)sign(value, bits);
     return value & mask_of(bits > wide ? bits : wide);
 }
 static int width_of(uint64_t a) { return a ? 64 - __builtin_clzll(a) : 0; }
 
 /* The result of an arithmetic step; SETP has p and q in its bits. */
-static uint64_t arithmetic(const Machine *machine, const titan_step *s, const uint64_t *v)
+INLINE uint64_t arithmetic_of(int op, int kind, int bits, const int64_t *f, int flag_count,
+                              const uint64_t *v, int count)
 {
-    int bits = s->bits, is_signed = s->kind == KIND_SIGNED;
+    int is_signed = kind == KIND_SIGNED;
     uint64_t mask = mask_of(bits), a = v[0], b = v[1], c = v[2];
-    if (s->kind == KIND_FLOAT && s->op != SETP && s->op != SET && s->op != MOV && s->op != SELP &&
-        s->op != SLCT)
-        return float_operation(s->op, bits, s->flag_count ? (int)FLAG(s, 0) : 0, v);
-    switch (s->op) {
+    if (kind == KIND_FLOAT && op != SETP && op != SET && op != MOV && op != SELP && op != SLCT)
+        return float_operation(op, bits, flag_count ? (int)f[0] : 0, v);
+    switch (op) {
     case MOV: case UNPACK: return a;
     case ADD: return (a + b) & mask;
     case SUB: return (a - b) & mask;
@@ -237,9 +241,9 @@ static uint64_t arithmetic(const Machine *machine, const titan_step *s, const ui
     case MAD_HIGH: return (product_high(bits, is_signed, a, b) + c) & mask;
     case MUL_WIDE: case MAD_WIDE: {
         uint64_t whole = is_signed ? (uint64_t)(sign(a, bits) * sign(b, bits)) : a * b;
-        return (whole + (s->op == MAD_WIDE ? c : 0)) & mask_of(2 * bits);
+        return (whole + (op == MAD_WIDE ? c : 0)) & mask_of(2 * bits);
     }
-    case DIV: case REM: return divided(s->op, bits, is_signed, a, b);
+    case DIV: case REM: return divided(op, bits, is_signed, a, b);
     case ABS: return (sign(a, bits) < 0 ? 0 - a : a) & mask;
     case NEG: return (0 - a) & mask;
     case MIN: return is_signed ? (sign(b, bits) < sign(a, bits) ? b : a) : (b < a ? b : a);
@@ -256,9 +260,9 @@ static uint64_t arithmetic(const Machine *machine, const titan_step *s, const ui
                    mask;
         return b < (uint64_t)bits ? a >> b : 0;
     case FUNNEL: {
-        int n = FLAG(s, 1) ? (c < 32 ? (int)c : 32) : (int)(c & 31);
+        int n = f[1] ? (c < 32 ? (int)c : 32) : (int)(c & 31);
         uint64_t both = b << 32 | a;
-        return (FLAG(s, 0) ? both >> n : both << n >> 32) & 0xFFFFFFFFu;
+        return (f[0] ? both >> n : both << n >> 32) & 0xFFFFFFFFu;
     }
     case BFE: return extracted(bits, is_signed, a, b, c);
     case BFI: return inserted(bits, a, b, c, v[3]);
@@ -273,20 +277,20 @@ static uint64_t arithmetic(const Machine *machine, const titan_step *s, const ui
         if (is_signed && a >> (bits - 1)) a = ~a & mask;
         int place = width_of(a) - 1;
         if (place < 0) return 0xFFFFFFFFu;
-        return (uint64_t)(FLAG(s, 0) ? bits - 1 - place : place);
+        return (uint64_t)(f[0] ? bits - 1 - place : place);
     }
-    case PRMT: return permuted((int)FLAG(s, 0), a, b, c);
+    case PRMT: return permuted((int)f[0], a, b, c);
     case LOP3: {
         uint64_t result = 0;
         for (int i = 0; i < 8; i++)
-            if (FLAG(s, 0) >> i & 1)
+            if (f[0] >> i & 1)
                 result |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
         return result & mask;
     }
-    case SETP: case SET: return comparison(machine, s, v);
+    case SETP: case SET: return comparison(op, kind, bits, f, v, count);
     case SELP: return c & 1 ? a : b;
     case SLCT: return c >> 31 & 1 ? b : a;
-    case CVT: return converted(machine, s, a);
+    case CVT: return converted(kind, bits, f, a);
     case SAD: {
         uint64_t d = is_signed ? (uint64_t)(sign(a, bits) - sign(b, bits)) : a - b;
         int less = is_signed ? sign(a, bits) < sign(b, bits) : a < b;
@@ -294,18 +298,18 @@ static uint64_t arithmetic(const Machine *machine, const titan_step *s, const ui
     }
     case PACK: {
         uint64_t result = 0;
-        int part = (int)FLAG(s, 0);
-        for (int i = 0; i < s->arg_count; i++)
+        int part = (int)f[0];
+        for (int i = 0; i < count; i++)
             if (part * i < 64) result |= (v[i] & mask_of(part)) << part * i;
         return result;
     }
     case BMSK: {
-        if (FLAG(s, 0)) { a &= 31; b &= 31; }
+        if (f[0]) { a &= 31; b &= 31; }
         if (a >= 32) return 0;
         return (b ? mask_of(b < 32 ? (int)b : 32) : 0) << a & 0xFFFFFFFFu;
     }
     case SZEXT: {
-        int length = FLAG(s, 0) ? (int)(b & 31) : (b < 32 ? (int)b : 32);
+        int length = f[0] ? (int)(b & 31) : (b < 32 ? (int)b : 32);
         uint64_t field = length ? a & mask_of(length) : 0;
         if (is_signed && length && field >> (length - 1))
             field |= 0xFFFFFFFFu & ~mask_of(length);
@@ -313,6 +317,12 @@ static uint64_t arithmetic(const Machine *machine, const titan_step *s, const ui
     }
     default: return nth_set(a, b, c);
     }
+}
+
+static uint64_t arithmetic(const Machine *machine, const titan_step *s, const uint64_t *v)
+{
+    return arithmetic_of(s->op, s->kind, s->bits, &machine->code->pool[s->flags], s->flag_count, v,
+                         s->arg_count);
 }
 
 /* Some operands decide a result alone (values._partly). 1 and the result, or 0. */
@@ -383,6 +393,9 @@ static void compute(Machine *machine, Fragment *fragment, const titan_step *s, u
     Warp *warp = fragment->warp;
     int marks = marks_of(machine, warp, s);
     Value result;
+#if NUMBERS
+    if (compute_form(machine, fragment, s, mask)) return;
+#endif
     if (s->op == NOP || s->op == OPAQUE) {
         for (int i = 0; i < s->out_count; i++)
             put_unknown(warp, OUT(s, i), fragment->pc, mask, marks);

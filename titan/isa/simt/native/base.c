@@ -147,6 +147,7 @@ static int64_t open_record(Machine *machine, int kind, Fragment *fragment, uint3
 {
     if (kind != EV_ACCESS && kind != EV_POLL) machine->progress = machine->count;
     if (kind != EV_POLL) fragment->polled = 0;
+    if (NUMBERS) machine->events.count = 0;
     int64_t at = machine->events.count;
     push(&machine->events, kind);
     push(&machine->events, 0);

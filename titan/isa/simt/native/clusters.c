@@ -72,6 +72,9 @@ static void start_cta(Machine *machine, Cta *cta)
     const int32_t *block = machine->launch->block;
     int32_t threads = block[0] * block[1] * block[2];
     make_bytes(&cta->shared, machine->launch->shared_bytes);
+#if NUMBERS
+    start_cta_numbers(machine, cta);
+#endif
     cta->warp_count = machine->warps_each;
     cta->warps = zeroed((size_t)cta->warp_count, sizeof(Warp));
     machine->by_number[cta->number] = cta;
@@ -86,6 +89,7 @@ static void start_cta(Machine *machine, Cta *cta)
         warp->sticky = zeroed((size_t)code->registers, 1);
         warp->owned_kind = zeroed((size_t)code->registers, 1);
         warp->owned = zeroed((size_t)code->registers, sizeof(int32_t));
+        if (NUMBERS) warp->owned_element = zeroed((size_t)code->registers, sizeof(int16_t));
         for (int lane = 0; lane < 32; lane++) warp->arrivals[lane] = -1;
         for (int32_t reg = 0; reg < code->registers; reg++) unknown(&warp->registers[reg], -1);
         for (int32_t k = 0; k < code->preset_count; k++) {
@@ -107,6 +111,7 @@ static void free_cta(Machine *machine, Cta *cta)
         free(warp->sticky);
         free(warp->owned_kind);
         free(warp->owned);
+        free(warp->owned_element);
         free(warp->fragments);
         free(warp->joins);
         free(warp->meetings.data);
@@ -130,6 +135,9 @@ static void free_cta(Machine *machine, Cta *cta)
         free(cta->named[n].last.data);
     }
     free(cta->barriers);
+#if NUMBERS
+    free_cta_numbers(cta);
+#endif
     free(cta->shared.data);
     free(cta->shared.state);
     free(cta->warps);

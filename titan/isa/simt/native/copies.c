@@ -120,6 +120,9 @@ static void copy(Machine *machine, Fragment *fragment, const titan_step *s, uint
     int64_t count = FLAG(s, 2);
     Located to[32], at[32];
     Effects effects = {.count = 0};
+#if NUMBERS
+    if (copy_numbers(machine, fragment, s, mask)) return;
+#endif
     int targets = locate(machine, fragment, ARG(s, 0), SHARED, FLAG(s, 0), count, mask, to);
     int sources = 0;
     if (targets < 0) refuse(machine, fragment, "the destination of a copy is not known");
@@ -231,8 +234,12 @@ static void bulk_copy(Machine *machine, Fragment *fragment, const titan_step *s,
                 completes.count = 1;
             }
         }
-        start(machine, fragment, lanes, reduces ? OP_BULK_REDUCE : OP_BULK_COPY, &effects,
-              &completes, FLAG(s, 6) ? -1 : BULK, -1, 0, 0);
+        Operation *o = start(machine, fragment, lanes, reduces ? OP_BULK_REDUCE : OP_BULK_COPY,
+                             &effects, &completes, FLAG(s, 6) ? -1 : BULK, -1, 0, 0);
+        (void)o;
+#if NUMBERS
+        bulk_numbers(machine, fragment, s, given, many, o);
+#endif
     }
 }
 
@@ -422,8 +429,13 @@ static void tensor_copy_group(Machine *machine, Fragment *fragment, const titan_
         if (!tensor.empty)
             add_effect(&effects, tensor.footprint, kind == K_REDUCE ? ATOMIC_MODE : WRITE,
                        P_ASYNC);
-        start(machine, fragment, lanes, kind == K_REDUCE ? OP_TENSOR_REDUCE : OP_TENSOR_COPY,
-              &effects, NULL, BULK, (int64_t)address, group, tensor.clipped);
+        Operation *o = start(machine, fragment, lanes,
+                             kind == K_REDUCE ? OP_TENSOR_REDUCE : OP_TENSOR_COPY, &effects, NULL,
+                             BULK, (int64_t)address, group, tensor.clipped);
+        (void)o;
+#if NUMBERS
+        tensor_numbers(machine, fragment, s, map, at, shared, 0, 0, o);
+#endif
         return;
     }
     if (!tensor.empty) add_effect(&effects, tensor.footprint, READ, P_ASYNC);
@@ -450,8 +462,12 @@ static void tensor_copy_group(Machine *machine, Fragment *fragment, const titan_
         completes.bytes[0] = tensor.bytes;
         completes.count = 1;
     }
-    start(machine, fragment, lanes, OP_TENSOR_COPY, &effects, &completes, -1, (int64_t)address,
-          group, tensor.clipped);
+    Operation *o = start(machine, fragment, lanes, OP_TENSOR_COPY, &effects, &completes, -1,
+                         (int64_t)address, group, tensor.clipped);
+    (void)o;
+#if NUMBERS
+    tensor_numbers(machine, fragment, s, map, at, shared, has_mask, given[3], o);
+#endif
 }
 static void tensor_copy(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
@@ -507,8 +523,12 @@ static void store_async(Machine *machine, Fragment *fragment, const titan_step *
         }
         Completions completes = {.places = {place}, .count = 1};
         completes.bytes[0] = count * __builtin_popcount(lanes);
-        start(machine, fragment, lanes, FLAG(s, 4) ? OP_REDUCE : OP_STORE, &effects, &completes,
-              -1, -1, 0, 0);
+        Operation *o = start(machine, fragment, lanes, FLAG(s, 4) ? OP_REDUCE : OP_STORE, &effects,
+                             &completes, -1, -1, 0, 0);
+        (void)o;
+#if NUMBERS
+        store_async_numbers(machine, fragment, s, lanes, o);
+#endif
     }
 }
 static void try_cancel(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)

@@ -20,6 +20,10 @@ static void check_owned(Machine *machine, Fragment *fragment, const titan_step *
             warp->owned_count += !warp->owned[target];
             warp->owned[target] = warp->owned[source];
             warp->owned_kind[target] = 1;
+#if NUMBERS
+            warp->owned_element[target] = warp->owned_element[source];
+            machine->operations[warp->owned[source] - 1]->copied = 1;
+#endif
         } else if (warp->owned[target]) {
             breach(machine, fragment, target, 1);
         }
@@ -96,6 +100,9 @@ static int execute(Machine *machine, Fragment *fragment, const titan_step *s, ui
     case ACTIVE_MASK: put_number(fragment->warp, OUT(s, 0), fragment->mask, mask, 0); return 0;
     case WARP_SYNC: warp_sync(machine, fragment, s, mask); return 0;
     case COLLECTIVE: case BARRIER_PENDING:
+#if NUMBERS
+        if (s->op == COLLECTIVE && collective_numbers(machine, fragment, s, mask)) return 0;
+#endif
         for (int i = 0; i < s->out_count; i++)
             put_unknown(fragment->warp, OUT(s, i), fragment->pc, mask, 0);
         return 0;
@@ -197,6 +204,9 @@ static int step_once(Machine *machine, Fragment *fragment)
     fragment->pc = pc + 1;
     return 0;
 }
+#if NUMBERS
+static int quick_step(Machine *machine, Fragment *fragment);
+#endif
 static void run_fragment(Machine *machine, Fragment *fragment, int64_t quantum)
 {
     for (int64_t n = 0; n < quantum; n++) {
@@ -210,6 +220,9 @@ static void run_fragment(Machine *machine, Fragment *fragment, int64_t quantum)
             end_run(machine, fragment, BUDGET);
         }
         machine->count++;
+#if NUMBERS
+        if (quick_step(machine, fragment)) continue;
+#endif
         if (step_once(machine, fragment)) return;
     }
 }

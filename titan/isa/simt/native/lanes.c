@@ -101,6 +101,9 @@ static void redux(Machine *machine, Fragment *fragment, const titan_step *s, uin
     const Value *value = &warp->registers[ARG(s, 0)];
     int marks = marks_of(machine, warp, s), first = 1, is_signed = s->kind == KIND_SIGNED;
     uint64_t result = 0;
+#if NUMBERS
+    if (s->kind == KIND_FLOAT && redux_numbers(machine, fragment, s, mask)) return;
+#endif
     for (uint32_t left = mask; left; left &= left - 1) {
         int lane = first_lane(left);
         if (lane_opaque(value, lane) || s->kind == KIND_FLOAT) {

@@ -1,6 +1,12 @@
 /* The native machine: the same semantics as the Python one beside it (execution.py and what
    it calls), which is the definition. Names follow it; the order of everything that is recorded is
-   the same. Python fills `titan_code` and `titan_launch`, and reads a stream of words back. */
+   the same. Python fills `titan_code` and `titan_launch`, and reads a stream of words back.
+
+   NUMBERS 1 compiles the same machine for another domain of values (titan/isa/numbers/native):
+   nothing is recorded, and what is opaque here gets its numbers. */
+#ifndef NUMBERS
+#define NUMBERS 0
+#endif
 #include <math.h>
 #include <setjmp.h>
 #include <stdint.h>
@@ -25,7 +31,7 @@ typedef struct {
     int64_t local_bytes;
 } titan_code;
 typedef struct {
-    int32_t data_type, rank, interleave, channels, pixels;
+    int32_t data_type, rank, interleave, channels, pixels, swizzle, fill;
     int64_t base, dimensions[5], stride_bytes[5], box[5], element_strides[5], lower[5], upper[5];
     const uint8_t *bytes; /* the 128 bytes that stand for the map */
 } titan_map;
@@ -44,6 +50,9 @@ typedef struct {
 __extension__ typedef __int128 wide_t;
 __extension__ typedef unsigned __int128 unsigned_wide_t;
 typedef int64_t word;
+typedef struct Numbers Numbers; /* these three: titan/isa/numbers/native/numbers.h */
+typedef struct CtaNumbers CtaNumbers;
+typedef struct Transfer Transfer;
 typedef struct { word *data; int64_t count, room; } Words;
 
 enum { KIND_PREDICATE, KIND_BITS, KIND_UNSIGNED, KIND_SIGNED, KIND_FLOAT, KIND_BFLOAT };
@@ -157,6 +166,7 @@ typedef struct {
     Place completes[16]; int64_t complete_bytes[16]; int32_t complete_count;
     Place arrives[16]; int32_t arrival_count;
     int32_t *after; int32_t after_count;
+    Transfer *transfer; int32_t copied; /* its results are in other registers, too */
 } Operation;
 
 typedef struct { Words open, closed, ends; int64_t head, last; } Groups;
@@ -168,6 +178,7 @@ struct Warp {
     Value *registers;
     uint8_t *marks, *sticky, *owned_kind;
     int32_t *owned, owned_count; /* operation + 1 */
+    int16_t *owned_element; /* which result of it; of the domain of numbers */
     Bytes *local;
     Fragment **fragments; int32_t fragment_count, fragment_room;
     Join **joins; int32_t join_count, join_room;
@@ -189,6 +200,7 @@ struct Cta {
     MBarrier *barriers; int32_t barrier_count, barrier_room;
     Named named[16]; int32_t named_order[16], named_count;
     int32_t columns[512]; /* allocated at this column: how many */
+    CtaNumbers *numbers;
 };
 
 struct Cluster { Cta *ctas; int32_t cta_count; int64_t arrived, generation; int gone; };
@@ -221,6 +233,7 @@ typedef struct {
     uint8_t written[128]; int64_t written_count; /* what the access being recorded writes */
     char reason[256];
     Words waiters;
+    Numbers *numbers;
     jmp_buf stop;
 } Machine;
 

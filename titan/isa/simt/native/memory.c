@@ -70,6 +70,10 @@ static Page *find_page(Machine *machine, int64_t number, int make)
 static int read_global(Machine *machine, int64_t at, int64_t count, uint64_t *value)
 {
     uint64_t result = 0;
+#if NUMBERS
+    int found = read_allocation(machine, at, count, value);
+    if (found >= 0) return found;
+#endif
     for (int64_t i = 0; i < count;) {
         const Page *page = find_page(machine, (at + i) >> 12, 0);
         if (!page) return 0;
@@ -85,6 +89,9 @@ static int read_global(Machine *machine, int64_t at, int64_t count, uint64_t *va
 }
 static void write_global(Machine *machine, int64_t at, int64_t count, uint64_t value, int opaque)
 {
+#if NUMBERS
+    if (write_allocation(machine, at, count, value, opaque)) return;
+#endif
     for (int64_t i = 0; i < count; i++) {
         Page *page = find_page(machine, (at + i) >> 12, !opaque);
         if (!page) continue;
@@ -94,6 +101,9 @@ static void write_global(Machine *machine, int64_t at, int64_t count, uint64_t v
 }
 static void forget_global(Machine *machine, int64_t low, int64_t high)
 {
+#if NUMBERS
+    forget_allocations(machine, low, high);
+#endif
     for (int64_t n = 0; n < machine->page_slots; n++) {
         Page *page = &machine->pages[n];
         if (!page->bytes.data) continue;
@@ -116,9 +126,12 @@ static void havoc(Machine *machine, int32_t number, int zeros)
         for (int64_t n = 0; n < runs->count; n++) {
             int64_t low = runs->data[n].low, high = runs->data[n].high;
             fill(&cta->shared, low, high - low, OPAQUE_BYTE);
+#if NUMBERS
+            touch(machine, cta, low, high - low);
+#endif
             if (zeros) write_bytes(&cta->shared, low, high - low, 0, 0);
         }
-    } else if (footprint.space == GLOBAL && machine->page_count) {
+    } else if (footprint.space == GLOBAL && (machine->page_count || NUMBERS)) {
         Runs *runs = runs_of(machine, number);
         for (int64_t n = 0; n < runs->count; n++)
             forget_global(machine, runs->data[n].low, runs->data[n].high);
@@ -246,6 +259,9 @@ static void write_value(Machine *machine, Fragment *fragment, int lane, Spot spo
     if (spot.space == SHARED) {
         if (spot.cta->barrier_count && has_state(&spot.cta->shared, spot.at, count, LIVE_BARRIER))
             overwrite(machine, fragment, spot.cta, spot.at, count);
+#if NUMBERS
+        touch(machine, spot.cta, spot.at, count);
+#endif
         write_bytes(&spot.cta->shared, spot.at, count, value, opaque);
     } else if (spot.space == GLOBAL) {
         write_global(machine, spot.at, count, value, opaque);

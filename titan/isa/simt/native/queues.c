@@ -76,6 +76,10 @@ static void finish(Machine *machine, Operation *o)
             machine->flight.count--;
             break;
         }
+#if NUMBERS
+    machine->events.count = 0;
+    if (!transfer(machine, o))
+#endif
     for (int32_t n = 0; n < o->write_count; n++) havoc(machine, o->writes[n], o->zeros);
     int64_t at = machine->events.count;
     word head[] = {EV_FINISH, 0, o->warp->cta->number, o->warp->index, o->lanes, o->instruction,

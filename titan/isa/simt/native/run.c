@@ -114,6 +114,13 @@ static int one_round(Machine *machine)
     ran |= due.count > 0;
     free(due.data);
     if (ran && machine->count != before) {
+#if NUMBERS
+        if (machine->count - machine->progress > STALL) {
+            machine->progress = machine->count;
+            machine->numbers->stalled = 1; /* another cluster may have to run first */
+            return 0;
+        }
+#endif
         if (machine->count - machine->progress > STALL &&
             machine->next_cluster < machine->launch->cta_count) {
             machine->progress = machine->count;
@@ -274,6 +281,9 @@ void titan_simt_free(Machine *machine)
     for (int64_t n = 0; n < machine->all_join_count; n++) free(machine->all_joins[n]);
     for (int64_t n = 0; n < machine->operation_count; n++) {
         free(machine->operations[n]->after);
+#if NUMBERS
+        free_transfer(machine->operations[n]);
+#endif
         free(machine->operations[n]);
     }
     for (int64_t n = 0; n < machine->page_slots; n++) {

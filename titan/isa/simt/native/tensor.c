@@ -120,6 +120,9 @@ static void wgmma(Machine *machine, Fragment *fragment, const titan_step *s, uin
 {
     Warp *warp = fragment->warp;
     Effects effects = {.count = 0};
+#if NUMBERS
+    if (wgmma_numbers(machine, fragment, s, mask)) return;
+#endif
     int k_bytes = (int)FLAG(s, 1), bits = (int)FLAG(s, 5), in_registers = (int)FLAG(s, 4);
     uint64_t b = known_value(machine, fragment, ARG(s, 1), mask, "a matrix descriptor"), scale;
     int opaque;

@@ -1,0 +1,219 @@
+"""What the text of an instruction says beyond its decoded step, as numbers for the native core.
+
+The Python machine reads the same text in `functions` and `matrices`; tests compare the two. The
+enumerations are those of native/numbers.h.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum
+
+from titan.isa.numbers.matrices import product_of
+from titan.isa.ptx.module import Instruction
+from titan.isa.simt.operations import ATOMICS, COMPARISONS, DecodedStep, Kind, Op
+
+
+class Function(IntEnum):
+    """What a form computes; 0 where the decoded step says it all, or nothing is computed."""
+
+    NONE = 0
+    ADD = 1
+    SUB = 2
+    MUL = 3
+    FMA = 4
+    DIV = 5
+    MIN = 6
+    MAX = 7
+    NEG = 8
+    ABS = 9
+    COPYSIGN = 10
+    EX2 = 11
+    LG2 = 12
+    RCP = 13
+    SQRT = 14
+    RSQRT = 15
+    SIN = 16
+    COS = 17
+    TANH = 18
+    CONVERT = 20
+    TO_INTEGER = 21
+    FROM_INTEGER = 22
+    PACK = 23
+    UNPACK = 24
+    COMPARE = 25
+    MATRIX = 30
+    MOVE_MATRIX = 31
+    LOAD_MATRIX = 32
+    ATOMIC = 33
+    SUM = 34
+    REDUX = 35
+    TENSOR_MULTIPLY = 36
+
+
+FORMATS = ("f16", "bf16", "f32", "f64", "e4m3", "e5m2", "tf32", "e2m1", "e2m3", "e3m2", "ue8m0")
+_MODES = {"rn": 0, "rz": 1, "rm": 2, "rp": 3, "rna": 4}
+_INTEGER_MODES = {"rni": 0, "rzi": 1, "rmi": 2, "rpi": 3}
+_SOURCES = {Function.FMA: 3, Function.ADD: 2, Function.SUB: 2, Function.MUL: 2, Function.DIV: 2,
+            Function.COPYSIGN: 2}  # fmt: skip
+_OPCODES = {
+    "add": Function.ADD, "sub": Function.SUB, "mul": Function.MUL, "fma": Function.FMA,
+    "mad": Function.FMA, "div": Function.DIV, "min": Function.MIN, "max": Function.MAX,
+    "neg": Function.NEG, "abs": Function.ABS, "copysign": Function.COPYSIGN, "ex2": Function.EX2,
+    "lg2": Function.LG2, "rcp": Function.RCP, "sqrt": Function.SQRT, "rsqrt": Function.RSQRT,
+    "sin": Function.SIN, "cos": Function.COS, "tanh": Function.TANH,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One row of `titan_form`, in its order. Formats are places in FORMATS, -1 for integers."""
+
+    function: Function = Function.NONE
+    format: int = -1
+    source: int = -1
+    mode: int = 0
+    packed: int = 0
+    flush: int = 0
+    saturate: int = 0  # 1: to [0, 1], 2: to the largest finite number
+    relu: int = 0
+    nan: int = 0
+    bits: int = 0
+    is_signed: int = 0
+    word: int = 0  # a comparison, an atomic operation, an integer rounding + 1, transposed
+    rows: int = 0
+    columns: int = 0
+    depth: int = 0
+    a: int = -1
+    b: int = -1
+    negate_a: int = 0
+    negate_b: int = 0
+
+    def row(self) -> tuple[int, ...]:
+        """The numbers of the row."""
+        return tuple(int(getattr(self, item.name)) for item in fields(self))
+
+
+NOTHING = Form()
+
+
+def form_of(instruction: Instruction, step: DecodedStep) -> Form:
+    """The form of an instruction; NOTHING where its step says it all, or nothing is computed."""
+    words = instruction.modifiers
+    if not words:
+        return NOTHING
+    match step.op:
+        case Op.OPAQUE:
+            return _scalar(instruction)
+        case Op.WGMMA | Op.COLLECTIVE:
+            return _matrix(instruction)
+        case Op.LOAD_MATRIX | Op.STORE_MATRIX:
+            if "b16" not in words:
+                return NOTHING
+            return Form(Function.LOAD_MATRIX, word=int("trans" in words))
+        case Op.ATOMIC:
+            format_, packed = _format(words[-1])
+            if format_ < 0:
+                return NOTHING
+            return Form(Function.ATOMIC, format_, format_, packed=packed)
+        case Op.BULK_COPY | Op.TENSOR_COPY if "reduce" in (instruction.opcode, *words):
+            return _sum(words, tensor=step.op is Op.TENSOR_COPY)
+        case Op.REDUX if step.kind is Kind.FLOAT:
+            return Form(Function.REDUX, 2, 2, nan=int("NaN" in words), word=int("abs" in words))
+        case _:
+            return NOTHING
+
+
+def _format(word: str) -> tuple[int, int]:
+    """Place of a format and whether two are packed in a register; -1 for other words."""
+    packed = word.endswith("x2")
+    stem = word[:-2] if packed else word
+    return (FORMATS.index(stem) if stem in FORMATS else -1), int(packed)
+
+
+def _mode(words: tuple[str, ...]) -> int:
+    return next((_MODES[word] for word in words if word in _MODES), 0)
+
+
+def _scalar(instruction: Instruction) -> Form:
+    words = instruction.modifiers
+    if instruction.opcode == "cvt":
+        return _conversion(words)
+    format_, packed = _format(words[-1])
+    if format_ < 0:
+        return NOTHING
+    if instruction.opcode == "setp":
+        if words[0] not in COMPARISONS or len(instruction.operands) != 3 or packed:
+            return NOTHING
+        return Form(Function.COMPARE, format_, format_, word=COMPARISONS.index(words[0]))
+    function = _OPCODES.get(instruction.opcode)
+    if function is None or (format_ == 3 and _mode(words)):
+        return NOTHING
+    source = format_
+    if len(words) > 1 and words[-2] == "f32" and words[-1] in ("f16", "bf16"):
+        format_ = FORMATS.index("f32")  # mixed: the first operands are narrower
+    if packed and source > 2:
+        return NOTHING
+    return Form(
+        function, format_, source, _mode(words), packed, int("ftz" in words),
+        int("sat" in words), int("relu" in words), int("NaN" in words),
+    )  # fmt: skip
+
+
+def _conversion(words: tuple[str, ...]) -> Form:
+    """cvt with a floating-point side."""
+    to, source = words[-2], words[-1]
+    saturate = 2 if "satfinite" in words else 1 if "sat" in words else 0
+    (target, target_pair), (origin, origin_pair) = _format(to), _format(source)
+    flush, relu, mode = int("ftz" in words), int("relu" in words), _mode(words)
+    if target_pair and source == "f32":
+        if "rn" not in words and "rz" not in words and "rp" not in words:
+            return NOTHING
+        return Form(Function.PACK, target, origin, mode, 0, flush, saturate, relu)
+    if origin_pair and to in ("f16x2", "bf16x2"):
+        return Form(Function.UNPACK, target, origin, mode, relu=relu)
+    if target_pair or origin_pair:
+        return NOTHING
+    if target >= 0 and origin >= 0:
+        rounding = next((_INTEGER_MODES[w] + 1 for w in words if w in _INTEGER_MODES), 0)
+        return Form(Function.CONVERT, target, origin, mode, 0, flush, saturate, relu, word=rounding)
+    if target >= 0 and source[:1] in "us" and source[1:].isdigit():
+        return Form(Function.FROM_INTEGER, target, mode=mode, bits=int(source[1:]),
+                    is_signed=int(source[0] == "s"))  # fmt: skip
+    if origin >= 0 and to[:1] in "us" and to[1:].isdigit():
+        rounding = next((_INTEGER_MODES[w] for w in words if w in _INTEGER_MODES), 1)
+        return Form(Function.TO_INTEGER, 2, origin, rounding, flush=flush, bits=int(to[1:]),
+                    is_signed=int(to[0] == "s"))  # fmt: skip
+    return NOTHING
+
+
+def _sum(words: tuple[str, ...], *, tensor: bool) -> Form:
+    """What a reduction of a copy does; the elements of a tensor are those of its map."""
+    operation = next((word for word in words if word in ATOMICS), "")
+    if not operation:
+        return NOTHING
+    which = ATOMICS.index(operation)
+    if tensor:
+        return Form(Function.SUM, word=which)
+    format_, _ = _format(words[-1])
+    bits = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}.get(words[-1], 0)
+    if not bits and words[-1][1:].isdigit():
+        bits = int(words[-1][1:])
+    if not bits:
+        return NOTHING
+    return Form(Function.SUM, format_, format_, bits=bits, is_signed=int(words[-1][0] == "s"),
+                word=which)  # fmt: skip
+
+
+def _matrix(instruction: Instruction) -> Form:
+    if instruction.opcode == "movmatrix":
+        return Form(Function.MOVE_MATRIX)
+    product = product_of(instruction)
+    if product is None or (instruction.opcode == "mma" and "col" not in instruction.modifiers):
+        return NOTHING
+    a, b = FORMATS.index(product.a.name), FORMATS.index(product.b.name)
+    return Form(
+        Function.MATRIX, FORMATS.index(product.result.name), rows=product.rows,
+        columns=product.columns, depth=product.depth, a=a, b=b,
+        negate_a=int(product.negate_a), negate_b=int(product.negate_b),
+    )  # fmt: skip
