@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from titan.foundation.errors import UserError
 
@@ -43,8 +44,7 @@ def evaluate(text: str | int, names: Mapping[str, int]) -> int:
     if not isinstance(text, str) or len(text) > LENGTH_MAX:
         raise BadExpression("an expression is a number or a short text")
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
-        value = _value(tree, names)
+        value = _value(_parsed(text), names)
     except (SyntaxError, RecursionError, MemoryError):
         raise BadExpression(f"not an expression: {text[:80]!r}") from None
     except ZeroDivisionError:
@@ -52,6 +52,22 @@ def evaluate(text: str | int, names: Mapping[str, int]) -> int:
     if abs(value) > VALUE_MAX:
         raise BadExpression(f"the value of {text[:80]!r} is too large")
     return value
+
+
+def names_in(text: str | int) -> frozenset[str]:
+    """The names that the value of an expression may depend on. Raises BadExpression."""
+    if isinstance(text, int):
+        return frozenset()
+    try:
+        tree = _parsed(text)
+    except (SyntaxError, RecursionError, MemoryError):
+        raise BadExpression(f"not an expression: {text[:80]!r}") from None
+    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text.strip(), mode="eval").body
 
 
 def _value(node: ast.expr, names: Mapping[str, int]) -> int:

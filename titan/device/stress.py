@@ -33,7 +33,7 @@ from titan.device.documents import (
     StressFailure,
     StressRow,
 )
-from titan.device.expressions import BadExpression, evaluate
+from titan.device.expressions import BadExpression, evaluate, names_in
 from titan.device.findings import Keep
 from titan.device.hooks import KNOBS, PRODUCER, describe, levels, new_progress, read_progress
 from titan.device.manifests import Sizes
@@ -94,17 +94,17 @@ def sizes_for(manifest: Manifest, depth: int, longest: int | None = None) -> lis
     names = [str(item["name"]) for item in manifest["parameters"]]
     wanted = {1, max(1, depth - 1), depth, depth + 1, 2 * depth + 1}
     found: dict[tuple[int, bool], tuple[int, dict[str, int]]] = {}
-    for values in itertools.product(CHOICES, repeat=len(names)):
+    for values, trips in _candidates(manifest, names):
         sizes = dict(zip(names, values, strict=True))
         elements = sum(values)
+        key = trips, any(value % 64 for value in values)
+        if key in found and found[key][0] <= elements:
+            continue
         try:
-            launch = plan(manifest, sizes, 2)
-            trips = trips_of(manifest, sizes)
+            if plan(manifest, sizes, 2).grid <= GRID_MAX:
+                found[key] = (elements, sizes)
         except (Unlaunchable, BadExpression):
             continue
-        key = (trips, any(value % 64 for value in values))
-        if launch.grid <= GRID_MAX and (key not in found or elements < found[key][0]):
-            found[key] = (elements, sizes)
     have = {trips for trips, _ in found}
     chosen = wanted & have
     for trips in sorted(have - chosen):
@@ -114,6 +114,27 @@ def sizes_for(manifest: Manifest, depth: int, longest: int | None = None) -> lis
     if longest is not None and made:
         made += long_sizes(manifest, made[0], longest)
     return made
+
+
+def _candidates(manifest: Manifest, names: Sequence[str]) -> Iterator[tuple[tuple[int, ...], int]]:
+    """All choices of sizes that have a trip count, with it; evaluated once for all choices that
+    are alike in the sizes that it depends on."""
+    try:
+        used = trip_names(manifest)
+    except BadExpression:
+        return
+    places = [place for place, name in enumerate(names) if name in used]
+    known: dict[tuple[int, ...], int | None] = {}
+    for values in itertools.product(CHOICES, repeat=len(names)):
+        relevant = tuple(values[place] for place in places)
+        if relevant not in known:
+            try:
+                known[relevant] = trips_of(manifest, dict(zip(names, values, strict=True)))
+            except BadExpression:
+                known[relevant] = None
+        trips = known[relevant]
+        if trips is not None:
+            yield values, trips
 
 
 def long_sizes(manifest: Manifest, least: Sizes, trips: int) -> list[Sizes]:
@@ -140,6 +161,13 @@ def trips_of(manifest: Manifest, sizes: Mapping[str, int]) -> int:
     ends = (dict.fromkeys(work, 0), {name: extent - 1 for name, extent in work.items()})
     text = str(manifest["trip_count"])
     return max(1, *(evaluate(text, {**sizes, **end}) for end in ends))
+
+
+def trip_names(manifest: Manifest) -> frozenset[str]:
+    """The sizes on which the trip count may depend. Raises BadExpression."""
+    work = cast(WorkSizes, manifest.get("program", {})).get("work", {})
+    names = names_in(str(manifest["trip_count"]))
+    return names.union(*(names_in(extent) for name, extent in work.items() if name in names))
 
 
 class WorkSizes(TypedDict, total=False):

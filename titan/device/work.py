@@ -36,7 +36,7 @@ def family(tile: TileProgram) -> str:
 
 def operations(tile: TileProgram, sizes: dict[str, int]) -> int:
     """Multiplications and additions of the matrix products, whole tiles as they are computed."""
-    from titan.codegen.tile.semantics import trips, work_items
+    from titan.codegen.tile.semantics import trips_of_items
 
     names = {**dict(tile.sizes), **sizes}
     places = {operation.name: operation.result for operation in tile.operations}
@@ -51,7 +51,7 @@ def operations(tile: TileProgram, sizes: dict[str, int]) -> int:
             each += 2 * result.rows * result.columns * inner
     if not each:
         return 0
-    return each * sum(trips(tile, {**names, **item}) for item in work_items(tile, names))
+    return each * sum(trips_of_items(tile, names))
 
 
 def bytes_moved(tile: TileProgram, sizes: dict[str, int]) -> int:
@@ -71,10 +71,10 @@ def bytes_moved(tile: TileProgram, sizes: dict[str, int]) -> int:
 
 def iterations_of_one(tile: TileProgram, sizes: dict[str, int], processors: int) -> int:
     """Iterations that the busiest multiprocessor runs, one CTA on each at a time."""
-    from titan.codegen.tile.semantics import trips, work_items
+    from titan.codegen.tile.semantics import trips_of_items
 
     names = {**dict(tile.sizes), **sizes}
-    counts = [trips(tile, {**names, **item}) for item in work_items(tile, names)]
+    counts = trips_of_items(tile, names)
     return max(sum(counts[first::processors]) for first in range(min(processors, len(counts))))
 
 
@@ -83,10 +83,10 @@ def idle_share(tile: TileProgram, sizes: dict[str, int], processors: int) -> flo
 
     One item on each at a time, the next when one is done; items count by their iterations.
     """
-    from titan.codegen.tile.semantics import trips, work_items
+    from titan.codegen.tile.semantics import trips_of_items
 
     names = {**dict(tile.sizes), **sizes}
-    counts = [trips(tile, {**names, **item}) for item in work_items(tile, names)]
+    counts = trips_of_items(tile, names)
     if not sum(counts):
         return 0.0
     longest = iterations_of_one(tile, sizes, processors)

@@ -284,11 +284,13 @@ def cheapest(state: ArmPlacement, v: int) -> int | None:
 def seat_cost(state: ArmPlacement, v: int, t: int) -> tuple[int, int, int]:
     """Lexicographic: fullness of the rows taken, register pressure, cycles to the neighbours."""
     ii, table = state.ii, state.table
-    crowded = sum(
-        table.rows[unit][(t + first + k) % ii]
-        for unit, first, cycles, _ in state.problem.blocks[v]
-        for k in range(min(cycles, ii))
-    )
+    crowded = 0
+    for unit, first, cycles, _ in state.problem.blocks[v]:
+        row, begin = table.rows[unit], (t + first) % ii
+        end = begin + min(cycles, ii)
+        crowded += sum(row[begin:end])
+        if end > ii:  # the rows wrap around
+            crowded += sum(row[: end - ii])
     pressure = state.pressure(v, t, state.starts) if state.pressure is not None else 0
     near = sum(t - state.starts[u] for u, _ in state.into[v] if state.starts[u] >= 0)
     near += sum(state.starts[w] - t for w, _ in state.out[v] if state.starts[w] >= 0)

@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING
 from titan.codegen.tile.dtypes import rounded
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, Value, ValuePlace
 from titan.foundation.errors import UserError
-from titan.sync.expression import Binary, Constant, Expression, Name, Not, evaluate
+from titan.sync.expression import (
+    Binary,
+    Constant,
+    Expression,
+    Name,
+    Not,
+    evaluate,
+    names_of,
+)
 
 if TYPE_CHECKING:
     from typing import TypeVar
@@ -299,6 +307,21 @@ def work_items(tile: TileProgram, parameters: Environment) -> Iterator[dict[str,
 def trips(tile: TileProgram, environment: Environment) -> int:
     """Iterations of a work item, at least 1."""
     return max(1, evaluate(tile.trip_count, environment))
+
+
+def trips_of_items(tile: TileProgram, parameters: Environment) -> list[int]:
+    """Iterations of every work item, in the order of `work_items`; one evaluation for all items
+    whose coordinates in the trip count are the same."""
+    names = names_of(tile.trip_count)
+    used = [dimension.name for dimension in tile.work if dimension.name in names]
+    known: dict[tuple[int, ...], int] = {}
+    counts: list[int] = []
+    for item in work_items(tile, parameters):
+        key = tuple(item[name] for name in used)
+        if key not in known:
+            known[key] = trips(tile, item)
+        counts.append(known[key])
+    return counts
 
 
 def shape_of(tensor: Tensor, parameters: Environment) -> tuple[int, ...]:
