@@ -79,11 +79,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         (["--target", "gfx942", "--roles", "a,b"], "have no roles"),
         (["--roles", "a"], "2 to 6 roles"),
         (["--roles", "a,b,c", "--rings", "r"], "3 roles have 2 rings"),
-        (["--roles", "a,a"], "`a` cannot be a name"),
-        (["--roles", "a,tiles"], "`tiles` cannot be a name"),
-        (["--roles", "min,b"], "`min` cannot be a name"),
-        (["--roles", "a,b c"], "'b c' is no name"),
-        (["9lives"], "'9lives' is no name"),
+        (["--roles", "a,a"], "`a` cannot be used as a name"),
+        (["--roles", "a,tiles"], "`tiles` cannot be used as a name"),
+        (["--roles", "min,b"], "`min` cannot be used as a name"),
+        (["--roles", "a,b c"], "'b c' is not a valid name"),
+        (["9lives"], "'9lives' is not a valid name"),
     ],
 )
 def test_what_cannot_be_is_told(

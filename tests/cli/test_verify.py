@@ -56,7 +56,7 @@ def test_the_worst_of_several_files(capsys: pytest.CaptureFixture[str]):
 def test_files_of_other_levels_alone_verify_nothing(capsys: pytest.CaptureFixture[str]):
     assert run(["verify", written("loop.yaml", "titan: 1\nloop: l\n")]) == 2
     shown = capsys.readouterr().err
-    assert "`titan schedule` takes it" in shown and "there is no kernel file" in shown
+    assert "`titan schedule` takes it" in shown and "no kernel file is among" in shown
 
 
 def test_a_pipe_is_not_waited_for(capsys: pytest.CaptureFixture[str]):
@@ -69,7 +69,7 @@ def test_a_pipe_is_not_waited_for(capsys: pytest.CaptureFixture[str]):
     ("things", "statement", "note"),
     [
         ("named_barriers: {b: {threads: 64}}", "sync: b", "32 of 64 threads are at b"),
-        ("pools: {p: 100}", "{take: p, amount: 128}", "p has 100 left where 128 are asked for"),
+        ("pools: {p: 100}", "{take: p, amount: 128}", "p has 100 left and 128 are requested"),
     ],
 )
 def test_a_deadlock_says_what_is_lacking(
@@ -234,7 +234,7 @@ program:
 
 
 def test_a_cached_read_of_what_the_kernel_writes(capsys: pytest.CaptureFixture[str]):
-    """Refuted; the formal fence is no instruction; without the conflict it verifies."""
+    """Refuted; the formal fence is not an instruction; without the conflict it verifies."""
     assert run(["verify", written("k.yaml", TEXTURE)]) == 1
     told = capsys.readouterr().out
     assert "TTN307" in told and "load table (tile 1) through the texture proxy" in told

@@ -151,7 +151,7 @@ def test_a_clock_that_goes_backwards_is_no_measurement(package):
 
 def test_time_that_is_over_is_no_failure(package):
     rows = list(bench([package], FACTS, BenchSettings(until=time.monotonic() - 1), **fake(GOOD)))
-    assert [(row.state, row.message) for row in rows] == [("not run", "the time was over")]
+    assert [(row.state, row.message) for row in rows] == [("not run", "the time limit was reached")]
 
 
 def test_rows_of_a_package(package):

@@ -65,14 +65,14 @@ def test_sizes_that_are_refused(change, reason):
         (("launch", "grid"), "0", "grid of 0"),
         (("launch", "grid"), "M // 0", "division by zero"),
         (("launch", "grid"), "__import__('os')", "uses what manifests do not have"),
-        (("launch", "cluster"), 4, "no multiple of the cluster"),
+        (("launch", "cluster"), 4, "not a multiple of the cluster"),
         (("tensors", 0, "dtype"), "f64", "element type f64"),
         (("arguments", 0, "box"), [64], "box of 1 dimensions"),
         (("arguments", 0, "box"), [128, 128], "under swizzle"),
         (("arguments", 0, "box"), [4, 128], "box row of 8 bytes"),
         (("arguments", 0, "swizzle"), "256B", "no swizzle"),
         (("arguments", 1, "kind"), "file", "argument of kind"),
-        (("constraints",), [], "no multiple of 16"),
+        (("constraints",), [], "not a multiple of 16"),
     ],
 )
 def test_manifests_that_are_refused(place, value, reason):

@@ -60,7 +60,7 @@ def test_what_does_not_repeat_is_refused():
     odd.access(1, 3 * TILE, 8)
     odd.access(0, 3 * TILE, 8)
     programs = [recorded(3, 2), recorded(5, 2), Recorded(11, odd.recording().program)]
-    with pytest.raises(NotFoldedError, match="another way"):
+    with pytest.raises(NotFoldedError, match="another path"):
         fold(programs)
 
 

@@ -88,7 +88,7 @@ def refused(text: str, entry: str | None = None) -> list[str]:
 
 def test_what_is_not_followed_is_refused_with_its_place() -> None:
     strange = BEFORE_PIPELINES.replace("math.exp2", "math.lgamma")
-    assert refused(strange) == ["`math.lgamma` of the loop is not followed: its cost is not known"]
+    assert refused(strange) == ["`math.lgamma` of the loop is not supported: its cost is not known"]
     assert "whose rates are not known" in refused(BEFORE_PIPELINES.replace("cuda:90", "cuda:75"))[0]
     assert refused(BEFORE_PIPELINES, "other") == ["no kernel of that name is in the file"]
     branch = BEFORE_PIPELINES.replace(

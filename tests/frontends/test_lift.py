@@ -99,7 +99,7 @@ def test_what_verified_launches_do_not_show_is_confirmed_by_one_that_does():
     [
         ("\tadd.u32 %r7, %r7, 1;\n\tbra PRODUCER;",
          "\tmul.lo.u32 %r13, %r7, %r7;\n\tadd.u32 %r7, %r7, 1;\n\tsetp.eq.u32 %p6, %r13, 36;\n"
-         "\t@%p6 fence.proxy.async;\n\tbra PRODUCER;", "another way"),
+         "\t@%p6 fence.proxy.async;\n\tbra PRODUCER;", "another path"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_folded_is_refused_with_its_line(old, new, reason, tmp_path):
@@ -125,7 +125,7 @@ def test_a_loop_that_nothing_drives_is_not_any_number():
     text = ring().replace("setp.ge.u32 %p4, %r7, %r1", "setp.ge.u32 %p4, %r7, 3")
     finding = verified(text, require="any", ctas=(0,))
     assert finding.verdict is Verdict.UNDECIDED
-    assert "nothing was found that drives the loops" in finding.narrowing.because
+    assert "no parameter was found that drives the loops" in finding.narrowing.because
 
 
 def test_what_kills_a_mutant_for_some_numbers_kills_it_for_any(tmp_path):

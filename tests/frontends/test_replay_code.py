@@ -53,7 +53,7 @@ def test_the_command_names_the_lines_and_the_end(tmp_path):
     result = CliRunner().invoke(replay, [saved("nobody releases", tmp_path)], standalone_mode=False)
     assert result.return_value == 1, result.output
     assert re.search(r"warp 1 +mbarrier.try_wait.parity \(line 71, ring.cu:", result.output)
-    assert "confirmed: " in result.output and "nothing can go on any more" in result.output
+    assert "confirmed: " in result.output and "no warp can proceed" in result.output
 
 
 def test_a_race_is_shown_by_its_bytes(tmp_path):
@@ -77,7 +77,7 @@ def test_steps_that_are_not_possible_are_refused(tmp_path):
     steps = load_code_trace(path).interleaving.steps
     waits = [at for at, item in enumerate(steps) if item.kind == COMPLETES]
     early = (MachineStep("warp", 0, 1, 10_000), *steps)
-    with pytest.raises(CodeReplayRefused, match="cannot go on"):
+    with pytest.raises(CodeReplayRefused, match="cannot proceed"):
         replay_code(changed(path, steps=early, code="TTN202"))
     none = (MachineStep(COMPLETES, 0, 0, 99), *steps)
     with pytest.raises(CodeReplayRefused, match="has not issued its operation 99"):

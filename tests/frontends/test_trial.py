@@ -80,7 +80,7 @@ def test_a_run_that_hangs_is_a_deadlock():
 
 
 def test_a_hang_that_the_program_does_not_show_is_not_rounded_up():
-    """One warp of the story multiplies alone, which is no wait of a warpgroup."""
+    """One warp of the story multiplies alone, which is not a wait of a warpgroup."""
     alone = CodePolicies(wgmma_wait="warp")
     trial = judged(ring(), Outcome(Ending.HUNG, "nothing moves"), policies=alone)
     assert trial.verdict is Verdict.UNDECIDED
@@ -92,8 +92,8 @@ def test_a_hang_that_the_program_does_not_show_is_not_rounded_up():
     [
         (Outcome(Ending.REFUSED, "control is opaque", 3), {}, "control is opaque (line 4)"),
         (Outcome(Ending.BUDGET), {}, "the run has not ended after"),
-        (FINISHED, {"atomics": (2,)}, "the old value of an atomic steers control (line 3)"),
-        (FINISHED, {"polls": (0,)}, "the result of a try_wait or test_wait steers more"),
+        (FINISHED, {"atomics": (2,)}, "the old value of an atomic decides control flow (line 3)"),
+        (FINISHED, {"polls": (0,)}, "the result of a try_wait or test_wait decides more"),
     ],
 )
 def test_conditions_that_fail_leave_it_undecided(outcome, more, reason):

@@ -93,7 +93,7 @@ def test_views_share_an_address_and_aliases_do_not() -> None:
         ("st.weak x, 1", "st.week x, 1", "did you mean `weak`", (5, 2)),
         ("st.weak x, 1", "st.gpu x, 1", "has a scope but no ordering", (5, 2)),
         ("ld.acquire.gpu r0", "ld.acquire r0", "needs exactly one scope", (5, 27)),
-        ("ld.weak r1, x  ", "ld.weak r1     ", "takes 2 operands, but I see 1", (6, 27)),
+        ("ld.weak r1, x  ", "ld.weak r1     ", "takes 2 operands, but has 1", (6, 27)),
         ("1:r1", "5:r1", "unknown thread `5`", (8, 10)),
         ("\\/ [x]", "% [x]", "has no meaning", (8, 20)),
         ("flag = 0; P1", "x = 0; P1", "declared twice", (3, 10)),

@@ -25,7 +25,7 @@ def judged(folder: Path, text: str) -> Judged:
 
 def test_a_certificate_passes_beside_its_kernel(tmp_path: Path) -> None:
     alone = judged(tmp_path, certificate("mi300_gemm"))
-    assert alone.ok and alone.stated == ("no kernel file beside it",)
+    assert alone.ok and alone.stated == ("no kernel file next to it",)
     shutil.copy(KERNEL, tmp_path / "kernel.yaml")
     found = judged(tmp_path, certificate("mi300_gemm"))
     assert found.ok and found.name == "mi300_gemm" and found.stated == ("of kernel.yaml",)

@@ -91,7 +91,7 @@ def test_a_fixed_row_that_is_no_multiple_of_16_bytes_needs_no_word(tmp_path):
     _, produced = built(text, tmp_path)
     assert "guarded" in produced.built.shape.name
     first = produced.built.steps[0]
-    assert first.reason.startswith("a row of A has 200 bytes, no multiple of 16")
+    assert first.reason.startswith("a row of A has 200 bytes, not a multiple of 16")
     # The result has rows that a launch brings: its tensor map asks for whole units.
     assert "N % 8 == 0" in produced.emitted.manifest["constraints"]
 

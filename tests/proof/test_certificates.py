@@ -108,7 +108,7 @@ def test_of_operations_in_flight_the_first_stands_for_all() -> None:
     """Another choice would be as true, with the same numbers; a certificate is written one way."""
     lines = certificate("bulk_copy")[:-1].split("\n")
     place = next(n for n, line in enumerate(lines) if line == "one f0.0>36")
-    with pytest.raises(RefusedError, match="not as the first"):
+    with pytest.raises(RefusedError, match="is not the first"):
         check(changed(lines, place, "one f0.1>36"))
 
 

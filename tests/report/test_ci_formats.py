@@ -25,7 +25,7 @@ def checks() -> list[Check]:
     return [
         Check("kernels/a b.yaml", "good", Verdict.VERIFIED, "verified for any tiles, 0 included"),
         Check("kernels/gemm.yaml", "bad", Verdict.REFUTED, "stage 0", tuple(fixture())),
-        Check("kernels/gemm.yaml", "open", Verdict.UNDECIDED, "its states ran out"),
+        Check("kernels/gemm.yaml", "open", Verdict.UNDECIDED, "its state budget ran out"),
         Check(HOSTILE, HOSTILE, Verdict.UNDECIDED, HOSTILE),
         Check("kernels/gemm.yaml", "both", Verdict.DISAGREEMENT, "engines disagree"),
         Check("out/gemm", "gemm", Verdict.REFUTED, "altered: kernel.cu", failure="altered"),

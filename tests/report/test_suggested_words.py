@@ -26,13 +26,13 @@ CASES = {
     "receiver_on_another_device": (
         (", outside: true", ""),
         (", kind: flag", ""),
-        "if `receiver` run elsewhere (another GPU, another grid, the host), say `outside: true` in "
-        "the role, and `kind: flag` of the barrier `head` and `tail`",
+        "if `receiver` run elsewhere (another GPU, another grid, the host), declare "
+        "`outside: true` for the role, and `kind: flag` of the barrier `head` and `tail`",
     ),
     "end_of_a_grid": (
         (", kind: grid", ""),
         (", outside: true", ""),
-        "if first_grid stands for the end of a grid (griddepcontrol), declare it with `kind: grid`",
+        "if first_grid models the end of a grid (griddepcontrol), declare it with `kind: grid`",
     ),
 }
 
@@ -61,4 +61,4 @@ def test_a_race_is_told_before_a_missing_fence(
     output = " ".join(capsys.readouterr().out.split())
     assert "error[TTN201] data-race: C is read by half[" in output
     assert "and nothing orders that before this asynchronous access of half[" in output
-    assert "has met no barrier behind it; a fence alone orders nothing" in output
+    assert "has passed no barrier after it; a fence alone orders nothing between agents" in output

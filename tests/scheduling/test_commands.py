@@ -209,10 +209,10 @@ def test_a_last_resort_says_what_failed_before() -> None:
     options = ["--specialise", "never", "--solver", "rau", "--budget", "0.5"]
     path = str(LOOPS / "fa3_backward.yaml")
     code, text = call(schedule, path, *options)
-    assert code == 0 and "no seat for" in text and "its dependences permit" in text
+    assert code == 0 and "no slot for" in text and "its dependences permit" in text
     code, text = call(schedule, path, *options, "--format", "json")
     data = json.loads(text)[0]
-    assert code == 0 and data["failures"] and "no seat for" in data["failures"][0]
+    assert code == 0 and data["failures"] and "no slot for" in data["failures"][0]
     first = data["operations"][0]
     assert set(first) == {"name", "cycle", "stage", "row", "end", "group", "warps", "units"}
     assert all(op["cycle"] == op["stage"] * data["ii"] + op["row"] for op in data["operations"])

@@ -94,7 +94,7 @@ def test_a_clause_that_does_not_follow_ends_the_check() -> None:
     assert not refutes(2, clauses, [])
     assert refutes(2, clauses, [(1,)])
     assert not refutes(3, clauses[:3], [(3,), (1,), (-1,)])
-    assert not refutes(2, clauses, [()]), "the empty clause is no lemma by itself"
+    assert not refutes(2, clauses, [()]), "the empty clause is not a lemma by itself"
     with pytest.raises(ValueError, match="variable"):
         refutes(2, clauses, [(5,)])
     with pytest.raises(Late):

@@ -54,7 +54,7 @@ program:
 def test_a_stale_read_is_named_before_the_fence_that_lacks_too():
     item = diagnosed(REWRITTEN)
     assert item.code == "TTN204"
-    assert item.headline == "B holds tile 1 where tile 0 is meant (wg[1])"
+    assert item.headline == "B holds tile 1 where tile 0 is expected (wg[1])"
     assert (16, "wg[0] wrote tile 1 here") in labels(item)
 
 
@@ -146,7 +146,7 @@ program:
 def test_a_race_names_the_barrier_that_let_both_pass_and_shows_both_accesses():
     item = diagnosed(RACE)
     assert item.code == "TTN201"
-    assert "a came past ids (line 9); there arrived b" in item.notes
+    assert "a passed ids (line 9); there arrived b" in item.notes
     assert item.trace is not None
     assert [step.text for step in item.trace.steps[-2:]] == ["may store A (tile 1)"] * 2
 

@@ -29,11 +29,11 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Sizes of a launch; by default those of the kernel's family.",
 )  # fmt: skip
 @click.option("--launches", type=click.IntRange(1, 10_000), default=20, show_default=True,
-              help="Launches that a median is taken over.")  # fmt: skip
+              help="Number of launches for the median.")  # fmt: skip
 @click.option("--prepare", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-              help="Build the variants of tile files there; nothing is timed.")  # fmt: skip
+              help="Build the variants of tile files in this folder; time nothing.")  # fmt: skip
 @click.option("--no-compile", is_flag=True,
-              help="With --prepare: do not ask the toolchain of the target.")  # fmt: skip
+              help="With --prepare: do not run the toolchain of the target.")  # fmt: skip
 @click.option("--rates", type=_FILE, metavar="FILE",
               help="Fit the machine description to variants' cycles, write JSON.")  # fmt: skip
 @click.option("--result", type=_FILE, metavar="FILE", help="Write the result as JSON.")

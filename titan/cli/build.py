@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Folder for the packages, one for each kernel and target.",
 )
-@click.option("--target", metavar="NAME", help="Build for this one of the targets of a file only.")
+@click.option("--target", metavar="NAME", help="Build for this target only.")
 @click.option(
     "--solver",
     type=click.Choice(["auto", "rau", "joint", "gauss"]),
@@ -43,21 +43,21 @@ if TYPE_CHECKING:
     type=click.FloatRange(0.1, 1e6),
     default=20.0,
     show_default=True,
-    help="Processor time the verification of a shape may take, in seconds.",
+    help="Processor time for the verification of one shape, in seconds.",
 )
 @click.option(
     "--schedule-budget",
     type=click.FloatRange(0.1, 1e6),
     default=5.0,
     show_default=True,
-    help="Processor time the search for a schedule may take, in seconds.",
+    help="Processor time for the search for a schedule, in seconds.",
 )
 @click.option(
     "--specialise",
     type=click.Choice(["always", "heuristic", "never"]),
     default="always",
     show_default=True,
-    help="A warp that only loads: before other forms, where the model says it is faster, or not.",
+    help="A separate loading warp: try it first, only where the model says it is faster, or never.",
 )
 @click.option(
     "--tiles",
@@ -71,25 +71,25 @@ if TYPE_CHECKING:
     type=click.Choice(["any", "bounded"]),
     default="bounded",
     show_default=True,
-    help="Whether a pipeline that is verified for some numbers of tiles only may be written.",
+    help="Whether to write a pipeline that is verified for some numbers of tiles only.",
 )
 @click.option(
     "--cache",
     metavar="FILE",
     default=".titan/schedules.sqlite",
     show_default=True,
-    help="Where schedules are kept.",
+    help="Where schedules are stored.",
 )
 @click.option(
     "--certificate-states",
     type=click.IntRange(0, 1_000_000),
     default=3000,
     show_default=True,
-    help="Configurations that the certificate of the verdict may have; 0 for none.",
+    help="Maximum number of configurations of the certificate; 0 for no certificate.",
 )
 @click.option("--no-compile", is_flag=True, help="Do not run the toolchain of the target.")
-@click.option("--no-cache", is_flag=True, help="Search anew, and keep nothing.")
-@click.option("--cache-rates", is_flag=True, help="Say how often schedules came from the cache.")
+@click.option("--no-cache", is_flag=True, help="Ignore the cache: search again and store nothing.")
+@click.option("--cache-rates", is_flag=True, help="Report how often schedules came from the cache.")
 @click.option(
     "--format",
     "format_name",

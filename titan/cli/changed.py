@@ -43,6 +43,6 @@ def _git(*arguments: str) -> str:
         raise click.BadParameter("git is not installed", param_hint=OPTION) from None
     if done.returncode != 0:
         lines = os.fsdecode(done.stderr).strip().splitlines()
-        reason = lines[0] if lines else "git has no answer"
+        reason = lines[0] if lines else "git did not answer"
         raise click.BadParameter(reason.removeprefix("fatal: "), param_hint=OPTION)
     return os.fsdecode(done.stdout)

@@ -75,19 +75,19 @@ def _text(path: str, covered: Covered) -> str:
         )
     )  # fmt: skip
     left_out = [
-        "the way from the kernel to this program",
-        "what relaxed synchronisation fails to carry (TTN305)",
+        "the lowering of the kernel to this program",
+        "visibility under relaxed synchronisation (TTN305)",
     ]
     if relays(covered.program):
-        left_out.append("whether a completed copy has to stand for more than itself (TTN305)")
+        left_out.append("whether a completed copy publishes more than its own accesses (TTN305)")
     return "\n".join(
         [
             f"proved: {path}: {covered.program.name} for {covered.program.target}",
             f"  program   sha256 {covered.digest}",
             f"  sizes     {', '.join(sizes) or 'none'}",
             "  shows     no fault and no deadlock in any interleaving of the reference interpreter",
-            f"  by        {covered.states} configurations; in {covered.alone} one step stands for "
-            f"all, {covered.splits} ask for a size",
+            f"  by        {covered.states} configurations; in {covered.alone} one step represents "
+            f"all, {covered.splits} depend on a size",
             f"  policies  {readings}",
             f"  not here  {'; '.join(left_out)}",
             "",

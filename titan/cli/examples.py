@@ -29,7 +29,7 @@ def examples(kind: str, folder: str | None) -> int:
         return ExitCode.VERIFIED
     target = Path(folder) / kind
     if target.exists():
-        raise click.UsageError(f"{target} is there already")
+        raise click.UsageError(f"{target} exists already")
     for path in files:
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(place / path, target / path)

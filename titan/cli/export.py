@@ -42,7 +42,7 @@ def export(
         show(errors)
         return ExitCode.BAD_INPUT
     if len(family.kernels) > 1:
-        raise click.UsageError("the file stands for several kernels; choose one with --set")
+        raise click.UsageError("the file describes several kernels; choose one with --set")
     try:
         program = sync_program(family.kernels[0]).program
         free = [item.name for item in program.parameters if item.value is None]

@@ -33,14 +33,14 @@ STATES_MAX = 2_000_000  # of a search that verifies a new set of fences
     "--output",
     metavar="FILE",
     default=None,
-    help="With --fix: write there and leave the kernel's own file alone.",
+    help="With --fix: write to this file and leave the kernel file unchanged.",
 )
 @click.option(
     "--budget-seconds",
     type=click.FloatRange(0.01, 1e6),
     default=600.0,
     show_default=True,
-    help="Processor time that an engine may take to verify a new set of fences, a backstop.",
+    help="Processor time for an engine to verify a new set of fences; a backstop.",
 )
 def fences(
     files: tuple[str, ...],

@@ -35,24 +35,24 @@ CACHE = ".titan/gate.sqlite"
     type=click.FloatRange(0.01, 1e6),
     default=600.0,
     show_default=True,
-    help="Processor time the verification of one protocol may take; a backstop.",
+    help="Processor time for the verification of one protocol; a backstop.",
 )
 @click.option(
     "--allow-bounded",
     is_flag=True,
-    help="Accept what is verified for some numbers only, where any number is asked for.",
+    help="Accept verdicts for some numbers where any number is requested.",
 )
 @click.option(
     "--fresh",
     is_flag=True,
-    help="Recompute every verdict; neither use nor keep those of other runs.",
+    help="Recompute every verdict; neither read nor store verdicts of other runs.",
 )
 @click.option(
     "--cache",
     type=click.Path(dir_okay=False),
     default=CACHE,
     show_default=True,
-    help="Where verdicts are kept for later runs of the same version.",
+    help="Where verdicts are stored for later runs of the same version.",
 )
 @click.option(
     "--loop",

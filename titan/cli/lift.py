@@ -13,20 +13,20 @@ from titan.cli.output import colour_option, deliver, show
 @click.command()
 @click.argument("path", metavar="FILE")
 @click.option(
-    "-o", "--output", metavar="FILE", help="Write the kernel file there; otherwise it is printed."
+    "-o", "--output", metavar="FILE", help="Write the kernel to this file instead of stdout."
 )
 @click.option(
     "--launch",
     metavar="FILE",
-    help="How the code is launched (YAML or JSON); otherwise the file of its name beside it.",
+    help="Launch of the code (YAML or JSON); by default the file of the same name next to it.",
 )
-@click.option("--entry", metavar="NAME", help="The kernel of a file with several.")
+@click.option("--entry", metavar="NAME", help="The kernel to lift from a file with several.")
 @click.option(
     "--policy",
     "policies",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Another reading of the hardware contract, such as fence_rule=path.",
+    help="Set a policy, a reading of the hardware contract, such as fence_rule=path.",
 )
 @click.option(
     "--cta",

@@ -38,7 +38,7 @@ def list_(paths: tuple[Path, ...]) -> None:
     "--output",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="The folder for the sources and .json files; made if it is not there.",
+    help="Folder for the sources and .json files; created if missing.",
 )
 @click.option(
     "--language",

@@ -66,14 +66,14 @@ FORMAT_VERSION = 1
     help="Write each witness to this folder as .dot and .svg.",
 )
 @click.option("--solver", type=click.Choice(["z3", "cvc5"]), default="z3", show_default=True)
-@click.option("--confirm", is_flag=True, help="Decide each test with the other solver, too.")
+@click.option("--confirm", is_flag=True, help="Decide each test with the other solver as well.")
 @click.option(
     "--unroll", type=click.IntRange(0, 8), default=2, show_default=True, help="Extra loop rounds."
 )
 @click.option(
     "--timeout",
     type=click.IntRange(min=1),
-    help="Seconds of processor time a test; a test that takes longer is undecided.",
+    help="Seconds of processor time for each test; a test that takes longer is undecided.",
 )
 @click.option("--timings", is_flag=True, help="Show the processor time of each test.")
 @spread_options("Tests decided in parallel")

@@ -6,7 +6,9 @@ import click
 
 
 @click.command()
-@click.option("--stdio", is_flag=True, help="Speak over stdin and stdout; always so.")
+@click.option(
+    "--stdio", is_flag=True, help=("Communicate over stdin and stdout (the only transport).")
+)
 def lsp(stdio: bool) -> None:
     """Serve editors: diagnostics, hover, definitions, completion (needs the extra `lsp`).
 

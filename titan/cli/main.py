@@ -119,7 +119,7 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = entry.target.partition(":")
         command = getattr(importlib.import_module(module), attribute)
-        assert isinstance(command, click.Command), f"{entry.target} is no command"
+        assert isinstance(command, click.Command), f"{entry.target} is not a command"
         return command
 
     def resolve_command(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     type=click.Choice(["text", "markdown", "json"]),
     default="text",
     show_default=True,
-    help="How to report what became of the mutants.",
+    help="Format of the report.",
 )
 @click.option("--all", "everything", is_flag=True, help="List the killed ones, too.")
 @settings_options("Override a size: 4, or 2,3,4, or 2..5.")
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 10**9),
     default=1_000_000,
     show_default=True,
-    help="States the searches of one mutant may visit together.",
+    help="Maximum number of states that the searches of one mutant visit together.",
 )
 @click.option(
     "--budget-seconds",
     type=click.FloatRange(0.01, 1e6),
     default=120.0,
     show_default=True,
-    help="Processor time they may take; a backstop.",
+    help="Processor time for these searches; a backstop.",
 )
 @spread_options("Mutants decided in parallel")
 def mutants(
@@ -133,7 +133,7 @@ def _kernels(
     if found.empty:
         raise click.UsageError(f"no kernel files in {found.empty[0]!r}")
     if not found.kernels:
-        raise click.UsageError("there is no kernel file among what is named")
+        raise click.UsageError("no kernel file is among the given paths")
     kernels: list[tuple[str, SyncProgram]] = []
     for path in found.kernels:
         family, errors, _ = read_family(path, options)

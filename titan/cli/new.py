@@ -17,7 +17,7 @@ def _names(_: click.Context, option: click.Parameter, given: str) -> tuple[str, 
     names = tuple(name.strip() for name in given.split(",")) if given else ()
     for name in names:
         if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,40}", name) is None:
-            raise click.BadParameter(f"{name!r} is no name", param=option)
+            raise click.BadParameter(f"{name!r} is not a valid name", param=option)
     return names
 
 
@@ -32,16 +32,16 @@ def _names(_: click.Context, option: click.Parameter, given: str) -> tuple[str, 
     callback=_names,
     default="producer,consumer",
     show_default=True,
-    help="Who runs, in the order in which data goes through them.",
+    help="Roles, in the order in which data passes through them.",
 )
 @click.option(
     "--rings",
     callback=_names,
     default="",
-    help="What leads from each role to the next; named for the roles unless given.",
+    help="Rings from each role to the next; named after the roles by default.",
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="The file; else stdout.")
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def new(
     name: str,
     target: str,
@@ -65,7 +65,7 @@ def new(
 
     if target not in TARGETS:
         hints = "".join(f"; {text}" for text in suggestion(target, TARGETS))
-        raise click.UsageError(f"there is no form for the target {quoted(target)}{hints}")
+        raise click.UsageError(f"there is no template for the target {quoted(target)}{hints}")
     if target not in CHAINED and (rings or roles != ("producer", "consumer")):
         raise click.UsageError(f"kernels for {target} have no roles and rings here")
     if not 2 <= len(roles) <= ROLES_MAX:
@@ -78,14 +78,16 @@ def new(
     names = [*roles, *rings, *(f"{ring}_data" for ring in rings), "tiles", "depth", "t"]
     taken = [item for item in names if names.count(item) > 1 or item in RESERVED]
     if taken:
-        raise click.UsageError(f"{listed(sorted(set(taken)))} cannot be a name here, or twice")
+        raise click.UsageError(
+            f"{listed(sorted(set(taken)))} cannot be used as a name, or occurs twice"
+        )
     (kernel,) = _names(click.get_current_context(), new.params[0], Path(name).stem)
     text = kernel_text(Wishes(kernel, target, depth, roles, rings))
     if output is None:
         write(text)
         return ExitCode.VERIFIED
     if Path(output).exists() and not force:
-        raise click.UsageError(f"{output} is there already; --force writes over it")
+        raise click.UsageError(f"{output} exists already; --force overwrites it")
     deliver(text, output)
     click.echo(f"{output}: written; `titan verify {output}` decides it")
     return ExitCode.VERIFIED

@@ -1,6 +1,6 @@
 """What is being done, how far it is and for how long, on the last line of a terminal.
 
-Nothing is written where standard error is no terminal. The line is wiped before anything else is
+Nothing is written where standard error is not a terminal. The line is wiped before anything else is
 written (`titan.cli.output.write`) and when the work ends, however it ends. The clock is for the eye
 alone: nothing is decided by it.
 """

@@ -80,7 +80,7 @@ def gauss_options(command: Command) -> Command:
             type=click.IntRange(1),
             default=2000,
             show_default=True,
-            help="Iterations of the descent, at most, for an interval (gauss).",
+            help="Maximum number of descent iterations for an interval (gauss).",
         ),
         click.option(
             "--gauss-multipliers",
@@ -102,21 +102,21 @@ def gauss_options(command: Command) -> Command:
     type=click.Choice(["auto", "rau", "joint", "gauss"]),
     default="auto",
     show_default=True,
-    help="Who schedules. auto: Rau, then the joint solver unless a bound proves the result.",
+    help="Scheduler. auto: Rau, then the joint solver unless a bound proves the result optimal.",
 )
 @click.option(
     "--objective",
     type=click.Choice(["ii", "length", "registers", "edges"]),
     default="edges",
     show_default=True,
-    help="The last tie-break that the joint solver decides.",
+    help="Last tie-break for the joint solver to decide.",
 )
 @click.option(
     "--budget",
     type=click.FloatRange(0.01, 1e6),
     default=60.0,
     show_default=True,
-    help="Seconds a solver may take.",
+    help="Time limit of a solver in seconds.",
 )
 @click.option(
     "--resolution",
@@ -130,7 +130,7 @@ def gauss_options(command: Command) -> Command:
     type=click.Choice(["naive", "reject", "degrade"]),
     default="degrade",
     show_default=True,
-    help="What Rau does about register and memory limits.",
+    help="How Rau treats register and memory limits.",
 )
 @click.option(
     "--specialise",
@@ -176,7 +176,9 @@ def gauss_options(command: Command) -> Command:
     help="How Rau goes through candidate intervals.",
 )
 @click.option("--ii-max", type=click.IntRange(1), help="The largest interval that Rau tries.")
-@click.option("--stages", type=click.IntRange(1), help="Overlapping iterations, at most (Rau).")
+@click.option(
+    "--stages", type=click.IntRange(1), help=("Maximum number of overlapping iterations (Rau).")
+)
 @click.option(
     "--arms-max",
     type=click.IntRange(0),
@@ -199,10 +201,10 @@ def gauss_options(command: Command) -> Command:
 @click.option(
     "--pareto",
     is_flag=True,
-    help="One iteration alone, not modulo: a table of latency, units and registers.",
+    help="Schedule one iteration, not modulo: a table of latency, units and registers.",
 )
 @click.option("--entry", help="The kernel of a TTGIR file, the first one unless given.")
-@click.option("--cache", type=click.Path(dir_okay=False), help="Look results up in this database.")
+@click.option("--cache", type=click.Path(dir_okay=False), help="Cache results in this database.")
 @click.option(
     "--format",
     "format_name",
@@ -364,7 +366,7 @@ def check_file(loop: Loop, path: str, colour: str) -> int:
         return ExitCode.REFUTED
     claimed = f"; the claim of kind {claim['kind']} " if "kind" in claim else ""
     if claimed:
-        wording = {"bound": "is derived anew and holds", "proof": "is checked and holds"}
+        wording = {"bound": "was derived again and holds", "proof": "is checked and holds"}
         claimed += wording.get(claim["kind"] or "", "is a statement, not checked here")
     click.echo(f"{path}: holds: initiation interval {found.ii}{claimed}")
     return ExitCode.VERIFIED

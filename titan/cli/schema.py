@@ -18,7 +18,7 @@ REPORT = "report"  # what `--format json` writes; its file is the source
 
 @click.command()
 @click.argument("kind", type=click.Choice([*MODULES, REPORT]), default="kernel", metavar="[KIND]")
-@click.option("--path", is_flag=True, help="Print where the schema lies, for settings of editors.")
+@click.option("--path", is_flag=True, help="Print the path of the schema, for editor settings.")
 def schema(kind: str, path: bool) -> None:
     """Print the JSON Schema of kernel, tile, loop or launch files, or of reports.
 

@@ -28,7 +28,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=click.Choice(["gpu", "cpu"]),
     default="gpu",
     show_default=True,
-    help="A GPU through CuPy, or the emulation of the emitted source on this CPU.",
+    help="Run on a GPU through CuPy, or emulate the emitted source on this CPU.",
 )
 @click.option(
     "--depth", "depths", type=click.IntRange(1, 16), multiple=True,
@@ -39,20 +39,20 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option(
     "--trips", type=click.IntRange(1, 100_000), metavar="N",
-    help="A launch of so many trips beside those around the depth (1000: parities wrap often).",
+    help="Also launch with this many trips, not only around the depth (1000: parities wrap).",
 )  # fmt: skip
 @click.option(
     "--budget", type=click.FloatRange(1, 86_400), metavar="SECONDS",
-    help="Time for all of it, shared out; what it does not reach is reported. By default no limit.",
+    help="Time limit for the whole command; what it does not reach is reported. Default: no limit.",
 )  # fmt: skip
 @click.option(
     "--findings", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
     default="findings", show_default=True, help="Where safe kernels that fail are kept.",
 )  # fmt: skip
-@click.option("--safe-only", is_flag=True, help="Leave the unsafe variants out.")
-@click.option("-v", "--verbose", is_flag=True, help="Report every run, not every variant.")
+@click.option("--safe-only", is_flag=True, help="Leave out the unsafe variants.")
+@click.option("-v", "--verbose", is_flag=True, help="Report every run instead of every variant.")
 @report_options
-@click.option("--result", type=_FILE, metavar="FILE", help="Write all that was seen as JSON.")
+@click.option("--result", type=_FILE, metavar="FILE", help="Write the result as JSON.")
 @click.option("--page", type=_FILE, metavar="FILE", help="Write the result as an HTML page.")
 def stress(
     paths: tuple[Path, ...],

@@ -74,14 +74,14 @@ class VerifyGiven(TypedDict):
     "policies",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Another reading of the hardware contract, such as fence_rule=path.",
+    help="Set a policy, a reading of the hardware contract, such as fence_rule=path.",
 )
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
     default="auto",
     show_default=True,
-    help="The engine that decides.",
+    help="Engine to use.",
 )
 @click.option(
     "--require",
@@ -95,14 +95,14 @@ class VerifyGiven(TypedDict):
     type=click.IntRange(1, 10**9),
     default=10_000_000,
     show_default=True,
-    help="States an engine may visit.",
+    help="Maximum number of states that an engine visits.",
 )
 @click.option(
     "--budget-seconds",
     type=click.FloatRange(0.01, 1e6),
     default=600.0,
     show_default=True,
-    help="Processor time an engine may take; a backstop.",
+    help="Processor time for an engine; a backstop.",
 )
 @spread_options("Kernels verified in parallel")
 @click.option(
@@ -114,7 +114,7 @@ class VerifyGiven(TypedDict):
     "--cache",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Keep VERIFIED verdicts here, and reuse them for equal files, options and TITAN.",
+    help="Store VERIFIED verdicts here; reuse them for the same file, options and TITAN version.",
 )
 @click.option(
     "--save-trace",
@@ -146,7 +146,7 @@ class VerifyGiven(TypedDict):
 @click.option(
     "--launch",
     metavar="FILE",
-    help="How the code is launched (YAML or JSON); by default the file of its name beside it.",
+    help="Launch of the code (YAML or JSON); by default the file of the same name next to it.",
 )
 @click.option(
     "--entry", metavar="NAME", help="The kernel to verify in a file of code; by default all."
@@ -217,12 +217,14 @@ def _opened(paths: tuple[str, ...], options: VerifyOptions, given: VerifyGiven) 
         raise click.UsageError(f"no kernel files in {quoted(found.empty[0])}")
     for_code = given["launch"] or given["sweep"] or (given["entry"] and not opened.ttgir)
     if not opened.code and for_code:
-        raise click.UsageError("--launch, --entry and --sweep are for code, and none is named")
+        raise click.UsageError(
+            "--launch, --entry and --sweep need a file of code, and none is given"
+        )
     _note_others(found)
     if not found.kernels and not opened.code and not opened.ttgir:
-        raise click.UsageError("there is no kernel file among what is named")
+        raise click.UsageError("no kernel file is among the given paths")
     if given["certificate"] is not None and (opened.code or opened.ttgir):
-        raise click.UsageError("--certificate is for kernel files, and code is named")
+        raise click.UsageError("--certificate is for kernel files, not for code")
     if found.kernels or opened.ttgir:
         _check_policies(options, POLICY_WORDS, "a kernel file" if found.kernels else "TTGIR")
     if given["changed_since"] is not None:
@@ -245,7 +247,7 @@ def _keep_changed(opened: Opened, revision: str, launch: str | None) -> None:
     opened.ttgir = [path for path in opened.ttgir if is_changed(path)]
     opened.code = [path for path in opened.code if is_changed(path, launch or beside(path))]
     if not (found.kernels or opened.code or opened.ttgir):
-        click.echo(f"nothing of it has changed since {revision}", err=True)
+        click.echo(f"none of the files has changed since {revision}", err=True)
 
 
 def _kept(given: VerifyGiven) -> KeptFindings | None:
@@ -403,7 +405,7 @@ def _noted(file: KernelFile) -> KernelFile:
         text = first.excerpt()[first.start_column - 1 : first.end_column - 1]
         more = len(file.nonstandard) - 1
         others = f" (and {more} more)" if more else ""
-        what = f"`{text}`{others} is read by TITAN only; `titan fmt` makes standard YAML of it"
+        what = f"`{text}`{others} is read by TITAN only; `titan fmt` rewrites it as standard YAML"
         click.echo(f"note: {one_line(str(first))}: {what}", err=True)
     return file
 

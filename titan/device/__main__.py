@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     again.add_argument("folder", type=Path)
     again.add_argument("--times", type=int, default=10)
     again.add_argument("--seconds", type=float, default=10.0, help="for each time")
-    again.add_argument("--fresh", action="store_true", help="compiled anew, not as it was kept")
+    again.add_argument("--fresh", action="store_true", help="compiled again, not the stored binary")
     rates = commands.add_parser("fit", help="rates of the machine description from measured cycles")
     rates.add_argument("folder", type=Path)
     rates.add_argument("--result", type=Path, help="write the measurements as JSON to this file")

@@ -27,7 +27,7 @@ from titan.device.stress import sizes_for, trips_of
 from titan.device.watchdog import reason, run_job
 
 SECONDS = 120.0
-OVER = "the time was over"
+OVER = "the time limit was reached"
 # Calls of the device header that are counted, by kind.
 _FENCES = re.compile(r"titan::fence_proxy\w*\(")
 _BARRIERS = re.compile(r"titan::(?:named_|block_|cluster_)?(?:barrier_(?!init)\w+|sync)\(")

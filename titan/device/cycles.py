@@ -116,7 +116,7 @@ def _one(folder: Path, terms: dict[str, float], seconds: float, options: WatchOp
         terms=tuple(sorted(terms.items())),
     )  # fmt: skip
     if seconds <= 0:
-        return row("not run", message="the time was over")
+        return row("not run", message="the time limit was reached")
     sizes = lengths_for(manifest)
     if not sizes:
         return row("not run", message="the loop has no two lengths")
@@ -143,7 +143,7 @@ def _one(folder: Path, terms: dict[str, float], seconds: float, options: WatchOp
 
 
 def tail_share(row: CycleRow, trips: int) -> float | None:
-    """The part of a work item's cycles that is no iteration in the steady state."""
+    """The part of a work item's cycles that is not an iteration in the steady state."""
     if row.cycles is None or row.tail_cycles is None or trips < 1:
         return None
     tail = max(0.0, row.tail_cycles)

@@ -34,7 +34,7 @@ _FUNCTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max}
 
 
 class BadExpression(UserError):
-    """The text is no expression, names something unknown, or divides by zero."""
+    """The text is not an expression, names something unknown, or divides by zero."""
 
 
 def evaluate(text: str | int, names: Mapping[str, int]) -> int:

@@ -40,7 +40,7 @@ class Keep:
 
 
 class BadFinding(UserError):
-    """The folder is no finding, or is not as it was written; the text says why."""
+    """The folder is not a finding, or is not as it was written; the text says why."""
 
 
 def save(

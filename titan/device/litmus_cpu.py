@@ -72,14 +72,14 @@ def batches(source: Path, manifest: LitmusManifest, job: Job) -> Iterator[BatchC
 
 def _name(entry: str) -> str:
     if not entry.isidentifier():
-        raise CannotRun("the entry of the manifest is no name")
+        raise CannotRun("the entry of the manifest is not a valid name")
     return entry
 
 
 def _compile(source: Path, manifest: LitmusManifest, library: Path) -> None:
     compiler, *flags = manifest["compile"]
     if compiler not in COMPILERS or any(not str(flag).startswith("-") for flag in flags):
-        raise CannotRun("the manifest asks for another compiler than a C compiler")
+        raise CannotRun("the manifest requires a compiler other than a C compiler")
     command = [
         os.environ.get("CC", compiler), *map(str, flags), "-fPIC", "-shared", str(source),
         "-o", str(library),

@@ -109,7 +109,7 @@ def _plan(manifest: LaunchManifest, sizes: Mapping[str, int], processors: int) -
         raise Unlaunchable(f"a grid of {grid} CTAs")
     cluster = int(launch.get("cluster", 1))
     if grid % cluster:
-        raise Unlaunchable(f"a grid of {grid} CTAs is no multiple of the cluster's {cluster}")
+        raise Unlaunchable(f"a grid of {grid} CTAs is not a multiple of the cluster's {cluster}")
     arguments = tuple(_argument(item, by_name, names) for item in manifest["arguments"])
     return LaunchPlan(
         str(manifest["entry"]), grid, int(launch["block"]), cluster,
@@ -177,7 +177,7 @@ def tensor_map(tensor: TensorShape, box: list[int], swizzle: str) -> TensorMapAr
     for stride in strides:
         if stride % ALIGNMENT_BYTES:
             raise Unlaunchable(
-                f"{tensor.name}: rows of {stride} bytes are no multiple of {ALIGNMENT_BYTES}"
+                f"{tensor.name}: rows of {stride} bytes are not a multiple of {ALIGNMENT_BYTES}"
             )
         if stride >= STRIDE_MAX:
             raise Unlaunchable(f"{tensor.name}: a stride of {stride} bytes")

@@ -349,7 +349,7 @@ def _runs(
             if path is not None:
                 path.unlink(missing_ok=True)
     for case in left:
-        yield _run(job, case, _ended(SKIPPED, "the time was over"))
+        yield _run(job, case, _ended(SKIPPED, "the time limit was reached"))
 
 
 def _ended(state: str, message: str, seconds: float = 0.0) -> RunRecord:

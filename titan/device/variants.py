@@ -76,9 +76,9 @@ COUNTER_VARIANTS = (
             lambda text: _COPIES_WAIT.sub("", text)),
     EditedVariant("one tile too few", "a wave waits for all but one tile more than it may leave",
             lambda text: _COPIES_LEFT.sub(r"\g<1>\g<2> + 1);", text)),
-    EditedVariant("missing barrier", "waves read what others have copied without meeting them",
+    EditedVariant("missing barrier", "waves read what others copied without synchronising first",
             lambda text: _MEETING.sub("", text)),
-    EditedVariant("early release", "a stage is filled anew before reads of it have returned",
+    EditedVariant("early release", "a stage is refilled before reads of it have returned",
             lambda text: _READS_WAIT.sub("", text)),
 )  # fmt: skip
 ALL_VARIANTS = (*VARIANTS, *TENSOR_VARIANTS, *COUNTER_VARIANTS)

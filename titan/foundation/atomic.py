@@ -36,7 +36,7 @@ def write_text(path: str | Path, text: str, *, durable: bool = False) -> None:
 def write_bytes(path: str | Path, data: bytes, *, durable: bool = False) -> None:
     """Replace a file in one step: it holds the old bytes or the new ones, never a part.
 
-    The file keeps its permissions, and a link to it stays a link. What is no ordinary file (a
+    The file keeps its permissions, and a link to it stays a link. What is not an ordinary file (a
     device, a pipe) is written to. `durable`: after a power cut, too. Raises OSError.
     """
     place = Path(os.path.realpath(path))
@@ -176,7 +176,7 @@ def _escaped(name: str) -> str:
 def _fill(folder: Path, files: Mapping[str, bytes]) -> None:
     folders = {folder}
     for name, data in files.items():
-        assert ".." not in PurePosixPath(name).parts, "names of files are fixed by us"
+        assert ".." not in PurePosixPath(name).parts, "file names are fixed by TITAN"
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         folders.add(path.parent)
@@ -206,7 +206,7 @@ def _take_place(new: Path, place: Path, may_replace: Callable[[Path], bool]) -> 
                 raise
         else:
             return
-    raise CannotWrite(f"{place}: others write there all the time")
+    raise CannotWrite(f"{place}: other programs write there")
 
 
 def _step_into(new: Path, place: Path, may_replace: Callable[[Path], bool]) -> None:

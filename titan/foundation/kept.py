@@ -86,7 +86,7 @@ def secret() -> bytes:
     except FileExistsError:
         found = path.read_bytes()
         if len(found) != KEY_BYTES:
-            raise OSError(f"{path} is no key") from None
+            raise OSError(f"{path} is not a key") from None
         return found
     with os.fdopen(handle, "wb") as stream:
         made = secrets.token_bytes(KEY_BYTES)

@@ -37,7 +37,7 @@ class Reason(StrEnum):
     UNSUPPORTED = "unsupported"  # a construct that is not handled
     TOO_LARGE = "too large"  # beyond a fixed size of the method, whatever the budget
     IN_FLIGHT = "in flight"  # more operations of one agent in flight than the method holds
-    DRIFT = "drift"  # agents lie too far apart in a loop whose inner number of iterations is open
+    DRIFT = "drift"  # agents drift too far apart in a loop whose inner trip count is open
     LATE_SIZE = "late size"  # a size is needed before any loop has counted up to it
     PUBLICATION = "publication"  # what a completed copy makes visible is not followed
     OVERFLOW = "overflow"  # a number beyond 64 bits

@@ -295,7 +295,7 @@ def _trial(
         tried += 1
         if more.verdict is Verdict.REFUTED:
             return more
-    reason = f"{first.reason}; {tried} schedules were tried, and none went wrong by itself"
+    reason = f"{first.reason}; {tried} schedules were tried, and none of them hung or failed"
     return replace(first, reason=reason)
 
 

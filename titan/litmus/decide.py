@@ -35,8 +35,8 @@ class EnginesDisagree(InternalError):
 class LitmusDecision:
     """The answer for one test.
 
-    `allowed` is None when the solver gave up. `complete` is false when a loop was cut off, so that
-    Forbidden holds only up to that bound. `rechecked` says that the second engine evaluated the
+    `allowed` is None when the solver returned unknown. `complete` is false when a loop was cut off,
+    so that Forbidden holds only up to that bound. `rechecked`: the second engine evaluated the
     witness, too; it is false for Forbidden, and where that evaluation is too large.
     """
 
@@ -92,7 +92,7 @@ def decide(
         try:
             allowed = bool(engine.solve())
         except SolverReturnedUnknownResultError:
-            allowed, note = None, "the solver gave up"
+            allowed, note = None, "the solver returned unknown"
         if allowed:
             witness = extract(question, engine.get_model())
     seconds = time.process_time() - started

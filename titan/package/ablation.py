@@ -98,7 +98,7 @@ def _deep(stages: int) -> Callable[[TileProgram], TileProgram]:
 
 VARIANTS = (
     AblationVariant("product", "as built", "what titan build makes"),
-    AblationVariant("specialisation", "always", "a separate warp loads, whatever comes of it",
+    AblationVariant("specialisation", "always", "a separate warp loads, in any case",
             only=lambda shape: shape.specialised),
     AblationVariant("specialisation", "never", "the computing warps load themselves",
             only=lambda shape: not shape.specialised),
@@ -106,7 +106,7 @@ VARIANTS = (
             limits=lambda limits: replace(limits, specialise="heuristic")),
     AblationVariant("registers", "naive", "schedules ignore registers, code may spill",
             limits=_naive, spills=True),
-    AblationVariant("fences", "conservative", "a fence wherever a stage or tile changes hands",
+    AblationVariant("fences", "conservative", "a fence wherever a stage or tile is handed over",
             edit=lambda document, limits: conservative(document)),
     AblationVariant("fences", "no redundant", "the conservative ones that verification needs",
             edit=without_redundant),

@@ -45,7 +45,7 @@ def covered_by(path: str) -> tuple[Covered, str]:
         raise NotProved(f"refused: {contents.printable(str(refused))}") from None
     kernel = next((k for s in KERNELS if (k := Path(path).with_suffix(s)).is_file()), None)
     if kernel is None:
-        return covered, "no kernel file beside it"
+        return covered, "no kernel file next to it"
     if covered.digest not in _digests(str(kernel)):
         raise NotProved(f"certifies another program than {contents.printable(kernel.name)}")
     return covered, f"of {contents.printable(kernel.name)}"

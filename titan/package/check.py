@@ -265,7 +265,7 @@ class _Package:
         if family is None or whole is None:
             raise Unsound(f"pipeline.yaml: {_headlines([*errors, *more])}")
         if len(family.kernels) != 1:
-            raise Broken("pipeline.yaml stands for several kernels")
+            raise Broken("pipeline.yaml describes several kernels")
         try:
             program = sync_program(whole.kernels[0]).program
             plain = sync_program(family.kernels[0]).program
@@ -348,7 +348,7 @@ def _read_schedule(data: Any, loop: Loop) -> tuple[Schedule, Evidence]:
         )  # fmt: skip
         ii = data["ii"]
     except (KeyError, TypeError, ValueError):
-        raise Broken("schedule.json is no schedule of the loop with its claim") from None
+        raise Broken("schedule.json is not a schedule of the loop with its claim") from None
     numbers = [ii, *starts, evidence.lower_bound]
     if evidence.lengths_to is not None:
         numbers.append(evidence.lengths_to)
@@ -357,7 +357,7 @@ def _read_schedule(data: Any, loop: Loop) -> tuple[Schedule, Evidence]:
     if evidence.kind not in KINDS or not isinstance(evidence.detail, str):
         raise Broken("schedule.json holds no kind of evidence that is known")
     if not isinstance(evidence.complete, bool):
-        raise Broken("schedule.json does not say which schedules its evidence speaks of")
+        raise Broken("schedule.json does not say which schedules its evidence covers")
     return Schedule(ii, starts, teams), evidence
 
 
@@ -388,10 +388,10 @@ def _read_shape(data: Any, where: str) -> Shape:
     kinds = {"name": str, "depth": int}
     expected = [item.name for item in fields(Shape)]
     if not isinstance(data, dict) or list(data) != expected:
-        raise Broken(f"{where} is no shape")
+        raise Broken(f"{where} is not a shape")
     for name, value in data.items():
         if type(value) is not kinds.get(name, bool):
-            raise Broken(f"{where}.{name} is no value of a shape")
+            raise Broken(f"{where}.{name} is not a value of a shape")
     return Shape(**data)
 
 

@@ -90,7 +90,7 @@ def from_json(data: bytes, name: str) -> Any:
         read = json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
         _limit(read, name, DEPTH_MAX)
     except (ValueError, RecursionError):
-        raise Broken(f"{name} is no JSON") from None
+        raise Broken(f"{name} is not JSON") from None
     return read
 
 

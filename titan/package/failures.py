@@ -28,27 +28,26 @@ class GateFailure(StrEnum):
 
 
 MEANING = {
-    GateFailure.MALFORMED: (
-        "a file is missing or unreadable, or lacks what it has to hold; build the package anew"
-    ),
+    GateFailure.MALFORMED: ("a file is missing, unreadable or incomplete; build the package again"),
     GateFailure.ALTERED: (
         "a file is not what TITAN derives from the others: it was changed, or another version of "
-        "TITAN has made it; build the package anew and look at the difference"
+        "TITAN has made it; build the package again and look at the difference"
     ),
     GateFailure.UNSOUND: (
-        "the checker refuses the schedule, its claim or the pipeline; build the package anew"
+        "the checker refuses the schedule, its claim or the pipeline; build the package again"
     ),
     GateFailure.UNPROVED: (
-        "the certificate does not prove the kernel; write it anew with `titan verify --certificate`"
+        "the certificate does not prove the kernel; write it again with `titan "
+        "verify --certificate`"
     ),
-    GateFailure.REFUTED: "an interleaving goes wrong; `titan verify` shows it",
+    GateFailure.REFUTED: "an interleaving ends in a fault; `titan verify` shows it",
     GateFailure.UNDECIDED: "no engine has decided it within its budget",
     GateFailure.BOUNDED: (
-        "verified for some numbers only, where any number is asked for; --allow-bounded passes it"
+        "verified for some numbers only, where any number is requested; --allow-bounded accepts it"
     ),
-    GateFailure.REFUSED: "the file cannot be read, or says what cannot be verified",
-    GateFailure.DISAGREEMENT: "two engines contradict each other: a fault of TITAN; report it",
-    GateFailure.SKIPPED: "not looked into, so that nothing passes unseen",
+    GateFailure.REFUSED: "the file cannot be read, or its content cannot be verified",
+    GateFailure.DISAGREEMENT: "two engines contradict each other: a bug in TITAN; report it",
+    GateFailure.SKIPPED: "not inspected; reported so that nothing passes unseen",
 }
 
 _OF_VERDICT = {

@@ -250,7 +250,7 @@ class _Run:
         bounded = not why and _is_bounded(found.question.coverage, coverage)
         if bounded and not self.rules.allow_bounded:
             failure = GateFailure.BOUNDED
-            why = f"verified for {parameters_text(coverage)}; --allow-bounded lets it pass"
+            why = f"verified for {parameters_text(coverage)}; --allow-bounded accepts it"
         return Judged(
             item,
             not why,
@@ -313,7 +313,7 @@ def judge_schedule(item: GateItem, loop_path: str | None) -> Judged:
     name = contents.printable(os.path.basename(item.path))
     beside = loop_path or _beside(item.path)
     if beside is None:
-        why = "there is no loop of the same name beside it; name it with --loop"
+        why = "there is no loop of the same name next to it; name it with --loop"
         return Judged(item, False, name, why, failure=GateFailure.REFUSED)
     try:
         loop = load_instance(beside) if beside.endswith(".graphml") else load_loop(beside)

@@ -90,7 +90,7 @@ class Proof:
             chosen = steps[choice]
             same = [s for s in steps.values() if (s.actor, s.agent) == (chosen.actor, chosen.agent)]
             if next((s for s in same if alone(self.system, before, s)), None) != chosen:
-                raise NotCoveredError("the step does not stand for all, or not as the first")
+                raise NotCoveredError("the step does not represent all steps, or is not the first")
             steps = {choice: chosen}
         elif kind != "all":
             raise NotCoveredError("not a line of a certificate")
@@ -110,7 +110,7 @@ def check(text: str) -> Covered:
     try:
         return _checked(text, lines)
     except UndecidedError as question:
-        message = f"the size {question.name} decides and is not asked for"
+        message = f"the size {question.name} decides and there is no case split on it"
         raise RefusedError(lines.at, message) from None
     except (NotCoveredError, FaultyError) as reason:
         raise RefusedError(lines.at, str(reason)) from None
@@ -135,19 +135,19 @@ def _checked(text: str, lines: _Lines) -> Covered:
     if lines.next() != HEAD:
         raise NotCoveredError("not a certificate of this version")
     if text != sealed("\n".join(lines.lines[:-2]) + "\n"):
-        raise NotCoveredError("the text is not the one that was written")
+        raise NotCoveredError("the text was changed")
     program = program_of(lines.next().split(" ", 2)[2])
     given = json.loads(lines.next().partition(" ")[2])
     if not isinstance(given, dict) or any(type(v) is not int for v in given.values()):
-        raise ValueError("the sizes given are no numbers")
+        raise ValueError("the sizes given are not numbers")
     claims = []
     while (line := lines.next()).startswith("class "):
         claims.append(value_of(CertifiedShiftClass, line.removeprefix("class ")))
     if not text.startswith(head_of(program, given, claims)):
-        raise ValueError("the first lines are others")
+        raise ValueError("the first lines differ")
     proof = Proof(System(program, given, claims))
     if line != proof.start():
-        raise NotCoveredError("there are other starts")
+        raise NotCoveredError("the initial configurations differ")
     kinds = []
     for before in proof.found:  # grows while lines lead to more
         line = lines.next()
@@ -157,7 +157,7 @@ def _checked(text: str, lines: _Lines) -> Covered:
             raise NotCoveredError(f"what is derived is another line: {derived}")
         kinds.append(kind)
     if lines.at != len(lines.lines) - 2:
-        raise NotCoveredError("a line for a configuration that nothing leads to")
+        raise NotCoveredError("a line for an unreachable configuration")
     sizes = tuple((p.name, p.minimum) for p in proof.system.open)
     known = tuple(sorted(proof.system.given.items()))
     counts = len(proof.found), kinds.count("one"), kinds.count("split")

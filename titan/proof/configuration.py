@@ -101,7 +101,7 @@ class System:
             if size in _names_in(ir.walk(role.body)) and outer not in self.scoped[role.name]:
                 raise NotCoveredError(f"{outer} is not the variable of a loop around {size}")
         if len(claim.sizes) > 1 or not scoped or claim.tiles or claim.phases:
-            raise NotCoveredError(f"{size} is counted to by more than loops of its own")
+            raise NotCoveredError(f"{size} bounds more than its own loops")
         return outer
 
     # ------------------------------------------------------------------------------ runs
@@ -161,7 +161,7 @@ class System:
         ]
 
     def steps(self, before: Configuration) -> list[Step]:
-        """The steps enabled in a configuration that is no fault; FaultyError where it is one."""
+        """The steps enabled in a configuration that is not a fault; FaultyError where it is one."""
         self.use_sizes(before.sizes)
         fault = self.machine.state_fault(before.state)
         if fault is not None:

@@ -34,7 +34,7 @@ class AtLeast(int):
 
     def _plain(self, other: object) -> int:
         if type(other) is not int:
-            raise NotCoveredError(f"the open size {self.name} meets another open number")
+            raise NotCoveredError(f"the open size {self.name} is combined with another open number")
         return other
 
     def __add__(self, other: int) -> int:

@@ -186,7 +186,7 @@ class CheckedClass:
     @staticmethod
     def _zero(fall: int) -> int:
         if fall:
-            raise NotCoveredError("a number that grows stands where a bounded one is due")
+            raise NotCoveredError("a growing number is used where a bounded one is required")
         return 0
 
     def _settled(self, role: ir.Role, left: Expression, right: Expression) -> int:

@@ -77,9 +77,9 @@ def _stale(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> boo
         place = words.cells.get(item.cell, str(item.cell))
         found, meant = tile_text(held[item.cell]), tile_text(item.tile)
         cause.code = FaultKind.STALE_READ.value
-        cause.headline = f"{place} holds {found} where {meant} is meant"
+        cause.headline = f"{place} holds {found} where {meant} is expected"
         cause.notes.append(
-            f"nothing keeps the write of {found} back until this access; it is not fenced either"
+            f"nothing delays the write of {found} until this access; it is not fenced either"
         )
         for deed in reversed(story):
             if any(one.write and one.cell == item.cell for one in deed.accesses):
@@ -116,7 +116,8 @@ def _unfenced(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> 
                 )
                 _mark(cause, last.operation, f"{verb} by {name} here")
                 cause.notes.append(
-                    f"{other} has met no barrier behind it; a fence alone orders nothing"
+                    f"{other} has passed no barrier after it; a fence alone orders "
+                    "nothing between agents"
                 )
                 return
             _mark(cause, last.operation, f"{verb} by {name} here, and not fenced after")
@@ -145,7 +146,7 @@ def _end_of_a_grid(
     far = any(b.space is ir.Space.GLOBAL and storage in (b.storage, b.name) for b in buffers)
     if far and control.operation_of(replay.last, until.agent) is None:
         cause.notes.append(
-            f"if {words.key(until.arrives[0])} stands for the end of a grid (griddepcontrol), "
+            f"if {words.key(until.arrives[0])} models the end of a grid (griddepcontrol), "
             "declare it with `kind: grid`, which publishes to every proxy"
         )
 
@@ -203,9 +204,7 @@ def _passed(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> No
             if key in deed.arrives and deed.agent != agent
         )
         arrived = f"; there arrived {', '.join(there)}" if there else ""
-        cause.notes.append(
-            f"{name} came past {words.key(key)}{_line(last.operation.span)}{arrived}"
-        )
+        cause.notes.append(f"{name} passed {words.key(key)}{_line(last.operation.span)}{arrived}")
 
 
 def _bytes(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> None:

@@ -123,7 +123,7 @@ def _short_of(replay: Replay, words: Words) -> list[str]:
         elif isinstance(operation, ir.PoolTake):
             asked = evaluate(operation.amount, environment)
             has = pools.get(operation.pool, 0)
-            notes.append(f"{operation.pool} has {has} left where {asked} are asked for")
+            notes.append(f"{operation.pool} has {has} left and {asked} are requested")
     return list(dict.fromkeys(notes))
 
 

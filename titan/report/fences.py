@@ -49,7 +49,7 @@ def text(report: FenceReport, *, colour: bool = False) -> str:
     if review.missing:
         rows.append(f"  {counted(len(review.missing), 'pair')} of accesses without a fence")
     if review.reason:
-        rows.append(f"  one run does not stand for all: {clean(review.reason)}")
+        rows.append(f"  one run does not represent all: {clean(review.reason)}")
     rows += _fixed_rows(report)
     return body + "\n".join(rows) + "\n"
 
@@ -83,7 +83,7 @@ def _fixed_rows(report: FenceReport) -> list[str]:
     if report.written:
         rows.append(f"  written to {clean(report.written)}")
     elif report.fixing:
-        why = "the file has these fences already" if fixed.verified else "it is not verified"
+        why = "the file already has these fences" if fixed.verified else "it is not verified"
         rows.append(f"  nothing is written: {why}")
     return rows
 

@@ -107,7 +107,7 @@ def narrowing_text(finding: Finding) -> str:
         return start
     covered = parameters_text(finding.coverage)
     names = " and ".join(finding.narrowing.names)
-    asked = "asked for" if finding.verdict is Verdict.VERIFIED else "required"
+    asked = "requested" if finding.verdict is Verdict.VERIFIED else "required"
     because = clean(finding.narrowing.because)
     return f"{start}: for {covered}, where any number of {names} is {asked}: {because}"
 

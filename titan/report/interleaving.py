@@ -71,7 +71,7 @@ def _engine_text(words: Words, flight: Flight, actor: Actor) -> str:
         return f"has read {', '.join(reads)}"
     if not flight.accesses:
         return f"arrives at {', '.join(words.key(key) for key, _ in flight.completes)}"
-    verb = "finishes a part of" if flight.chunks > 1 else "finishes"
+    verb = "completes a part of" if flight.chunks > 1 else "finishes"
     parts = []
     if reads:
         parts.append(f"reading {', '.join(reads)}")

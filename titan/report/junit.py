@@ -47,7 +47,7 @@ def _counts(checks: Sequence[Check]) -> dict[str, str]:
 
 
 def _kind(check: Check) -> str | None:
-    """The element of a check; what is undecided and fails by that is no skipped test."""
+    """The element of a check; what is undecided and fails by that is not a skipped test."""
     if check.verdict is Verdict.UNDECIDED and not check.is_open:
         return "failure"
     return _ELEMENT.get(check.verdict)

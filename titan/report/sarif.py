@@ -1,11 +1,11 @@
 """Checks as SARIF 2.1.0, for code scanning.
 
 What refutes or refuses is a result of kind `fail`, what is undecided one of kind `open`; a failure
-without a diagnostic is a result of a rule named for its kind. A verified check is no result, since
-code hosts show every result as an alert: it is listed in the properties of the run. An interleaving
-is a code flow with one thread flow for each agent; `executionOrder` gives the order across them.
-Source: OASIS SARIF 2.1.0, sections 3.27 (results), 3.36 (code flows),
-3.38 (thread flow locations).
+without a diagnostic is a result of a rule named for its kind. A verified check is not a result,
+since code hosts show every result as an alert: it is listed in the properties of the run. An
+interleaving is a code flow with one thread flow for each agent; `executionOrder` gives the order
+across them. Source: OASIS SARIF 2.1.0, sections 3.27 (results), 3.36 (code flows), 3.38 (thread
+flow locations).
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def pseudocode(loop: Loop, schedule: Schedule) -> str:
     lines = [
         f"{loop.name} on {loop.machine.name}: one iteration every {schedule.ii} cycles, "
         f"{stages} of them overlap",
-        f"for n >= {stages - 1} iterations; fewer run one after the other; nobody waits for an",
+        f"for n >= {stages - 1} iterations; fewer run one after the other; no group waits for an",
         "iteration before the first",
     ]
     for program in group_programs(loop, schedule):
@@ -132,9 +132,9 @@ def cuda_skeleton(loop: Loop, schedule: Schedule) -> str:
     arriving = awaited(loop, schedule)
     lines = [
         f"// {loop.name} on {loop.machine.name}: a skeleton of the schedule with one iteration",
-        f"// every {schedule.ii} cycles. `Operations` brings, for every operation X below,",
+        f"// every {schedule.ii} cycles. `Operations` provides, for every operation X below,",
         "//   X(iteration)         issues it,",
-        "//   arrive_X(iteration)  makes its completion known (where somebody waits for it),",
+        "//   arrive_X(iteration)  signals its completion (where some group waits for it),",
         "//   wait_X(iteration)    returns when that completion is visible to the caller.",
         "// Nothing here is verified: write the pipeline as a kernel file for `titan verify`.",
         f"constexpr int {loop.name}_stages = {stages};",

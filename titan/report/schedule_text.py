@@ -189,7 +189,7 @@ def _outcomes(result: ScheduleRun) -> list[str]:
         last = failures[-1]
         name = result.loop.operations[last.operation].name
         lines.append(
-            f"on the way: no seat for `{name}` at interval {last.ii}, rejected by "
+            f"on the way: no slot for `{name}` at interval {last.ii}, rejected by "
             f"{last.pool or 'its dependences'} (all of it with --format json)"
         )
     return ["", *lines] if lines else []
@@ -220,7 +220,7 @@ def failure_lines(loop: Loop, failure: PlacementFailure) -> list[str]:
     footprint = ", ".join(f"{u} {c} cycles from {f} x{a}" for u, f, c, a in failure.footprint)
     members = ", ".join(loop.operations[v].name for v in failure.group)
     return [
-        f"no seat for `{loop.operations[failure.operation].name}` at interval {failure.ii}",
+        f"no slot for `{loop.operations[failure.operation].name}` at interval {failure.ii}",
         f"  it takes {failure.cycles} cycles: {footprint}",
         f"  rows in conflict: {rows or 'none'}",
         f"  its dependences permit cycles {low} to {'any' if high is None else high}",
@@ -279,4 +279,4 @@ def _moved(results: list[ScheduleRun]) -> list[str]:
         two = (b.schedule.stage(w), b.loop.teams[b.schedule.teams[w]].name)
         if one != two:
             lines.append(f"  {name}: stage {one[0]} on {one[1]} | stage {two[0]} on {two[1]}")
-    return ["operations placed otherwise:", *lines] if lines else []
+    return ["operations placed differently:", *lines] if lines else []

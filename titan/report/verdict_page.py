@@ -85,7 +85,7 @@ def _finding(finding: Finding) -> str:
     rows += [("added", text) for text in finding.added]
     rows += [("note", text) for text in finding.notes]
     if rows:
-        covered = "What is covered" if verdict is Verdict.VERIFIED else "What was asked"
+        covered = "What is covered" if verdict is Verdict.VERIFIED else "What was requested"
         body = "".join(_row(label, text) for label, text in rows)
         parts.append(f"<h3>{covered}</h3><table class='facts'>{body}</table>")
     parts += [_engines(finding.engines), _policies(finding)]

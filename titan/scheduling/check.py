@@ -205,7 +205,7 @@ def _capacity(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
         if unit not in loop.units:
             yield ScheduleViolation("capacity", f"there is no unit {unit}", profile.at(row))
         elif peak > loop.units[unit].capacity:
-            text = f"{unit} is taken {peak} times at cycle {row} of the steady state, "
+            text = f"{unit} is used {peak} times at cycle {row} of the steady state, "
             names = profile.at(row)
             yield ScheduleViolation(
                 "capacity", f"{text}capacity {loop.units[unit].capacity}", names
@@ -229,7 +229,7 @@ def _pools(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
         window = sum(rows[i % schedule.ii] for i in range(rest))
         for row in range(schedule.ii):
             if constant + window > pool.amount:
-                text = f"pool {pool.name} is taken {constant + window} times in the "
+                text = f"pool {pool.name} is used {constant + window} times in the "
                 text += f"{pool.window_cycles} cycles from {row}, amount {pool.amount}"
                 yield ScheduleViolation("pool", text, profile.at(row))
                 break

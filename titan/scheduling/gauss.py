@@ -5,7 +5,7 @@ closed expressions of these, derived here:
 
 * dependence and recurrence: for an arc of weight w the expected violation E[max(0, X_u + w - X_v)],
   where X_u - X_v is normal, so that it is m Phi(m / s) + s phi(m / s) with m = mu_u + w - mu_v and
-  s the joint deviation. It vanishes in the limit when mu_v >= mu_u + w: equality is no fault.
+  s the joint deviation. It vanishes in the limit when mu_v >= mu_u + w: equality is not a fault.
 * modulo resources: P(issue at cycle d) = Phi((d + 1/2 - mu) / sigma) - Phi((d - 1/2 - mu) / sigma),
   wrapped into the rows of the interval as often as four of the largest deviations reach (6e-5 of a
   probability lies beyond); the expected use of each row over the capacity.

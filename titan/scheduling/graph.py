@@ -33,7 +33,7 @@ from titan.target.model import Machine, Unit, WarpGroup
 
 
 class GraphError(UserError):
-    """A graph that is no loop; `faults` has a line for each thing that is wrong with it."""
+    """A graph that is not a loop; `faults` has a line for each thing that is wrong with it."""
 
     def __init__(self, faults: Sequence[str]) -> None:
         super().__init__("; ".join(faults))

@@ -139,5 +139,5 @@ def _spill(graph: DependenceGraph, words: int) -> int:
 
 def _divided(amount: int, rate: int) -> int:
     if amount < 1 or amount % rate:
-        raise BadTileSize(f"{amount} is no positive multiple of {rate}")
+        raise BadTileSize(f"{amount} is not a positive multiple of {rate}")
     return amount // rate

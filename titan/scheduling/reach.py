@@ -64,7 +64,7 @@ def reach(loop: Loop, ii: int) -> Reach | None:
     hops += _copies(loop, ii)
     best = shortest_paths(n, hops)
     if best is None:
-        raise Infeasible("limits leave no room for a value")
+        raise Infeasible("the limits leave no room for a value")
     for store in _stores(loop):
         _with_slack(loop, ii, least, hops, store, best)
     return _anchored(best)

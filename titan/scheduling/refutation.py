@@ -72,7 +72,7 @@ def check_refutation(loop: Loop, claim: Refutation, seconds: float | None = None
     Raises rup.Late after `seconds`.
     """
     if claim.ii < 1:
-        return f"{claim.ii} is no interval"
+        return f"{claim.ii} is not an interval"
     try:
         formula = Formula(loop, claim.ii)
         for v, o in claim.pairs:

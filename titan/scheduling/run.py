@@ -223,7 +223,7 @@ def _joint(
     try:
         coarse = normalise_loop(loop, request.total_max)
     except TooSmall as error:
-        notes.append(f"the joint solver was not asked: {error}")
+        notes.append(f"the joint solver was not run: {error}")
         return None
     options = joint.JointOptions(
         engine=request.engine if request.formulation == "encoded" else "auto",

@@ -36,13 +36,13 @@ class Propagator:
         self.contradiction = False
 
     def add(self, clause: Sequence[int]) -> None:
-        """Add a clause for good. Raises ValueError for a literal that is no variable's."""
+        """Add a clause for good. Raises ValueError for a literal that is not a variable's."""
         value = self.value
         literals = sorted(set(clause))
         if literals and (literals[0] < -self.variables or literals[-1] > self.variables):
             raise ValueError("a literal of a variable that the formula lacks")
         if 0 in literals:
-            raise ValueError("0 is no literal")
+            raise ValueError("0 is not a literal")
         open_ones = [x for x in literals if value[x] >= 0]
         if any(value[x] > 0 for x in open_ones):
             return  # holds already, and for good: nothing is retracted below this level

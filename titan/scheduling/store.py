@@ -155,7 +155,7 @@ def _read(
 def _broken(path: str) -> Diagnostic:
     from titan.foundation.source.span import whole_file
 
-    return diagnostic("TTN002", "the file is no schedule", whole_file(path))
+    return diagnostic("TTN002", "the file is not a schedule", whole_file(path))
 
 
 def _decode(reader: Reader, tree: Node, loop: Loop) -> tuple[Schedule, ScheduleClaim] | None:

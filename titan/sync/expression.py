@@ -21,7 +21,7 @@ DEPTH_MAX = 40
 
 
 class ExpressionError(UserError):
-    """The text is no expression of this language; `offset` counts characters from its start."""
+    """The text is not an expression of this language; `offset` counts characters from its start."""
 
     def __init__(self, message: str, offset: int = 0) -> None:
         super().__init__(message)

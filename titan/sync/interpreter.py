@@ -247,7 +247,7 @@ class Interpreter:
             case ir.Compute() if self._computes:
                 pass
             case _:
-                raise TypeError(f"no meaning for {type(operation).__name__}")
+                raise TypeError(f"no semantics for {type(operation).__name__}")
         return True
 
     # ------------------------------------------------------------------- faults of a state
@@ -263,7 +263,7 @@ class Interpreter:
         if not waiting:
             return None
         names = ", ".join(agent.name for agent in waiting)
-        message = f"no step is possible and {names} cannot go on"
+        message = f"no step is possible and {names} cannot proceed"
         stopped = (self.control.operation_of(state, agent.number) for agent in waiting)
         operations = tuple(operation for operation in stopped if operation is not None)
         numbers = tuple(agent.number for agent in waiting)

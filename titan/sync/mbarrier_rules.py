@@ -71,7 +71,7 @@ class MbarrierRules:
     ) -> None:
         """Store the barrier, completing its phase when nothing is outstanding."""
         if abs(barrier.transaction) > TRANSACTION_MAX:
-            message = f"{key_text(key)} counts more bytes than it can"
+            message = f"{key_text(key)} overflows its transaction count"
             context.fail(FaultKind.TRANSACTION_MISMATCH, message, key[0])
         if barrier.pending == 0 and barrier.transaction < 0:
             message = f"{key_text(key)} receives more bytes than its phase expects"

@@ -97,7 +97,8 @@ class MemoryRules:
     def _check_tile(context: ExecutionContext, cell: Cell, tile: int, held: int) -> None:
         if tile not in (ANY_TILE, held):
             message = (
-                f"{key_text(cell)} holds {content_text(held)} where {content_text(tile)} is meant"
+                f"{key_text(cell)} holds {content_text(held)} where "
+                f"{content_text(tile)} is expected"
             )
             context.fail(FaultKind.STALE_READ, message, cell[0])
 

@@ -110,7 +110,7 @@ def values_of(operation: ir.Operation) -> tuple[Expression | None, ...]:
 
 
 def words_of(operation: ir.Operation) -> tuple[object, ...]:
-    """The variant of the operation: what it is given that is no number, name or access."""
+    """The variant of the operation: what it is given that is not a number, name or access."""
     match operation:
         case ir.Arrive(drop=drop, token=token, order=order, scope=scope):
             return drop, token, order, scope

@@ -324,7 +324,7 @@ class Arrive(Operation):
 
 @dataclass(frozen=True, slots=True)
 class ExpectTransaction(Operation):
-    """Raises the bytes that the current phase awaits; it is no arrival."""
+    """Raises the bytes that the current phase awaits; it is not an arrival."""
 
     barrier: Reference
     bytes: Expression

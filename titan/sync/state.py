@@ -199,5 +199,5 @@ def key_text(key: Key) -> str:
 def content_text(tile: int) -> str:
     """What a cell holds, in words; UNDEFINED and ANY_TILE are no tile numbers."""
     if tile == UNDEFINED:
-        return "nothing defined"
+        return "undefined content"
     return "some other value" if tile == ANY_TILE else f"tile {tile}"

@@ -1,4 +1,4 @@
-"""One target: what it accepts, what its operations complete by, and what follows from that.
+"""One target: what it accepts, what its operations complete in, and what follows from that.
 
 Everything that other rooms ask of a target's name stands here as a capability, so that none of them
 looks into the name. The data are the files of `backends/<target>/`.

@@ -112,7 +112,9 @@ class BoundedRun:
         )
         spent = left.spent()
         if spent is not None:
-            return EngineAttempt(Verdict.UNDECIDED, remark=f"its {spent} ran out", reason=spent)
+            return EngineAttempt(
+                Verdict.UNDECIDED, remark=f"its {spent} budget ran out", reason=spent
+            )
         started = thread_time()
         result = self._ask(self._pending[0], left)
         self._seconds += thread_time() - started

@@ -49,7 +49,7 @@ _VARIANTS: tuple[tuple[ir.Space, ...], ...] = ((ir.Space.SHARED,), (ir.Space.GLO
 
 
 class BadInput(UserError):
-    """The file is no kernel, or a kernel without a form on its target."""
+    """The file is not a kernel, or a kernel without a form on its target."""
 
     def __init__(self, diagnostics: list[Diagnostic]) -> None:
         super().__init__("; ".join(item.headline for item in diagnostics))

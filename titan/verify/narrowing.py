@@ -24,9 +24,11 @@ _EDITS = {
     Reason.STATES: "give it more states (`--budget-states`), or rings of fewer stages",
     Reason.STEPS: "give it more states (`--budget-states`), or rings of fewer stages",
     Reason.MEMORY: "declare rings of fewer stages: the search holds all its states",
-    Reason.MISSING_CORE: "install a C compiler and TITAN anew; `titan doctor` lists what is there",
+    Reason.MISSING_CORE: (
+        "install a C compiler and reinstall TITAN; `titan doctor` lists what is available"
+    ),
     Reason.TOO_LARGE: "declare rings of fewer stages, or fewer agents",
-    Reason.IN_FLIGHT: "drain earlier, so that fewer operations of one agent are in flight",
+    Reason.IN_FLIGHT: "drain earlier, so that one agent has fewer operations in flight",
 }
 
 

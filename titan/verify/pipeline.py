@@ -166,7 +166,7 @@ def _refused(kernel: Kernel, refusal: NotLowered) -> Finding:
 
 
 def _worse(verdict: Verdict, report: EngineReport) -> Verdict:
-    """Typestate refutes by itself; its VERIFIED is no verdict on a sync program."""
+    """Typestate refutes by itself; its VERIFIED is not a verdict on a sync program."""
     if report.verdict is not Verdict.REFUTED:
         return verdict
     return verdict if verdict in (Verdict.DISAGREEMENT, Verdict.REFUSED) else Verdict.REFUTED
@@ -183,7 +183,7 @@ def _missing(note: Note) -> Diagnostic:
         "TTN430",
         f"the kernel has no fence where lowering would add {note.adds}",
         note.span,
-        "the kernel is taken as written here",
+        "the kernel is verified as written",
     )
 
 
@@ -191,7 +191,7 @@ def _cannot_run(kernel: Kernel, error: Exception) -> Diagnostic:
     if isinstance(error, ZeroDivisionError):
         headline = "an expression divides by zero for some values of the parameters"
     else:
-        headline = f"the program runs on without an operation: {error}"
+        headline = f"the program loops without executing an operation: {error}"
     return diagnostic("TTN015", headline, kernel.span)
 
 

@@ -73,7 +73,7 @@ def pool_diagnostic(kernel: Kernel, program: ir.SyncProgram, fault: Fault) -> Di
     pool = " and ".join(names)
     return diagnostic(
         "TTN305",
-        f"nothing but the pool {pool} orders these accesses, and pools order no memory",
+        f"only the pool {pool} orders these accesses, and pools do not order memory",
         places[0] if places else kernel.span,
         "this access",
         others=tuple(Annotation(span, "and this") for span in places[1:]),

@@ -20,7 +20,7 @@ from titan.verify.tracefile import SavedTrace, TraceFileError, load
 
 
 class TraceRefused(UserError):
-    """The file is no trace that replays; `diagnostics` say why."""
+    """The file is not a trace that replays; `diagnostics` say why."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
         super().__init__("; ".join(item.headline for item in diagnostics))

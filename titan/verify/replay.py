@@ -38,8 +38,8 @@ class Replay:
 def replay(program: SyncProgram, trace: Trace) -> Replay:
     """Execute all steps. Raises ReplayError where the trace does not lead to its fault.
 
-    Weak synchronisation is no fault of an interleaving: the trace leads to the later access, and a
-    reader of the file asks the happens-before engine again.
+    Weak synchronisation is not a fault of an interleaving: the trace leads to the later access,
+    and a reader of the file asks the happens-before engine again.
     """
     try:
         machine = Interpreter(program, dict(trace.parameters))
@@ -51,14 +51,14 @@ def replay(program: SyncProgram, trace: Trace) -> Replay:
     for number, step in enumerate(trace.steps, start=1):
         early = machine.state_fault(state)
         if early is not None:
-            raise ReplayError(f"the fault is there before step {number}")
+            raise ReplayError(f"the fault occurs before step {number}")
         if step not in machine.steps(state):
             raise ReplayError(f"step {number} is not possible")
         after, fault = machine.apply(state, step)
         played.append(Played(step, state, after))
         if after is None:
             if number != len(trace.steps):
-                raise ReplayError(f"the fault is there at step {number} already")
+                raise ReplayError(f"the fault already occurs at step {number}")
             break
         state = after
     if fault is None:

@@ -24,7 +24,7 @@ DEFAULT_FOLDER = ".titan/traces"
 
 
 class TraceFileError(UserError):
-    """The file is no trace, or has been changed."""
+    """The file is not a trace, or has been changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def vacuous(program: SyncProgram, span: Span | None) -> list[Diagnostic]:
         if names_left:
             place = spans[min(names_left)]
             words = (one if len(names_left) == 1 else many).format(listed(sorted(names_left)))
-            headline = f"{words} in any run that was tried"
+            headline = f"{words} in any of the runs tried"
             found.append(diagnostic("TTN215", headline, place or span))
     return found
 

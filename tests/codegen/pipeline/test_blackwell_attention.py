@@ -247,7 +247,7 @@ def test_a_build_takes_what_the_schedule_needs_and_covers_any_number() -> None:
 def test_a_build_of_other_loops_says_why_not() -> None:
     text = TEXT.replace("{multiply: [o, shrink]}", "{add: [o, shrink]}")
     with pytest.raises(
-        BuildRefused, match="products stand in tensor memory: o_next does not go on"
+        BuildRefused, match="products are in tensor memory: o_next does not continue"
     ):
         build(parse_tile(text), text, BuildLimits(schedule_seconds=1.0))
 

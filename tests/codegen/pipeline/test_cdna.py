@@ -120,7 +120,7 @@ def test_counted_waits_leave_copies_in_flight_and_the_plain_form_none():
         (gemm(), replace(PLAIN, depth=1), "depth 2 is the least"),
         (replace(gemm(), cluster=2), PLAIN, "no clusters"),
         (replace(gemm(), groups=32), PLAIN, "1 to 16"),
-        (replace(gemm(), target="sm_90a"), PLAIN, "no target of this form"),
+        (replace(gemm(), target="sm_90a"), PLAIN, "not a target of this form"),
     ],
 )
 def test_what_has_no_form_is_refused_with_the_reason(tile: TileProgram, shape: Shape, reason: str):

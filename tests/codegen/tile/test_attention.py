@@ -55,11 +55,12 @@ CORRECT = "  - o_shrunk: {multiply: [o, shrink]}\n"
         (CORRECT, "  - o_shrunk: {add: [o, shrink]}\n", "a carried value times a row value"),
         (CORRECT, "  - o_shrunk: {multiply: [o, o]}\n",
          "not the accumulator of o_next times a row value"),
-        (CORRECT, "  - o_shrunk: {multiply: [o, total]}\n", "no row value that the loop computes"),
+        (CORRECT, "  - o_shrunk: {multiply: [o, total]}\n",
+         "not a row value that the loop computes"),
         (CORRECT, "  - o_shrunk: {multiply: [p, shrink]}\n", "not the accumulator of o_next"),
         ("o: {shape: [rows, head], initial: 0,", "o: {shape: [rows, head], initial: 1,",
          "does not begin with 0"),
-        ("{row_sum: p}", "{row_sum: o}", "p_sum reads o, which stands in tensor memory"),
+        ("{row_sum: p}", "{row_sum: o}", "p_sum reads o, which is in tensor memory"),
     ],
 )  # fmt: skip
 def test_what_is_no_attention(old: str, new: str, reason: str) -> None:
@@ -72,7 +73,7 @@ def test_what_is_no_attention(old: str, new: str, reason: str) -> None:
 def test_the_corrected_accumulator_is_read_by_the_product_alone() -> None:
     tile = parse_tile(TEXT)
     total = replace(tile.operation("p_sum"), name="o_sum", operands=("o_shrunk",))
-    with pytest.raises(NotAttention, match="o_sum reads o_shrunk, which stands in tensor memory"):
+    with pytest.raises(NotAttention, match="o_sum reads o_shrunk, which is in tensor memory"):
         attention_of(replace(tile, body=(*tile.body, total)))
     total = replace(total, operands=("o_next",))
     with pytest.raises(NotAttention, match="the loop reads o_next in the iteration that computes"):

@@ -181,7 +181,7 @@ def test_two_products_that_are_no_attention_have_no_loop_in_tensor_memory() -> N
     text = text.replace("add: o_shrunk", "add: o").replace(
         "  - o_shrunk: {multiply: [o, shrink]}\n", ""
     )
-    with pytest.raises(CostError, match="products stand in tensor memory: o_next does not go on"):
+    with pytest.raises(CostError, match="products are in tensor memory: o_next does not continue"):
         loop_of(parse_tile(text), machine("sm_100a"), 2)
 
 

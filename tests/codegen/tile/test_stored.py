@@ -1,4 +1,4 @@
-"""Tile programs survive the way through JSON; what is no program is refused."""
+"""Tile programs survive the way through JSON; what is not a program is refused."""
 
 from __future__ import annotations
 

@@ -98,5 +98,5 @@ def test_fix_of_a_kernel_that_is_broken_otherwise(
     stripped.write_text(text, encoding="utf-8")
     assert run(["fences", "--fix", str(stripped)]) == 1
     out = capsys.readouterr().out
-    assert "one run does not stand for all" in out or "nothing is written" in out
+    assert "one run does not represent all" in out or "nothing is written" in out
     assert stripped.read_text(encoding="utf-8") == text

@@ -197,5 +197,5 @@ def test_a_hang_and_wrong_arguments_are_told():
     WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r21], 0;
     @!%p2 bra WAIT;
     """
-    with pytest.raises(LaunchError, match="nothing can go on"):
+    with pytest.raises(LaunchError, match="no warp can proceed"):
         one(body, ".u64 x", [1])

@@ -123,10 +123,10 @@ class RoleArithmetic:
         place = self.plan.storage[name]
         operation = self.tiles.operations.get(name)
         if not self.wide:
-            raise EmissionRefused(f"{name} is computed by agents that are no warpgroups")
+            raise EmissionRefused(f"{name} is computed by agents that are not warpgroups")
         m = self._blocks(name) if value.place is not Where.COLUMN else 1
         if value.place in (Where.FRAGMENT, Where.COLUMN) and value.columns % 8:
-            raise EmissionRefused(f"{value.columns} columns of {name} are no multiple of 8")
+            raise EmissionRefused(f"{value.columns} columns of {name} are not a multiple of 8")
         pair = packed(value, operation)
         form = {Where.FRAGMENT: "pair" if pair else "float", Where.ROW: "row",
                 Where.COLUMN: "column"}.get(value.place, "")  # fmt: skip
@@ -342,7 +342,7 @@ class RoleArithmetic:
             raise EmissionRefused(f"the tile of {name} is not read where it is multiplied")
         tile = self.layout.tiles[name]
         if tile.staged:
-            raise EmissionRefused(f"{name} is no loaded tile")
+            raise EmissionRefused(f"{name} is not a loaded tile")
         panel = tile.panel_bytes
         step_rows = 32 // tile.element_bytes
         return SharedOperand(

@@ -70,7 +70,7 @@ def fill_statement(
     if tile.parts != 1 or access.effects[0].part is not None:
         raise EmissionRefused(f"{name} has parts and is written by threads")
     if tile.columns * tile.element_bytes % UNIT_BYTES:
-        raise EmissionRefused(f"a row of {name} is no multiple of {UNIT_BYTES} bytes")
+        raise EmissionRefused(f"a row of {name} is not a multiple of {UNIT_BYTES} bytes")
     threads = speller.place.role.threads
     if threads not in (WARP, GROUP):
         raise EmissionRefused(f"{name} is written by {threads} threads, no warp and no warpgroup")

@@ -123,7 +123,9 @@ class Places:
                 )
             if isinstance(columns, Constant):
                 if columns.value % several:
-                    raise EmissionRefused(f"rows of {tensor.name} are no multiple of {unit} bytes")
+                    raise EmissionRefused(
+                        f"rows of {tensor.name} are not a multiple of {unit} bytes"
+                    )
             else:
                 self.demand(f"({text}) % {several} == 0")
 
@@ -279,7 +281,7 @@ class HipSpeller:
         source = self.values.of[operation.operands[0]]
         tensor = self.places.tensors.get(operation.view.tensor)
         if tensor is None or not tensor.output or tensor.dtype != source.dtype:
-            raise EmissionRefused(f"{operation.name} writes what is no output of its type")
+            raise EmissionRefused(f"{operation.name} writes what is not an output of its type")
         if source.place is ValuePlace.SHARED:
             buffer = self.buffers[source.name]
             if source.name not in stage_of:

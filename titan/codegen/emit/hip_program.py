@@ -192,7 +192,7 @@ class Walk:
     def _stage(self, effect: ir.Effect, scope: SpellingScope) -> str:
         buffer = self.buffers.get(effect.buffer)
         if buffer is None:
-            raise EmissionRefused("an access to what is no tile in LDS")
+            raise EmissionRefused("an access to what is not a tile in LDS")
         if effect.stage == Constant(0):
             return f"{buffer.offset}u"
         stage = scope.text(effect.stage)
@@ -205,7 +205,7 @@ class Walk:
         staged = effect.buffer not in self.buffers
         buffer = self.buffers.get(name)
         if buffer is None or staged != (buffer.width == 0):
-            raise EmissionRefused("a copy into what is no tile of a load")
+            raise EmissionRefused("a copy into what is not a tile of a load")
         where = "registers" if staged else f"stage {label(to_text(effect.stage))}"
         self._say(depth, f"// {label(name)}, iteration {label(to_text(effect.tile))}: to {where}")
         line = self.spell.fetch(buffer) if staged else None

@@ -57,7 +57,7 @@ def buffers_of(kernel: Kernel, program: ir.SyncProgram, values: HipValues) -> di
         if item.space is ir.Space.REGISTER and item.name.removesuffix(REGISTERS) in loads:
             continue
         if item.space is not ir.Space.SHARED or item.name not in loads:
-            raise EmissionRefused(f"{mangled('s', item.name, 'a buffer')} is no tile of a load")
+            raise EmissionRefused(f"{mangled('s', item.name, 'a buffer')} is not a tile of a load")
         if item.initial is not None or item.storage not in ("", item.name) or item.offset:
             raise EmissionRefused(f"{item.name} is not memory of its own")
         if item.parts != values.tile.groups:

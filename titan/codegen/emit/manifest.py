@@ -296,7 +296,7 @@ def _strides(
         if isinstance(condition, Constant):
             if not condition.value:
                 raise EmissionRefused(
-                    f"rows of {tensor.name} are no multiple of {STRIDE_BYTES} bytes"
+                    f"rows of {tensor.name} are not a multiple of {STRIDE_BYTES} bytes"
                 )
             continue
         found.append(to_text(condition))

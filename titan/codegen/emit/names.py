@@ -23,7 +23,7 @@ DTYPE_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1}
 def identifier(name: object, what: str) -> str:
     """The name, if it is one. Raises EmissionRefused."""
     if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
-        raise EmissionRefused(f"the name of {what} is no identifier: {shown(name)}")
+        raise EmissionRefused(f"the name of {what} is not an identifier: {shown(name)}")
     return name
 
 
@@ -48,14 +48,14 @@ def label(text: object) -> str:
 
 
 def integer(value: object, what: str, low: int = -INTEGER_MAX, high: int = INTEGER_MAX) -> int:
-    """Raises EmissionRefused where it is no integer within the bounds."""
+    """Raises EmissionRefused where it is not an integer within the bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise EmissionRefused(f"{what} must be an integer from {low} to {high}: {shown(value)}")
     return value
 
 
 def dtype(name: object, what: str) -> str:
-    """Raises EmissionRefused where it is no element type that this backend spells."""
+    """Raises EmissionRefused where it is not an element type that this backend spells."""
     if not isinstance(name, str) or name not in DTYPE_BYTES:
         raise EmissionRefused(f"{what} has an element type without a spelling: {shown(name)}")
     return name

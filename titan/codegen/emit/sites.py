@@ -255,7 +255,7 @@ class _Numbering:
             return SiteKind.MMA, self._mma(operation, read, written)
         if queue is not None and not queue.pipelined and not written and len(read) == 1:
             return SiteKind.SEND, self._store(read.pop())
-        raise EmissionRefused("an asynchronous operation is no load, no mma and no store")
+        raise EmissionRefused("an asynchronous operation is neither a load, an mma nor a store")
 
     def _mma(self, operation: ir.Asynchronous, read: set[str], written: set[str]) -> str:
         def fits(item: TileOperation) -> bool:

@@ -106,7 +106,7 @@ class _Cdna:
         tile, shape = self.tile, self.shape
         target = target_of(tile.target)
         if not (target.generated and target.amd):
-            raise FormRefused(f"{tile.target} is no target of this form")
+            raise FormRefused(f"{tile.target} is not a target of this form")
         if not 1 <= tile.groups <= WAVES_MAX:
             raise FormRefused(f"{tile.groups} waves; a workgroup has 1 to {WAVES_MAX}")
         if tile.cluster != 1:

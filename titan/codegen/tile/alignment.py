@@ -36,7 +36,7 @@ def why(tile: TileProgram, tensor: Tensor) -> str:
     if isinstance(columns, Constant):
         row = columns.value * bytes_of(tensor.dtype)
         if row % STRIDE_BYTES:
-            return f"a row of {tensor.name} has {row} bytes, no multiple of {STRIDE_BYTES}"
+            return f"a row of {tensor.name} has {row} bytes, not a multiple of {STRIDE_BYTES}"
     if not tensor.aligned:
         return f"rows of {tensor.name} may begin at any element"
     return ""

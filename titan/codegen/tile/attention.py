@@ -85,7 +85,7 @@ def _products(tile: TileProgram) -> tuple[TileOperation, TileOperation]:
         raise NotAttention("not one of the two products is made of loaded tiles alone")
     first, second = fresh[0], added[0]
     if len(second.operands) < 3 or second.operands[1] not in loads or second.operands[0] in loads:
-        raise NotAttention(f"{second.name} is no sum of computed fragments times loaded tiles")
+        raise NotAttention(f"{second.name} is not a sum of computed fragments times loaded tiles")
     if any(product.transpose[:1] == (True,) for product in products):
         raise NotAttention("a left operand enters transposed, so that rows are not those of a warp")
     return first, second
@@ -99,7 +99,9 @@ def _correction(
     correct = body.get(summand)
     carried = {item.value.name: item for item in tile.carried}
     if correct is None or correct.kind != "multiply":
-        raise NotAttention(f"{second.name} does not go on with a carried value times a row value")
+        raise NotAttention(
+            f"{second.name} does not continue with a carried value times a row value"
+        )
     found = [name for name in correct.operands if name in carried]
     found = [name for name in found if carried[name].next == second.name]
     others = [name for name in correct.operands if name not in found]
@@ -107,13 +109,13 @@ def _correction(
         raise NotAttention(f"{summand} is not the accumulator of {second.name} times a row value")
     accumulator, factor = carried[found[0]], body.get(others[0])
     if factor is None or factor.result is None or factor.result.place is not ValuePlace.ROW:
-        raise NotAttention(f"{others[0]} is no row value that the loop computes")
+        raise NotAttention(f"{others[0]} is not a row value that the loop computes")
     if factor.result.dtype != "f32" or accumulator.initial != 0:
         raise NotAttention(f"{found[0]} does not begin with 0, or {others[0]} is not f32")
     for name, allowed in ((found[0], correct), (summand, second)):
         for operation in tile.body:
             if name in operation.operands and operation is not allowed:
-                raise NotAttention(f"{operation.name} reads {name}, which stands in tensor memory")
+                raise NotAttention(f"{operation.name} reads {name}, which is in tensor memory")
     if any(second.name in operation.operands for operation in tile.body):
         raise NotAttention(f"the loop reads {second.name} in the iteration that computes it")
     return accumulator.value, correct, factor.result

@@ -5,7 +5,7 @@ that team: a team is a group of the program, on AMD four of its groups (waves, o
 follow from shapes and the rates of the target (`backends/<target>/rates.yaml`),
 registers are 32-bit words of all threads of the group. Where the matrix unit reads registers only
 (AMD), each of its operands in shared memory gets a read of its own, `OPERAND_into_NAME_g`. Where
-products stand in tensor memory, what passes between it and registers is an operation as well
+products are in tensor memory, what passes between it and registers is an operation as well
 (`titan/codegen/tile/tensor_cost.py`).
 
 What happens outside of the loop costs no cycles here, but what it holds is taken off: tiles loaded
@@ -54,7 +54,7 @@ def parts_of(tile: TileProgram, rates_: Rates) -> Attention | None:
     try:
         return attention_of(tile)
     except NotAttention as error:
-        raise CostError(f"products stand in tensor memory: {error}") from None
+        raise CostError(f"products are in tensor memory: {error}") from None
 
 
 def staging_bytes(tile: TileProgram, rates_: Rates) -> int:
@@ -378,7 +378,7 @@ class Builder:
             elif self.rates.matrix.result == "tensor":
                 raise CostError(
                     f"{sink.name} uses the product {source} within the loop, which on "
-                    f"{self.machine.name} stands in tensor memory"
+                    f"{self.machine.name} is in tensor memory"
                 )
             else:
                 blocking = self.rates.matrix.operands == "shared"  # asynchronous: waited for

@@ -235,7 +235,7 @@ class CtaExecution:
     # ------------------------------------------------------------------------- shared memory
 
     def _content(self, access: EvaluatedAccess) -> Array:
-        """The tile in a stage, all parts of it; undefined content is no number."""
+        """The tile in a stage, all parts of it; undefined content is not a number."""
         import numpy as np
 
         key = (access.buffer.name, access.stage)

@@ -218,9 +218,9 @@ class Operations:
         )  # fmt: skip
 
     def stores(self, name: str, view: View, tensor: Tensor, value: Value, span: Span) -> bool:
-        """Whether the value may be stored there; a tensor that is no output is TTN607."""
+        """Whether the value may be stored there; a tensor that is not an output is TTN607."""
         if not tensor.output:
-            text = f"{quoted(name)} writes {quoted(tensor.name)}, which is no output"
+            text = f"{quoted(name)} writes {quoted(tensor.name)}, which is not an output"
             self.reader.error("TTN607", text, span)
             return False
         return self.fits(view, tensor, value.place, span, name)

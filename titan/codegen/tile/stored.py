@@ -27,7 +27,7 @@ Data = dict[str, Any]
 
 
 class BadProgram(UserError):
-    """The data is no tile program; the text says what is wrong."""
+    """The data is not a tile program; the text says what is wrong."""
 
 
 def as_data(tile: TileProgram) -> Data:

@@ -90,7 +90,7 @@ class TileTerms:
             and not (isinstance(item.right, Constant) and item.right.value > 0)
             for item in nodes
         ):
-            self.reader.error("TTN015", f"{what} divides by what is no positive number", span)
+            self.reader.error("TTN015", f"{what} divides by what is not a positive number", span)
             return None
         if any(isinstance(item, Constant) and abs(item.value) > NUMBER_MAX for item in nodes):
             self.reader.error("TTN009", f"{what} goes beyond 32 bits", span)

@@ -429,7 +429,7 @@ class _Compiler:
                 return FlatNode(NativeNodeKind.TAKE, a=code(amount), x=self.pool_number[pool])
             case ir.PoolGive(pool=pool, amount=amount):
                 return FlatNode(NativeNodeKind.GIVE, a=code(amount), x=self.pool_number[pool])
-        raise TypeError(f"no meaning for {type(operation).__name__}")
+        raise TypeError(f"no semantics for {type(operation).__name__}")
 
     def _effects(self, node: FlatNode, effects: Iterable[ir.Effect]) -> FlatNode:
         node.effect = len(self.flat.effects)

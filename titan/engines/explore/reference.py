@@ -44,7 +44,7 @@ def explore_reference(
                 parents[successor] = (state, step)
                 waiting.append(successor)
         if len(parents) > states_max:
-            remark = "its states ran out"
+            remark = "its state budget ran out"
             return EngineResult(Verdict.UNDECIDED, len(parents), None, Reason.STATES, remark)
     return EngineResult(Verdict.VERIFIED, len(parents))
 

@@ -78,16 +78,18 @@ class ExplorationResult(EngineResult):
 
 
 _REMARKS = {
-    Reason.TIME: "its time ran out",
-    Reason.STATES: "its states ran out",
-    Reason.MEMORY: "its memory ran out",
+    Reason.TIME: "its time budget ran out",
+    Reason.STATES: "its state budget ran out",
+    Reason.MEMORY: "its memory budget ran out",
     Reason.IN_FLIGHT: (
         "more operations in flight at once than the explorer has room for "
         f"({LIMITS['FLIGHTS_MAX']} of one agent)"
     ),
-    Reason.DRIFT: "agents lie too far apart in a loop whose inner number of iterations is open",
-    Reason.LATE_SIZE: "a size has to be known before any loop has counted up to it",
-    Reason.PUBLICATION: "what engines and weak synchronisation publish is not decided here",
+    Reason.DRIFT: "agents drift too far apart in a loop whose inner trip count is open",
+    Reason.LATE_SIZE: "the value of a size is needed before any loop has counted up to it",
+    Reason.PUBLICATION: (
+        "the explorer does not decide what engines and weak synchronisation make visible"
+    ),
 }
 _DIFFERS = (
     "one number of iterations holds for all passes of the loop around, and the search that lets "

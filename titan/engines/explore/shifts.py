@@ -332,7 +332,9 @@ class Analysis:
 
     def _plain(self, role: int, expression: Expression) -> Degree:
         if self.degree(role, expression):
-            raise self._stop(role, expression, "grows with the loops, where a bounded value is due")
+            raise self._stop(
+                role, expression, ("grows with the loops where a bounded value is required")
+            )
         return {}
 
     def _product(self, role: int, whole: Expression, left: Expression, right: Expression) -> Degree:
@@ -479,7 +481,7 @@ class Analysis:
         degree = self.degree(use.role, expression)
         for representative in degree:
             if representative[0] < 0 and self.open[representative[1]].per is not None:
-                raise self._stop(use.role, expression, "depends on a loop that starts anew")
+                raise self._stop(use.role, expression, "depends on a loop that restarts")
         for representative, value in degree.items():
             # Parities agree when phases shift by an even number.
             need = value / 2 if use.kind == "phase" else value
@@ -522,7 +524,7 @@ class Analysis:
             windows = [n for r, n in entry.members if r < 0 and self.open[n].per is not None]
             if windows and sum(1 for r, _ in entry.members if r < 0) > 1:
                 raise NotApplicableError(
-                    f"{windows[0]} has a number of its own in every iteration of a loop and is "
+                    f"{windows[0]} has a separate value in every iteration of a loop and is "
                     "compared with another open size"
                 )
             entry.parameter = windows[0] if windows else None

@@ -131,7 +131,7 @@ class OrderedRun(RunState):
             case ir.PoolTake() | ir.PoolGive():
                 self._change_pool(agent, instance, operation)
             case _:
-                raise TypeError(f"no meaning for {type(operation).__name__}")
+                raise TypeError(f"no semantics for {type(operation).__name__}")
         return True
 
     def _change_pool(
@@ -183,7 +183,7 @@ class OrderedRun(RunState):
             reads = not touch.write or touch.reduction
             if reads and touch.tile is not None and touch.tile != held:
                 text = f"{cell_text(touch.cell)} holds {content_text(held)} where tile {touch.tile}"
-                fail(FaultKind.STALE_READ, f"{text} is meant", agent, instance, touch.cell[0])
+                fail(FaultKind.STALE_READ, f"{text} is expected", agent, instance, touch.cell[0])
 
     def _access(self, agent: int, instance: Instance) -> None:
         self._check_touches(agent, instance, None)
@@ -421,7 +421,7 @@ class OrderedRun(RunState):
         """Complete the phase when nothing is outstanding."""
         name = barrier.key[0]
         if abs(barrier.transaction) > TRANSACTION_MAX:
-            message = f"{barrier.text} counts more bytes than it can"
+            message = f"{barrier.text} overflows its transaction count"
             fail(FaultKind.TRANSACTION_MISMATCH, message, agent, instance, name)
         if barrier.pending:
             return

@@ -432,7 +432,7 @@ class PhaseRules:
             name = f"{track.key[0]}[{track.key[1]}]"
             fault = Fault(
                 FaultKind.TRANSACTION_MISMATCH,
-                f"a phase of {name} may count more bytes than it can",
+                f"a phase of {name} may overflow the transaction count",
                 object_name=track.key[0],
             )
             self._findings.add(Weight.INEXACT, fault)

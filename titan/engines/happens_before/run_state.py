@@ -139,7 +139,7 @@ class RunState:
         operations = [self.instance_of(agent) for agent in waiting]
         return Fault(
             FaultKind.DEADLOCK,
-            f"no step is possible and {names} cannot go on",
+            f"no step is possible and {names} cannot proceed",
             tuple(waiting),
             tuple(instance.operation for instance in operations if instance),
         )

@@ -19,7 +19,7 @@ from titan.foundation.records import dataclass
 from titan.sync import program as ir
 
 ENGINE = -1
-UNDEFINED = "nothing defined"
+UNDEFINED = "undefined content"
 OTHER = "some other value"
 
 

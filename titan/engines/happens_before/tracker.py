@@ -118,7 +118,7 @@ class Tracker(Observer):
     def _finished(self, flight: IssuedOperation) -> Clock:
         """What an arrival that an engine makes publishes: what its queue has finished before it.
 
-        It is no release of what its agent did or knew (PTX, tcgen05.commit and
+        It is not a release of what its agent did or knew (PTX, tcgen05.commit and
         cp.async.mbarrier.arrive: they make an mbarrier track the prior operations of their kind).
         """
         finished = self.clocks.zero.copy()

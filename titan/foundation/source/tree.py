@@ -130,7 +130,7 @@ def kind(node: Node) -> str:
 def as_integer(node: Node) -> int | None:
     """The integer that a plain scalar denotes (decimal, 0x, 0o), else None.
 
-    Over 40 digits it is no number of any kernel.
+    Over 40 digits it is not a number of any kernel.
     """
     if not isinstance(node, Scalar) or not node.plain or len(node.text) > _DIGITS_LIMIT:
         return None

@@ -96,7 +96,7 @@ class _Graph:
         try:
             made = self.costs.of(self.name(operation), operation)
         except GraphCostError as error:
-            text = f"`{operation.name}` of the loop is not followed: {error}"
+            text = f"`{operation.name}` of the loop is not supported: {error}"
             self.errors.append(diagnostic("TTN010", text, operation.span))
             return None
         self.operations.append(made)

@@ -51,7 +51,7 @@ def any_number(launched: LaunchedCode, ctas: Sequence[int], options: VerifyOptio
     found.missing += [("trips", text) for text in unknown]
     line = first_loop(code.module, code.function)
     if not drivers and not unknown and line is not None:
-        text = f"nothing was found that drives the loops (the first ends in line {line})"
+        text = f"no parameter was found that drives the loops (the first ends in line {line})"
         found.missing.append(("trips", text))
     for driver in drivers:
         _drive(found, launched, driver, ctas, options)
@@ -129,12 +129,13 @@ def _lift_note(driver: Driver, lifted: LiftedKernel, least: int, kernels: int) -
     used, compared = numbers_text(lifted.used), numbers_text(lifted.compared)
     text = (
         f"lifted along {driver.place}: loops folded from launches of {used} trips, unfolded again "
-        f"and equal to those of {compared} trips; assumed to go on so beyond them, and for whole "
+        f"and equal to those of {compared} trips; assumed to continue so beyond them, "
+        "and for whole "
         f"multiples of {driver.unit}"
     )
     if least > driver.fewest:
         alone = numbers_text(range(driver.fewest, least))
-        text += f"; {alone} trips by their launches alone"
+        text += f"; {alone} trips only by their launches"
     if lifted.barrier_bytes:
-        text += "; that bytes are handed over which are a barrier at other times: by launches alone"
+        text += "; reuse of the bytes of a barrier as data: only by the launches"
     return text + (f"; {kernels} CTAs differ and were verified apart" if kernels > 1 else "")

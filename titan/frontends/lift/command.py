@@ -58,7 +58,7 @@ def _lifted(launched: LaunchedCode, cta: int, notes: list[str]) -> LiftResult:
         # No number of trips that could be another, or a run that does not get to them.
         lifted, reason = write_given(launched, cta)
         if lifted is not None:
-            notes += [*(unknown or found), "the file stands for this launch alone"]
+            notes += [*(unknown or found), "the file models this launch alone"]
             return LiftResult(Verdict.VERIFIED, lifted, (), tuple(notes))
         unknown = [reason]
     notes += unknown

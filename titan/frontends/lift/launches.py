@@ -99,7 +99,7 @@ def judged(launched: LaunchedCode, driver: Driver, cta: int, trips: int) -> Tria
 
 
 def _unfit(launched: LaunchedCode, run: Run | None, errors: list[Diagnostic], trips: int) -> str:
-    """Why a run is no part of a family; nothing if it ended by itself."""
+    """Why a run is not a part of a family; nothing if it ended by itself."""
     if run is None:
         return f"with {trips} trips it does not run: {errors[0].headline}"
     missing = missing_value(run, launched.code.function, launched.places)

@@ -105,12 +105,13 @@ def _minimum(
         found = wrong[worst]
         program = next(item.program for item in recordings if item.trips == worst)
         raise NotFoldedError(
-            f"with {worst} trips it is not what was folded ({_where(found, program, line_of)})"
+            f"with {worst} trips its code differs from the folded one "
+            f"({_where(found, program, line_of)})"
         )
     least = worst + 1 if wrong else min(item.trips for item in recordings)
     recorded = {item.trips for item in recordings}
     if not recorded.issuperset(range(min(recorded), least)):
-        raise NotFoldedError(f"with {worst} trips it is another program, and fewer are not known")
+        raise NotFoldedError(f"with {worst} trips it is another program, and fewer were not tried")
     return least
 
 

@@ -81,7 +81,7 @@ def entries_of(key: Hashable, rounds: Sequence[frozenset[str]]) -> tuple[set[str
     for name, at in seen.items():
         period = at[1] - at[0] if len(at) > 1 else 0
         if not period or at != list(range(at[0], len(rounds), period)) or at[0] >= period:
-            raise NotFoldedError(f"{name} does not come round at a fixed distance")
+            raise NotFoldedError(f"{name} does not repeat at a fixed distance")
         periods[period][name] = at[0]
     made = [Entry((key, period), period, offsets) for period, offsets in sorted(periods.items())]
     for entry in made:

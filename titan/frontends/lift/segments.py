@@ -116,7 +116,7 @@ class _Splitter:
             return Segment(dict(at), 1)
         other = next(trips for trips in self.trips if seen[trips] != seen[self.longest])
         raise NotFoldedError(
-            f"{self.role} goes another way with {other} trips than with {self.longest} "
+            f"{self.role} takes another path with {other} trips than with {self.longest} "
             f"({self._place(self.longest, at)})"
         )
 

@@ -19,9 +19,9 @@ BREACHES_MAX = 8
 _MISUSES = {
     ev.Misuse.NOT_INITIALISED: ("TTN208", "is used before it is initialised"),
     ev.Misuse.COUNT_UNDERFLOW: ("TTN206", "gets more arrivals than its phase expects"),
-    ev.Misuse.BYTES_RANGE: ("TTN207", "counts more bytes than it can"),
+    ev.Misuse.BYTES_RANGE: ("TTN207", "overflows its transaction count"),
     ev.Misuse.COUNT_RANGE: ("TTN404", "is initialised with a count out of range"),
-    ev.Misuse.NO_COMPLETE_COMPLETED: ("TTN206", "is completed by an arrival that must not"),
+    ev.Misuse.NO_COMPLETE_COMPLETED: ("TTN206", "receives an arrival that must not complete it"),
     ev.Misuse.OVERWRITTEN: ("TTN209", "is overwritten while it is live"),
     ev.Misuse.MISALIGNED: ("TTN414", "is not aligned to 8 bytes"),
     ev.Misuse.OUTSIDE: ("TTN218", "lies outside of shared memory"),
@@ -32,7 +32,7 @@ _FAULTS = {
     ev.MemoryFaultKind.NOT_ALLOCATED_TENSOR: ("TTN218", "is tensor memory that is not allocated"),
     ev.MemoryFaultKind.MISALIGNED: ("TTN219", "is not aligned"),
     ev.MemoryFaultKind.WRONG_SPACE: ("TTN219", "is memory that the instruction cannot use"),
-    ev.MemoryFaultKind.DESCRIPTOR: ("TTN219", "comes from a descriptor without meaning"),
+    ev.MemoryFaultKind.DESCRIPTOR: ("TTN219", "comes from an invalid descriptor"),
 }
 
 

@@ -24,7 +24,7 @@ BYTES_MAX = 64 << 20
 
 
 class CodeTraceError(UserError):
-    """The file is no saved interleaving of code, or has been changed."""
+    """The file is not a saved interleaving of code, or has been changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -401,15 +401,15 @@ def completed(
     grid = described.grid
     if grid is None:
         grid = cluster
-        notes.append(f"no grid is given: {_times(grid)} is taken")
+        notes.append(f"no grid is given: {_times(grid)} is used")
     elif any(extent % size for extent, size in zip(grid, cluster, strict=True)):
-        headline = f"a grid of {_times(grid)} is no multiple of its cluster of {_times(cluster)}"
+        headline = f"a grid of {_times(grid)} is not a multiple of its cluster of {_times(cluster)}"
         reader.error("TTN017", headline, described.span)
     shared = described.shared_bytes
     if shared is None:
         static = sum(item.size_bytes for item in function.variables if item.space == "shared")
         shared = max(0, SHARED_MAX - static)
-        notes.append(f"no shared bytes are given: {shared} are taken")
+        notes.append(f"no shared bytes are given: {shared} are used")
     parameters = _bound(reader, described, function)
     maps = {encoded(number): map_ for number, map_ in described.maps.items()}
     if not reader.ok:

@@ -5,7 +5,7 @@ the steps say, and what is claimed is looked for in its state. The claims that i
 
 - two accesses are possible at one time: both are made, nothing between them completes the first,
   and their bytes overlap (races, work in flight that is overwritten or read);
-- nothing can go on any more (deadlock, and a lapped wait, after which the machine runs freely);
+- no warp can proceed (deadlock, and a lapped wait, after which the machine runs freely);
 - a barrier is misused (too many arrivals, one that is not live): the machine says so.
 
 A missing fence, weak synchronisation, phases that nobody waited for, named barriers that are
@@ -85,9 +85,11 @@ def replay_code(trace: CodeTrace) -> CodeReplay:
         steps = player.follow(found.steps)
         seen, shown = player.fault()
     except NotFollowedError as error:
-        raise CodeReplayRefused(f"the machine does not follow: {error}") from None
+        raise CodeReplayRefused(f"the machine cannot execute the steps: {error}") from None
     if not shown and FaultKind(found.code) in SHOWN:
-        raise CodeReplayRefused(f"the machine follows and does not show the fault: {seen}")
+        raise CodeReplayRefused(
+            f"the machine can execute the steps and does not show the fault: {seen}"
+        )
     return CodeReplay(trace, steps, seen, shown)
 
 
@@ -182,9 +184,9 @@ class _Player:
     def _hangs(self) -> tuple[str, bool]:
         outcome = self.machine.go_on()
         if outcome.ending is not Ending.HUNG:
-            return f"the machine goes on to its end: {outcome.ending.name.lower()}", False
+            return f"the machine runs to its end: {outcome.ending.name.lower()}", False
         waiting = sorted({f"line {self._line(item.instruction)}" for item in outcome.waiters})
-        return f"nothing can go on any more; warps wait at {', '.join(waiting)}", True
+        return f"no warp can proceed; warps wait at {', '.join(waiting)}", True
 
     def _misuses(self) -> tuple[str, bool]:
         for events in self.found.accesses[:1]:
@@ -197,8 +199,8 @@ class _Player:
             return f"the barrier is misused in line {self._line(last.instruction)}: {words}", True
         outcome = self.machine.go_on()
         if outcome.ending is Ending.HUNG:
-            return "the count of the barrier never comes out: nothing can go on any more", True
-        return "the machine takes the operation without a word", False
+            return "the barrier never completes: no warp can proceed", True
+        return "the machine executes the operation without an error", False
 
     def _misused(self) -> list[ev.BarrierMisuse]:
         return [item for item in self.machine.events if isinstance(item, ev.BarrierMisuse)]
@@ -209,7 +211,7 @@ class _Player:
             for name, number in events:
                 self.machine.advance(name, number + 1)
         if len(self.found.accesses) < 2:
-            return "the steps lead there; the machine sees no more of this fault", False
+            return "the steps can be executed; this fault leaves no trace in the machine", False
         late, early = self.found.accesses[0], self.found.accesses[1]
         common = self._common(late, early)
         if common is None:

@@ -30,7 +30,7 @@ from titan.sync.fault import FaultKind
 
 _POLICY_OF = {  # what the machine assumed, the option that forbids it, and in words
     Policy.ELECTED_LANE: ("elected_lane", "elect.sync takes the lowest lane"),
-    Policy.WHOLE_WARP_BULK: ("whole_warp_bulk", "identical bulk operations of a warp are one"),
+    Policy.WHOLE_WARP_BULK: ("whole_warp_bulk", "identical bulk operations of a warp count as one"),
     Policy.PARITY_REDUCED: ("parity", "a parity outside of {0, 1} counts modulo 2"),
 }
 _ASSUMED = {
@@ -44,7 +44,7 @@ REMARKS = {
     "partial-fence": "a proxy fence of some lanes only is left out",
     "equal-writes": "warps that write the same bytes of global memory write the same values",
     "load-use": "the first use of a register that tcgen05.ld loads waits for the load",
-    "register-pool": "setmaxnreg finds the registers that it asks for",
+    "register-pool": "setmaxnreg obtains the registers that it requests",
     "warpgroup-wait": "wgmma.wait_group of one warp waits for its whole warpgroup",
 }
 
@@ -219,14 +219,18 @@ def _conditions(
         reasons.append(f"{text} ({at(instruction)})")
     for sequence in run.confluence.polls[:1]:
         place = at(run.events[sequence].instruction)
-        reasons.append(f"the result of a try_wait or test_wait steers more than waiting ({place})")
+        reasons.append(
+            f"the result of a try_wait or test_wait decides more than whether to wait ({place})"
+        )
     for instruction in run.confluence.atomics[:1]:
-        reasons.append(f"the old value of an atomic steers control ({at(instruction)})")
+        reasons.append(f"the old value of an atomic decides control flow ({at(instruction)})")
     for steering in run.confluence.steering:
         access = run.events[steering.sequence]
         if isinstance(access, ev.AccessEvent) and access.semantics is not ev.AccessSemantics.WEAK:
             place = at(steering.instruction)
-            reasons.append(f"bytes that others may change at any time steer control ({place})")
+            reasons.append(
+                f"bytes that others may change at any time decide control flow ({place})"
+            )
             break
     for event in run.events:
         if isinstance(event, ev.Assumption):

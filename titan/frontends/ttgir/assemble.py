@@ -186,9 +186,9 @@ def _lost(role: RoleDraft) -> Iterator[Diagnostic]:
             values.append(operation.value)
         for name in sorted({name for value in values for name in names_of(value)}):
             if name.startswith(LOST):
-                reason = name.partition(": ")[2] or "it is not followed"
+                reason = name.partition(": ")[2] or "it is not tracked"
                 span = operation.span if isinstance(operation.span, Span) else None
-                yield diagnostic("TTN010", f"a number is not known: {reason}", span)
+                yield diagnostic("TTN010", f"a number is unknown: {reason}", span)
 
 
 # --------------------------------------------------------------------------------- fences

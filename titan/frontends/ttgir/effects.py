@@ -41,7 +41,7 @@ class Operands:
         """The view of memory at a place. Raises Untranslatable."""
         value = self.values[place] if place < len(self.values) else None
         if not isinstance(value, MemoryView):
-            raise Untranslatable(f"operand {place} is no memory that is followed")
+            raise Untranslatable(f"operand {place} is not memory that the analysis tracks")
         return value
 
     def parts(self) -> list[list[Value]]:
@@ -214,12 +214,12 @@ def _tensor_core(of: Operands) -> Made:
     for place, part in enumerate(parts[: 3 + scales]):
         view = part[0] if part else None
         if not isinstance(view, MemoryView):
-            raise Untranslatable(f"operand {place} is no memory that is followed")
+            raise Untranslatable(f"operand {place} is not memory that the analysis tracks")
         effects += of.effects(view, place == 2, ir.Proxy.ASYNC, accumulates=place == 2)
     made: Made = [ir.Asynchronous(effects, TENSOR_CORE)]
     for part in parts[5 + scales :]:
         if not part or not isinstance(part[0], MemoryView):
-            raise Untranslatable("what is arrived at is no barrier that is followed")
+            raise Untranslatable("the arrival is at a barrier that the analysis does not track")
         arrival = ir.QueueArrive(TENSOR_CORE, of.reference(part[0]))
         made += guarded(_number(part[1]) if len(part) > 1 else ONE, [arrival])
     return guarded(_number(*parts[4 + scales][:1]), made)

@@ -54,7 +54,7 @@ def _added(left: Sum, right: Sum, sign: int) -> Sum:
     for term, factor in right[0].items():
         terms[term] = terms.get(term, 0) + sign * factor
     if len(terms) > TERMS_MAX:
-        raise UnknownInteger("a number is the sum of too many others")
+        raise UnknownInteger("a number is a sum of too many terms")
     return {term: factor for term, factor in terms.items() if factor}, left[1] + sign * right[1]
 
 

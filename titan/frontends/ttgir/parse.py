@@ -243,7 +243,7 @@ def _operation(reader: _Reader, depth: int) -> TtgirOperation:
     named = _NAME.match(line, at)
     if named is None:
         word = line[at:].strip().split(" ")[0]
-        raise _Fault(line_number, f"{quoted(word[:40])} begins no operation", at)
+        raise _Fault(line_number, f"{quoted(word[:40])} does not begin an operation", at)
     operation = TtgirOperation(
         named[1] or named[2], reader.number, reader.span(line_number), tuple(results),
         source=source,
@@ -305,7 +305,7 @@ def _attributes(text: str, line: int) -> dict[str, str]:
     for part in _split(text):
         name = _ATTRIBUTE.match(part)
         if name is None:
-            raise _Fault(line, f"{quoted(part.strip()[:40])} is no attribute")
+            raise _Fault(line, f"{quoted(part.strip()[:40])} is not an attribute")
         found[name[1].strip('"')] = part[name.end() :].strip()
     return found
 

@@ -143,7 +143,7 @@ class _Translator:
             try:
                 found = self._operation(operation, environment)
             except UnknownInteger as reason:
-                self._fault(operation, f"a number is not known: {reason}")
+                self._fault(operation, f"a number is unknown: {reason}")
                 continue
             for one in found:
                 label = operation.source
@@ -181,7 +181,7 @@ class _Translator:
         elif name == "tt.elementwise_inline_asm" and "true" not in operation.attributes.get(
             "pure", ""
         ):
-            self._fault(operation, "assembly with side effects is not followed")
+            self._fault(operation, "assembly with side effects is not supported")
         elif name in _REFUSED:
             self._fault(operation, f"{quoted(name)} is {_REFUSED[name]}")
         elif not name.startswith(QUIET) and name not in IGNORED:
@@ -205,7 +205,7 @@ class _Translator:
         try:
             made = HANDLERS[operation.name](Operands(operation, values, 32 * self.role.warps))
         except (Untranslatable, ValueError) as reason:
-            self._fault(operation, f"{quoted(operation.name)} is not followed: {reason}")
+            self._fault(operation, f"{quoted(operation.name)} is not supported: {reason}")
             return []
         if operation.name == "ttng.warp_group_dot_wait":
             for result, value in zip(operation.results, values, strict=False):
@@ -243,7 +243,7 @@ class _Translator:
         order = operation.attributes.get("order", "0").rpartition(":")[2].strip()
         whole = base.stage is None and base.root.stages > 1
         if whole and (operation.name != "ttg.memdesc_trans" or not order.startswith("0")):
-            self._fault(operation, "stages that change their place are not followed")
+            self._fault(operation, "stages that change their address are not supported")
             return
         shape = types[-1] if types else base.type
         environment[operation.results[0]] = replace(base, type=shape)
@@ -254,14 +254,14 @@ class _Translator:
         types = memory_types(operation.types)
         base = values[0] if values else None
         if not isinstance(base, MemoryView) or len(values) < 2 or not types:
-            self._fault(operation, "what is indexed is no memory that is followed")
+            self._fault(operation, "what is indexed is not memory that the analysis tracks")
             return
         index = values[1]
         if isinstance(index, MemoryView) or not is_integer(index):
             self._fault(operation, f"an index is not known: {why_unknown(index)}")
             return
         if base.stage is not None:
-            self._fault(operation, "a stage of memory is indexed again, which is not followed")
+            self._fault(operation, "a stage of memory is indexed again, which is not supported")
             return
         view = replace(base, stage=index, type=types[-1])
         environment[operation.results[0]] = view
@@ -486,7 +486,7 @@ class _Translator:
         self, operation: TtgirOperation, values: list[Value], environment: dict[str, Value]
     ) -> Made:
         if self.loops or self.role.name != MAIN:
-            self._fault(operation, "ttg.warp_specialize inside of a loop is not followed")
+            self._fault(operation, "ttg.warp_specialize inside of a loop is not supported")
             return []
         partitions = [block for block in operation.regions if block.label != "default"]
         first = next((block for block in operation.regions if block.label == "default"), Block())

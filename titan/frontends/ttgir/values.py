@@ -64,7 +64,7 @@ def is_integer(value: object) -> TypeGuard[Expression]:
 
 
 def why_unknown(value: Value) -> str:
-    """Why a value is no number that is followed."""
+    """Why a value is not a number that is followed."""
     return value.reason if isinstance(value, Unknown) else "it is memory"
 
 
@@ -101,7 +101,7 @@ class Arithmetic:
     def _integer(self, operation: TtgirOperation, numbers: list[Expression]) -> Value:
         name = operation.name
         if operation.types.strip() == "i1" and name in ("arith.addi", "arith.subi", "arith.muli"):
-            return Unknown("truths are added")
+            return Unknown("booleans are added")
         if name in _SAME:
             return numbers[0]
         match name, numbers:
@@ -134,19 +134,19 @@ class Arithmetic:
                 return integers.multiply(left, Constant(1 << places))
         if name in _DIVISIONS or name in ("arith.remsi", "arith.remui"):
             return self._division(name, numbers[0], numbers[1])
-        return Unknown(f"{name} is not followed")
+        return Unknown(f"{name} is not supported")
 
     def _compared(self, operation: TtgirOperation, left: Expression, right: Expression) -> Value:
         predicate = operation.header.split(",")[0].strip()
         operator = _PREDICATES.get(predicate)
         if operator is None:
-            return Unknown(f"{predicate} is no comparison")
+            return Unknown(f"{predicate} is not a comparison")
         if predicate.startswith("s") and operation.types.strip() == "i1":
-            return Unknown("truths are compared as numbers with a sign")
+            return Unknown("booleans are compared as signed numbers")
         if predicate.startswith("u"):
             lows = self.least(left), self.least(right)
             if any(low is None or low < 0 for low in lows):
-                return Unknown("a number that may be negative is compared without its sign")
+                return Unknown("a number that may be negative is compared as unsigned")
         fixed = integers.holds_only(frozenset(self.arguments))
         return integers.compare(operator, left, right, fixed)
 
@@ -154,10 +154,10 @@ class Arithmetic:
         if not isinstance(right, Constant) or right.value <= 0:
             if name.startswith("arith.div") and not (self._varies(left) or self._varies(right)):
                 return Binary("//", left, Binary("max", right, ONE))  # of arguments: a size itself
-            raise UnknownInteger("it is divided by what is no constant")
+            raise UnknownInteger("its divisor is not constant")
         low = self.least(left)
         if (low is None or low < 0) and self._varies(left):
-            raise UnknownInteger("a number that is divided may be negative")
+            raise UnknownInteger("a dividend may be negative")
         if name.startswith("arith.rem"):
             return integers.remainder(left, right.value)
         if "ceil" in name:
@@ -179,7 +179,7 @@ class Arithmetic:
             return integers.add(left, integers.subtract(ONE, scaled_bit(left)))
         if _is_truth(left) and _is_truth(right):
             return integers.remainder(integers.add(left, right), 2)
-        raise UnknownInteger("xor of two numbers is not followed")
+        raise UnknownInteger("xor of two variables is not supported")
 
     def _and(self, left: Expression, right: Expression) -> Expression:
         if isinstance(left, Constant):
@@ -191,7 +191,7 @@ class Arithmetic:
                 return ZERO
         if _is_truth(left) and _is_truth(right):
             return binary("and", left, right)
-        raise UnknownInteger("and of two numbers is not followed")
+        raise UnknownInteger("and of two variables is not supported")
 
 
 def scaled_bit(value: Expression) -> Expression:

@@ -76,7 +76,7 @@ def assembled(
     if module.integer("ttg.num-ctas", 1) != 1 or "true" in module.attributes.get(
         "ttng.two-ctas", ""
     ):
-        headline = "a kernel of several CTAs to a cluster is not followed"
+        headline = "kernels with several CTAs in a cluster are not supported"
         return None, [diagnostic("TTN010", headline, function.span)]
     made = draft(module, function)
     if made.faults:
@@ -128,8 +128,8 @@ def _together(made: Assembled, options: VerifyOptions) -> Finding | None:
         for item in program.parameters
     )
     last = findings[-1]
-    why = report.remark or "taken by themselves they give runs that no arguments have"
-    note = f"{len(chosen)} choices of sizes that belong together; any number: {why}"
+    why = report.remark or "set independently they give runs that no arguments produce"
+    note = f"{len(chosen)} combinations of sizes that occur together; any number: {why}"
     verdict = Verdict.UNDECIDED if options.require == "any" else Verdict.VERIFIED
     engines = tuple(replace(item, sizes=covered) for item in last.engines)
     coverage = replace(last.coverage, parameters=covered)

@@ -58,11 +58,11 @@ class GcnFunction:
         following = (number + 1,) if number + 1 < len(self.instructions) else ()
         if item.target is None:
             if not following:
-                raise NotUnderstood(f"{self.name} runs off its end")
+                raise NotUnderstood(f"execution runs past the end of {self.name}")
             return following
         target = self._places().get(item.target)
         if target is None:
-            raise NotUnderstood(f"a branch to {item.target:x}, where nothing stands")
+            raise NotUnderstood(f"a branch to {item.target:x}, where there is no instruction")
         return (target,) if item.mnemonic == "s_branch" else (*following, target)
 
     def _places(self) -> dict[int, int]:
@@ -103,7 +103,7 @@ def _instruction(match: re.Match[str], start: int) -> GcnInstruction:
             raise NotUnderstood(f"a branch without a target: {match.string.strip()[:80]}")
         target = start + int(match.group(5) or "0", 16)
     elif mnemonic.startswith(("s_setpc", "s_swappc", "s_call", "s_cbranch", "s_rfe")):
-        raise NotUnderstood(f"a jump that is not followed: {mnemonic}")
+        raise NotUnderstood(f"an unsupported jump: {mnemonic}")
     return GcnInstruction(int(match.group(3), 16), mnemonic, operands, target)
 
 
@@ -128,7 +128,7 @@ def events(item: GcnInstruction) -> tuple[str, ...]:
     if name.startswith("ds_write"):
         return (WRITE,)
     if name.startswith(("s_waitcnt_", "s_wait_", "flat_", "ds_gws", "s_barrier_")):
-        raise NotUnderstood(f"an instruction that these kernels do not have: {name}")
+        raise NotUnderstood(f"an unsupported instruction: {name}")
     return ()
 
 

@@ -172,7 +172,7 @@ class EmulatedDevice:
             if missing:
                 raise LaunchError(
                     f"{missing} of {array.size_bytes} bytes at {array.address:#x} are not known: "
-                    "the kernel stores what this emulation does not compute"
+                    "the kernel stores values that this emulation does not compute"
                 )
             if flat is None:
                 found = np.frombuffer(data, dtype=array.values.dtype)

@@ -195,7 +195,7 @@ class BodyReader:
             family = _FAMILY.fullmatch(piece)
             if family is None:
                 self.scanner.fault(
-                    INVALID, f"{quoted(piece)} is no register", place, place + max(1, len(piece))
+                    INVALID, f"{quoted(piece)} is not a register", place, place + max(1, len(piece))
                 )
             elif family.group(2) is None:
                 if not self.scopes.declare(piece, match.group(1)):

@@ -120,7 +120,7 @@ def variables(scanner: Scanner, text: str, start: int, line: int) -> list[Variab
         elif word == "extern":
             external = True
         elif word not in ("visible", "weak", "common", "attribute", "managed"):
-            scanner.fault(INVALID, f"`.{word}` has no place here", start, start + len(head))
+            scanner.fault(INVALID, f"`.{word}` is not allowed here", start, start + len(head))
             return []
     if space is None or not type_:
         scanner.fault(INVALID, "a declaration is not understood", start, start + len(head.rstrip()))

@@ -121,7 +121,7 @@ class _ModuleReader:
         shown = scanner.text[scanner.position : end].split(None, 1)[0]
         scanner.fault(
             INVALID,
-            f"{quoted(shown)} has no place outside of a function",
+            f"{quoted(shown)} is not allowed outside of a function",
             scanner.position,
             min(end, scanner.position + len(shown)),
         )
@@ -140,7 +140,7 @@ class _ModuleReader:
         elif name == ".target":
             self.target = tuple(piece.strip() for piece in text.split(","))
         elif text != "64":
-            scanner.fault(INVALID, "only addresses of 64 bits are read", scanner.position, behind)
+            scanner.fault(INVALID, "only 64-bit addresses are supported", scanner.position, behind)
         scanner.position = end
 
     def _variable(self) -> None:

@@ -117,6 +117,8 @@ def _finding(
 ) -> Diagnostic:
     line, column = instruction.line, instruction.column
     span = Span(module.path, line, column, line, column + len(instruction.name), source)
-    what = str(reason) if isinstance(reason, Unsupported) else "an operand is missing or too many"
+    what = (
+        str(reason) if isinstance(reason, Unsupported) else ("an operand is missing or superfluous")
+    )
     headline = f"the machine does not know this form of {quoted(instruction.name)}"
     return diagnostic(UNSUPPORTED, headline, span, what)

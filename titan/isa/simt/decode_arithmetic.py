@@ -75,7 +75,7 @@ def plain(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
             return opaque(context, instruction)
         last = operands[4]
         if not isinstance(last, ptx.Immediate):
-            raise Unsupported("a table that is no constant")
+            raise Unsupported("a table that is not constant")
         flags, operands = (last.value & 255,), operands[:4]
     if op in (Op.BMSK, Op.SZEXT):
         flags = (int("wrap" in modifiers),)
@@ -297,7 +297,7 @@ def _copies(
     found = []
     for operand, variable in zip(operands, variables, strict=False):
         if not isinstance(operand, ptx.Symbol):
-            raise Unsupported("an argument that is no variable")
+            raise Unsupported("an argument that is not a variable")
         outer = context.layout.find(context.function.name, operand.name)
         inner = context.layout.find(function.name, variable.name)
         given = next((v for v in context.function.variables if v.name == operand.name), None)

@@ -511,7 +511,7 @@ class RegisterBreach(Event):
     destination of tcgen05.ld was read or written, or a register source of wgmma was written.
 
     `write`: the touch wrote it. `register` is its name in the text. Recorded for the first register
-    only of each operation. A plain `mov` of one register is no touch: the copy is owned too.
+    only of each operation. A plain `mov` of one register is not a touch: the copy is owned too.
     """
 
     register: str

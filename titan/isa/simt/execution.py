@@ -134,7 +134,7 @@ class SimtExecution(SimtMachine):
                         if fragment.blocked is not None:
                             waiters.append(fragment.blocked.waiter())
         if waiters:
-            return Outcome(Ending.HUNG, "nothing can go on", waiters=tuple(waiters))
+            return Outcome(Ending.HUNG, "no warp can proceed", waiters=tuple(waiters))
         return Outcome(Ending.FINISHED)
 
     # ------------------------------------------------------------------------- execution

@@ -5,12 +5,12 @@ launch if
 
 (a) no control depended on opaque data outside of skipped regions. The machine never guesses: it
     skips (`events.Skipped`), or stops with REFUSED;
-(b) the bytes in memory that steer control are race-free. `Confluence.steering` lists every read
-    that gave concrete bytes of shared or global memory; whoever judges the run checks that each of
+(b) the bytes in memory that decide control flow are race-free. `Confluence.steering` lists every
+    read of concrete bytes of shared or global memory; the checker of the run verifies that each of
     them is ordered after the write it saw and that no other write is unordered with it;
-(c) results of try_wait and test_wait steer nothing but waiting. Each value made from one is marked;
-    a marked value may decide a branch whose region (up to its post-dominator) does nothing but wait
-    (and holds a wait), and nothing else. `Confluence.polls` lists what did otherwise;
+(c) results of try_wait and test_wait decide nothing but waiting. Each value made from one is
+    marked; a marked value may decide a branch whose region (up to its post-dominator) does nothing
+    but wait (and holds a wait), and nothing else. `Confluence.polls` lists what did otherwise;
 (d) no atomic's old value steered control or an address (`Confluence.atomics`), and no clock,
     multiprocessor number or other value of the moment (these are opaque, so (a) covers them).
 """
@@ -33,7 +33,7 @@ class Policy(StrEnum):
     """What the machine assumed where the PTX document leaves a choice; each use is an event."""
 
     ELECTED_LANE = "elected-lane"  # elect.sync takes the lowest lane of its mask
-    WHOLE_WARP_BULK = "whole-warp-bulk"  # identical bulk operations of a warp are one
+    WHOLE_WARP_BULK = "whole-warp-bulk"  # identical bulk operations of a warp count as one
     PARITY_REDUCED = "parity-reduced"  # a parity outside of {0, 1} counts modulo 2
     OPAQUE_GUARD = "opaque-guard"  # an instruction under an opaque guard havocs its result
     OPAQUE_ADDRESS = "opaque-address"  # an access at an unknown address: any byte of its memory

@@ -127,7 +127,9 @@ def _check(module: Module, launch: Launch, options: Options) -> list[Diagnostic]
     wrong: list[str] = []
     for axis, count, size in zip("xyz", launch.grid, launch.cluster, strict=True):
         if count < 1 or size < 1 or count % size:
-            wrong.append(f"grid of {count} CTAs in {axis} is no multiple of the cluster's {size}")
+            wrong.append(
+                f"grid of {count} CTAs in {axis} is not a multiple of the cluster's {size}"
+            )
     if not 1 <= launch.threads <= 1024 or min(launch.block) < 1:
         wrong.append(f"a block of {launch.threads} threads")
     if not 0 <= launch.dynamic_shared_bytes <= 1 << 20:

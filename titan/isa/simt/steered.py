@@ -64,7 +64,7 @@ class SteeredExecution(SimtExecution):
                 raise NotFollowedError(ended.outcome.reason) from None
             if not ran:
                 place = f"warp {name[1]} of CTA {name[0]}"
-                raise NotFollowedError(f"{place} cannot go on after {len(self.own(name))} events")
+                raise NotFollowedError(f"{place} cannot proceed after {len(self.own(name))} events")
 
     def _turns_of(self, warp: Warp) -> Iterator[bool]:
         """One instruction at a time, as in rounds of this warp alone; False where nothing runs."""

@@ -106,7 +106,7 @@ class _Machine:
         while position < len(instructions):
             steps += 1
             if steps > STEPS_MAX:
-                raise UnsupportedPtx(f"the thread takes more than {STEPS_MAX} steps")
+                raise UnsupportedPtx(f"the thread executes more than {STEPS_MAX} steps")
             here = instructions[position]
             position += 1
             if here.guard:

@@ -43,7 +43,9 @@ def read_clause(reader: Reader, node: Node) -> Clause | None:
         verb = VERB_OF.get(node.text)
         if verb is None:
             helps = named_otherwise(node.text) or suggestion(node.text, VERB_OF)
-            reader.error("TTN010", f"{quoted(node.text)} is no statement", node.span, helps=helps)
+            reader.error(
+                "TTN010", f"{quoted(node.text)} is not a statement", node.span, helps=helps
+            )
             return None
         return _checked(reader, Clause(verb, node.span, (), {}, {}))
     if not isinstance(node, Mapping):
@@ -83,7 +85,7 @@ def _verb_of(reader: Reader, node: Mapping) -> MappingEntry | None:
         span = first.span if first is not None else node.span
         text = first.text if first is not None else ""
         helps = named_otherwise(text) or suggestion(text, VERB_OF)
-        reader.error("TTN010", f"no verb in this statement, which begins with {quoted(text)}", span,
+        reader.error("TTN010", f"no verb in this statement, which starts with {quoted(text)}", span,
                      helps=helps)  # fmt: skip
         return None
     names_found = [entry.key.text for entry in candidates]

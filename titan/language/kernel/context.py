@@ -91,7 +91,7 @@ class Context:
             return None
         if self.ctas == 1 or place is None or place.shared:
             if ref.cta is not None and ref.cta != Constant(0):
-                headline = f"{quoted(ref.name)} exists only once"
+                headline = f"{quoted(ref.name)} exists once, not in every CTA"
                 self.reader.error("TTN009", headline, ref.span)
                 return None
             return ref.name

@@ -310,7 +310,7 @@ class Declarations:
         elements = prod(layout.tile) if layout.tile else 0
         bits = elements * BITS_OF_DTYPE.get(layout.dtype, 0)
         if bits % 8 or bits // 8 > BYTES_MAX:
-            problem = "is no whole number of bytes" if bits % 8 else f"is over {BYTES_MAX} bytes"
+            problem = "is not a whole number of bytes" if bits % 8 else f"is over {BYTES_MAX} bytes"
             self.reader.error("TTN009", f"one stage of {what} {problem}", fields["tile"].span)
         counted = self._number(fields, "bytes", 0, what)
         if counted and bits and counted * 8 != bits:
@@ -336,7 +336,7 @@ class Declarations:
             # It is in no shared memory: nobody's CTA keeps it, and it is there from the start.
             for key in ("cta", "base", "initialised"):
                 if fields.has(key):
-                    headline = f"{what} is no mbarrier, and {quoted(key)} says where one is"
+                    headline = f"{what} is not an mbarrier, and {quoted(key)} says where one is"
                     self.reader.error("TTN017", headline, fields.key_span(key))
             nobody = replace(self.declared.barriers[name], cta=NOWHERE)
             self.declared.barriers[name] = nobody
@@ -396,7 +396,7 @@ class Declarations:
         if fields.has("index"):
             index = self.reader.identifier(fields["index"], f"`index` of {what}") or "self"
             if index != "self" and (index in RESERVED or index in self.declared.kinds):
-                headline = f"the name {quoted(index)} is taken"
+                headline = f"the name {quoted(index)} is already in use"
                 self.reader.error("TTN013", headline, fields["index"].span)
         self.declared.roles[name] = RoleHead(
             name,
@@ -438,7 +438,7 @@ class Declarations:
             assert names is not None
             taken = counter in RESERVED or counter in self.declared.kinds or counter == index
             if taken:
-                headline = f"the name {quoted(counter)} is taken"
+                headline = f"the name {quoted(counter)} is already in use"
                 self.reader.error("TTN013", headline, names.key_span(counter))
             value = self.terms.constant(
                 names[counter], self.scope, f"counter {quoted(counter)}", -BYTES_MAX, BYTES_MAX

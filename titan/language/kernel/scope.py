@@ -186,7 +186,7 @@ class KernelTerms:
             at = rest + len(middle) - len(middle.lstrip())
             if text[at] != "@":
                 place = span.within(at, len(middle.strip()))
-                headline = f"{what} cannot go on with {quoted(middle.strip())}"
+                headline = f"{what} cannot continue with {quoted(middle.strip())}"
                 self.reader.error("TTN015", headline, place)
                 return None
             piece = text[at + 1 : rest + len(middle)]

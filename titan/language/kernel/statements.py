@@ -140,7 +140,7 @@ class Statements:
         found = _RANGE.fullmatch(node.text) if isinstance(node, Scalar) else None
         if found is None or not isinstance(node, Scalar):
             helps = ("write `for: t in 0..tiles`",)
-            self.reader.error("TTN015", "this is no range of a loop", node.span, helps=helps)
+            self.reader.error("TTN015", "this is not a loop range", node.span, helps=helps)
             return []
         variable = found.group(1)
         self._new_name(variable, node.span.within(found.start(1), len(variable)))
@@ -160,7 +160,7 @@ class Statements:
         """A loop variable or `let` name must not hide anything that is declared."""
         taken = name in RESERVED or name in self.context.declared.kinds
         if taken or name == self.context.head.index or name in self.context.counters:
-            self.reader.error("TTN013", f"the name {quoted(name)} is taken", span)
+            self.reader.error("TTN013", f"the name {quoted(name)} is already in use", span)
         elif len(name) > 64:
             self.reader.error("TTN009", "a name is longer than 64 characters", span)
 

@@ -165,7 +165,7 @@ class SyncVerbs:
         ref = self.context.reference(node, scope, clause.what, QUEUE)
         if clause.get("leaving") is not None and clause.get("pending") is not None:
             span = clause.option_spans["pending"]
-            self.reader.error("TTN017", "`leaving` and `pending` say the same", span)
+            self.reader.error("TTN017", "`leaving` and `pending` are the same option", span)
         pending = self.context.expression(clause, "pending", scope, ZERO)
         leaving = self.context.expression(clause, "leaving", scope, pending)
         until = ir.Until(self.context.word(clause, "until", "done"))

@@ -131,8 +131,8 @@ QUEUE_KINDS: dict[str, tuple[bool, bool, bool]] = {  # grouped, ordered, pipelin
 
 # An mbarrier; a word of global memory that is counted up and polled; the end of a grid.
 BARRIER_KINDS = ("mbarrier", "flag", "grid")
-_STAGES = Key("stages", ValueForm.CONSTANT, "number of elements that are used in turn")
-_CTA = Key("cta", ValueForm.CONSTANT, "the one CTA of the cluster that has it")
+_STAGES = Key("stages", ValueForm.CONSTANT, "number of elements, used in rotation")
+_CTA = Key("cta", ValueForm.CONSTANT, "the only CTA of the cluster that has it")
 
 SECTIONS: tuple[Section, ...] = (
     Section(
@@ -142,13 +142,13 @@ SECTIONS: tuple[Section, ...] = (
         (
             Key("space", ValueForm.WORD, "where it is", ("shared", "tensor", "global", "register")),
             _STAGES,
-            Key("parts", ValueForm.CONSTANT, "regions of one stage that are touched on their own"),
+            Key("parts", ValueForm.CONSTANT, "regions of one stage that are accessed separately"),
             Key("tile", ValueForm.NUMBERS, "shape of one stage"),
             Key("dtype", ValueForm.WORD, "element type", tuple(BITS_OF_DTYPE)),
             Key("bytes", ValueForm.CONSTANT, "bytes of one stage"),
             Key("swizzle", ValueForm.WORD, "swizzle mode", SWIZZLES),
             Key("layout", ValueForm.TEXT, "a word for the layout"),
-            Key("alignment", ValueForm.CONSTANT, "bytes that its address is a multiple of"),
+            Key("alignment", ValueForm.CONSTANT, "alignment of its address in bytes"),
             Key("base", ValueForm.CONSTANT, "byte offset of its first stage in shared memory"),
             Key("stride", ValueForm.CONSTANT, "bytes from one stage to the next, padding included"),
             Key(
@@ -156,8 +156,12 @@ SECTIONS: tuple[Section, ...] = (
                 ValueForm.CONSTANT,
                 "bytes that a lane copies in one direct-to-LDS load",
             ),
-            Key("initial", ValueForm.CONSTANT, "tile that is held before the program starts"),
-            Key("storage", ValueForm.IDENTIFIER, "memory that is shared with other buffers"),
+            Key("initial", ValueForm.CONSTANT, "tile that it holds before the program starts"),
+            Key(
+                "storage",
+                ValueForm.IDENTIFIER,
+                ("name of memory that it shares with other buffers"),
+            ),
             Key("offset", ValueForm.CONSTANT, "first unit in the storage"),
             Key("units", ValueForm.CONSTANT, "units of the storage that one region covers"),
             _CTA,
@@ -166,16 +170,21 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "rings",
         "ring",
-        "buffers whose stages are handed from producers to consumers",
+        "buffers whose stages producers pass to consumers",
         (
             Key("buffers", ValueForm.NAMES, "buffers that are filled together", required=True),
             Key("depth", ValueForm.CONSTANT, "number of stages"),
             Key("bytes", ValueForm.CONSTANT, "bytes that fill one stage"),
-            Key("release", ValueForm.WORD, "how readers give back", ("per_agent", "collective")),
+            Key(
+                "release",
+                ValueForm.WORD,
+                "how readers release a stage",
+                ("per_agent", "collective"),
+            ),
             Key(
                 "partial",
                 ValueForm.WORD,
-                "what is done for a tile that is not there",
+                "what to do for a tile that does not exist",
                 ("zero_bytes", "poison", "fallback"),
             ),
             Key(
@@ -197,7 +206,7 @@ SECTIONS: tuple[Section, ...] = (
             _STAGES,
             Key("initialised", ValueForm.BOOLEAN, "false: the program runs `init` and the fence"),
             Key("base", ValueForm.CONSTANT, "byte offset of the first one in shared memory"),
-            Key("kind", ValueForm.WORD, "what it stands for", BARRIER_KINDS),
+            Key("kind", ValueForm.WORD, "what it models", BARRIER_KINDS),
             _CTA,
         ),
         short="count",
@@ -218,19 +227,19 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "queues",
         "queue",
-        "asynchronous operations of an agent that are waited for by count",
+        "asynchronous operations of an agent, waited for by count",
         (
             Key("kind", ValueForm.WORD, "ready-made kind", tuple(QUEUE_KINDS)),
             Key("grouped", ValueForm.BOOLEAN, "operations gather until `commit`"),
             Key("ordered", ValueForm.BOOLEAN, "groups finish in the order of issue"),
-            Key("pipelined", ValueForm.BOOLEAN, "the data path itself keeps the order"),
+            Key("pipelined", ValueForm.BOOLEAN, "the data path itself preserves the order"),
         ),
         short="kind",
     ),
     Section(
         "pools",
         "pool",
-        "counted resources that are taken and given back",
+        "counted resources to take and give back",
         (
             Key("available", ValueForm.CONSTANT, "amount at the start", required=True),
             Key("kind", ValueForm.WORD, "what is counted", ("registers", "tensor")),
@@ -246,11 +255,15 @@ SECTIONS: tuple[Section, ...] = (
             Key("warps", ValueForm.CONSTANT, "warps (waves); one agent each"),
             Key("warpgroups", ValueForm.CONSTANT, "warpgroups; one agent each"),
             Key("threads", ValueForm.CONSTANT, "threads; one agent each"),
-            Key("agents", ValueForm.CONSTANT, "the same threads as so many agents"),
+            Key("agents", ValueForm.CONSTANT, "agents that the threads are divided into"),
             Key("registers", ValueForm.CONSTANT, "registers a thread after setmaxnreg"),
             Key("index", ValueForm.IDENTIFIER, "name of the agent's number"),
             Key("counters", ValueForm.ASSIGNMENTS, "running counters with their first values"),
-            Key("outside", ValueForm.BOOLEAN, "it runs elsewhere: another grid, GPU or the host"),
+            Key(
+                "outside",
+                ValueForm.BOOLEAN,
+                ("runs elsewhere: in another grid, on another GPU or on the host"),
+            ),
             _CTA,
         ),
     ),
@@ -328,14 +341,14 @@ POLICIES: tuple[Key, ...] = (
 
 # ------------------------------------------------------------------------------- statements
 
-_TILE = Key("tile", ValueForm.EXPRESSION, "content that is meant, for all references")
+_TILE = Key("tile", ValueForm.EXPRESSION, "expected content, for all references")
 _QUEUE = Key("queue", ValueForm.IDENTIFIER, "queue that the operation goes to")
 _COMPLETES = Key("completes", ValueForm.REFERENCES, "mbarriers that the bytes are counted on")
 _BYTES = Key("bytes", ValueForm.EXPRESSION, "bytes that are counted")
 _CHUNKS = Key("chunks", ValueForm.CONSTANT, "instalments in which the bytes may complete")
 _ORDER = Key("order", ValueForm.WORD, "memory order", ("synchronising", "relaxed"))
 _SCOPE = Key("scope", ValueForm.WORD, "scope", ("cta", "cluster"))
-_REDUCES = Key("reduces", ValueForm.WORD, "what is written is added to what is there", OPERATORS)
+_REDUCES = Key("reduces", ValueForm.WORD, "the value written is added to the old one", OPERATORS)
 _COUNT = Key("count", ValueForm.EXPRESSION, "number of arrivals")
 _THREADS = Key("threads", ValueForm.EXPRESSION, "threads that take part")
 _READS = Key("reads", ValueForm.MEMORY, "what is read")
@@ -351,7 +364,7 @@ _PENDING = Key("pending", ValueForm.EXPRESSION, "the same as `leaving`")
 _UNTIL = Key("until", ValueForm.WORD, "what is waited for", ("done", "read"))
 _THEN = Key("then", ValueForm.BLOCK, "statements where it holds")
 _ELSE = Key("else", ValueForm.BLOCK, "statements where it does not hold")
-BY = Key("by", ValueForm.WORD, "which threads of the agent execute it", ("thread", "warp", "all"))
+BY = Key("by", ValueForm.WORD, "threads of the agent that execute it", ("thread", "warp", "all"))
 _BY_VERBS = (
     "wait", "drain", "init", "arrive", "expect", "load", "store", "access", "bulk_load",
     "bulk_store", "mma", "cp_async", "async", "commit", "fence",
@@ -373,7 +386,7 @@ _VERBS: tuple[Verb, ...] = (
     Verb("let", "names for expressions", ValueForm.ASSIGNMENTS),
     Verb(
         "compute",
-        "names what the role computes on values of its own",
+        "a computation on the role's private values",
         ValueForm.IDENTIFIER,
         (Key("tile", ValueForm.EXPRESSION, "iteration that it belongs to"),),
     ),
@@ -387,7 +400,7 @@ _VERBS: tuple[Verb, ...] = (
             Key("poison", ValueForm.CONDITION, "where this holds the token is poisoned"),
             _BUFFERS,
             Key("last", ValueForm.BOOLEAN, "false: more statements fill the same stage"),
-            Key("stored", ValueForm.BOOLEAN, "true: by stores of the agent"),
+            Key("stored", ValueForm.BOOLEAN, "true: the agent fills it by stores"),
         ),
     ),
     Verb("read", "synchronous reads of a stage", ValueForm.REFERENCES, (_BUFFERS,)),
@@ -410,10 +423,20 @@ _VERBS: tuple[Verb, ...] = (
         "release",
         "give a stage back",
         ValueForm.REFERENCES,
-        (Key("after", ValueForm.IDENTIFIER, "group after whose work so far it happens"),),
+        (Key("after", ValueForm.IDENTIFIER, "group whose operations so far complete first"),),
     ),
-    Verb("when poisoned", "branch on the last wait", ValueForm.REFERENCE, (_THEN, _ELSE)),
-    Verb("finalize", "the end of the role", ValueForm.NOTHING, needs_object=False),
+    Verb(
+        "when poisoned",
+        ("branch on whether the stage of the last wait is poisoned"),
+        ValueForm.REFERENCE,
+        (_THEN, _ELSE),
+    ),
+    Verb(
+        "finalize",
+        ("end of the role: wait for all that it has started"),
+        ValueForm.NOTHING,
+        needs_object=False,
+    ),
     Verb(
         "wait",
         "wait for a ring, an mbarrier, a named barrier or a queue",
@@ -439,7 +462,7 @@ _VERBS: tuple[Verb, ...] = (
         (
             _COUNT,
             _BYTES,
-            Key("drop", ValueForm.BOOLEAN, "later phases expect so many arrivals less"),
+            Key("drop", ValueForm.BOOLEAN, "later phases expect fewer arrivals by the count"),
             Key("token", ValueForm.BOOLEAN, "keep the state of the phase"),
             _ORDER,
             _SCOPE,
@@ -478,7 +501,11 @@ _VERBS: tuple[Verb, ...] = (
             _FROM,
             _QUEUE,
             _CHUNKS,
-            Key("multicast", ValueForm.CTAS, "the same place and barrier in each of these CTAs"),
+            Key(
+                "multicast",
+                ValueForm.CTAS,
+                ("CTAs that receive the copy, each at the same place and barrier"),
+            ),
             _DESCRIPTOR,
         ),
     ),
@@ -512,13 +539,20 @@ _VERBS: tuple[Verb, ...] = (
         "commit",
         "close a group",
         ValueForm.REFERENCES,
-        (Key("arrives", ValueForm.REFERENCE, "mbarrier to arrive at when all is done"), _COUNT),
+        (
+            Key(
+                "arrives",
+                ValueForm.REFERENCE,
+                ("mbarrier to arrive at when all operations are done"),
+            ),
+            _COUNT,
+        ),
     ),
     Verb(
         "fence",
         "a proxy fence",
         ValueForm.WORD,
-        (Key("spaces", ValueForm.NAMES, "only these memories"),),
+        (Key("spaces", ValueForm.NAMES, "only these memory spaces"),),
     ),
     Verb("take", "take from a pool", ValueForm.REFERENCES, (_AMOUNT,)),
     Verb("give", "give back to a pool", ValueForm.REFERENCES, (_AMOUNT,)),

@@ -218,7 +218,7 @@ class _Amd(BodyLowering):
                         f"{trace.role.name} fills {', '.join(sorted(split))} for other waves and "
                         "takes part in other rings",
                         trace.role.span,
-                        "s_barrier is met by all waves: its order over several rings cannot be "
+                        "all waves execute s_barrier: its order over several rings cannot be "
                         "derived for a role that only fills",
                     )
                 if not split:
@@ -232,9 +232,9 @@ class _Amd(BodyLowering):
             counts = ", ".join(f"{name} {len(meets)}" for (_, meets), name in sequences.items())
             raise refusal(
                 "TTN401",
-                f"{' and '.join(names)} meet s_barrier in different orders",
+                f"{' and '.join(names)} execute s_barrier in different orders",
                 self.protocol.span,
-                f"barriers met in one run: {counts}; every wave of the workgroup must execute "
+                f"barriers executed in one run: {counts}; every wave of the workgroup must execute "
                 "every s_barrier",
             )
         for _, meets in sequences:
@@ -384,7 +384,7 @@ class _Amd(BodyLowering):
                 if not exact:
                     self.note(
                         f"{self.role.name}: the wait for {slot_text(item.ring, item.index)} uses "
-                        f"the smallest threshold {to_text(threshold)}; no one form fits all its "
+                        f"the smallest threshold {to_text(threshold)}; no single form fits all its "
                         "executions",
                         item.span,
                     )
@@ -412,8 +412,8 @@ class _Amd(BodyLowering):
         if largest is None or largest > cap:
             pending = binary("min", pending, Constant(cap))
             self.note(
-                f"{label}: {counter} counts to {ceiling}; the wait saturates there and is deeper "
-                "than was meant (TTN403 counter-saturation)",
+                f"{label}: {counter} counts to {ceiling}; the wait saturates there and waits "
+                "for more than intended (TTN403 counter-saturation)",
                 span,
             )
         text = f"{label}: s_waitcnt {counter}"

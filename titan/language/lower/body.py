@@ -114,7 +114,7 @@ class BodyLowering(ABC):
                 "one produce statement must fill the ring, its index must be affine in one loop "
                 "variable with coefficient 1, and the poison condition may use that variable and "
                 "sizes only",
-                "an `if` on a condition of the role's own is verified as well: who reads a "
+                "an `if` on the role's own condition is verified as well: a role that reads a "
                 "poisoned stage is refuted",
             )
         arms = self.body(statement.then), self.body(statement.otherwise)

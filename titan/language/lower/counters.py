@@ -128,7 +128,7 @@ def _follow(
                 continue
             raise refusal(
                 "TTN402",
-                f"the wait for {text} goes back behind the retirement frontier of {counter}",
+                f"the wait for {text} precedes the retirement frontier of {counter}",
                 statement.span,
                 f"{trace.name} issued it as operation {target} and has already waited for "
                 f"operation {frontier}; a counter retires in order of issue",
@@ -142,7 +142,7 @@ def _follow(
                 "TTN401",
                 f"a wait for {text} alone cannot be expressed by {counter}",
                 statement.span,
-                f"{ring}[{index}] was issued before it by {trace.name} and nobody has waited for "
+                f"{ring}[{index}] was issued before it by {trace.name} and no wait covers "
                 f"it; {counter} retires in order of issue, so the wait would retire it as well",
             )
         frontier = target

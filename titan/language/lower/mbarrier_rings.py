@@ -114,7 +114,7 @@ class MbarrierRings(BodyLowering):
         place = slot_text(statement.ring, statement.index)
         self.note(
             f"whether {place} is poisoned is read from {flag.buffer.name}, which the producer "
-            "writes before it hands the stage over", statement.span,
+            "writes before it hands over the stage", statement.span,
         )  # fmt: skip
         arms = self.body(statement.then), self.body(statement.otherwise)
         asked = self._flag_access(statement, False, f"is {place} poisoned?")

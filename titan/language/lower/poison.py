@@ -2,7 +2,7 @@
 
 Where the producer decides by a number of its own for every iteration (`{any: true, per: t}`: what
 it finds in its data), a consumer cannot compute whether a tile is poisoned. The producer then
-writes a flag beside the stage before it hands the stage over, and `when poisoned` reads it. Both
+writes a flag beside the stage before it hands over the stage, and `when poisoned` reads it. Both
 are plain accesses: that the flag is written before it is read, and read before it is written again,
 is verified like any other access. The branch takes the producer's condition, in the same iteration.
 Source: seed formulation, section 2 (poison semantics).

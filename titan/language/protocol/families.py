@@ -142,7 +142,7 @@ def families_of(protocol: model.Protocol, poison: dict[str, Any]) -> tuple[State
     for parameter in protocol.parameters:
         if parameter.per is not None and parameter.value is None:
             raise UnsupportedProtocol(
-                f"{parameter.name} has a value of its own for each {parameter.per}"
+                f"{parameter.name} has a separate value for each {parameter.per}"
             )
     result: list[StatementFamily] = []
     for role in protocol.roles:

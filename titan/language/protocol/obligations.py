@@ -186,7 +186,7 @@ class Obligations:
         before = terms.any(*[self.some_before(other, index, execution) for other in mine])
         unheld = terms.all(there, again, terms.negation(before))
         if not mine and self.others(self.uses.acquires, use):
-            reason = f"{use.ring} is filled by agents that others acquire it for"
+            reason = f"{use.ring} is filled by agents for which others acquire it"
             yield Obligation("TTN101", unheld, use.statement, True, reason)
         else:
             yield Obligation("TTN106" if mine else "TTN101", unheld, use.statement)
@@ -311,7 +311,7 @@ class Obligations:
         before = terms.any(*[self.some_before(other, index, execution) for other in mine])
         early = terms.all(there, terms.negation(before))
         if not mine and self.others(self.uses.waits, use):
-            reason = f"{use.ring} is read by agents that others wait for it for"
+            reason = f"{use.ring} is read by agents for which others wait"
             yield Obligation("TTN103", early, use.statement, True, reason)
         else:
             yield Obligation("TTN103", early, use.statement)
@@ -340,7 +340,7 @@ class Obligations:
         before = terms.any(*[self.some_before(other, index, execution) for other in mine])
         early = terms.all(there, terms.negation(before))
         if not mine and self.others(self.uses.waits, use):
-            reason = f"{use.ring} is released by agents that others wait for it for"
+            reason = f"{use.ring} is released by agents for which others wait"
             yield Obligation("TTN112", early, use.statement, True, reason)
         else:
             yield Obligation("TTN112", early, use.statement)

@@ -29,16 +29,18 @@ def has_ranking(
 ) -> bool:
     """Whether affine times exist. `sizes` are conditions on the sizes.
 
-    Times that the solver finds are judged by rational arithmetic. Raises UnsupportedProtocol.
+    Times that the solver finds are checked by rational arithmetic. Raises UnsupportedProtocol.
     """
     if not nodes:
         return True
     if len(nodes) > NODES_MAX:
-        raise UnsupportedProtocol(f"{len(nodes)} waits and arrivals, of {NODES_MAX} that get times")
+        raise UnsupportedProtocol(
+            f"{len(nodes)} waits and arrivals; at most {NODES_MAX} are scheduled"
+        )
     problem, edges = _Farkas(), edges_of(nodes, depths)
     if len(edges) > EDGES_MAX:
         raise UnsupportedProtocol(
-            f"{len(edges):,} dependences, of {EDGES_MAX:,} along which times are looked for"
+            f"{len(edges):,} dependences; at most {EDGES_MAX:,} are scheduled"
         )
     for edge in edges:
         problem.grows(edge, nodes, sizes)

@@ -41,7 +41,7 @@ def satisfiable(solver: Any) -> bool:
 
     answer = solver.check()
     if answer == z3.unknown:
-        raise UnsupportedProtocol("the solver gave up")
+        raise UnsupportedProtocol("the solver returned unknown")
     return bool(answer == z3.sat)
 
 

@@ -324,7 +324,7 @@ class TokenRun:
             for key, places in deeds.waits.items():
                 if self._arrived("arrivals", key) < self.ready[key[0]]:
                     yield self._breach(
-                        "TTN107", f"nothing ever makes {key[0]}[{key[1]}] ready", deeds, places[0]
+                        "TTN107", f"nothing makes {key[0]}[{key[1]}] ready", deeds, places[0]
                     )
             for key, places in deeds.arrivals.items():
                 if self._arrived("arrivals", key) > self.ready[key[0]]:
@@ -368,7 +368,7 @@ class TokenRun:
         for key, places in deeds.releases.items():
             if self._arrived("releases", key) > self.free[key[0]]:
                 yield self._breach(
-                    "TTN113", f"{key[0]}[{key[1]}] is released more often than it has shares",
+                    "TTN113", f"{key[0]}[{key[1]}] is released more often than it has readers",
                     deeds, places[0],
                 )  # fmt: skip
 
@@ -397,7 +397,7 @@ class TokenRun:
             pass
         for number, place, key in run.unsafe:
             yield self._breach(
-                "TTN106", f"{self.traces[number].name} may ask for {key[0]}[{key[1]}] before the "
+                "TTN106", f"{self.traces[number].name} may acquire {key[0]}[{key[1]}] before the "
                 "epoch before it is over: the parity of the barrier is then that of an older one",
                 self.deeds[number], place,
             )  # fmt: skip
@@ -408,7 +408,7 @@ class TokenRun:
                 assert isinstance(statement, model.Acquire | model.WaitReady)
                 index = event.value(statement.index)
                 found = self._breach(
-                    "TTN107", f"{deeds.trace.name} waits for {statement.ring}[{index}] for ever",
+                    "TTN107", f"{deeds.trace.name} waits for {statement.ring}[{index}] forever",
                     deeds, place,
                 )  # fmt: skip
                 yield replace(found, hangs=True)

@@ -7,7 +7,7 @@ search for affine times (`ranking.py`).
 
 VERIFIED: no question has a model, for any size. REFUTED: the tokens of a run with the sizes of some
 model break a rule (`tokens.py`, no solver). UNDECIDED: the protocol says something that families
-cannot, the solver gave up, or a model could not be confirmed; the reasons are given.
+cannot, the solver returned unknown, or a model could not be confirmed; the reasons are given.
 
 Assumptions: proxies, sync-level primitives and the lowering itself are not judged here; the number
 of agents that fill and free a stage is the declared one or the largest in small runs.
@@ -121,7 +121,7 @@ class _Checker:
             uses = uses_of(self.protocol)
             if uses.opaque:
                 kind, span = uses.opaque[0]
-                self._leave(f"what a sync-level {kind} orders is left to the exploration", span)
+                self._leave(f"what a sync-level {kind} orders is left to the explorer", span)
             arithmetic = self._arithmetic(depths)
             self._ask(Obligations(*self._parts(uses, arithmetic, depths)), arithmetic)
             if (
@@ -131,7 +131,7 @@ class _Checker:
             ):
                 self._try_runs()
                 if not self.found:
-                    self._leave("no affine times show that no circle of waits exists")
+                    self._leave("no affine schedule shows that the waits form no cycle")
         except UnsupportedProtocol as error:
             self._leave(error.reason, error.span)
         if self.open and not self.found:

@@ -123,7 +123,7 @@ def _primitive(
         effects = inner.effects if isinstance(inner, ir.Access | ir.Asynchronous) else ()
         completes = isinstance(inner, ir.Asynchronous) and inner.completes
         if not isinstance(inner, _OPAQUE) or completes:
-            raise UnsupportedProtocol(f"a sync-level {kind}, which the exploration decides", span)
+            raise UnsupportedProtocol(f"a sync-level {kind}, which the explorer decides", span)
         if any(effect.buffer in staged for effect in effects):
             raise UnsupportedProtocol(f"a sync-level {kind} that touches a ring itself", span)
         uses.opaque.append((kind, span))
@@ -132,6 +132,6 @@ def _primitive(
 def _known_queue(group: str | None, declared: set[str], family: StatementFamily) -> None:
     if group in declared:
         raise UnsupportedProtocol(
-            f"group {group} is a queue of its own, which the exploration decides",
+            f"group {group} is a separate queue, which the explorer decides",
             family.statement.span,
         )

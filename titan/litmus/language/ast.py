@@ -205,8 +205,8 @@ class ProxyFence(LitmusInstruction):
     `BOTH` is the bi-directional per-thread form. A `RELEASE` or `ACQUIRE` form is one half of
     the generic-to-`proxy` direction and carries a scope; the tensormap acquire names its map.
     `space` limits the effect: `OWN_SHARED` to the shared memory of the executing CTA, `SHARED` to
-    that of the cluster, None is no limit. `reads_only` is the `::read` release half: it covers the
-    executing thread's own reads, and is not cumulative.
+    that of the cluster, None means no limit. `reads_only` is the `::read` release half: it covers
+    the executing thread's own reads, and is not cumulative.
     """
 
     proxy: Proxy

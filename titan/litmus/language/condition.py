@@ -172,7 +172,7 @@ class ConditionReader:
         owners = [name for name, registers in self.threads.items() if text in registers]
         if len(owners) == 1:
             return FinalRegister(owners[0], text)
-        problem = "is used by several threads" if owners else "is no location and no register"
+        problem = "is used by several threads" if owners else "is neither a location nor a register"
         raise LitmusError(f"`{text}` {problem}", self.token_span)
 
 

@@ -107,7 +107,7 @@ class _Line:
         if not minimum <= len(self.operands) <= maximum:
             wanted = str(minimum) if minimum == maximum else f"{minimum} to {maximum}"
             raise InstructionError(
-                f"`{self.head}` takes {wanted} operands, but I see {len(self.operands)}"
+                f"`{self.head}` takes {wanted} operands, but has {len(self.operands)}"
             )
         return self.operands
 
@@ -253,7 +253,7 @@ def _restriction(line: _Line, semantics: Semantics) -> Space | None:
         (Semantics.ACQUIRE, "sync_restrict::shared::cluster"): Space.SHARED,
     }
     if len(found) != 1 or (semantics, found[0]) not in spaces:
-        raise InstructionError(f"`{line.head}` is no restricted fence that ptx has")
+        raise InstructionError(f"`{line.head}` is not a restricted fence of ptx")
     if line.scope() is not Scope.CLUSTER:
         raise InstructionError("a restricted fence has cluster scope")
     return spaces[semantics, found[0]]
@@ -406,7 +406,7 @@ def _reduction(line: _Line, destinations: tuple[str, ...]) -> str | None:
     found = [q for q in line.qualifiers if q in BULK_REDUCTIONS]
     if not line.has("reduce"):
         if found:
-            raise InstructionError(f"`{line.head}` has an operation but is no reduction")
+            raise InstructionError(f"`{line.head}` has an operation but is not a reduction")
         return None
     if len(found) != 1 or len(destinations) != 1:
         raise InstructionError(f"`{line.head}` needs one operation of {BULK_REDUCTIONS}")

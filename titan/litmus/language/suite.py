@@ -106,7 +106,7 @@ def _exception(source: Source, number: int, word: str) -> tuple[dict[str, str], 
     }
     for key, _, value in pairs:
         if value not in known.get(key, ()):
-            raise _fault(source, number, f"`{key}={value}` is no reading")
+            raise _fault(source, number, f"`{key}={value}` is not a reading")
     return {key: value for key, _, value in pairs}, _verdict(source, number, verdict)
 
 

@@ -155,7 +155,7 @@ class _Reader:
             elif match := _LOCATION.match(entry):
                 self._declare(match, span)
             else:
-                raise LitmusError("this is no declaration of a location or a register", span)
+                raise LitmusError("this is not a declaration of a location or a register", span)
 
     @staticmethod
     def _thread_name(text: str) -> str:
@@ -164,7 +164,7 @@ class _Reader:
     def _declare_alias(self, match: re.Match[str], span: Span) -> None:
         name, proxy, target = match.groups()
         if proxy not in ("generic", "surface", "texture", "constant"):
-            raise LitmusError(f"`{proxy}` is no proxy that views memory", span)
+            raise LitmusError(f"`{proxy}` is not a proxy that views memory", span)
         if target not in self.locations:
             raise LitmusError(f"unknown location `{target}`", span)
         if name in self.locations:
@@ -331,7 +331,7 @@ class _Reader:
                 cluster = levels.get("cluster", 1000 + levels["cta"])
                 placed[word] = ThreadPlacement(levels.get("gpu", 0), cluster, levels["cta"])
             else:
-                raise self.fail(f"`{word}` is no scope and no thread", *where)
+                raise self.fail(f"`{word}` is neither a scope nor a thread", *where)
         missing = [name for name in names if name not in placed]
         if missing:
             raise self.fail(f"thread `{missing[0]}` is not in the scope tree", start, end)

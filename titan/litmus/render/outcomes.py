@@ -143,7 +143,7 @@ def _visible(condition: ast.Condition, test: LitmusTest) -> None:
     elif not isinstance(condition, ast.Compare):
         raise NotRenderable(
             "not observable",
-            f"`{format_condition(condition)}` is no outcome that a device shows",
+            f"`{format_condition(condition)}` is not an outcome that a device shows",
             test.span,
         )
 

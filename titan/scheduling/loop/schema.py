@@ -22,8 +22,8 @@ def json_schema() -> Schema:
     """The schema of a loop file."""
     use = mapping(
         {
-            "cycles": about(integer(1), "cycles that the unit is taken"),
-            "amount": about(integer(1), "units taken at once"),
+            "cycles": about(integer(1), "cycles that the unit is occupied"),
+            "amount": about(integer(1), "units occupied at once"),
             "from": about(integer(), "cycle of the operation at which that begins"),
         },
         ["cycles"],
@@ -31,17 +31,19 @@ def json_schema() -> Schema:
     used = {"anyOf": [integer(1), use]}
     operation = mapping(
         {
-            "uses": about(named({"anyOf": [*used["anyOf"], items(used)]}), "units that it takes"),
-            "latency": about(integer(), "cycles until its result is there"),
-            "registers": about(integer(), "registers that its result takes"),
+            "uses": about(
+                named({"anyOf": [*used["anyOf"], items(used)]}), "units that it occupies"
+            ),
+            "latency": about(integer(), "cycles until its result is available"),
+            "registers": about(integer(), "registers that its result occupies"),
             "warps": about(integer(1, 1024), "warps that run it"),
             "holds": about(named(integer()), "what it holds of memories"),
-            "variable_latency": about(FLAG, "its latency is not known beforehand"),
-            "streaming": about(FLAG, "its result is made while it is used"),
-            "slots": about(integer(1), "buffers that its result may have"),
+            "variable_latency": about(FLAG, "its latency is not known in advance"),
+            "streaming": about(FLAG, "its result is consumed while it is being produced"),
+            "slots": about(integer(1), "maximum number of buffers for its result"),
             "spill": about(integer(), "cycles that spilling its result costs"),
             "issue": about(integer(1), "cycles that a warp is busy to issue it"),
-            "inside": about(NAME, "the operation that stands for the inner loop it is in"),
+            "inside": about(NAME, "the operation that represents its inner loop"),
         }
     )
     dependence = mapping(
@@ -52,7 +54,7 @@ def json_schema() -> Schema:
             "distance": about(integer(), "iterations between them"),
             "kind": words((DATA, ORDER)),
             "blocking": about(FLAG, "the warp waits for it"),
-            "hold": about(integer(), "cycles that the value is held on after its use begins"),
+            "hold": about(integer(), "cycles that the value stays alive after its use begins"),
         },
         ["from", "to"],
     )
@@ -69,7 +71,9 @@ def json_schema() -> Schema:
             "note": TEXT,
             "warps": about(named(group), "warp groups, in order"),
             "memories": about(named(integer()), "what the loop may use, if less than all"),
-            "units": about(named({"anyOf": [integer(1), unit]}), "units that the machine lacks"),
+            "units": about(
+                named({"anyOf": [integer(1), unit]}), ("units that the machine does not have")
+            ),
             "operations": named(operation),
             "dependences": items(dependence),
         },

@@ -214,7 +214,7 @@ def language_of(
 ) -> Language:
     """What a wave may do. `kinds`: of the queues; `copies`: instructions of one copy of a buffer.
 
-    Raises ValueError for a program that is no pipeline of one role on CDNA.
+    Raises ValueError for a program that is not a pipeline of one role on CDNA.
     """
     if len(program.roles) != 1:
         raise ValueError("the waves of a CDNA pipeline run one role")

@@ -26,7 +26,7 @@ def counter_saturates(case: Case) -> Iterator[Diagnostic]:
         kind = case.queue_kind(operation.queue)
         most = case.limits.table("counter_max").get(kind)
         if most is not None and operation.pending.value > most:
-            headline = f"{operation.pending.value} operations are to stay in flight; {kind} counts "
+            headline = f"{operation.pending.value} operations may stay in flight; {kind} counts "
             headline += f"to {most}"
             if headline not in reported:
                 reported.add(headline)
@@ -76,8 +76,8 @@ def dma_address(case: Case) -> Iterator[Diagnostic]:
         for start in starts:
             if multiple and start % multiple:
                 headline = (
-                    f"a part of {quoted(memory.name)} begins at byte {start}, no multiple of the "
-                    f"{multiple} that M0 counts in"
+                    f"a part of {quoted(memory.name)} begins at byte {start}, not a multiple of "
+                    f"the {multiple} that M0 counts in"
                 )
                 yield case.fault("TTN422", headline, memory.span, source="lds_dma_alignment")
                 break
@@ -123,11 +123,11 @@ def register_file(case: Case) -> Iterator[Diagnostic]:
     waves = -(-sum(-(-role.agents * role.threads // width) for role in case.own_roles) // simds)
     each = round_up(largest.registers, granule)
     if each > most:
-        headline = f"role {quoted(largest.name)} asks for {each} registers a lane; {most} exist"
+        headline = f"role {quoted(largest.name)} requests {each} registers a lane; {most} exist"
     elif each * waves > most:
         headline = (
-            f"{waves} waves share a SIMD's {most} registers, and role {quoted(largest.name)} asks "
-            f"for {each} in every one of them"
+            f"{waves} waves share a SIMD's {most} registers, and role {quoted(largest.name)} "
+            f"requests {each} in each of them"
         )
     else:
         return

@@ -54,7 +54,7 @@ def barrier_address(case: Case) -> Iterator[Diagnostic]:
     spans = {plain(item.name): item.span for item in case.program.barriers}
     for name, base in case.kernel.placement.barrier_bases:
         if asked and base % asked:
-            headline = f"the mbarrier {quoted(name)} lies at byte {base}, no multiple of {asked}"
+            headline = f"the mbarrier {quoted(name)} lies at byte {base}, not a multiple of {asked}"
             yield case.fault("TTN414", headline, spans.get(name), source="barrier_alignment")
     if asked and len(case.kernel.placement.barrier_bases) < len(spans):
         case.assume(f"mbarriers lie at multiples of {asked} bytes")
@@ -70,7 +70,7 @@ def barrier_counts(case: Case) -> Iterator[Diagnostic]:
             given.append((operation.count.value, operation.span))
     for count, span in given if most else ():
         if not 1 <= count <= (most or 0):
-            headline = f"an mbarrier is to expect {count} arrivals; 1 to {most} are taken"
+            headline = f"an mbarrier expects {count} arrivals; 1 to {most} are allowed"
             yield case.fault("TTN404", headline, span, source="barrier_count_max")
 
 
@@ -87,7 +87,7 @@ def transaction_bytes(case: Case) -> Iterator[Diagnostic]:
         elif isinstance(operation, ExpectTransaction):
             count = operation.bytes
         if isinstance(count, Constant) and not 0 <= count.value <= most:
-            headline = f"a phase is to expect {count.value} bytes; up to {most} are counted"
+            headline = f"a phase expects {count.value} bytes; at most {most} are counted"
             yield case.fault("TTN404", headline, operation.span, source="transaction_max")
 
 
@@ -105,7 +105,7 @@ def bytes_of_a_phase(case: Case) -> Iterator[Diagnostic]:
     for name, least, span in [*_least_of_arrivals(case), *_in_a_row(case)]:
         if least > most and plain(name) not in reported:
             reported.add(plain(name))
-            headline = f"a phase of {quoted(plain(name))} is to expect {least} bytes in all; up to "
+            headline = f"a phase of {quoted(plain(name))} expects {least} bytes in all; at most "
             headline += f"{most} are counted"
             yield case.fault("TTN404", headline, span, source="transaction_max")
 
@@ -200,14 +200,16 @@ def named_barrier_threads(case: Case) -> Iterator[Diagnostic]:
         if case.in_a_warp(name):
             continue
         if role.threads % multiple and threads.value <= multiple:
-            case.assume(f"the agents that meet at {plain(name)} stand for whole warps")
+            case.assume(f"the agents that meet at {plain(name)} are taken as whole warps")
             continue
         most = case.threads(role.cta)
         if threads.value % multiple:
-            headline = f"{threads.value} threads meet at {quoted(plain(name))}, no multiple of "
+            headline = f"{threads.value} threads meet at {quoted(plain(name))}, not a multiple of "
             headline += str(multiple)
         elif threads.value > most:
-            headline = f"{threads.value} threads are to meet at {quoted(plain(name))}; the CTA has "
+            headline = (
+                f"{threads.value} threads are declared for {quoted(plain(name))}; the CTA has "
+            )
             headline += str(most)
         else:
             continue
@@ -233,16 +235,17 @@ def warp_barrier_is_among_its_threads(case: Case) -> Iterator[Diagnostic]:
         headline = ""
         if not isinstance(operation, BarrierSync):
             headline = (
-                f"{quoted(plain(name))} joins threads of a warp: they arrive and wait at once"
+                f"{quoted(plain(name))} synchronises the threads of one warp, which "
+                "arrive and wait in one step"
             )
         elif role.threads >= most:
             headline = f"an agent of {quoted(plain(role.name))} has {role.threads} threads, and "
-            headline += f"{quoted(plain(name))} joins threads of one warp"
+            headline += f"{quoted(plain(name))} synchronises the threads of one warp"
         elif isinstance(threads, Constant) and threads.value > most:
             headline = f"{threads.value} threads meet at {quoted(plain(name))}; a warp has {most}"
         elif meets.setdefault(name, role) is not role:
             headline = f"{quoted(plain(meets[name].name))} and {quoted(plain(role.name))} meet at "
-            headline += f"{quoted(plain(name))}, which joins threads of one warp"
+            headline += f"{quoted(plain(name))}, which synchronises the threads of one warp"
         if headline:
             reported.add(name)
             yield case.fault("TTN415", headline, operation.span, source=source)
@@ -270,9 +273,9 @@ def cluster_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
             everybody = these = case.kernel.ctas * case.target.threads_per_warp
         if threads.value not in (everybody, these) and name not in reported:
             reported.add(name)
-            headline = f"{threads.value} threads are to meet at {quoted(plain(name))}; a cluster "
+            headline = f"{threads.value} threads are declared for {quoted(plain(name))}; a cluster "
             headline += f"barrier waits for all {everybody} of the cluster"
-            helps = ("leave `threads` away: the hardware counts them",)
+            helps = ("leave out `threads`: the hardware counts them",)
             yield case.fault(
                 "TTN415",
                 headline,
@@ -299,7 +302,9 @@ def workgroup_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
             continue
         if threads.value != most and name not in reported:
             reported.add(name)
-            headline = f"{threads.value} threads are to meet at {quoted(plain(name))}; the barrier "
+            headline = (
+                f"{threads.value} threads are declared for {quoted(plain(name))}; the barrier "
+            )
             headline += f"waits for all {most} of the work-group"
             helps = _elsewhere(case, most - threads.value, name)
             yield case.fault(
@@ -335,7 +340,7 @@ def _elsewhere(case: Case, missing: int, name: str) -> tuple[str, ...]:
         }
     )
     words = f"if {listed([plain(role.name) for role, _ in found])} run elsewhere (another "
-    words += "GPU, another grid, the host), say `outside: true` in the role"
+    words += "GPU, another grid, the host), declare `outside: true` for the role"
     if flags:
         words += f", and `kind: flag` of the barrier {listed(flags)}"
     return (words,)

@@ -143,7 +143,7 @@ def completes_where_the_hardware_does(case: Case) -> Iterator[Diagnostic]:
         if item.queue is None and not item.completes and rows:
             continue  # nothing waits for it, which other rules report
         if item.queue is not None and not kind:
-            case.assume(f"the queue {plain(item.queue)} is what its operations complete by")
+            case.assume(f"the queue {plain(item.queue)} is what its operations complete in")
 
 
 def _misplaced(
@@ -159,7 +159,7 @@ def _misplaced(
     if instead:
         headline += f"; it completes in {listed(instead, 'or')}"
     notes = tuple(dict.fromkeys(row.source for row in rows))
-    label = "this operation is waited for where it does not count"
+    label = "the wait for this operation does not cover it"
     return case.fault("TTN428", headline, item.span, source="; ".join(notes[:2]), label=label)
 
 
@@ -176,7 +176,7 @@ def counter_arrives(case: Case) -> Iterator[Diagnostic]:
             continue
         queue, name = quoted(plain(item.queue)), item.barrier.name
         if row.arrives is OperationReach.NOWHERE:
-            headline = f"nothing arrives at an mbarrier when {row.kind} is done ({queue})"
+            headline = f"{row.kind} cannot arrive at an mbarrier ({queue})"
             yield case.fault("TTN428", headline, item.span, source=row.source)
         elif row.arrives is OperationReach.OWN and homes.get(name, role.cta) != role.cta:
             headline = f"{row.kind} arrives at mbarriers of its own CTA only, and "
@@ -195,14 +195,14 @@ def counter_waits(case: Case) -> Iterator[Diagnostic]:
         if row is None:
             continue
         if row.waits is Waits.NONE:
-            headline = f"no wait names {row.kind} ({quoted(plain(item.queue))})"
+            headline = f"no wait exists for {row.kind} ({quoted(plain(item.queue))})"
             helps = ("let a commit arrive at an mbarrier and wait for that",)
             yield case.fault("TTN428", headline, item.span, source=row.source, helps=helps)
         elif row.waits is Waits.ALL and item.pending != ZERO:
-            headline = f"a wait for {row.kind} leaves nothing unfinished"
+            headline = f"a wait for {row.kind} waits for everything, not down to a count"
             yield case.fault("TTN428", headline, item.span, source=row.source)
         elif item.until is Until.READ and not row.reads:
-            headline = f"no wait for the reads of {row.kind} alone"
+            headline = f"no wait exists for the reads of {row.kind} alone"
             yield case.fault("TTN428", headline, item.span, source=row.source)
 
 
@@ -221,13 +221,13 @@ def drains_what_it_issues(case: Case) -> Iterator[Diagnostic]:
         if (role.name, view.kind(item.queue) or item.queue) in issued:
             continue
         reported.add(key)
-        headline = f"{quoted(plain(role.name))} waits for {quoted(plain(item.queue))} and puts "
-        headline += "nothing into it: the wait passes at once"
+        headline = f"{quoted(plain(role.name))} waits for {quoted(plain(item.queue))} and issues "
+        headline += "nothing to it: the wait passes at once"
         others = sorted({plain(r.name) for r, op in case.asynchronous if op.queue == item.queue})
         helps = ("leave the wait out",)
         if others:
-            who = f"let {listed(others, 'or')}, who issues, wait"
-            helps = (f"{who}, and signal the others by a barrier",)
+            who = f"let the issuer, {listed(others, 'or')}, wait"
+            helps = (f"{who}, and signal the others through a barrier",)
         source = "PTX, wait_group: groups of the executing thread; s_waitcnt: counters of the wave"
         yield case.fault("TTN434", headline, item.span, source=source, helps=helps)
 

@@ -1,13 +1,14 @@
 """Elected threads: what one thread of an agent does is not done by the others of its threads.
 
-Engines take an agent of several warps as one: it stores, meets, copies and waits as a whole. Here
-two of its threads are distinguished, the elected one and any other, along the text of the role.
-Bulk copies, tcgen05 products, their commits and waits, and arrivals that expect bytes are by one
-thread; everything else is by all, unless the file says otherwise (`by: thread`, `by: all`). Between
-what the others have accessed and what the elected one does with it, and between what it alone has
-waited for, stored or loaded and what the others do next, a barrier of all of them must stand. A
-proxy fence by one thread covers what that thread has accessed, and nothing of the others, where the
-policy `fence_rule` is `writer`; and behind the fences of all they must meet before one goes on.
+Engines take an agent of several warps as one: it stores, synchronises, copies and waits as a
+whole. Here two of its threads are distinguished, the elected one and any other, along the text of
+the role. Bulk copies, tcgen05 products, their commits and waits, and arrivals that expect bytes are
+by one thread; everything else is by all, unless the file says otherwise (`by: thread`, `by: all`).
+Between what the others have accessed and what the elected one does with it, and between what it
+alone has waited for, stored or loaded and what the others do next, a barrier of all of them must
+stand. A proxy fence by one thread covers what that thread has accessed, and nothing of the others,
+where the policy `fence_rule` is `writer`; and after the fences of all threads they must synchronise
+before one continues.
 
 Nothing is assumed of which thread accesses which bytes: a store by all and a later load by all are
 not compared. A warp counts as one (its threads are together at elect.sync). Buffers are
@@ -61,7 +62,10 @@ from titan.verify.legality.rule import rule
 
 _SOURCE = "PTX, cp.async.bulk: issued, committed and waited for by one thread; bar.sync"
 _HELPS = (
-    "let the threads meet (`sync`) before one of them acts for all, and again after it has waited",
+    (
+        "synchronise the threads (`sync`) before one of them acts for all, and again "
+        "after it has waited"
+    ),
     "`{warpgroups: 1, agents: 4}` makes an agent of each warp, and `when: self == 0` names one",
 )
 _SINGLE_KINDS = ("bulk", "tcgen05")  # queues whose operations one thread issues and waits for
@@ -70,7 +74,7 @@ _UNFENCED = {
     "unfenced store": "left store",
     "unfenced load": "left load",
 }  # by a fence of one thread
-_LASTING = frozenset((*_UNFENCED, *_UNFENCED.values()))  # no meeting ends them
+_LASTING = frozenset((*_UNFENCED, *_UNFENCED.values()))  # no synchronisation ends them
 _WHOLE_FENCES = (FenceKind.ASYNC, FenceKind.ASYNC_RELEASE)
 _WAITED = {"copy": "read", "fill": "filled"}  # what is in flight, and what it is once waited for
 Conditions = frozenset[tuple[Expression, bool]]
@@ -106,7 +110,7 @@ class DataflowState:
         return replace(self, facts=self.facts - frozenset(gone))
 
     def join(self, other: DataflowState) -> DataflowState:
-        """What holds on both of two ways that meet."""
+        """What holds on both of two paths that join."""
         theirs = dict(other.arrived)
         both = {name: reported & theirs[name] for name, reported in self.arrived if name in theirs}
         return DataflowState(
@@ -429,34 +433,34 @@ def _either(condition: Expression, then: DataflowState, otherwise: DataflowState
 def _headline(what: str, name: str, threads: int) -> str:
     buffer = quoted(name)
     return {
-        "copy": f"one thread copies {buffer}, which {threads} threads write, and they do not meet "
-        "in between",
-        "overwrite": f"one thread has {buffer} overwritten, which {threads} threads have accessed, "
-        "and they do not meet in between",
+        "copy": f"one thread copies {buffer}, which {threads} threads write, and they do not "
+        "synchronise in between",
+        "overwrite": f"one thread starts a copy that overwrites {buffer}, which {threads} threads "
+        "have accessed, and they do not synchronise in between",
         "store": f"{threads} threads overwrite {buffer} after one of them has waited for what used "
-        "it, and they do not meet in between",
+        "it, and they do not synchronise in between",
         "load": f"{threads} threads read {buffer} after one of them has waited for it, and they do "
-        "not meet in between",
+        "not synchronise in between",
         "arrival": f"one thread arrives for {threads} that have accessed {buffer}, and they do not "
-        "meet before",
+        "synchronise before",
         "own store": f"one thread overwrites {buffer}, which {threads} threads have accessed, and "
-        "they do not meet in between",
+        "they do not synchronise in between",
         "own load": f"one thread reads {buffer}, which {threads} threads write, and they do not "
-        "meet in between",
+        "synchronise in between",
         "own use": f"{threads} threads use {buffer}, which one of them alone has accessed, and "
-        "they do not meet in between",
-        "late": f"{threads} threads fence their accesses to {buffer}, and do not meet before it is "
-        "copied",
+        "they do not synchronise in between",
+        "late": f"{threads} threads fence their accesses to {buffer}, and do not synchronise "
+        "before it is copied",
         "fence": f"one thread fences for {threads} that have accessed {buffer}; each fences its "
         "own accesses",
         "use": f"{threads} threads use {buffer}, which one of them has initialised, and they do "
-        "not meet in between",
+        "not synchronise in between",
     }[what]
 
 
 @rule("TTN432", "bulk_alignment")
 def threads_meet_around_a_copy(case: Case) -> Iterator[Diagnostic]:
-    """Threads of an agent meet before one of them acts for all, and after it has waited for all."""
+    """Threads of an agent synchronise before one acts for all, and after it has waited for all."""
     if not case.kernel.threads_placed:
         return
     reported = set()

@@ -101,8 +101,11 @@ def tensor_allocation(case: Case) -> Iterator[Diagnostic]:
             continue
         amount = operation.amount.value
         if amount & (amount - 1) or not bounds[0] <= amount <= bounds[1]:
-            headline = f"{amount} columns of tensor memory are asked for; powers of two from "
-            headline += f"{bounds[0]} to {bounds[1]} are given"
+            headline = (
+                f"{amount} columns of tensor memory are requested; the "
+                "hardware allocates powers of two from "
+            )
+            headline += f"{bounds[0]} to {bounds[1]}"
             yield case.fault("TTN418", headline, operation.span, source="tensor_alloc")
 
 
@@ -123,7 +126,7 @@ def tensor_memory_is_given_back(case: Case) -> Iterator[Diagnostic]:
         name = plain(operation.pool)
         if kinds.get(name) == "tensor" and name not in given and name not in reported:
             reported.add(name)
-            headline = f"tensor memory is taken from {quoted(name)} and nobody gives it back"
+            headline = f"tensor memory is allocated from {quoted(name)} and never freed"
             source = "PTX, tcgen05.alloc: all that is allocated is deallocated before the exit"
             yield case.fault("TTN418", headline, operation.span, source=source)
 
@@ -162,7 +165,7 @@ def accumulators_fit(case: Case) -> Iterator[Diagnostic]:
         if needed >= has:
             headline = (
                 f"matrix instruction {quoted(item.name)} accumulates in {needed} registers a "
-                f"thread; role {quoted(role.name)} has {has} for everything"
+                f"thread; role {quoted(role.name)} has {has} in all"
             )
             source = "PTX, wgmma.mma_async: accumulator fragments"
             yield case.fault("TTN424", headline, item.span, source=source)

@@ -55,7 +55,7 @@ def _asks(case: Case, operation: Operation) -> Iterator[tuple[str, str]]:
     if isinstance(operation, Asynchronous | Commit | QueueArrive | QueueWait):
         kind = case.queue_kind(operation.queue)
         if kind in QUEUE_KINDS:
-            yield kind, f"{kind}, which the queue {quoted(plain(operation.queue or ''))} stands for"
+            yield kind, f"{kind}, the kind of queue {quoted(plain(operation.queue or ''))}"
     if isinstance(operation, Asynchronous) and operation.label in _COPIES:
         yield _COPIES[operation.label]
     if isinstance(

@@ -42,8 +42,8 @@ def stage_stride(case: Case) -> Iterator[Diagnostic]:
             continue  # `bulk_size` reports it
         reason, source = _reason(case, memory, asked)
         headline = (
-            f"the stages of {quoted(memory.name)} are {memory.stride} bytes apart, no multiple of "
-            f"{reason}"
+            f"the stages of {quoted(memory.name)} are {memory.stride} bytes apart, "
+            f"not a multiple of {reason}"
         )
         helps = (offer(case, memory),)
         yield case.fault("TTN408", headline, memory.span, source=source, helps=helps)
@@ -60,7 +60,7 @@ def stage_base(case: Case) -> Iterator[Diagnostic]:
         if base is None and alignment is None:
             assumed = max(assumed, asked)
         elif base is not None and base % asked:
-            headline = f"{quoted(memory.name)} begins at byte {base}, no multiple of {reason}"
+            headline = f"{quoted(memory.name)} begins at byte {base}, not a multiple of {reason}"
             helps = (offer(case, memory),)
             yield case.fault("TTN408", headline, memory.span, source=source, helps=helps)
         elif base is None and alignment is not None and alignment % asked:
@@ -79,8 +79,8 @@ def base_keeps_its_alignment(case: Case) -> Iterator[Diagnostic]:
     for memory in case.shared():
         base, alignment = memory.layout.base, memory.layout.alignment
         if base is not None and alignment is not None and base % alignment:
-            headline = f"{quoted(memory.name)} begins at byte {base}, no multiple of its alignment"
-            headline += f" of {alignment}"
+            headline = f"{quoted(memory.name)} begins at byte {base}, not a multiple of "
+            headline += f"its alignment of {alignment}"
             yield case.fault("TTN408", headline, memory.span)
 
 
@@ -139,7 +139,7 @@ def bulk_bytes_of_an_operation(case: Case) -> Iterator[Diagnostic]:
             count = completion.bytes
             reported = any(memory.bytes_per_stage % (multiple or 1) for memory in sized)
             if isinstance(count, Constant) and count.value % (multiple or 1) and not reported:
-                headline = f"a bulk copy moves {count.value} bytes, no multiple of {multiple}"
+                headline = f"a bulk copy moves {count.value} bytes, not a multiple of {multiple}"
                 yield case.fault("TTN408", headline, item.span, source="bulk_alignment")
                 break
 

@@ -65,7 +65,7 @@ def register_amounts(case: Case) -> Iterator[Diagnostic]:
     for role in case.own_roles:
         if role.registers and bounds is None:
             headline = (
-                f"role {quoted(role.name)} asks for {role.registers} registers; "
+                f"role {quoted(role.name)} requests {role.registers} registers; "
                 f"{case.kernel.target} has no setmaxnreg"
             )
             yield case.fault("TTN406", headline, role.span, source="PTX, setmaxnreg: targets")
@@ -73,7 +73,7 @@ def register_amounts(case: Case) -> Iterator[Diagnostic]:
             low, high, step = bounds
             if role.registers % step or not low <= role.registers <= high:
                 headline = (
-                    f"role {quoted(role.name)} asks for {role.registers} registers; setmaxnreg "
+                    f"role {quoted(role.name)} requests {role.registers} registers; setmaxnreg "
                     f"takes multiples of {step} from {low} to {high}"
                 )
                 yield case.fault("TTN406", headline, role.span, source="setmaxnreg")

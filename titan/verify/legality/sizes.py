@@ -2,7 +2,7 @@
 
 Sources: PTX ISA, cp.async.bulk (the size that is copied is the size that complete_tx counts); CUDA
 driver API, cuTensorMapEncodeTiled (the box). A size that the file does not say is not judged, nor
-is one that is no number.
+is one that is not a number.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def copy_has_the_bytes_of_what_it_fills(case: Case) -> Iterator[Diagnostic]:
             more = "more" if given > named else "fewer"
             headline = f"a copy completes {given} bytes, {more} than the {named} of {names}"
             helps = (
-                "leave `bytes` away: it is the size of what is written",
+                "leave out `bytes`: it is the size of what is written",
                 "declare `parts`, so that each copy fills its own" if given < named else
                 "declare the bytes that one stage has",
             )  # fmt: skip
@@ -56,7 +56,7 @@ def boxes_fill_what_is_copied(case: Case) -> Iterator[Diagnostic]:
             box = box_bytes(maps[0])
             if box and box <= size and size % box:
                 headline = f"{quoted(plain(effect.buffer))} is filled by boxes of {box} bytes, and "
-                headline += f"a copy of {size} bytes is no whole number of them"
+                headline += f"a copy of {size} bytes is not a whole number of them"
                 yield case.fault("TTN429", headline, item.span, source="box_max")
 
 

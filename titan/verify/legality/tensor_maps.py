@@ -33,7 +33,7 @@ def bits_of(item: TensorMap) -> int:
 
 
 def row_bytes(item: TensorMap) -> int | None:
-    """Bytes of the innermost extent of the box; None where it is no whole number or not given."""
+    """Bytes of the innermost extent of the box; None if not a whole number or not given."""
     inner = item.box[0] if item.mode == "tile" and item.box else item.channels
     bits = (inner or 0) * bits_of(item)
     return bits // 8 if inner and bits and bits % 8 == 0 else None
@@ -87,7 +87,9 @@ def tensor_map_rank(case: Case) -> Iterator[Diagnostic]:
         elif bounds and low and item.interleave != "none":
             bounds, source, mode = (low, bounds[1]), "interleave_rank_min", " with interleave"
         if bounds and not bounds[0] <= rank <= bounds[1]:
-            headline = f"{title(item)} has rank {rank}; {bounds[0]} to {bounds[1]} are taken{mode}"
+            headline = (
+                f"{title(item)} has rank {rank}; {bounds[0]} to {bounds[1]} are allowed{mode}"
+            )
             yield case.fault("TTN409", headline, span, source=source)
 
 
@@ -113,7 +115,7 @@ def global_extents(case: Case) -> Iterator[Diagnostic]:
     for item in maps(case):
         for extent in item.global_shape if most else ():
             if not 1 <= extent <= (most or 0):
-                headline = f"{title(item)} has an extent of {extent}; 1 to {most} are taken"
+                headline = f"{title(item)} has an extent of {extent}; 1 to {most} are allowed"
                 place = item.place("global_shape")
                 yield case.fault("TTN410", headline, place, source="global_extent_max")
 
@@ -141,7 +143,7 @@ def global_strides(case: Case) -> Iterator[Diagnostic]:
         multiple, end = case.limits.number(name), case.limits.number("global_stride_end")
         for stride in strides_of(item):
             if multiple and stride % multiple:
-                headline = f"a row of {title(item)} begins every {stride} bytes, no multiple of "
+                headline = f"a row of {title(item)} begins every {stride} bytes, not a multiple of "
                 helps = (
                     f"pad the rows of the tensor to {-(-stride // multiple) * multiple} bytes, "
                     "or copy by threads (`transport: async_copy`)",
@@ -160,7 +162,7 @@ def global_strides(case: Case) -> Iterator[Diagnostic]:
 def global_strides_nest(case: Case) -> Iterator[Diagnostic]:
     """By the driver's text a stride covers what it steps over; permuted tensors do not keep to it.
 
-    Descriptors over permuted dimensions are in wide use and work, so this is no error.
+    Descriptors over permuted dimensions are in wide use and work, so this is not an error.
     """
     for item in maps(case):
         covered = item.global_shape[0] * bits_of(item) // 8 if item.global_shape else 0
@@ -218,7 +220,7 @@ def box_row(case: Case) -> Iterator[Diagnostic]:
         bits = inner * bits_of(item)
         if bits % (8 * multiple):
             size = f"{bits // 8} bytes" if bits % 8 == 0 else f"{bits} bits"
-            headline = f"a row of the box of {title(item)} has {size}, no multiple of {multiple}"
+            headline = f"a row of the box of {title(item)} has {size}, not a multiple of {multiple}"
             place = item.place("box" if item.box else "channels")
             yield case.fault("TTN411", headline, place, source="box_row_multiple")
 
@@ -250,7 +252,9 @@ def element_strides(case: Case) -> Iterator[Diagnostic]:
         skipped = 1 if item.interleave == "none" else 0
         for stride in item.element_strides[skipped:] if most else ():
             if not 1 <= stride <= (most or 0):
-                headline = f"{title(item)} has an element stride of {stride}; 1 to {most} are taken"
+                headline = (
+                    f"{title(item)} has an element stride of {stride}; 1 to {most} are allowed"
+                )
                 place = item.place("element_strides")
                 yield case.fault("TTN411", headline, place, source="element_stride_max")
 
@@ -319,7 +323,7 @@ def packed_types(case: Case) -> Iterator[Diagnostic]:
             yield case.fault("TTN412", headline, item.place("box"), source="packed_multiple")
         if item.global_shape[0] % multiple:
             headline = f"{title(item)} has a packed type and {item.global_shape[0]} elements a "
-            headline += f"row, no multiple of {multiple}"
+            headline += f"row, not a multiple of {multiple}"
             place = item.place("global_shape")
             yield case.fault("TTN412", headline, place, source="packed_multiple")
 
@@ -335,7 +339,7 @@ def im2col_extents(case: Case) -> Iterator[Diagnostic]:
             if most and (given is None or not 1 <= given <= most):
                 value_text = "none" if given is None else given
                 headline = (
-                    f"{title(item)} has {value_text} {key} in im2col mode; 1 to {most} are taken"
+                    f"{title(item)} has {value_text} {key} in im2col mode; 1 to {most} are allowed"
                 )
                 yield case.fault("TTN412", headline, item.place(key), source=name)
 
@@ -351,7 +355,7 @@ def im2col_corners(case: Case) -> Iterator[Diagnostic]:
         for key in ("lower_corner", "upper_corner"):
             for number in getattr(item, key):
                 if not low <= number <= high:
-                    headline = f"`{key}` of {title(item)} is {number}; {low} to {high} are taken"
+                    headline = f"`{key}` of {title(item)} is {number}; {low} to {high} are allowed"
                     yield case.fault("TTN412", headline, item.place(key), source="corner_bits")
 
 

@@ -34,10 +34,15 @@ def store_is_waited_for(case: Case) -> Iterator[Diagnostic]:
             if not (effect.write and shared) or memory.name in reported:
                 continue
             reported.add(memory.name)
-            headline = f"a store to {quoted(memory.name)} is taken as done at once; a barrier "
+            headline = (
+                f"a store to {quoted(memory.name)} is taken to be complete at once; a barrier "
+            )
             headline += f"does not wait for {counter}"
             helps = (
-                f"say `async` with a queue of kind `{counter}`, and `drain` it before the barrier",
+                (
+                    f"write `async` with a queue of kind `{counter}`, and `drain` it "
+                    "before the barrier"
+                ),
             )
             yield case.fault("TTN431", headline, item.span, source="named_barriers", helps=helps)
 
@@ -61,7 +66,7 @@ def partial_wait_is_in_order(case: Case) -> Iterator[Diagnostic]:
         if not isinstance(wait, QueueWait) or wait.queue not in scalar & ordered:
             continue
         if wait.pending != ZERO:
-            headline = f"the wait leaves some of {quoted(plain(wait.queue))} unfinished, and "
+            headline = f"the wait leaves operations of {quoted(plain(wait.queue))} in flight, and "
             headline += "scalar loads finish in any order"
             helps = ("declare the queue with `ordered: false`, or wait for all of it",)
             yield case.fault("TTN431", headline, wait.span, source="counter_max", helps=helps)

@@ -119,14 +119,14 @@ def _judged(
         return MutantJudgement(mutant, Fate.UNDECIDED, decision.scope or "the budget is spent")
     relaxed = mutant.what == "relaxed"
     if relaxed and decision.ordered is None:
-        text = "only the happens-before engine judges relaxed order, and it does not apply"
+        text = "only the happens-before engine decides relaxed order, and it does not apply"
         return MutantJudgement(mutant, Fate.UNDECIDED, text)
     how = f"{' and '.join(decision.engines)}, {decision.scope}".rstrip(", ")
     if relaxed:
         how = f"happens-before, {decision.ordered}".rstrip(", ")
     argument = _less_is_enough(mutant, redundant) or _shift_means_no_harm(program, mutant)
     if argument is None:
-        return MutantJudgement(mutant, Fate.SURVIVING, f"verified all the same ({how})")
+        return MutantJudgement(mutant, Fate.SURVIVING, f"still verified ({how})")
     return MutantJudgement(mutant, Fate.OVER_SYNCHRONISED, f"{argument} ({how})")
 
 

@@ -63,7 +63,7 @@ def _named_or_control(operation: ir.Operation) -> str:
             return f"for {variable} in {to_text(start)}..{to_text(stop)}"
         case ir.Branch(condition=condition):
             return f"when {to_text(condition)}"
-    raise TypeError(f"no words for {type(operation).__name__}")
+    raise TypeError(f"no wording for {type(operation).__name__}")
 
 
 def _effects(effects: tuple[ir.Effect, ...]) -> str:

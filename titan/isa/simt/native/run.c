@@ -218,7 +218,7 @@ int titan_simt_run(Machine *machine)
                     if (warp->fragments[k]->blocked) report_waiter(machine, warp->fragments[k]);
             }
     if (machine->waiters.count) {
-        snprintf(machine->reason, sizeof machine->reason, "nothing can go on");
+        snprintf(machine->reason, sizeof machine->reason, "no warp can proceed");
         machine->ending = HUNG;
     }
     return machine->ending;

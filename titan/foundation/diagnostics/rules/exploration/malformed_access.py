@@ -11,7 +11,7 @@ The behaviour is undefined, and in practice a trap or wrong data.
 
 ## Example
 
-    cp.async.bulk.tensor.2d ... [%r1], ...     // %r1 is no multiple of 128
+    cp.async.bulk.tensor.2d ... [%r1], ...     // %r1 is not a multiple of 128
 
 ## What to do
 

@@ -25,7 +25,7 @@ rely on it; where it does, the engines refute the kernel.
 
 ## What to do
 
-Let who issues wait, and signal the others by a barrier; or leave the wait out.
+Let who issues wait, and signal the others through a barrier; or leave the wait out.
 
 ## Source
 

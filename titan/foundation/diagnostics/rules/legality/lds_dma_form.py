@@ -3,7 +3,7 @@
 ## What it means
 
 A lane is to copy a number of bytes for which there is no instruction, or a piece of LDS does not
-begin where M0 can point, or is no whole number of what the lanes fill.
+begin where M0 can point, or is not a whole number of what the lanes fill.
 
 ## Why it is a fault
 

@@ -1,8 +1,8 @@
-"""an mbarrier at an address that is no multiple of 8
+"""an mbarrier at an address that is not a multiple of 8
 
 ## What it means
 
-The byte offset of an mbarrier is no multiple of 8.
+The byte offset of an mbarrier is not a multiple of 8.
 
 ## Why it is a fault
 

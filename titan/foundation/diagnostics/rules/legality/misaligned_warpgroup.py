@@ -1,8 +1,8 @@
-"""wgmma by something that is no warpgroup
+"""wgmma by something that is not a warpgroup
 
 ## What it means
 
-A role issues wgmma, but its threads are no multiple of 128.
+A role issues wgmma, but its threads are not a multiple of 128.
 
 ## Why it is a fault
 

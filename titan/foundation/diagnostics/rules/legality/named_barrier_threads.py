@@ -2,8 +2,8 @@
 
 ## What it means
 
-The threads of a named barrier are no multiple of the warp size, or more than the roles of the CTA
-have.
+The threads of a named barrier are not a multiple of the warp size, or more than the roles of the
+CTA have.
 
 ## Why it is a fault
 

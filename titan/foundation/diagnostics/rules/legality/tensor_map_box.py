@@ -2,7 +2,7 @@
 
 ## What it means
 
-An extent of the box is not in 1 to 256, its rows are no multiple of 16 bytes or do not fit under
+An extent of the box is not in 1 to 256, its rows are not a multiple of 16 bytes or do not fit under
 the swizzle (32, 64 or 128 bytes), an element stride is not in 1 to 8, or the box is larger than the
 stage.
 

@@ -2,8 +2,8 @@
 
 ## What it means
 
-The stages in tensor memory need more than 512 columns, an allocation is no power of two from 32 to
-512, the target has no tensor memory, or what is allocated is never given back.
+The stages in tensor memory need more than 512 columns, an allocation is not a power of two from 32
+to 512, the target has no tensor memory, or what is allocated is never given back.
 
 ## Why it is a fault
 
