@@ -80,9 +80,9 @@ class _Trial:
 
     def _translated(self, built: Built, emitted: Emitted, compiled: CompiledKernel) -> list[str]:
         """Where the machine code differs from what was verified; `compared` says what was done."""
-        from titan.isa.thread.machine import UnsupportedPtx
         from titan.validate.compare import gcn_package
         from titan.validate.compare.expected import TooLong
+        from titan.validate.compare.threads import UnsupportedPtx
         from titan.validate.compare.translation import translation
 
         if target_of(built.tile.target).amd:

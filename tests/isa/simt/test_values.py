@@ -393,3 +393,12 @@ def test_every_seed_computes_the_same(seed, block):
     """
     found = results(module_of(text), launch_of(block=block), block, Options(seed=seed))
     assert found == [(i + 1) % block for i in range(block)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "add.s32 %r0, 1, 2;", "bra END; END:", "setp.eq.u32 %p1, %tid.x, 0; @%p1 ret;", "{ } L:"],
+)
+def test_the_end_of_a_body_returns(body):
+    run_ = ran(module_of(body), launch_of())
+    assert run_.outcome.ending is Ending.FINISHED

@@ -14,12 +14,11 @@ from titan.codegen.pipeline.build import BuildLimits, build
 from titan.codegen.tile.load import parse_tile
 from titan.codegen.tile.model import TileProgram
 from titan.foundation.resources import root
-from titan.isa.thread.machine import UnsupportedPtx
-from titan.isa.thread.ptx import parse
 from titan.sync.program import SyncProgram
 from titan.validate.compare.compare import ComparedLaunch, compare
 from titan.validate.compare.compile import ptx_of
 from titan.validate.compare.launches import launches
+from titan.validate.compare.threads import UnsupportedPtx, parse_kernel
 from titan.validate.compare.toolchain import CannotCompile
 
 SOURCE, HEADER = "kernel.cu", "titan_device.cuh"
@@ -37,7 +36,7 @@ class Emission:
     def faults(self, files: dict[str, str]) -> list[str]:
         """What the comparison says of other files for the same program; not assembled."""
         try:
-            kernel = parse(ptx_of(files, self.target), self.manifest["entry"])
+            kernel = parse_kernel(ptx_of(files, self.target), self.manifest["entry"])
             found = compare(kernel, self.program, self.manifest, self.launches)
         except (CannotCompile, UnsupportedPtx) as error:
             return [f"{type(error).__name__}: {error}"]

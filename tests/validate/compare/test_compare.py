@@ -11,11 +11,10 @@ import pytest
 from tests.sampling import sampled
 from tests.validate.compare.kernels import HEADER, SOURCE, emission
 from titan.foundation.resources import root
-from titan.isa.thread.machine import UnsupportedPtx
-from titan.isa.thread.ptx import parse
 from titan.language.kernel.decode import decode_text
 from titan.validate.compare.compare import ComparedLaunch, TranslationComparison, compare
 from titan.validate.compare.compile import compile_cuda, compile_package, nvcc
+from titan.validate.compare.threads import UnsupportedPtx, parse_kernel
 from titan.validate.compare.toolchain import CannotCompile, ToolchainMissing
 from titan.validate.compare.translation import translation
 from titan.verify.lowering import sync_program
@@ -31,7 +30,7 @@ MANIFEST = {
         {"kind": "size", "name": "N"},
         {"kind": "size", "name": "K"},
     ],
-    "launch": {"block": 384},
+    "launch": {"block": 384, "dynamic_shared_bytes": 200_000},
     "roles": [
         {"name": "producer", "first_thread": 0, "registers": 40},
         {"name": "consumer", "first_thread": 128, "registers": 232},
@@ -51,7 +50,7 @@ def comparison(text: str, tmp_path: Path) -> TranslationComparison:
     family, errors = decode_text((HERE / "gemm.yaml").read_text())
     assert family is not None, errors
     program = sync_program(family.kernels[0]).program
-    return compare(parse(compiled.text), program, MANIFEST, LAUNCHES)
+    return compare(parse_kernel(compiled.text), program, MANIFEST, LAUNCHES)
 
 
 def test_a_kernel_written_by_hand_does_what_its_pipeline_says(tmp_path):

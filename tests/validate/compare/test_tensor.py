@@ -8,11 +8,9 @@ import pytest
 
 from tests.sampling import sampled
 from tests.validate.compare.kernels import HEADER, SOURCE, emission
-from titan.isa.thread.integers import compute
-from titan.isa.thread.machine import TENSOR_BASE, ThreadEvent
-from titan.isa.thread.ptx import parse
 from titan.validate.compare.compile import compile_package, nvcc
 from titan.validate.compare.tensor import fenced, unframed
+from titan.validate.compare.thread_events import TENSOR_BASE, ThreadEvent
 from titan.validate.compare.translation import translation
 
 needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")
@@ -74,7 +72,7 @@ FAULTS = {
     "one stage for both": (SOURCE, r"\(x_w % 2\) \* 128", "0", "overlap in tensor memory"),
     "stages that overlap": (SOURCE, r"\(x_w % 2\) \* 128", "(x_w % 2) * 64", "overlap in tensor"),
     "beyond what is taken": (
-        SOURCE, r"\(x_w % 2\) \* 128", "(x_w % 2) * 256", "not within the 256 columns"),
+        SOURCE, r"\(x_w % 2\) \* 128", "(x_w % 2) * 256", "not allocated tensor"),
     "fetched from the wrong stage": (
         SOURCE, r"tensor_memory_fetch(.*)\(x_w % 2\) \* 128",
         r"tensor_memory_fetch\1((x_w + 1) % 2) * 128", "Access"),
@@ -178,23 +176,3 @@ def test_the_frame_is_judged_and_taken_away():
     assert any("not 32 columns" in text for text in unframed(prologue, body, 96, 32)[2])
     assert any("another thread" in text for text in unframed(prologue, body[:-1], 96, 64)[2])
     assert any("no barrier with" in text for text in unframed(prologue, body, 64, 64)[2])
-
-
-def test_pointers_among_the_parameters_are_counted():
-    text = """
-.visible .entry k(
-  .param .align 64 .b8 k_param_0[128],
-  .param .u64 .ptr .align 1 k_param_1,
-  .param .u64 .ptr .global .align 16 k_param_2,
-  .param .u32 k_param_3
-)
-{ ret; }
-"""
-    names = [parameter.name for parameter in parse(text).parameters]
-    assert names == [f"k_param_{number}" for number in range(4)]
-
-
-def test_a_negative_literal_of_an_unsigned_instruction_has_the_width_of_its_type():
-    third = -1431655765 & ((1 << 64) - 1)
-    assert compute("mul", ("hi", "u32"), (7, third)) == 4
-    assert compute("shr", ("u32",), (-8 & ((1 << 64) - 1), 1)) == 0x7FFFFFFC

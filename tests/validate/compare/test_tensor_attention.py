@@ -9,9 +9,9 @@ import pytest
 from tests.sampling import sampled
 from tests.validate.compare.kernels import HEADER, SOURCE, emission
 from titan.foundation.resources import root
-from titan.isa.thread.machine import ThreadEvent
 from titan.validate.compare.compile import compile_package, nvcc
 from titan.validate.compare.tensor import fenced
+from titan.validate.compare.thread_events import ThreadEvent
 from titan.validate.compare.translation import translation
 
 needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")

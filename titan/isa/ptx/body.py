@@ -28,6 +28,7 @@ from titan.isa.ptx.places import PtxPlaces
 from titan.isa.ptx.scanner import INVALID, TWICE, UNDECLARED, UNKNOWN, Scanner, split_at_commas
 from titan.isa.ptx.scopes import Scopes
 
+_LEAVING = ("ret", "exit", "trap", "bra", "brx")  # do not go on to the next instruction
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _TABLE = re.compile(r"\s*\.(branchtargets|calltargets|callprototype)\b")
 _GUARD = re.compile(r"@\s*(!?)\s*([%A-Za-z_$][\w$]*)\s*")
@@ -79,6 +80,7 @@ class BodyReader:
                 scanner.position += 1
                 self._close()
                 if not self.scopes.stack:
+                    self._return(scanner.position - 1)
                     self._resolve()
                     return
             elif here == ".":
@@ -88,6 +90,20 @@ class BodyReader:
             else:
                 self._statement()
         scanner.find("}", "the body of a function")
+
+    def _return(self, close: int) -> None:
+        """The end of the body returns, where it can be reached: the `ret` that is not written."""
+        end = len(self.instructions)
+        aims = {*self.targets.values(), *(at for row in self.tables.values() for at in row)}
+        last = self.instructions[-1] if end > self.first else None
+        if end not in aims and last is not None and last.guard < 0 and last.opcode in _LEAVING:
+            return
+        starts = self.scanner.source.line_starts
+        line = bisect_right(starts, close)
+        column = close - starts[line - 1] + 1
+        self.instructions.append(
+            Instruction("ret", (), (), -1, False, line, column, self.places.current)
+        )
 
     # -------------------------------------------------------------------------- labels
 

@@ -32,7 +32,8 @@ class AsynchronousWork:
 
     `queue`: the queue that a later wait names; None where only mbarriers are signalled.
     `tensor_map`: the generic address of the map, -1 without one. `group`: the `cta_group`, 0
-    without one. `clipped`: a box that reaches over the edge of its tensor.
+    without one. `clipped`: a box that reaches over the edge of its tensor. `operands`: the numbers
+    that a multiplication is given.
     """
 
     kind: ev.RecordedOperation
@@ -42,6 +43,7 @@ class AsynchronousWork:
     tensor_map: int = -1
     group: int = 0
     clipped: bool = False
+    operands: tuple[int, ...] = ()
 
 
 def start(machine: SimtMachine, fragment: Fragment, lanes: int, work: AsynchronousWork) -> InFlight:
@@ -49,7 +51,7 @@ def start(machine: SimtMachine, fragment: Fragment, lanes: int, work: Asynchrono
     number = machine.next_number()
     machine.record(
         ev.AsynchronousEvent, fragment, lanes, number, work.kind, work.effects, work.completes,
-        work.queue, (), (), work.tensor_map, work.group, work.clipped, False,
+        work.queue, (), (), work.tensor_map, work.group, work.clipped, False, work.operands,
     )  # fmt: skip
     writes = tuple(e.footprint for e in work.effects if e.mode is not READ)
     for footprint in writes:

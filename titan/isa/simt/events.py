@@ -176,7 +176,9 @@ class AsynchronousEvent(Event):
     by it (wgmma A in registers). `tensor_map`: address of the map in generic form, or -1.
     `cta_group`: 1 or 2 for tcgen05 and `.cta_group` copies, else 0. `clipped`: part of its box is
     outside of the tensor (filled, or not stored). `accumulates`: an mma that also reads what it
-    writes (an effect of mode ATOMIC for tensor memory says the same).
+    writes (an effect of mode ATOMIC for tensor memory says the same). `operands`: the numbers that
+    a tcgen05.mma is given, in the order of the text: D, A, B, instruction descriptor, whether it
+    adds to D, then addresses of scales; offsets written at an address are not in them.
     """
 
     operation: int
@@ -190,6 +192,7 @@ class AsynchronousEvent(Event):
     cta_group: int = 0
     clipped: bool = False
     accumulates: bool = False
+    operands: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,9 @@ class Options:
     `seed` 0 is round-robin in order; others shuffle. `steps_max` counts warp instructions.
     `uninitialised`: record reads of shared bytes that were never written. `first_poll_fails`: the
     first test_wait or try_wait at each place for each phase gives false, as it may in some
-    interleaving; code that peeks before it waits then shows its wait.
+    interleaving; code that peeks before it waits then shows its wait. `highest_columns`:
+    tcgen05.alloc gives the highest free columns of tensor memory, not the lowest; code that takes
+    them to begin at 0 then shows that it does.
     """
 
     ctas: tuple[int, ...] | None = None
@@ -142,3 +144,4 @@ class Options:
     steps_max: int = 20_000_000
     uninitialised: bool = False
     first_poll_fails: bool = True
+    highest_columns: bool = False

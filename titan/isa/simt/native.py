@@ -166,6 +166,7 @@ class Native:
         launch.seed, launch.steps_max = options.seed, options.steps_max
         launch.uninitialised = options.uninitialised
         launch.first_poll_fails = options.first_poll_fails
+        launch.highest_columns = options.highest_columns
         return launch
 
     # ------------------------------------------------------------------------------- run

@@ -15,6 +15,7 @@ from titan.isa.simt.outcome import Policy
 
 Words = Sequence[int]
 Head = tuple[int, int, int, int, int]
+_WORD = (1 << 64) - 1
 USES = ("branch", "address", "guard", "store")
 POLICIES = (
     Policy.ELECTED_LANE, Policy.WHOLE_WARP_BULK, Policy.PARITY_REDUCED, Policy.OPAQUE_GUARD,
@@ -69,7 +70,7 @@ class NativeReader:
         )  # fmt: skip
 
     def asynchronous(self, head: Head, w: Words) -> ev.Event:
-        """Words: eight scalars, then counted effects, completions, registers and sources."""
+        """Words: eight scalars, then counted effects, completions, registers, sources, operands."""
         number, kind, queue, map_, group, clipped, accumulates, count = w[:8]
         at = 8
         effects = tuple(
@@ -87,10 +88,12 @@ class NativeReader:
         registers = tuple(w[at : at + count])
         at += count + 1
         sources = tuple(w[at : at + w[at - 1]])
+        at += len(sources) + 1
+        operands = tuple(value & _WORD for value in w[at : at + w[at - 1]])
         return ev.AsynchronousEvent(
             *head, number, OPERATIONS[kind], effects, completes,
             None if queue < 0 else QUEUES[queue], registers, sources, map_, group, clipped != 0,
-            accumulates != 0,
+            accumulates != 0, operands,
         )  # fmt: skip
 
     def finish(self, head: Head, w: Words) -> ev.Event:

@@ -161,9 +161,14 @@ class Cta:
         """Threads of the CTA that have not exited."""
         return sum(warp.live.bit_count() for warp in self.warps)
 
-    def allocate(self, count: int) -> int | None:
-        """The first free columns, or None."""
+    def allocate(self, count: int, highest: bool = False) -> int | None:
+        """The first free columns, or None; `highest`: those below all that are taken."""
         at = 0
+        if highest:
+            at = min(self.columns, default=TENSOR_COLUMNS) - count
+            if at >= 0:
+                self.columns[at] = count
+            return at if at >= 0 else None
         for start, size in sorted(self.columns.items()):
             if start - at >= count:
                 break

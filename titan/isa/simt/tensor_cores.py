@@ -155,7 +155,8 @@ def allocate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: 
     columns = machine.known(fragment, step.args[1], mask, "the number of columns")
     if columns not in (32, 64, 128, 256, 512):
         machine.fault(fragment, f"{columns} columns of tensor memory cannot be allocated")
-    column = cta.allocate(columns)
+    highest = machine.options.highest_columns
+    column = cta.allocate(columns, highest)
     if column is None:
 
         def waiter() -> Waiter:
@@ -163,7 +164,7 @@ def allocate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: 
                           pending=columns)  # fmt: skip
 
         def ready() -> bool:
-            free = cta.allocate(columns)
+            free = cta.allocate(columns, highest)
             if free is None:
                 return False
             del cta.columns[free]
@@ -266,14 +267,16 @@ def pair(fragment: Fragment, group: int) -> list[Cta]:
 
 def launch_work(
     machine: SimtMachine, fragment: Fragment, mask: int, kind: ev.RecordedOperation,
-    effects: list[ev.RecordedEffect], group: int,
+    effects: list[ev.RecordedEffect], group: int, operands: tuple[int, ...] = (),
 ) -> None:  # fmt: skip
     """Work of a tensor core, which is done in order of issue."""
     warp = fragment.warp
     lane = lanes_of(mask)[0]
     groups = warp.queue(ev.RecordedQueue.TENSOR_CORE, lane)
     after = tuple(groups.open[-1:])
-    work = AsynchronousWork(kind, tuple(effects), queue=ev.RecordedQueue.TENSOR_CORE, group=group)
+    work = AsynchronousWork(
+        kind, tuple(effects), queue=ev.RecordedQueue.TENSOR_CORE, group=group, operands=operands
+    )
     start(machine, fragment, mask, work).after = after
 
 
@@ -311,7 +314,8 @@ def multiply(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: 
         effects += shared_operand(machine, fragment, lanes, b, form, ctas)
         if scaled:
             effects += _scales(machine, fragment, step, lanes, values, (rows, columns), ctas)
-        launch_work(machine, fragment, lanes, ev.RecordedOperation.TENSOR_MULTIPLY, effects, group)
+        launch_work(machine, fragment, lanes, ev.RecordedOperation.TENSOR_MULTIPLY, effects, group,
+                    tuple(values))  # fmt: skip
     return False
 
 

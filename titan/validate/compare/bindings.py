@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from titan.isa.simt.footprints import merged
 from titan.sync.program import SyncProgram
 from titan.validate.compare.expected import BufferRegion, Place
 
@@ -24,7 +25,7 @@ class Bindings:
     ids: dict[int, Place] = field(default_factory=dict)
     named: dict[Place, int] = field(default_factory=dict)
     extents: dict[BufferRegion, frozenset[Range]] = field(default_factory=dict)
-    accesses: set[tuple[int, tuple[BufferRegion, ...], int]] = field(default_factory=set)
+    accesses: set[tuple[Range, tuple[BufferRegion, ...], int]] = field(default_factory=set)
 
     def barrier(self, address: int, place: Place) -> bool:
         """Whether the address stands for this barrier; its first use binds it."""
@@ -38,9 +39,9 @@ class Bindings:
         """Whether a transfer of the whole region touches the same bytes as every other one."""
         return self.extents.setdefault(region, ranges) == ranges
 
-    def access(self, address: int, regions: tuple[BufferRegion, ...], line: int) -> None:
-        """An access that must lie within one of the regions; checked in the end."""
-        self.accesses.add((address, regions, line))
+    def access(self, span: Range, regions: tuple[BufferRegion, ...], line: int) -> None:
+        """Bytes that must lie within the regions; checked in the end."""
+        self.accesses.add((span, regions, line))
 
     def faults(self) -> list[str]:
         """Distinct regions that overlap, and accesses outside of theirs."""
@@ -64,11 +65,11 @@ class Bindings:
 
     def _outside(self) -> list[str]:
         found = []
-        for address, regions, line in sorted(self.accesses, key=lambda item: item[2]):
-            ranges = [span for region in regions for span in self._ranges(region)]
-            if ranges and not any(first <= address < end for first, end in ranges):
+        for (low, high), regions, line in sorted(self.accesses, key=lambda item: item[::2]):
+            ranges = merged(span for region in regions for span in self._ranges(region))
+            if ranges and not any(first <= low and high <= end for first, end in ranges):
                 names = " or ".join(_text(region) for region in regions)
-                found.append(f"line {line}: address {address} is not in {names}")
+                found.append(f"line {line}: address {low} is not in {names}")
         return found
 
     def _ranges(self, region: BufferRegion) -> list[Range]:

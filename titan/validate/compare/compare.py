@@ -1,7 +1,8 @@
 """Compares what the compiler made of a kernel with its sync program, thread by thread.
 
-For a launch, two lanes of every warp of a CTA run through the PTX (`machine.py`), every agent goes
-through its role (`expected.py`), and the two sequences are put side by side: the same operations in
+For a launch, a CTA or its cluster runs on the machine of warps (`threads.py`), every agent goes
+through its role (`expected.py`), and what two lanes of every warp have done is put beside it: the
+same operations in
 the same order, on the same barriers, with the same parities, counts, bytes and pending groups, and
 none besides. Operations of all threads must be in both lanes of all warps of the agent, arrivals in
 one lane of each warp or of one, copies and their groups in one thread. The count that a barrier was
@@ -18,17 +19,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from titan.codegen.tile.manifest import Manifest, ManifestRole
-from titan.isa.thread.machine import (
-    NOTED,
-    PARAMETER_BASE,
-    STRIDE,
-    Ran,
-    ThreadEvent,
-    ThreadLaunch,
-    UnsupportedPtx,
-    run,
-)
-from titan.isa.thread.ptx import PtxKernel
 from titan.sync import program as ir
 from titan.sync.parts import queue_of
 from titan.validate.compare.bindings import Bindings
@@ -36,6 +26,7 @@ from titan.validate.compare.expected import Numbers, Occurrence, occurrences
 from titan.validate.compare.matching import (
     ONE,
     WARP,
+    CutShort,
     Matcher,
     OperationMismatch,
     in_cluster,
@@ -43,8 +34,18 @@ from titan.validate.compare.matching import (
     multiplications,
 )
 from titan.validate.compare.tensor import fenced, tensor_side, unframed
+from titan.validate.compare.threads import (
+    NOTED,
+    EmittedKernel,
+    Ran,
+    ThreadEvent,
+    UnsupportedPtx,
+    launch_of,
+    run_cluster,
+)
 
 FAULTS_MAX = 20
+MACHINE_FAULTS_MAX = 3  # of one launch; one wrong address gives many
 _CLUSTER = ir.Scope.CLUSTER
 LANES = (0, 1)
 WARP_THREADS = 32
@@ -81,7 +82,7 @@ class TranslationComparison:
 
 
 def compare(
-    kernel: PtxKernel,
+    kernel: EmittedKernel,
     program: ir.SyncProgram,
     manifest: Manifest,
     launches: list[ComparedLaunch],
@@ -98,7 +99,7 @@ def compare(
 class _Whole:
     """All launches of one kernel; addresses and counts are the same in all."""
 
-    def __init__(self, kernel: PtxKernel, program: ir.SyncProgram, manifest: Manifest) -> None:
+    def __init__(self, kernel: EmittedKernel, program: ir.SyncProgram, manifest: Manifest) -> None:
         self.kernel = kernel
         self.program = program
         self.manifest = manifest
@@ -111,7 +112,7 @@ class _Whole:
         self.matrix = multiplications(program)
         self.ctas = max((role.cta for role in program.roles), default=0) + 1
         self.tensor = tensor_side(program, manifest)
-        self.slot = -1
+        self.ran = Ran()
         self.takers: set[int] = set()  # threads that allocate tensor memory in a launch
         self.cluster = {item.name for item in program.named_barriers if item.scope is _CLUSTER}
 
@@ -119,13 +120,20 @@ class _Whole:
         self.result.launches += 1
         starts = Counter[int]()
         self.takers.clear()
-        if self.tensor.buffers and self.slot < 0:
-            self._find_slot(launch)
+        if self.tensor.buffers and self.ctas > 1:
+            raise UnsupportedPtx("tensor memory in a cluster")
+        self.ran = self._ran(launch)
+        self.seen |= self.ran.seen
+        if not self.ran.events:
+            self.result.faults.extend(self.ran.faults)
+            return
         for role in self.program.roles:
             for agent in range(role.agents):
                 self._agent(role, agent, launch, starts)
         for rank in range(self.ctas):
             self._idle(rank, launch, starts)
+        for text in self.ran.faults[:MACHINE_FAULTS_MAX]:
+            self.result.fault(text)
         warps = {thread // WARP_THREADS for thread in self.takers}
         if self.tensor.buffers and (len(warps) != 1 or len(self.takers) != len(LANES)):
             self.result.fault(f"tensor memory is allocated by the threads {sorted(self.takers)}")
@@ -140,17 +148,6 @@ class _Whole:
         """Where the threads of a role are, the same in every CTA."""
         place: ManifestRole = self.places[role.name.partition("@")[0]]
         return place
-
-    def _find_slot(self, launch: ComparedLaunch) -> None:
-        """Where the address of tensor memory is written."""
-        if self.ctas > 1:
-            raise UnsupportedPtx("tensor memory in a cluster")
-        for thread in range(0, self.manifest["launch"]["block"], WARP_THREADS):
-            for event in self._ran(thread, 0, launch).events:
-                if event.kind == "tensor_alloc" and event.values[0] is not None:
-                    self.slot = event.values[0]
-                    return
-        self.result.fault("no thread allocates tensor memory")
 
     def _idle(self, rank: int, launch: ComparedLaunch, starts: Counter[int]) -> None:
         """Warps without a role do nothing after the barrier of all threads."""
@@ -179,6 +176,7 @@ class _Whole:
         first = place["first_thread"] + agent * role.threads
         warps = max(1, role.threads // WARP_THREADS)
         performed: list[list[tuple[int, ThreadEvent]]] = [[] for _ in expected]
+        reached = len(expected)  # by all lanes
         away: set[int] = set()  # lanes that have left the role
         for warp in range(warps):
             for lane in LANES:
@@ -192,9 +190,12 @@ class _Whole:
                 where = f"{role.name}[{agent}], thread {thread}"
                 own = warp * WARP_THREADS + lane
                 at = thread // WARP_THREADS
-                self._match(where, role.cta, at, own, events, expected, performed)
+                done = self._match(where, role.cta, at, own, events, expected, performed)
+                reached = min(reached, done)
         lanes = {warp * WARP_THREADS + lane for warp in range(warps) for lane in LANES}
-        if away and away not in ({*lanes} - {0}, lanes):
+        if any((role.cta, first + lane) not in self.ran.ended for lane in lanes):
+            expected, performed = expected[:reached], performed[:reached]
+        elif away and away not in ({*lanes} - {0}, lanes):
             self.result.fault(f"{role.name}[{agent}]: some threads of the agent do not take part")
         self._who(f"{role.name}[{agent}]", lanes - away, expected, performed)
 
@@ -217,17 +218,21 @@ class _Whole:
         place: ManifestRole | None,
     ) -> list[ThreadEvent]:
         """What the thread does in its role; what comes before and after is judged here."""
-        ran = self._ran(thread, rank, launch)
         threads = self.manifest["launch"]["block"]
-        self.seen |= ran.seen
-        prologue, events = _split(ran.events, threads, self.ctas > 1)
+        cut = (rank, thread) not in self.ran.ended
+        whole = self.ran.events[(rank, thread)]
+        if cut and whole and whole[-1].kind == "sync":
+            whole = whole[:-1]  # where it waits for ever
+        prologue, events = _split(whole, threads, self.ctas > 1)
         if prologue is None:
+            if cut:
+                return []
             self.result.fault(f"thread {thread}: its role begins before the barrier of all threads")
             return events
         if self.tensor.buffers:
-            prologue, events = self._tensor(thread, prologue, events)
+            prologue, events = self._tensor(thread, prologue, events, cut)
         self._prologue(prologue, starts, rank)
-        if self.cluster:
+        if self.cluster and not cut:
             kinds = [event.kind for event in events[-2:]]
             if kinds == ["cluster_arrive", "cluster_wait"]:
                 events = events[:-2]
@@ -241,18 +246,15 @@ class _Whole:
             self.result.fault(f"thread {thread}: {had} registers, not {place['registers']}")
         return events
 
-    def _ran(self, thread: int, rank: int, launch: ComparedLaunch) -> Ran:
-        arguments = {
-            number: launch.sizes[item["name"]]
-            for number, item in enumerate(self.manifest["arguments"])
-            if item["kind"] == "size"
-        }
-        threads, block = self.manifest["launch"]["block"], launch.block + rank
-        where = ThreadLaunch(thread, threads, block, launch.grid, arguments, rank, self.slot)
-        return run(self.kernel, where)
+    def _ran(self, launch: ComparedLaunch) -> Ran:
+        made = launch_of(self.kernel, self.manifest, launch.sizes, launch.grid)
+        warps = range(0, self.manifest["launch"]["block"], WARP_THREADS)
+        return run_cluster(
+            self.kernel, made, launch.block, [first + lane for first in warps for lane in LANES]
+        )
 
     def _tensor(
-        self, thread: int, prologue: list[ThreadEvent], events: list[ThreadEvent]
+        self, thread: int, prologue: list[ThreadEvent], events: list[ThreadEvent], cut: bool
     ) -> tuple[list[ThreadEvent], list[ThreadEvent]]:
         """Without the frame and the fences of tensor memory, which are judged here."""
         if any(event.kind == "tensor_alloc" for event in prologue):
@@ -260,7 +262,7 @@ class _Whole:
         threads = self.manifest["launch"]["block"]
         prologue, events, wrong = unframed(prologue, events, threads, self.tensor.columns)
         events, more = fenced(events)
-        for text in wrong + more:
+        for text in () if cut else wrong + more:
             self.result.fault(f"thread {thread}: {text}")
         return prologue, events
 
@@ -286,29 +288,34 @@ class _Whole:
         events: list[ThreadEvent],
         expected: list[Occurrence],
         performed: list[list[tuple[int, ThreadEvent]]],
-    ) -> None:
-        matcher = Matcher(self.bindings, self._boxes(), events, rank, self.tensor, warp)
+    ) -> int:
+        """How many of the operations the thread's events spell; what is wrong is reported."""
+        cut = (rank, warp * WARP_THREADS + lane % WARP_THREADS) not in self.ran.ended
+        matcher = Matcher(self.bindings, self._boxes(), events, rank, self.tensor, warp, cut)
         for number, occurrence in enumerate(expected):
             try:
                 taken = matcher.take(occurrence)
+            except CutShort:
+                return number
             except OperationMismatch as mismatch:
                 self.result.fault(f"{where}: {mismatch}")
-                return
+                return number
             if taken is not None:
                 performed[number].append((lane, taken))
         if (left := matcher.rest()) is not None:
             text = f"line {left.line}: {left.kind} after the end of its program"
             self.result.fault(f"{where}: {text}")
+        return len(expected)
 
     def _boxes(self) -> dict[int, tuple[str, int]]:
-        """Address of a tensor map -> the buffer of its copies and the bytes of its box."""
+        """Number of a parameter -> the buffer of the map's copies and the bytes of its box."""
         found = {}
         for number, item in enumerate(self.manifest["arguments"]):
             if item["kind"] == "tensor_map":
                 size = _BYTES[item["dtype"]]
                 for extent in item["box"]:
                     size *= extent
-                found[PARAMETER_BASE + number * STRIDE] = (item["operation"], size)
+                found[number] = (item["operation"], size)
         return found
 
     def _who(
@@ -392,7 +399,7 @@ class _Whole:
             self.result.fault(text)
         unseen = sorted(
             here.line
-            for here in self.kernel.instructions
+            for here in self.kernel.instructions()
             if here.opcode in NOTED and here.line not in self.seen and "warp" not in here.modifiers
         )
         if unseen:

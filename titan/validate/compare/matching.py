@@ -11,13 +11,14 @@ from functools import partial
 from itertools import pairwise
 
 from titan.foundation.errors import TitanError
-from titan.isa.thread.machine import CTA_SHIFT, TENSOR_BASE, ThreadEvent
+from titan.isa.simt.footprints import merged
 from titan.sync import program as ir
 from titan.sync.expression import ZERO
 from titan.sync.parts import scope_of
 from titan.validate.compare.bindings import Bindings
 from titan.validate.compare.expected import BufferRegion, Occurrence
 from titan.validate.compare.tensor import LANES_OF_WARP, ROWS, STEP_BYTES, TensorSide, shape_of
+from titan.validate.compare.thread_events import CTA_SHIFT, TENSOR_BASE, Range, ThreadEvent
 
 EVERY = "every thread"
 WARP = "one thread of each warp"
@@ -26,7 +27,11 @@ NAMED_BARRIERS = 16
 _ROW_BYTES = 4
 _COLUMNS_OF_STEP = STEP_BYTES // 4  # of a left operand in tensor memory
 _DESCRIPTOR_MASK = 0x3FFF  # matrix descriptors hold bits 4 to 17 of an address
-Boxes = Mapping[int, tuple[str, int]]
+Boxes = Mapping[int, tuple[str, int]]  # by the number of the parameter
+
+
+class CutShort(TitanError):
+    """The events of the thread end where the run did."""
 
 
 class OperationMismatch(TitanError):
@@ -69,7 +74,10 @@ def _expects(operation: ir.Arrive) -> bool:
 
 
 class Matcher:
-    """Follows the events of one thread of the CTA with this rank in its cluster."""
+    """Follows the events of one thread of the CTA with this rank in its cluster.
+
+    `cut`: the run ended before the thread did, so that what it would do next is not known.
+    """
 
     def __init__(
         self,
@@ -79,7 +87,9 @@ class Matcher:
         rank: int = 0,
         tensor: TensorSide | None = None,
         warp: int = 0,
+        cut: bool = False,
     ) -> None:
+        self.cut = cut
         self.bindings = bindings
         self.rank = rank
         program = bindings.program
@@ -125,6 +135,8 @@ class Matcher:
             if event is None or event.kind != "mma_wait":
                 break
             self.position += 1  # a drain more than the program has only waits longer
+        if event is None and self.cut:
+            raise CutShort
         if kind_of(operation, self.matrix) != EVERY or self._one_of_four(occurrence):
             self.position = first
             return None
@@ -239,10 +251,15 @@ class Matcher:
             if not regions[event.kind]:
                 return False
             found = True
-            if event.values[0] is not None:
-                address = in_cluster(event.values[0], self.rank)
-                self.bindings.access(address, regions[event.kind], event.line)
+            for span in event.spans:
+                self._touch(span, regions[event.kind], event.line)
         return found
+
+    def _touch(self, span: tuple[Range, ...], regions: tuple[BufferRegion, ...], line: int) -> None:
+        """All of these bytes must lie within the regions."""
+        for low, high in span:
+            first = in_cluster(low, self.rank)
+            self.bindings.access((first, first + high - low), regions, line)
 
     def asynchronous(self, occurrence: Occurrence, operation: ir.Asynchronous) -> bool:
         """Whether the next events spell the copy or the multiplication of that queue."""
@@ -261,15 +278,9 @@ class Matcher:
         found = False
         while (event := self._next("mma")) is not None:
             found = True
-            left, right, in_registers, _ = event.values
-            pairs = [(right, occurrence.reads[-1:])]
-            if not in_registers:
-                pairs.append((left, occurrence.reads[:1]))
-            for value, regions in pairs:
-                if value is None:
-                    raise OperationMismatch(f"line {event.line}: an unknown matrix descriptor")
-                address = in_cluster((value & _DESCRIPTOR_MASK) << 4, self.rank)
-                self.bindings.access(address, regions, event.line)
+            self._touch(event.spans[-1], occurrence.reads[-1:], event.line)
+            if not event.values[0]:
+                self._touch(event.spans[0], occurrence.reads[:1], event.line)
         return found
 
     def _tensor_multiplication(self, occurrence: Occurrence) -> bool:
@@ -304,9 +315,8 @@ class Matcher:
             if seen and not (places[0] > seen[-1][0] and places[1] > seen[-1][1]):
                 raise OperationMismatch(f"line {event.line}: not the next step along K")
             seen.append(places)
-            for address, region in zip(places, (left, right), strict=True):
-                if region == right or not in_tensor:
-                    self.bindings.access(in_cluster(address, self.rank), (region,), event.line)
+            for span, region in zip(event.spans[::-1], (right, left), strict=False):
+                self._touch(span, (region,), event.line)
         return len(seen) == steps
 
     def queue_arrive(self, occurrence: Occurrence) -> bool:
@@ -374,18 +384,18 @@ class Matcher:
         """The numbers of the warp's rows: those of a lane in the order of a fragment."""
         ((region),) = occurrence.reads or occurrence.writes
         kind = "read" if occurrence.reads else "write"
-        found: list[int] = []
+        found: list[Range] = []
         while (event := self._next(kind)) is not None:
-            if event.values[0] is None:
-                raise OperationMismatch(f"line {event.line}: an unknown row")
-            found.append(event.values[0])
+            found += [run for span in event.spans for run in span]
         own = self.warp % 4 * LANES_OF_WARP
         if not found:
             return False
-        base = min(found) - _ROW_BYTES * own
-        wanted = [base + _ROW_BYTES * (own + row) for row in range(0, LANES_OF_WARP, 8)]
+        base = min(found)[0] - _ROW_BYTES * own
+        first = base + _ROW_BYTES * own
+        whole = merged(found) == ((first, first + _ROW_BYTES * LANES_OF_WARP),)
+        once = sum(high - low for low, high in found) == _ROW_BYTES * LANES_OF_WARP
         span = frozenset({(base, base + self._bytes(region))})
-        return sorted(found) == wanted and self.bindings.extent(region, span)
+        return whole and once and self.bindings.extent(region, span)
 
     def _load(self, occurrence: Occurrence) -> bool:
         """Boxes into one region that complete its barrier, with the bytes of the model in total.
@@ -396,7 +406,7 @@ class Matcher:
         ranges: set[tuple[int, int]] = set()
         total = 0
         while (event := self.left()) is not None and event.kind == "load":
-            buffer, size = self.boxes.get(event.values[1] or 0, ("", 0))
+            buffer, size = self._box(event)
             if buffer != name or total + size > occurrence.bytes:
                 break
             place = event.values[0]
@@ -413,6 +423,11 @@ class Matcher:
             )
             for region in occurrence.writes
         )
+
+    def _box(self, event: ThreadEvent) -> tuple[str, int]:
+        """The buffer of the copies through a tensor map, and the bytes of its box."""
+        number = event.values[1]
+        return self.boxes.get(-1 if number is None else number, ("", 0))
 
     def _several(self, occurrence: Occurrence) -> bool:
         return len(occurrence.completes) > 1
@@ -442,7 +457,7 @@ class Matcher:
         total = 0
         while total < wanted and (event := self._next("store")) is not None:
             place = event.values[0]
-            size = self.boxes.get(event.values[1] or 0, ("", 0))[1]
+            size = self._box(event)[1]
             if place is None or not size:
                 return False
             total += size

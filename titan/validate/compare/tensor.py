@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from titan.codegen.tile.manifest import Manifest
-from titan.isa.thread.integers import Bits
-from titan.isa.thread.machine import TENSOR_BASE, ThreadEvent
 from titan.sync import program as ir
 from titan.sync.parts import effects_of, queue_of
 from titan.validate.compare.expected import BufferRegion
+from titan.validate.compare.thread_events import TENSOR_BASE, ThreadEvent
 
 ROWS = 128
 LANES_OF_WARP = 32
@@ -150,7 +149,7 @@ class TensorSide:
         """Columns of one stage."""
         return self.buffers[region[0]].bytes_per_stage // (4 * ROWS)
 
-    def column(self, region: BufferRegion, address: Bits) -> bool:
+    def column(self, region: BufferRegion, address: int | None) -> bool:
         """Whether the accumulator begins there; the first time it says so."""
         if address is None:
             return False

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from titan.codegen.tile.manifest import Manifest
 from titan.codegen.tile.model import TileProgram
-from titan.isa.thread.machine import UnsupportedPtx
-from titan.isa.thread.ptx import PtxError, parse
 from titan.sync.program import SyncProgram
 from titan.target.completion import Vendor
 from titan.target.description import generated_targets
 from titan.validate.compare.compare import TranslationComparison, compare
 from titan.validate.compare.launches import launches
+from titan.validate.compare.threads import UnsupportedPtx, parse_kernel
 from titan.validate.compare.toolchain import CompiledKernel
 
 
@@ -27,10 +26,7 @@ def translation(
     through = launches(tile, program, manifest)
     if not through:
         raise UnsupportedPtx("no launch is small enough to be compared")
-    try:
-        kernel = parse(compiled.text, manifest["entry"])
-    except PtxError as error:
-        raise UnsupportedPtx(str(error)) from None
+    kernel = parse_kernel(compiled.text, manifest["entry"])
     found = compare(kernel, program, manifest, through)
     for text in compiled.figures.faults():
         found.fault(text)

@@ -4,7 +4,7 @@ enum { M_TILE, M_IM2COL, M_GATHER, M_SCATTER, M_IM2COL_W };
 enum { P_GENERIC, P_ASYNC, P_TENSORMAP, P_CONSTANT, P_TENSOR };
 
 typedef struct { int32_t footprint, mode, proxy; } Effect;
-typedef struct { Effect list[80]; int count; } Effects;
+typedef struct { Effect list[80]; int count; uint64_t operands[8]; int operand_count; } Effects;
 typedef struct { Place places[16]; int64_t bytes[16]; int count; } Completions;
 
 static void add_effect(Effects *effects, int32_t footprint, int mode, int proxy)
@@ -36,6 +36,9 @@ static void record_asynchronous(Machine *machine, Fragment *fragment, uint32_t l
     for (int n = 0; n < outs; n++) push(&machine->events, OUT(registers, n));
     push(&machine->events, ins);
     for (int n = 0; n < ins; n++) push(&machine->events, ARG(registers, n + 2));
+    push(&machine->events, effects->operand_count);
+    for (int n = 0; n < effects->operand_count; n++)
+        push(&machine->events, (word)effects->operands[n]);
     close_record(machine, at);
 }
 /* A copy onto live mbarriers. */

@@ -43,7 +43,7 @@ typedef struct {
     const titan_map *maps; int32_t map_count;
     const int64_t *bounds; int32_t bound_count; /* pairs; none: no bounds */
     const int32_t *ctas; int32_t cta_count;     /* clusters by one of their CTAs, in order */
-    uint64_t seed; int64_t steps_max; int32_t uninitialised, first_poll_fails;
+    uint64_t seed; int64_t steps_max; int32_t uninitialised, first_poll_fails, highest_columns;
 } titan_launch;
 /* END SHARED WITH PYTHON */
 

@@ -13,7 +13,8 @@ static int ready(Machine *machine, const Fragment *fragment)
                            barrier->id != fragment->object);
     case WAIT_NAMED: return cta->named[fragment->number].generation > fragment->generation;
     case WAIT_CLUSTER: return cta->cluster->generation > fragment->generation;
-    case WAIT_TENSOR: return free_columns(cta, fragment->number) >= 0;
+    case WAIT_TENSOR: 
+        return free_columns(cta, fragment->number, machine->launch->highest_columns) >= 0;
     case WAIT_WGMMA: return warpgroup_committed(fragment->warp, fragment->number);
     default: return 0;
     }

@@ -144,9 +144,13 @@ static void wgmma(Machine *machine, Fragment *fragment, const titan_step *s, uin
 
 /* -------------------------------------------------------------------------- tensor memory */
 
-static int free_columns(const Cta *cta, int count)
+static int free_columns(const Cta *cta, int count, int highest)
 {
     int at = 0;
+    if (highest) { /* below the allocations so far, which are at the end */
+        while (at < 512 && !cta->columns[at]) at++;
+        return at - count;
+    }
     while (at + count <= 512) {
         int column = at;
         while (column < at + count && column < 512 && !cta->columns[column]) column++;
@@ -166,7 +170,7 @@ static void allocate(Machine *machine, Fragment *fragment, const titan_step *s, 
                  "%llu columns of tensor memory cannot be allocated", (unsigned long long)columns);
         end_run(machine, fragment, FAULT);
     }
-    int column = free_columns(cta, (int)columns);
+    int column = free_columns(cta, (int)columns, machine->launch->highest_columns);
     if (column < 0) {
         fragment->blocked = WAIT_TENSOR;
         fragment->blocked_mask = mask;
@@ -290,7 +294,8 @@ static void multiply(Machine *machine, Fragment *fragment, const titan_step *s, 
             continue;
         }
         int depth = FLAG(s, 5) ? 16 : 32, mode = v[4] ? ATOMIC_MODE : WRITE;
-        Effects effects = {.count = 0};
+        Effects effects = {.count = 0, .operand_count = count};
+        memcpy(effects.operands, v, (size_t)count * sizeof *v);
         uint64_t d = v[0] + (uint64_t)FLAG(s, 6), a = v[1] + (uint64_t)FLAG(s, 7);
         for (int c = 0; c < cta_count; c++) {
             int64_t lane = (int64_t)(d >> 16), column = (int64_t)(d & 0xFFFF);
