@@ -529,3 +529,40 @@ SECOND:
     (commit,) = of(found, ev.TensorCommitEvent)
     assert commit.operations == tuple(e.operation for e in work)
     assert commit.lanes == work[0].lanes == 1
+
+
+POLLING = """
+    mov.u32 %r1, barrier;
+    setp.ne.u32 %p2, %tid.x, 0;
+    @%p2 bra MET;
+    mbarrier.init.shared.b64 [%r1], 1;
+MET:
+    bar.sync 0;
+AGAIN:
+    mov.u32 %r2, barrier;
+    {more}
+    mbarrier.try_wait.parity.shared.b64 %p1, [%r2], {parity};
+    @!%p1 bra AGAIN;
+    ld.shared.u32 %r4, [%r2+8];
+    {after}
+    ret;
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "after", "steers"),
+    [
+        ("", "", False),
+        ("add.s32 %r3, %r2, 16;", "ld.shared.u32 %r4, [%r3];", False),
+        ("add.s32 %r3, %r3, 4;", "ld.shared.u32 %r4, [%r3];", True),  # counts the rounds
+        ("@%p2 mov.u32 %r3, %r2;", "ld.shared.u32 %r4, [%r3];", True),
+        ("mov.u32 %r3, 4; mov.u32 %r3, %r2;", "ld.shared.u32 %r4, [%r3];", True),
+    ],
+)
+def test_what_every_round_of_a_wait_makes_alike_is_no_result_of_the_wait(more, after, steers):
+    body = "mov.u32 %r3, 4096;\n" + POLLING.format(more=more, parity=1, after=after)
+    before = ".shared .align 8 .b8 barrier[64];"
+    found = ran(module_of(body, before), launch_of())
+    assert bool(found.confluence.polls) is steers
+    hangs = "mov.u32 %r3, 4096;\n" + POLLING.format(more="", parity=0, after="")
+    assert ran(module_of(hangs, before), launch_of()).outcome.ending is Ending.HUNG

@@ -5,6 +5,8 @@ A form that the machine does not know is a finding with its line; all of them ar
 
 from __future__ import annotations
 
+from collections import Counter
+
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.source.span import Source, Span
@@ -16,6 +18,7 @@ from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.operations import (
     ARITY,
+    PURE,
     SKIPPABLE,
     WAITING,
     DecodedCode,
@@ -76,6 +79,23 @@ def decode(
     return code, []
 
 
+def _made_alike(steps: list[DecodedStep], graph: FlowGraph, branch: int) -> set[int]:
+    """Registers that each round of a loop around a wait gives the same value, so that the number of
+    rounds does not matter: the loop is one block from the branch's target to the branch, in which
+    one step computes the register from what the block does not change."""
+    step = steps[branch]
+    if step.op is not Op.BRANCH or (step.flags[0], branch + 1) not in graph.blocks:
+        return set()
+    block = steps[step.flags[0] : branch]
+    writes = Counter(register for item in block for register in item.out if register >= 0)
+    alike: set[int] = set()
+    for item in block:
+        steady = all(register in alike or register not in writes for register in item.args)
+        if steady and item.op in PURE and item.guard < 0:
+            alike |= {register for register in item.out if writes[register] == 1}
+    return alike
+
+
 def _region(steps: list[DecodedStep], graph: FlowGraph, branch: int, join: int) -> SkippedRegion:
     blocks, cyclic = graph.region(branch, join)
     refused, accesses, only, holds = NO_JOIN, False, True, False
@@ -95,6 +115,7 @@ def _region(steps: list[DecodedStep], graph: FlowGraph, branch: int, join: int) 
     if waits and join != NO_JOIN:
         live = graph.live_at(join)
         written = {register for register in written if live >> register & 1}
+        written -= _made_alike(steps, graph, branch)
     return SkippedRegion(cyclic, refused, accesses, waits, tuple(sorted(written)))
 
 

@@ -256,7 +256,8 @@ class SkippedRegion:
 
     `refused`: a step in it that cannot be passed over without a decision, or -1. `accesses`: it
     touches memory that others see. `waits`: it does nothing but wait, and holds a wait. `written`:
-    the registers it writes; where it waits, those that are read after it.
+    the registers it writes; where it waits, those that are read after it and that the number of
+    rounds may change.
     """
 
     cyclic: bool
