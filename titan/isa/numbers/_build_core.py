@@ -23,7 +23,15 @@ ADDED = {
     "memory.c": ("allocations.c",),
     "arithmetic.c": ("formats.c",),
     "control.c": (),
-    "tensor.c": ("forms.c", "kernels.c", "transfers.c", "products.c", "wgmma.c", "quick.c"),
+    "tensor.c": (
+        "forms.c",
+        "kernels.c",
+        "transfers.c",
+        "products.c",
+        "wgmma.c",
+        "tensor_memory.c",
+        "quick.c",
+    ),
     "run.c": ("pool.c",),
 }
 FUNCTIONS = """

@@ -6,11 +6,13 @@ enumerations are those of native/numbers.h.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from enum import IntEnum
 
 from titan.isa.numbers.matrices import product_of
-from titan.isa.ptx.module import Instruction
+from titan.isa.ptx.module import Immediate, Instruction
+from titan.isa.simt.decode_async import SHAPES
 from titan.isa.simt.operations import ATOMICS, COMPARISONS, DecodedStep, Kind, Op
 
 
@@ -48,7 +50,9 @@ class Function(IntEnum):
     ATOMIC = 33
     SUM = 34
     REDUX = 35
-    TENSOR_MULTIPLY = 36
+    TENSOR_ACCESS = 36
+    TENSOR_MULTIPLY = 37
+    TENSOR_COPY = 38
 
 
 FORMATS = ("f16", "bf16", "f32", "f64", "e4m3", "e5m2", "tf32", "e2m1", "e2m3", "e3m2", "ue8m0")
@@ -118,6 +122,8 @@ def form_of(instruction: Instruction, step: DecodedStep) -> Form:
             return Form(Function.ATOMIC, format_, format_, packed=packed)
         case Op.BULK_COPY | Op.TENSOR_COPY if "reduce" in (instruction.opcode, *words):
             return _sum(words, tensor=step.op is Op.TENSOR_COPY)
+        case Op.TENSOR_LOAD | Op.TENSOR_STORE | Op.TENSOR_MULTIPLY | Op.TENSOR_MEMORY_COPY:
+            return _tensor(instruction, step)
         case Op.REDUX if step.kind is Kind.FLOAT:
             return Form(Function.REDUX, 2, 2, nan=int("NaN" in words), word=int("abs" in words))
         case _:
@@ -217,3 +223,21 @@ def _matrix(instruction: Instruction) -> Form:
         columns=product.columns, depth=product.depth, a=a, b=b,
         negate_a=int(product.negate_a), negate_b=int(product.negate_b),
     )  # fmt: skip
+
+
+def _tensor(instruction: Instruction, step: DecodedStep) -> Form:
+    """tcgen05.ld, .st, .mma and .cp; packing, scaled inputs and decompression are not computed."""
+    words = instruction.modifiers
+    if step.op is Op.TENSOR_MULTIPLY:
+        scaled = isinstance(instruction.operands[-1], Immediate) and len(instruction.operands) > 5
+        return NOTHING if scaled else Form(Function.TENSOR_MULTIPLY)
+    if step.op is Op.TENSOR_MEMORY_COPY:
+        if any(re.match(r"b\dx16", word) for word in words):
+            return NOTHING
+        spread = {"warpx4": 4, "warpx2::02_13": 13, "warpx2::01_23": 23}
+        return Form(Function.TENSOR_COPY, word=next((spread[w] for w in words if w in spread), 0))
+    shape = next((word for word in words if word in SHAPES), "")
+    if not shape or any(word.startswith(("pack", "unpack")) for word in words):
+        return NOTHING
+    lanes, columns = SHAPES[shape]
+    return Form(Function.TENSOR_ACCESS, rows=lanes, columns=columns)

@@ -236,7 +236,7 @@ def access(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
     mode = READ if reads else WRITE
     rectangles = [TensorRectangle(lane, lanes, column, columns)]
     if half >= 0:
-        rectangles.append(TensorRectangle(lane + 16, lanes, column + half, columns))
+        rectangles.append(TensorRectangle(lane, lanes, column + half, columns))
     footprints = [tensor_range(machine, fragment, mask, warp.cta, part) for part in rectangles]
     effects = tuple(ev.RecordedEffect(f, mode, ev.AccessProxy.TENSOR) for f in footprints)
     queue = ev.RecordedQueue.TENSOR_LOAD if reads else ev.RecordedQueue.TENSOR_STORE

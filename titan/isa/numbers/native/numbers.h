@@ -24,7 +24,8 @@ enum {
     FORM_ABS, FORM_COPYSIGN, FORM_EX2, FORM_LG2, FORM_RCP, FORM_SQRT, FORM_RSQRT, FORM_SIN,
     FORM_COS, FORM_TANH,
     FORM_CONVERT = 20, FORM_TO_INTEGER, FORM_FROM_INTEGER, FORM_PACK, FORM_UNPACK, FORM_COMPARE,
-    FORM_MATRIX = 30, FORM_MOVE_MATRIX, FORM_LOAD_MATRIX, FORM_ATOMIC, FORM_SUM, FORM_REDUX
+    FORM_MATRIX = 30, FORM_MOVE_MATRIX, FORM_LOAD_MATRIX, FORM_ATOMIC, FORM_SUM, FORM_REDUX,
+    FORM_TENSOR_ACCESS, FORM_TENSOR_MULTIPLY, FORM_TENSOR_COPY
 };
 enum { F16, BF16, F32, F64, E4M3, E5M2, TF32, E2M1, E2M3, E3M2, UE8M0, FORMATS };
 enum { TO_NEAREST, TO_ZERO, DOWN, UP, TO_AWAY }; /* roundings; the last: nearest, ties away */
@@ -104,6 +105,13 @@ static void tensor_numbers(Machine *machine, Fragment *fragment, const titan_ste
                            uint64_t mask, Operation *o);
 static void store_async_numbers(Machine *machine, Fragment *fragment, const titan_step *s,
                                 uint32_t lanes, Operation *o);
+static void forget_tensor(Cta *cta, int64_t low, int64_t high);
+static int tensor_access_numbers(Machine *machine, Fragment *fragment, const titan_step *s,
+                                 uint32_t mask);
+static void multiply_numbers(Machine *machine, Fragment *fragment, const titan_step *s,
+                             const uint64_t *v, Operation *o);
+static void memory_copy_numbers(Machine *machine, Fragment *fragment, const titan_step *s,
+                                uint64_t address, uint64_t descriptor, Operation *o);
 static int wgmma_numbers(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask);
 static void start_cta_numbers(Machine *machine, Cta *cta);
 static void free_cta_numbers(Cta *cta);

@@ -319,6 +319,7 @@ static void run_box(Machine *machine, const Transfer *given)
 }
 
 static void run_product(Machine *machine, Operation *o);
+static void run_tensor_work(Machine *machine, Operation *o);
 
 static void free_transfer(Operation *o)
 {
@@ -348,7 +349,8 @@ static int transfer(Machine *machine, Operation *o)
             run_moves(machine, o->transfer);
         break;
     case BOX_IN: case BOX_OUT: run_box(machine, o->transfer); break;
-    default: run_product(machine, o); break;
+    case PRODUCT: run_product(machine, o); break;
+    default: run_tensor_work(machine, o); break;
     }
     free_transfer(o);
     return 1;

@@ -3,6 +3,9 @@ static void breach(Machine *machine, Fragment *fragment, int32_t reg, int write)
 {
     Warp *warp = fragment->warp;
     Operation *o = machine->operations[warp->owned[reg] - 1];
+#if NUMBERS
+    if (o->queue == TENSOR_LOAD_QUEUE && !write) finish(machine, o); /* as the hardware waits */
+#endif
     warp->owned[reg] = 0;
     warp->owned_count--;
     if (o->breached >> write & 1) return;

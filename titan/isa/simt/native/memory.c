@@ -131,6 +131,13 @@ static void havoc(Machine *machine, int32_t number, int zeros)
 #endif
             if (zeros) write_bytes(&cta->shared, low, high - low, 0, 0);
         }
+#if NUMBERS
+    } else if (footprint.space == TENSOR) {
+        Runs *runs = runs_of(machine, number);
+        for (int64_t n = 0; n < runs->count; n++)
+            forget_tensor(machine->by_number[footprint.cta], runs->data[n].low,
+                          runs->data[n].high);
+#endif
     } else if (footprint.space == GLOBAL && (machine->page_count || NUMBERS)) {
         Runs *runs = runs_of(machine, number);
         for (int64_t n = 0; n < runs->count; n++)

@@ -80,6 +80,7 @@ static void shared_operand(Machine *machine, Fragment *fragment, uint32_t lanes,
                            Cta **ctas, int cta_count, Effects *effects)
 {
     Descriptor d;
+    if (NUMBERS) return; /* what is read is looked at when it is */
     if (!decode_descriptor(value, tensor, &d)) {
         int32_t none = of_range(machine, SHARED, fragment->warp->cta->number, 0, 0);
         RECORD(EV_MEMORY_FAULT, fragment, lanes, FAULT_DESCRIPTOR, none, 0);
@@ -195,6 +196,11 @@ static void deallocate(Machine *machine, Fragment *fragment, const titan_step *s
     int known = column < 512 && columns && cta->columns[column] == (int64_t)columns;
     RECORD(EV_TENSOR_DEALLOCATE, fragment, mask, column, (word)columns, FLAG(s, 0), known);
     if (known) cta->columns[column] = 0;
+#if NUMBERS
+    for (int64_t lane = 0; known && lane < TENSOR_LANES; lane++)
+        forget_tensor(cta, 4 * (lane * COLUMNS + column),
+                      4 * (lane * COLUMNS + column + (int64_t)columns));
+#endif
 }
 static int allocated(const Cta *cta, int64_t column, int64_t columns)
 {
@@ -232,10 +238,13 @@ static void tensor_access(Machine *machine, Fragment *fragment, const titan_step
     int64_t lane = (int64_t)(address >> 16), column = (int64_t)(address & 0xFFFF);
     int reads = s->op == TENSOR_LOAD, mode = reads ? READ : WRITE;
     Effects effects = {.count = 0};
+#if NUMBERS
+    if (tensor_access_numbers(machine, fragment, s, mask)) return;
+#endif
     add_effect(&effects, tensor_range(machine, fragment, mask, warp->cta, lane, lanes, column,
                                       columns), mode, P_TENSOR);
     if (half >= 0)
-        add_effect(&effects, tensor_range(machine, fragment, mask, warp->cta, lane + 16, lanes,
+        add_effect(&effects, tensor_range(machine, fragment, mask, warp->cta, lane, lanes,
                                           column + half, columns), mode, P_TENSOR);
     Operation *o = new_operation(machine, fragment, reads ? OP_TENSOR_LOAD : OP_TENSOR_STORE, mask,
                                  reads ? TENSOR_LOAD_QUEUE : TENSOR_STORE_QUEUE);
@@ -260,7 +269,7 @@ static int pair_of(Fragment *fragment, int64_t group, Cta **ctas)
     if ((cta->rank | 1) < cluster->cta_count) ctas[count++] = &cluster->ctas[cta->rank | 1];
     return count;
 }
-static void launch_work(Machine *machine, Fragment *fragment, uint32_t mask, int kind,
+static Operation *launch_work(Machine *machine, Fragment *fragment, uint32_t mask, int kind,
                         const Effects *effects, int64_t group)
 {
     Groups *groups = queue_of(fragment->warp, TENSOR_CORE, first_lane(mask));
@@ -272,6 +281,7 @@ static void launch_work(Machine *machine, Fragment *fragment, uint32_t mask, int
         o->after[0] = (int32_t)before;
         o->after_count = 1;
     }
+    return o;
 }
 static void multiply(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
@@ -334,7 +344,11 @@ static void multiply(Machine *machine, Fragment *fragment, const titan_step *s, 
                                                   (int64_t)(address & 0xFFFF),
                                                   wide > 1 ? wide : 1), READ, P_TENSOR);
         }
-        launch_work(machine, fragment, lanes, OP_TENSOR_MULTIPLY, &effects, group);
+        Operation *o = launch_work(machine, fragment, lanes, OP_TENSOR_MULTIPLY, &effects, group);
+        (void)o;
+#if NUMBERS
+        multiply_numbers(machine, fragment, s, v, o);
+#endif
     }
 }
 static void memory_copy(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
@@ -359,7 +373,12 @@ static void memory_copy(Machine *machine, Fragment *fragment, const titan_step *
                                               written, (int64_t)(address & 0xFFFF), width / 4),
                        WRITE, P_TENSOR);
         }
-        launch_work(machine, fragment, groups[i].lanes, OP_TENSOR_MEMORY_COPY, &effects, group);
+        Operation *o = launch_work(machine, fragment, groups[i].lanes, OP_TENSOR_MEMORY_COPY,
+                                   &effects, group);
+        (void)o;
+#if NUMBERS
+        memory_copy_numbers(machine, fragment, s, address, groups[i].values[1], o);
+#endif
     }
 }
 static void shift(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
