@@ -331,18 +331,18 @@ def rates(texts: Iterable[tuple[str, str]]) -> Rates:
 def print_rates(found: Rates) -> None:
     print("\n| outcome | protocols | share |\n| --- | --- | --- |")
     for name, count in (
-        ("taken as it stands", found.as_they_stand),
-        ("taken after rewrites", found.after_rewrites),
+        ("accepted as written", found.as_they_stand),
+        ("accepted after rewrites", found.after_rewrites),
         ("refused", found.refused),
-        ("refused when read", found.unreadable),
+        ("refused on reading", found.unreadable),
         ("undecided", found.undecided),
         ("all", found.configurations),
     ):
         print(f"| {name} | {count} | {count / found.configurations:.1%} |")
-    print("\n| last rewrite that was needed | protocols |\n| --- | --- |")
+    print("\n| last rewrite needed | protocols |\n| --- | --- |")
     for name, count in found.fallbacks:
         print(f"| {name} | {count} |")
-    print("\n| first reason against it as it stands | protocols |\n| --- | --- |")
+    print("\n| first refusal as written | protocols |\n| --- | --- |")
     for name, count in found.reasons:
         print(f"| {name} | {count} |")
 

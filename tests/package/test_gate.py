@@ -285,7 +285,7 @@ def test_what_is_not_looked_into_fails(tmp_path, files, capsys, kind):
         (tmp_path / "all" / "bare" / contents.CERTIFICATE).unlink()
     code, lines = told(capsys, tmp_path / "all", "--fresh")
     assert code == 1 and lines[-2].startswith("1 ok, 1 failed")
-    assert lines[-1].startswith("  skipped: not looked into")
+    assert lines[-1].startswith("  skipped: not inspected")
     (tmp_path / "all" / ".titan").mkdir()
     assert len(find((str(tmp_path / "all"),))) == 2
 

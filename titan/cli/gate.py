@@ -76,7 +76,7 @@ def gate(
     DIR is a package or a folder with packages below it. FILE is a schedule (its loop beside it), a
     kernel file, the certificate of a package or of a verdict (`.cert`). Each line names the scope
     of the verdict and policies other than the defaults; a failure has a kind and is explained.
-    Exit code 1 when any fails; what is not looked into (links, hidden folders) fails.
+    Exit code 1 when any fails; what is not inspected (links, hidden folders) fails.
     """
     from titan.package.gate import GateRules, NothingThere, find
     from titan.package.gate import gate as run
