@@ -13,7 +13,7 @@ DEVELOPMENT := $(VENV)/.titan-development
 CORES := $(VENV)/.titan-cores
 NATIVE := $(shell find titan -name "*.[ch]" -o -name _build_core.py) titan/engines/explore/layout.py
 
-.PHONY: setup verify test quick lint types pytest heavy sanitize gauss bench bench-schedule same build-all device-prepare device device-quick mutants proofs corpus docs clean
+.PHONY: setup verify test quick lint types pytest heavy sanitize gauss bench bench-schedule same report build-all device-prepare device device-quick mutants proofs corpus docs clean
 
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
@@ -86,6 +86,11 @@ bench: setup
 # Verdicts, counts of states and bytes of packages against the stored ones; minutes.
 same: setup
 	$(BIN)/python -m benchmarks.snapshot check
+
+# Every table and plot of the evaluation plan on one page, filled by what `make device` has written;
+# `python -m benchmarks.evaluation measure` measures anew what needs no device.
+report: setup
+	$(BIN)/python -m benchmarks.evaluation page build/report/index.html
 
 build-all: setup
 	$(BIN)/titan build protocols/tiles -o out

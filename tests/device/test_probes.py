@@ -50,6 +50,19 @@ CASES = {
         "never missed without the fence": [9, 0, 0, 9, 0, 0],
         None: [0, 0, 0, 0, 0, 0],
     },
+    "fence_cost": {
+        "a fence takes a cycle or less": [9, 90, 95, 95, 95, 95],
+        "a fence of shared memory alone takes less than one of all spaces": [
+            9,
+            90,
+            900,
+            300,
+            95,
+            99,
+        ],
+        "a fence of shared memory takes as long as one of all spaces": [9, 90, 900, 900, 95, 99],
+        None: [0, 0, 9, 9, 0, 0],
+    },
     "elect": {
         "not exactly one lane": [9, 9, 1, 0, 9, 9, 0, 0],
         "one lane, not always the same": [9, 5, 0, 4, 9, 9, 0, 0],

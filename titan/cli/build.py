@@ -60,6 +60,13 @@ if TYPE_CHECKING:
     help="A separate loading warp: try it first, only where the model says it is faster, or never.",
 )
 @click.option(
+    "--loop",
+    type=click.Choice(["peeled", "unified"]),
+    default="peeled",
+    show_default=True,
+    help="Prologue, steady state and epilogue, or one loop over time with guards.",
+)
+@click.option(
     "--tiles",
     type=click.IntRange(1, 1 << 30),
     default=64,
@@ -112,6 +119,7 @@ def build(
     budget: float,
     schedule_budget: float,
     specialise: str,
+    loop: str,
     tiles: int,
     require: str,
     cache: str,
@@ -143,6 +151,7 @@ def build(
         solver=solver,
         specialise=specialise,
         iterations=tiles,
+        loop=loop,
     )
     codes: list[int] = []
     how = (limits, not no_compile, certificate_states, cluster)

@@ -23,12 +23,13 @@ from titan.sync.program import SyncProgram
 from titan.verify.model import Coverage, Finding
 
 if TYPE_CHECKING:
-    from titan.codegen.pipeline.model import Built
+    from titan.codegen.pipeline.model import Built, Shape
     from titan.scheduling.loop.model import Loop
 
 FORMAT = "1"
 SOLVERS = ("z3-solver", "python-sat")
 ANY = "any"
+LATER = ("unified",)  # what shapes did not have when the first certificates were written
 
 
 def certificate(built: Built, files: Mapping[str, bytes]) -> dict[str, object]:
@@ -44,9 +45,9 @@ def certificate(built: Built, files: Mapping[str, bytes]) -> dict[str, object]:
         "pipeline": {
             "kernel": built.kernel.name,
             "sync_program": canonical.digest(built.program),
-            "shape": asdict(built.shape),
+            "shape": shape_data(built.shape),
             "candidates": [
-                {"shape": asdict(step.shape), "taken": step.taken, "reason": step.reason}
+                {"shape": shape_data(step.shape), "taken": step.taken, "reason": step.reason}
                 for step in built.steps
             ],
         },
@@ -137,3 +138,8 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def shape_data(shape: Shape) -> dict[str, object]:
+    """A shape as data; what was added to shapes later is written only where it is used."""
+    return {name: value for name, value in asdict(shape).items() if value or name not in LATER}

@@ -23,6 +23,7 @@ from titan.foundation.source.yaml import parse_text
 from titan.package import canonical, certified, contents
 from titan.package.certificate import (
     FORMAT,
+    LATER,
     digests,
     schedule_section,
     sealed,
@@ -386,8 +387,9 @@ def _read_shape(data: Any, where: str) -> Shape:
     from titan.codegen.pipeline.model import Shape
 
     kinds = {"name": str, "depth": int}
-    expected = [item.name for item in fields(Shape)]
-    if not isinstance(data, dict) or list(data) != expected:
+    names = [item.name for item in fields(Shape)]
+    expected = [name for name in names if name not in LATER]
+    if not isinstance(data, dict) or list(data) not in (expected, names):
         raise Broken(f"{where} is not a shape")
     for name, value in data.items():
         if type(value) is not kinds.get(name, bool):

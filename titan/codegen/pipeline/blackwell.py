@@ -23,6 +23,7 @@ from titan.codegen.pipeline.blackwell_attention import COLUMNS_MAX, LANES
 from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.filling import BULK_COPIES, Filling
 from titan.codegen.pipeline.hopper import OUTPUT, Hopper
+from titan.codegen.pipeline.indices import earlier
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.model import Carried, TileOperation, TileProgram
 
@@ -100,6 +101,8 @@ class Blackwell(Hopper):
     def _issuer(self) -> doc.Block:
         """The issuing thread: multiplications are waited for through barriers alone."""
         place = self.position or "t"
+        if self.shape.unified:
+            place = earlier("t", self.ahead)
         operands = tuple(slot(name, place) for name in self.mma.operands[:2])
         stage = slot(self.ring.name, place)
         body: list[doc.DocumentStatement] = [
@@ -109,9 +112,13 @@ class Blackwell(Hopper):
         ]
         if self.position:
             body.append(doc.CountStatement("n"))
+        loop = doc.ForStatement("t", "0", "tiles", tuple(body))
+        if self.shape.unified:
+            guarded = doc.IfStatement(f"t >= {self.ahead}" if self.ahead else "true", tuple(body))
+            loop = doc.ForStatement("t", "0", self._steps(), (guarded,))
         work = (
             doc.AcquireStatement(self._result()),
-            doc.ForStatement("t", "0", "tiles", tuple(body)),
+            loop,
             doc.ProduceStatement(self._result()),
         )
         return (*self._over_work(work), doc.FinalizeStatement())

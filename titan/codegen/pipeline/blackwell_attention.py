@@ -49,6 +49,8 @@ class BlackwellAttention:
             raise FormRefused("tensor memory is read by others than who fills it")
         if shape.ping_pong or shape.behind:
             raise FormRefused("the order of the products is that of the issuing thread")
+        if shape.unified:
+            raise FormRefused("products of two iterations meet in the issuer's loop body")
         if tile.cluster != 1:
             raise FormRefused("clusters have no form together with tensor memory")
         if tile.persistent or shape.persistent:

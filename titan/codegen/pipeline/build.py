@@ -48,7 +48,8 @@ class BuildLimits:
     `naive`: schedules that know of no limits of registers and memory, for comparisons.
     `specialise`: `always` has forms without a loading warp as fallbacks only, `never` takes no
     others, `heuristic` takes first what the machine model says is faster for `iterations` (the
-    iterations of the loop where the tile program fixes them), registers counted.
+    iterations of the loop where the tile program fixes them), registers counted. `loop`: `peeled`
+    has a prologue and an epilogue where iterations overlap, `unified` one loop over time.
     """
 
     schedule_seconds: float = 5.0
@@ -60,6 +61,7 @@ class BuildLimits:
     naive: bool = False
     specialise: str = "always"
     iterations: int = 64
+    loop: str = "peeled"
 
 
 class BuildRefused(Refusal):
@@ -208,8 +210,22 @@ def considered(
         return result, plainest or [s for s in listed if not s.overlapped], steps
     if settled is None:  # the order of the schedule would be that of another kernel
         return result, [shape for shape in listed if not shape.overlapped], steps
+    if limits.loop == "unified":
+        listed = over_time(listed)
     listed, note = specialised(tile, listed, loop, result, limits)
     return replace(result, notes=(*result.notes, *note)), listed, steps
+
+
+def over_time(listed: list[Shape]) -> list[Shape]:
+    """Of each depth the plain shape, as one loop over time; those without a loading role on NVIDIA
+    are that already."""
+    found: dict[tuple[object, ...], Shape] = {}
+    for shape in listed:
+        name = f"{shape.name.split(',')[0]}, one loop over time"
+        plain = replace(shape, name=name, overlapped=shape.overlapped and not shape.specialised,
+                        ping_pong=False, behind=False, unified=True)  # fmt: skip
+        found.setdefault((plain.depth, plain.specialised, plain.guarded, plain.tail), plain)
+    return list(found.values())
 
 
 def unscheduled(loop: Loop, result: ScheduleRun, reason: str) -> ScheduleRun:

@@ -119,6 +119,11 @@ class _Cdna:
             raise FormRefused("one stage cannot be filled and read at once; depth 2 is the least")
         if shape.ping_pong and (tile.groups != 8 or self.staged):
             raise FormRefused("eight waves with direct-to-LDS copies take turns, no others")
+        if shape.unified and (shape.ping_pong or self.staged or tile.before):
+            raise FormRefused(
+                "one loop over time has direct copies, no halves that take turns, and nothing "
+                "before the loop"
+            )
         if shape.ping_pong and shape.depth == DEPTH_MIN:
             raise FormRefused("waves that take turns need three stages")
         taken = sorted({item.name for item in loads_of(tile)} & OWN_NAMES)
@@ -247,6 +252,8 @@ class _Cdna:
         return self._copies(self.ahead, ahead, f"({ahead}) % depth", when=f"{ahead} < tiles")
 
     def _direct(self) -> doc.Block:
+        if self.shape.unified:
+            return (self._over_time(),)
         body = (
             self._leaving(self.shape.depth - 2, "tiles - t - 1"),
             doc.SyncStatement(WORKGROUP),
@@ -256,6 +263,27 @@ class _Cdna:
             doc.DrainStatement(READS),
         )
         return (*self._prologue(), doc.ForStatement("t", "0", "tiles", body))
+
+    def _over_time(self) -> doc.DocumentStatement:
+        """One loop: step s copies tile s and computes tile s - P, each behind its guard."""
+        ahead = self.shape.depth - 1
+        late = f"s >= {ahead}"
+        tile = f"s - {ahead}"
+        read = self._shared_operands(self.tile.body)
+        slots = tuple(slot(name, f"({tile}) % depth", content=tile) for name in read)
+        wait = replace(self._leaving(ahead - 1, f"tiles + {ahead} - s - 1"), when=late)
+        consumed = (
+            doc.AsynchronousStatement(READS, reads=slots),
+            *self._computations(self.tile.body, tile),
+            doc.DrainStatement(READS),
+        )
+        body = (
+            wait,
+            doc.SyncStatement(WORKGROUP),
+            self._copies(self.ahead, "s", "s % depth", when="s < tiles"),
+            doc.IfStatement(late, consumed),
+        )
+        return doc.ForStatement("s", "0", f"tiles + {ahead}", body)
 
     def _taking_turns(self) -> doc.Block:
         """Eight waves: a phase that moves data and one that computes, four waves in each."""

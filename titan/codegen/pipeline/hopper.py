@@ -6,6 +6,9 @@ that of the schedule (`loop_body.py`). Where operations of two iterations meet i
 first and the last are peeled off; where only drains and releases come one iteration late, a
 condition guards them. All roles have the same outer bounds and reach `finalize`.
 
+A unified shape is one loop over time for every role: in step t the stage of iteration t is filled
+and iteration t - P is computed, each behind its guard, P one less than the stages.
+
 Decides no correctness: what is printed of it is verified like anybody's.
 Source: seed formulation, sections 1 and 2; FlashAttention-3 (taking turns at the tensor cores).
 """
@@ -67,7 +70,8 @@ class Hopper:
         ordered = by_schedule(tile, starts, ii) if shape.overlapped else in_order(tile)
         if shape.behind:
             ordered = by_schedule(tile, *last_product_late(tile))
-        self.items = loop_body(tile, self.rings, ordered, at_once=not shape.specialised)
+        at_once = not shape.specialised or shape.unified
+        self.items = loop_body(tile, self.rings, ordered, at_once=at_once)
         heavy = max((item.lag for item in self.items if not item.light), default=0)
         if heavy > 1:
             raise FormRefused(f"operations of {heavy + 1} iterations meet in one loop body")
@@ -79,10 +83,22 @@ class Hopper:
         ]  # fmt: skip
         self.position = "n" if shape.persistent else ""
         self.takes_turns = shape.ping_pong
+        self.ahead = shape.depth - 1
+        if shape.unified:
+            self._check_unified()
         if self.takes_turns and tile.groups != 2:
             raise FormRefused("two groups take turns, not another number")
         if self.straight and tile.groups != 1:
             raise FormRefused("a straight copy needs one group")
+
+    def _check_unified(self) -> None:
+        """Raises FormRefused where work cannot be one loop over time."""
+        if self.position:
+            raise FormRefused("one loop over time does one work item")
+        if self.takes_turns or self.peeled or any(item.lag for item in self.items):
+            raise FormRefused("in one loop over time one iteration is done at a time")
+        if self.filling.tail:
+            raise FormRefused("in one loop over time all iterations are filled alike")
 
     def _loads(self) -> set[str]:
         return {load.name for ring in self.rings for load in ring.loads}
@@ -210,6 +226,9 @@ class Hopper:
                 if tail:
                     last += self.filling.last_stage(ring, self.position or "tiles - 1")
         loop = doc.ForStatement("t", "0", "tiles - 1" if tail else "tiles", (*fill, *again))
+        if self.shape.unified:
+            guarded = doc.IfStatement("t < tiles", tuple(fill))
+            loop = doc.ForStatement("t", "0", self._steps(), (guarded,))
         work = (*once, loop, *last, *(again if tail else ()))
         return (*self._over_work(work), *self._last())
 
@@ -237,7 +256,6 @@ class Hopper:
         """
         if self.peeled or any(item.lag for item in self.items):
             raise FormRefused("without a loading role one iteration is done at a time")
-        ahead = self.shape.depth - 1
         fill: list[doc.DocumentStatement] = []
         once: list[doc.DocumentStatement] = []
         for ring in self.rings:
@@ -246,16 +264,21 @@ class Hopper:
         if once:
             made.append(doc.IfStatement("self == 0", tuple(once)))
         made += self._before("0")
-        consumed: list[doc.DocumentStatement] = []
-        for item in self.items:
-            consumed += self._item(item, "t", leaving=0, ahead=-ahead)
-        body = (
-            doc.IfStatement("t < tiles and self == 0", tuple(fill)),
-            doc.IfStatement(f"t >= {ahead}" if ahead else "true", tuple(consumed)),
-        )
-        made.append(doc.ForStatement("t", "0", f"tiles + {ahead}", body))
+        body = (doc.IfStatement("t < tiles and self == 0", tuple(fill)), self._consumed())
+        made.append(doc.ForStatement("t", "0", self._steps(), body))
         made += self._ends("0")
         return (*made, *self._sent(), doc.FinalizeStatement())
+
+    def _steps(self) -> str:
+        """The end of a loop over time."""
+        return f"tiles + {self.ahead}"
+
+    def _consumed(self) -> doc.IfStatement:
+        """Iteration t - P in step t of a loop over time."""
+        consumed: list[doc.DocumentStatement] = []
+        for item in self.items:
+            consumed += self._item(item, "t", leaving=0, ahead=-self.ahead)
+        return doc.IfStatement(f"t >= {self.ahead}" if self.ahead else "true", tuple(consumed))
 
     def _sent(self) -> doc.Block:
         """All bulk stores are over."""
@@ -301,6 +324,8 @@ class Hopper:
 
     def _loop(self) -> doc.Block:
         """All iterations of one work item."""
+        if self.shape.unified:
+            return (doc.ForStatement("t", "0", self._steps(), (self._consumed(),)),)
         first: doc.Block = self._body("0", guarded=False) if self.peeled else ()
         begin = "1" if self.peeled else "0"
         loop = doc.ForStatement("t", begin, "tiles", self._body("t", guarded=True))

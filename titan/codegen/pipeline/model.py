@@ -26,7 +26,7 @@ class Shape:
     loop body) is kept, `behind` whether only the last multiplication runs one iteration after the
     others, `ping_pong` whether the groups take turns at the tensor cores, `guarded` whether threads
     copy the tiles of tensors that no tensor map describes, `tail` whether they copy the last
-    iteration.
+    iteration, `unified` whether all roles run one loop over fill and steady state, with guards.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Shape:
     persistent: bool = False
     guarded: bool = False
     tail: bool = False
+    unified: bool = False
 
 
 @dataclass(frozen=True, slots=True)
