@@ -10,24 +10,33 @@ import argparse
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from benchmarks.evaluation import correctness, performance
 from benchmarks.evaluation.correctness import results
 from benchmarks.evaluation.page import documents, page
 from benchmarks.evaluation.tables import Table, data, from_data
+from titan.device.documents import StressDocument
 
 STORED = "evaluation.json"
 STRESSED = ("gemm_small_tiles", "gemm_small_tiles_gfx942")
 SECONDS = 60.0
 
 
-def stored() -> dict[str, Any]:
+class Kept(TypedDict):
+    """What is kept between runs."""
+
+    kind: str
+    tables: list[dict[str, object]]
+    stress: StressDocument | None
+
+
+def stored() -> Kept:
     """What was measured before; empty where nothing was."""
     path = results() / STORED
     if not path.is_file():
         return {"kind": "evaluation", "tables": [], "stress": None}
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    found: Kept = json.loads(path.read_text(encoding="utf-8"))
     return found
 
 
@@ -55,11 +64,12 @@ def keep(made: dict[str, list[Table]]) -> None:
     save(kept)
 
 
-def save(kept: dict[str, Any]) -> None:
+def save(kept: Kept) -> None:
+    """Writes what is kept."""
     (results() / STORED).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
-def stressed() -> dict[str, Any]:
+def stressed() -> StressDocument:
     """A stress run of small packages on the emulated device, with their unsafe variants."""
     from titan.codegen.pipeline.build import BuildLimits
     from titan.codegen.tile.load import load_tile, targets_of
@@ -76,7 +86,7 @@ def stressed() -> dict[str, Any]:
             folders.append(produce(tile, text, Path(name), BuildLimits()).folder)
         settings = StressSettings("cpu", policies=("uniform", "latest"), budget=SECONDS)
         runs = list(stress(folders, settings))
-    return dict(document({"name": "emulated device"}, runs))
+    return document({"name": "emulated device"}, runs)
 
 
 def write_page(path: Path) -> None:

@@ -12,10 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from benchmarks.evaluation.tables import NOT_RUN, Cell, Table
 from titan.device import plots
+from titan.device.documents import (
+    LitmusDocument,
+    StressDocument,
+    SuiteDocument,
+    TimedRow,
+    VariantRow,
+)
 from titan.device.frame import whole
 from titan.device.page import bench_part, litmus_page, stress_part
 from titan.device.report import ablations_part, probes_part
@@ -28,9 +35,10 @@ QUESTIONS = {
     "C1": "cost of counters", "C2": "semantic coverage", "D": "compile-time budget",
 }  # fmt: skip
 STRESSED = ("A1", "A2", "A3", "A4", "A5")
+Measured = SuiteDocument | LitmusDocument
 
 
-def documents(folder: Path) -> list[dict[str, Any]]:
+def documents(folder: Path) -> list[Measured]:
     """The result files of devices below a folder: suites and litmus runs, the oldest first."""
     found = []
     for path in sorted(folder.glob("*/*.json"), key=lambda path: path.name):
@@ -42,12 +50,12 @@ def documents(folder: Path) -> list[dict[str, Any]]:
 
 def page(
     tables: Sequence[Table],
-    devices: Sequence[Mapping[str, Any]],
-    stress: Mapping[str, Any] | None = None,
+    devices: Sequence[Measured],
+    stress: StressDocument | None = None,
 ) -> str:
     """The page. `stress`: a run on the CPU."""
-    suites = [one for one in devices if one["kind"] == "device"]
-    litmus = [one for one in devices if one["kind"] == "litmus"]
+    suites = [cast(SuiteDocument, one) for one in devices if one["kind"] == "device"]
+    litmus = [cast(LitmusDocument, one) for one in devices if one["kind"] == "litmus"]
     names = ", ".join(sorted({str(one["device"].get("name", "?")) for one in devices}))
     parts = [_contents()]
     for question, title in QUESTIONS.items():
@@ -66,7 +74,7 @@ def _contents() -> str:
 
 
 def _stressed(
-    question: str, suites: Sequence[Mapping[str, Any]], stress: Mapping[str, Any] | None
+    question: str, suites: Sequence[SuiteDocument], stress: StressDocument | None
 ) -> list[str]:
     """Stress runs stand below A1 once; A2 to A5 point there."""
     if question not in STRESSED:
@@ -75,7 +83,7 @@ def _stressed(
         return ["<p>Stress runs: see <a href='#A1'>A1</a>.</p>"]
     parts = []
     if stress is not None:
-        text = stress_part(stress)  # type: ignore[arg-type]
+        text = stress_part(stress)
         parts.append(f"<h3>stress on the emulated device ({stress['runs']} runs)</h3>{text}")
     for suite in suites:
         name = escape(str(suite["device"].get("name", "?")))
@@ -84,7 +92,7 @@ def _stressed(
 
 
 def _measured(
-    question: str, suites: Sequence[Mapping[str, Any]], litmus: Sequence[Mapping[str, Any]]
+    question: str, suites: Sequence[SuiteDocument], litmus: Sequence[LitmusDocument]
 ) -> list[str]:
     """What result files of devices say to a question."""
     parts = []
@@ -105,13 +113,13 @@ def _measured(
             parts.append(f"<h3>measured on {name}</h3>{text}")
     if question == "A6":
         for one in litmus:
-            text = litmus_page(one)  # type: ignore[arg-type]
+            text = litmus_page(one)
             inner = text.partition("<body>")[2].partition("</body>")[0]
             parts.append(f"<h3>litmus tests</h3>{inner}")
     return parts
 
 
-def filled(table: Table, suites: Sequence[Mapping[str, Any]]) -> Table:
+def filled(table: Table, suites: Sequence[SuiteDocument]) -> Table:
     """Columns of B1 and B4 that wait for a device, from the latest run that has them."""
     rows = list(table.rows)
     for suite in suites:
@@ -125,7 +133,7 @@ def filled(table: Table, suites: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _with_times(
-    table: Table, row: tuple[Cell, ...], best: Mapping[tuple[Any, Any], Mapping[str, Any]]
+    table: Table, row: tuple[Cell, ...], best: Mapping[tuple[Cell, Cell], TimedRow]
 ) -> tuple[Cell, ...]:
     found = best.get((row[0], row[1]))
     if found is None:
@@ -141,7 +149,7 @@ def _with_times(
 
 
 def _with_overlap(
-    table: Table, row: tuple[Cell, ...], variants: Sequence[Mapping[str, Any]]
+    table: Table, row: tuple[Cell, ...], variants: Sequence[VariantRow]
 ) -> tuple[Cell, ...]:
     """Cycles that the schedule predicts for one iteration, of those that were measured."""
     settings = {"fewest": ("product", "as built"), "conservative": ("fences", "conservative")}
