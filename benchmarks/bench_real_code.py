@@ -1,16 +1,19 @@
 """How long code takes from its text to a verdict: processor seconds, the best of some runs.
 
-    python -m benchmarks.bench_real_code FOLDER [--times 5] [--only TEXT] [--instructions]
+    python -m benchmarks.bench_real_code FOLDER [--times 5] [--only TEXT] [--instructions] [--write]
 
 FOLDER is a corpus as for `benchmarks.real_code`. Each row is the first CTA of one launch, with the
 number of trips where one is named: the text is parsed, run and recorded, and all interleavings are
 decided. With `--instructions` a GEMM of 4,096 tiles is run and recorded, a million warp
-instructions. Imports are not counted.
+instructions. Imports are not counted. `--write` puts the table into docs/reference/real_code.md and
+all numbers into benchmarks/results/real_code_speed.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import platform
 import re
 import time
 from collections.abc import Callable
@@ -18,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks.real_code import REPAIRED, launch_of
+from benchmarks.real_code import REPAIRED, RESULTS, Row, launch_of, table_text, write
 from titan.foundation.collector import uncollected
 from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source, whole_file
@@ -36,12 +39,16 @@ from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Run
 
 Result = TypeVar("Result")
+HEAD: Row = (
+    "file", "trips", "parse", "run", "judge", "all", "warp instructions", "operations", "verdict",
+)  # fmt: skip
 MILLION = ("gluon_ws_gemm_sm90_d3_seeded0", 4096)
 CASES = (  # file, trips (0: as given)
     ("gluon_ws_gemm_sm90_d3_seeded0", 128),
     ("cutlass_ws", 128),
     ("cutlass_cooperative_cluster2", 8),
     ("fa3_prefill_causal0", 0),
+    ("fa3_prefill_causal0", 8),
     ("fa3_prefill_causal1", 0),
     ("triton_attention_sm90_ws0", 0),
     ("triton_attention_sm100_ws0", 0),
@@ -103,11 +110,11 @@ def executed(case: SpeedCase) -> Run:
     return run
 
 
-def row(case: SpeedCase, times: int) -> tuple[list[float], str]:
+def row(case: SpeedCase, times: int) -> tuple[list[float], Row]:
     """Seconds for parsing, running, judging and all of it, the best of each; what was judged."""
     places = CodePlaces(case.module, case.source)
     best: list[float] = []
-    text = ""
+    texts: Row = ()
     for _ in range(times):
         parsed, _ = timed(lambda: parse_source(case.source))
         ran, run = timed(lambda: executed(case))
@@ -116,8 +123,8 @@ def row(case: SpeedCase, times: int) -> tuple[list[float], str]:
         judged = time.process_time() - started
         seconds = [parsed, ran, judged, parsed + ran + judged]
         best = seconds if not best else list(map(min, best, seconds))
-        text = f"{run.instructions:,} | {trial.operations:,} | {trial.verdict.value}"
-    return best, text
+        texts = f"{run.instructions:,}", f"{trial.operations:,}", trial.verdict.value
+    return best, texts
 
 
 def main() -> None:
@@ -127,21 +134,36 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--only", default="")
     parser.add_argument("--instructions", action="store_true")
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    if options.instructions:
+    if options.instructions or options.write:
         case = read_case(options.folder, *MILLION)
         ran, run = timed(lambda: executed(case))
         places = CodePlaces(case.module, case.source)
         recording = uncollected(record)
         noted, _ = timed(lambda: recording(run, "k", "", places.span, CodePolicies()))
-        print(f"{run.instructions:,} warp instructions: {ran:.2f} s, as a program {noted:.2f} s")
-        return
-    print("file | trips | parse | run | judge | all | warp instructions | operations | verdict")
+        million = f"{run.instructions:,} warp instructions: {ran:.2f} s, as a program {noted:.2f} s"
+        print(million)
+        if not options.write:
+            return
+    print(" | ".join(HEAD))
+    rows: list[Row] = []
     for name, trips in CASES:
         if options.only in name:
-            seconds, text = row(read_case(options.folder, name, trips), options.times)
-            cells = " | ".join(f"{item:.3f}" for item in seconds)
-            print(f"{name} | {trips or 'as given'} | {cells} | {text}", flush=True)
+            seconds, texts = row(read_case(options.folder, name, trips), options.times)
+            cells = [f"{item:.3f}" for item in seconds]
+            rows.append((name, str(trips or "as given"), *cells, *texts))
+            print(" | ".join(rows[-1]), flush=True)
+    if options.write:
+        found = {
+            "machine": f"{platform.machine()}, Python {platform.python_version()}",
+            "times": options.times,
+            "million": million,
+            "rows": [dict(zip(HEAD, item, strict=True)) for item in rows],
+        }
+        path = RESULTS / "real_code_speed.json"
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write("speed", table_text(HEAD, rows))
 
 
 if __name__ == "__main__":

@@ -5,14 +5,17 @@
 
 FOLDER holds `NAME.ptx` with its launch `NAME.json` beside it, or the launch is written by hand in
 benchmarks/launches. Kernels of `REPAIRED` are judged again with one instruction left out. With
-`--write` the table replaces the one in docs/reference/real_code.md. `make corpus CORPUS=FOLDER`
-runs the first form. Files without a launch are listed as such. With `--any` each verified file is
-also lifted and verified for any number of trips (`STATES_MAX` states), minutes for all.
+`--write` the table replaces the one in docs/reference/real_code.md, and what was measured goes to
+benchmarks/results. `--mutants` takes the files of `MUTANT_FILES`, or those of `--only`.
+`make corpus CORPUS=FOLDER` runs the first form. Files without a launch are listed as such. With
+`--any` each verified file is also lifted and verified for any number of trips (`STATES_MAX`
+states), minutes for all.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import tempfile
 import time
@@ -46,6 +49,7 @@ from titan.isa.simt.launch import Launch, LaunchParameter
 from titan.isa.simt.outcome import Ending
 from titan.verify.model import Finding
 
+RESULTS = Path(__file__).resolve().parent / "results"
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "real_code.md"
 LAUNCHES = Path(__file__).resolve().parent / "launches"
 # The epilogue of FlashInfer's forward pass arrives at a barrier before it waits at the same one.
@@ -57,6 +61,21 @@ READINGS = {
 }
 _ENGINE_NUMBERS = re.compile(r"([\d,]+) warp instructions, ([\d,]+) operations")
 Row = tuple[str, ...]
+MUTANT_FILES = (
+    "cutlass_ws", "gluon_ws_gemm_sm90_d3_seeded0", "triton_gemm_pointers_sm90_s2",
+    "triton_gemm_sm90_128x128x64_w4_ws0_s3", "triton_histogram_sm90", "triton_softmax_sm90",
+    "gluon_ws_gemm_sm100_d3_seeded0", "triton_attention_sm90_ws0",
+    "triton_gemm_sm100_64x128x64_w4_ws1_s3", "cuda_simple_ws",
+)  # fmt: skip
+# What becomes of a mutant: the columns of the table, by how the fates begin.
+FATES = {
+    "refuted": "refuted",
+    "same order of conflicts": f"verified, {Likeness.SAME_ORDER.value}",
+    "same program": f"verified, {Likeness.SAME_PROGRAM.value}",
+    "undecided": "undecided",
+    "not executed": "not executed",
+    "not shown": "",
+}
 STATES_MAX = 200_000  # of the search for every number of trips
 BECAUSE_MAX = 120  # letters of a reason in the table
 
@@ -273,6 +292,25 @@ _SWEPT: dict[str, list[Launch]] = {}
 _RECORDED: dict[tuple[str, tuple[LaunchParameter, ...]], LaunchRecording] = {}
 
 
+def summary(rows: list[Row]) -> list[Row]:
+    """Of each file the number of mutants, and of those that each fate befalls."""
+    counts: dict[str, Counter[str]] = {}
+    for name, _, _, number, fate, _ in rows:
+        column = next(key for key, begin in FATES.items() if fate.startswith(begin))
+        counts.setdefault(name, Counter())[column] += int(number)
+    return [
+        (name, str(found.total()), *(str(found[column]) for column in FATES))
+        for name, found in counts.items()
+    ]
+
+
+def store(name: str, head: Row, rows: list[Row]) -> None:
+    """The rows as a file of results."""
+    path = RESULTS / f"{name}.json"
+    kept = [dict(zip(head, row, strict=True)) for row in rows]
+    path.write_text(json.dumps({"rows": kept}, indent=1) + "\n", encoding="utf-8")
+
+
 def table_text(head: Row, rows: list[Row]) -> str:
     """A table in Markdown."""
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
@@ -299,6 +337,8 @@ def main() -> None:
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     paths = files_of(options.folder, options.only)
+    if options.mutants and not options.only:
+        paths = [options.folder / f"{name}.ptx" for name in MUTANT_FILES]
     rows: list[Row] = []
     if options.mutants:
         made = mutant_rows(paths)
@@ -309,11 +349,14 @@ def main() -> None:
         rows.append(row)
     if options.mutants:
         head: Row = ("file", "instruction", "change", "mutants", "verdict", "lines")
-        mark = "mutants"
+        mark, name = "mutants", "real_code_mutants"
     else:
         head = ("file", "warp instructions", "runs", "seconds", "verdict", "remark", "any number")
-        mark = "verdicts"
+        mark, name = "verdicts", "real_code"
     if options.write:
+        store(name, head, rows)
+        if options.mutants:
+            head, rows = ("file", "mutants", *FATES), summary(rows)
         write(mark, table_text(head, rows))
 
 

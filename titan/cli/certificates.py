@@ -52,6 +52,33 @@ def write_certificates(
     return code
 
 
+def write_run_certificates(place: str, kernels: list[tuple[str, list[SyncProgram]]]) -> int:
+    """Write a certificate of each different run of verified kernels of PTX; returns an exit code.
+
+    One run in all: to the file `place`; several: into the folder of that name. 3: a run has none.
+    """
+    from titan.foundation.atomic import write_text
+    from titan.frontends.ptx.names import short_name
+    from titan.proof.open_sizes import NotCoveredError
+    from titan.proof.run_write import write_run
+
+    code, total = 0, sum(len(programs) for _, programs in kernels)
+    for kernel, programs in kernels:
+        for number, program in enumerate(programs, 1):
+            name = Path(place)
+            if total > 1:
+                name /= f"{short_name(kernel)}-{number}.cert"
+            try:
+                text = write_run(program)
+            except NotCoveredError as reason:
+                code = _reported(f"no certificate for run {number} of {kernel}: {reason}", 3)
+                continue
+            name.parent.mkdir(parents=True, exist_ok=True)
+            write_text(name, text)
+            click.echo(f"certificate: {name}", err=True)
+    return code
+
+
 def _questions(path: str, folder: Path, options: VerifyOptions) -> int:
     """Archive what typestate asked of a file's protocols, and ask cvc5 the same.
 

@@ -11,6 +11,8 @@ from titan.cli.output import write
 
 if TYPE_CHECKING:
     from titan.proof.check import Covered
+    from titan.proof.run_check import CoveredRun
+    from titan.sync.program import SyncProgram
 
 
 @click.command()
@@ -28,26 +30,33 @@ def check(paths: tuple[str, ...], kernel: str | None) -> int:
     """
     from titan.proof.check import RefusedError
     from titan.proof.check import check as checked
+    from titan.proof.run_check import RUN_HEAD, RunRefusedError, check_run
 
     wanted = None if kernel is None else _digests(kernel)
     code = ExitCode.VERIFIED
     for path in paths:
         try:
             with open(path, encoding="utf-8", newline="") as file:
-                covered = checked(file.read())
+                text = file.read()
+            if text.startswith(f"{RUN_HEAD}\n"):
+                run = check_run(text)
+                digest, rendered = run.digest, _run_text(path, run)
+            else:
+                covered = checked(text)
+                digest, rendered = covered.digest, _text(path, covered)
         except (OSError, UnicodeDecodeError) as error:
             click.echo(f"error: {path} cannot be read: {error}", err=True)
             code = ExitCode.BAD_INPUT
             continue
-        except RefusedError as refused:
+        except (RefusedError, RunRefusedError) as refused:
             click.echo(f"refused: {path}: {refused}", err=True)
             code = ExitCode.BAD_INPUT
             continue
-        if wanted is not None and covered.digest not in wanted:
+        if wanted is not None and digest not in wanted:
             click.echo(f"refused: {path}: certifies another program than {kernel}", err=True)
             code = ExitCode.BAD_INPUT
             continue
-        write(_text(path, covered))
+        write(rendered)
     return code
 
 
@@ -62,18 +71,36 @@ def _digests(kernel: str) -> set[str]:
     return {digest_of(text_of(program)) for program in programs}
 
 
+def _run_text(path: str, covered: CoveredRun) -> str:
+    left_out = (
+        "the way from the code to this program",
+        "other launches and CTAs",
+        "what relaxed synchronisation fails to carry (TTN305)",
+    )
+    return "\n".join(
+        [
+            f"proved: {path}: a run of {covered.program.name} for {covered.program.target}",
+            f"  program   sha256 {covered.digest}",
+            "  shows     no fault and no deadlock in any interleaving of the reference interpreter",
+            f"  by        {covered.steps} steps, {covered.barrier_operations} at barriers, each in "
+            "the same phase in every order",
+            f"  policies  {_readings(covered.program)}",
+            f"  not here  {'; '.join(left_out)}",
+            "",
+        ]
+    )
+
+
+def _readings(program: SyncProgram) -> str:
+    names = "fence_rule", "war_fence", "barrier_init", "exit_in_flight", "unobserved_phase"
+    return ", ".join(f"{name} {getattr(program.policies, name)}" for name in names)
+
+
 def _text(path: str, covered: Covered) -> str:
     from titan.sync.relays import relays
 
-    policies = covered.program.policies
     sizes = [f"{name} = {value}" for name, value in covered.given]
     sizes += [f"{name} any number from {least}" for name, least in covered.open]
-    readings = ", ".join(
-        f"{name} {getattr(policies, name)}"
-        for name in (
-            "fence_rule", "war_fence", "barrier_init", "exit_in_flight", "unobserved_phase"
-        )
-    )  # fmt: skip
     left_out = [
         "the lowering of the kernel to this program",
         "visibility under relaxed synchronisation (TTN305)",
@@ -88,7 +115,7 @@ def _text(path: str, covered: Covered) -> str:
             "  shows     no fault and no deadlock in any interleaving of the reference interpreter",
             f"  by        {covered.states} configurations; in {covered.alone} one step represents "
             f"all, {covered.splits} depend on a size",
-            f"  policies  {readings}",
+            f"  policies  {_readings(covered.program)}",
             f"  not here  {'; '.join(left_out)}",
             "",
         ]

@@ -179,6 +179,8 @@ def verify(paths: tuple[str, ...], **given: Unpack[VerifyGiven]) -> int:
         deliver(_page(findings, "html"), given["html"], "--html")
     codes = [item.exit_code for item in findings]
     certificates = _certificates(given["certificate"], opened.found.kernels, findings, options)
+    if given["certificate"] is not None and opened.code:
+        certificates = [_run_certificates(given["certificate"], opened.code[0], options, given)]
     return worst(codes + certificates)
 
 
@@ -223,8 +225,10 @@ def _opened(paths: tuple[str, ...], options: VerifyOptions, given: VerifyGiven) 
     _note_others(found)
     if not found.kernels and not opened.code and not opened.ttgir:
         raise click.UsageError("no kernel file is among the given paths")
-    if given["certificate"] is not None and (opened.code or opened.ttgir):
-        raise click.UsageError("--certificate is for kernel files, not for code")
+    if given["certificate"] is not None and (
+        opened.ttgir or (opened.code and found.kernels) or len(opened.code) > 1
+    ):
+        raise click.UsageError("--certificate is for kernel files, or for one file of PTX")
     if found.kernels or opened.ttgir:
         _check_policies(options, POLICY_WORDS, "a kernel file" if found.kernels else "TTGIR")
     if given["changed_since"] is not None:
@@ -296,6 +300,15 @@ def _page(findings: list[Finding], format_name: str) -> str:
     from titan.report.verdict_trace import trace
 
     return trace(findings)
+
+
+def _run_certificates(place: str, path: str, options: VerifyOptions, given: VerifyGiven) -> int:
+    """Certificates of the runs of a file of PTX, each of which stands for all interleavings."""
+    from titan.cli.certificates import write_run_certificates
+    from titan.frontends.run_programs import run_programs
+
+    chosen = _code_options(options, given["launch"], given["entry"], given["sweep"])
+    return write_run_certificates(place, list(run_programs(path, chosen)))
 
 
 def _certificates(

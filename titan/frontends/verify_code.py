@@ -184,7 +184,7 @@ def _verify_entry(
         filled = [*filled, *remarks]
     trials = []
     for label, one in launches:
-        for cta in options.ctas or _sampled(one):
+        for cta in ctas_of(one, options):
             trials.append(_trial(code, one, cta, label, places, options))
             if trials[-1].verdict is Verdict.REFUTED:
                 break
@@ -237,7 +237,7 @@ def _any_number(
     from titan.frontends.lift.launches import LaunchedCode
 
     launched = LaunchedCode(code, launch, places, options.policies, options.steps_max)
-    return any_number(launched, options.ctas or _sampled(launch), options.engines)
+    return any_number(launched, ctas_of(launch, options), options.engines)
 
 
 def _for_any(finding: Finding, found: AnyNumber) -> Finding:
@@ -256,8 +256,10 @@ def _for_any(finding: Finding, found: AnyNumber) -> Finding:
     return replace(finding, verdict=Verdict.UNDECIDED, narrowing=narrowing)
 
 
-def _sampled(launch: Launch) -> tuple[int, ...]:
-    """The first, the middle and the last CTA, one of each cluster."""
+def ctas_of(launch: Launch, options: CodeOptions) -> tuple[int, ...]:
+    """The CTAs whose clusters are run: as asked for, or the first, the middle and the last."""
+    if options.ctas:
+        return options.ctas
     chosen = (0, launch.ctas // 2, launch.ctas - 1)
     return tuple(dict.fromkeys(launch.cluster_members(cta)[0] for cta in chosen))
 

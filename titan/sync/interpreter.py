@@ -163,6 +163,14 @@ class Interpreter:
         steps.update(self._queues.engine_steps(draft))
         return sorted(steps)
 
+    def possible(self, state: State, step: Step) -> bool:
+        """Whether the step is one of `steps(state)`."""
+        draft = Draft(state)
+        if step.actor is Actor.AGENT:
+            known = 0 <= step.agent < len(self.agents)
+            return known and self._enabled(draft, self.agents[step.agent])
+        return step in set(self._queues.engine_steps(draft))
+
     def _enabled(self, draft: Draft, agent: Agent) -> bool:
         """Whether the agent can execute its next operation; faulty ones count as enabled."""
         position = draft.positions[agent.number]
