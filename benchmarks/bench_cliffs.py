@@ -208,6 +208,22 @@ def products() -> str:
     )
 
 
+def unrolled(count: int) -> str:
+    """A ring whose loop is unrolled: `count` waits of each of two roles a turn."""
+    fill = [f"        - acquire: r[{count} * t + {n}]\n        - produce: r[{count} * t + {n}]"
+            for n in range(count)]  # fmt: skip
+    use = [f"        - wait: r[{count} * t + {n}]\n        - read: r[{count} * t + {n}]\n"
+           f"        - release: r[{count} * t + {n}]" for n in range(count)]  # fmt: skip
+    head = HEAD.format(name=f"unrolled_{count}") + "sizes: {tiles: any, depth: 4}\n"
+    head += "buffers:\n  b: {space: shared, stages: depth, bytes: 128}\n"
+    head += "rings:\n  r: {buffers: [b], depth: depth}\n"
+    head += "roles:\n  producer: {warps: 1}\n  consumer: {warps: 1}\nprogram:\n"
+    turn = "    - for: t in 0..tiles\n      do:"
+    bodies = (("producer", fill), ("consumer", use))
+    roles = ["\n".join([f"  {name}:", turn, *body, "    - finalize"]) for name, body in bodies]
+    return head + "\n".join([*roles, ""])
+
+
 def prologue() -> str:
     """A warp that fills `depth` stages first, with plain indices and a guard."""
     return (
@@ -257,6 +273,7 @@ CASES: dict[str, Callable[[], str]] = {
     "nested, w * n + k": products,
     "prologue": prologue,
     "2000 reads of a stage": lambda: reads(2000),
+    "1000 waits a turn": lambda: unrolled(500),
 }
 
 

@@ -2,7 +2,8 @@
 
     python benchmarks/bench_same_verdict.py [--busy 8] [--times 10]
 
-Runs `titan verify` on kernels of every verdict, on compiled code and `titan litmus check` on tests,
+Runs `titan verify` on kernels of every verdict (of the library the half that takes least, and cases
+of real bugs, attacks and wrong verdicts), on compiled code and `titan litmus check` on tests,
 alone first and then beside processes that do nothing but compute; prints a line a command, and
 exits with 1 where an exit code or a text differs. Litmus texts show the time that a test took; that
 line is left out.
@@ -20,10 +21,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 UNDECIDED = ["--budget-states", "60", "--require", "any"]
 LAUNCH = "{grid: 4, dynamic_shared: 0, parameters: {source: pointer, n: 5}}\n"
+LIBRARY = (
+    "ampere_gemm_multistage", "bulk_copy", "blackwell_gemm", "fa4_forward", "mi300_gemm",
+    "mi300_pingpong", "split_k_cluster",
+)  # fmt: skip
+CASES = (
+    "attacks/two_cta_products", "attacks/halo_exchange", "attacks/shift_of_accumulators",
+    "real_bugs/CLU-22.buggy", "real_bugs/CLU-22.fixed", "real_bugs/AMD-04.buggy",
+    "invented/commit_to_a_peer_that_has_ended", "invented/three_trip_counts_in_a_row",
+)  # fmt: skip
 COMMANDS: dict[str, list[str]] = {
     "verified": ["verify", "protocols/hopper_gemm.yaml"],
     "persistent": ["verify", "protocols/hopper_gemm_persistent.yaml"],
     "undecided": ["verify", "protocols/grouped_gemm.yaml", *UNDECIDED],
+    "library": ["verify", *(f"protocols/{name}.yaml" for name in LIBRARY)],
+    "cases": ["verify", *(f"tests/cases/{name}.yaml" for name in CASES)],
     "litmus": ["litmus", "check", "litmus/tensormap"],
 }
 

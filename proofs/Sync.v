@@ -64,7 +64,7 @@ Record queue := Queue { qu_grouped : bool; qu_ordered : bool; qu_pipelined : boo
 
 Record policies := Policies {
   po_path : bool; po_war_fence : bool; po_init_assumed : bool; po_exit_allowed : bool;
-  po_run_ahead : bool }.
+  po_run_ahead : bool; po_in_order : bool }.
 
 Record program := Program {
   pr_agents : list agent; pr_blocks : list (list operation); pr_barriers : list barrier;
@@ -367,6 +367,27 @@ Definition home_of (storage : nat) : option Z :=
 Definition barrier_cta (k : key) : Z :=
   match nth_error (pr_barriers p) (fst k) with Some b => ba_cta b | None => 0 end.
 
+(** The first agent that commits to mbarrier [n] from another CTA: the CTA of the barrier waits for its
+    last phase before it ends. *)
+Fixpoint first_of {A} (f : A -> bool) (number : nat) (l : list A) : option nat :=
+  match l with
+  | [] => None
+  | x :: l => if f x then Some number else first_of f (S number) l
+  end.
+
+Definition peer_commit (n : nat) : option nat :=
+  let commits o :=
+    match o with QueueArrive _ _ r _ => (fst r =? n)%nat | _ => false end in
+  let far g :=
+    negb (ag_cta g =? barrier_cta (n, 0))
+    && existsb (existsb commits) (firstn (ag_blocks g) (skipn (ag_entry g) (pr_blocks p))) in
+  if po_exit_allowed (pr_policies p) then None else first_of far 0 (pr_agents p).
+
+Definition unwaited (s : state) (e : key * mbarrier) : bool :=
+  ended s (barrier_cta (fst e))
+  && match mb_status (snd e) with Absent => false | _ => true end
+  && negb (mb_observed (snd e) && (mb_pending (snd e) =? mb_expected (snd e))).
+
 Definition check_exit (s : state) : outcome unit :=
   let uses f :=
     existsb (fun a => match home_of (fst (fa_cell a)) with
@@ -377,7 +398,11 @@ Definition check_exit (s : state) : outcome unit :=
   if po_exit_allowed (pr_policies p) then Done tt
   else match List.find uses (flights s) with
        | Some f => Faulty LeakAtExit [fl_agent f]
-       | None => Done tt
+       | None =>
+         fold (fun _ e => match peer_commit (fst (fst e)) with
+                          | Some a => guard (unwaited s e) LeakAtExit [a]
+                          | None => Done tt
+                          end) tt (st_barriers s)
        end.
 
 (** *** Domains of the cached proxies *)
@@ -453,23 +478,38 @@ Definition resolve (s : state) (a : nat) (env : nat -> Z) (e : effect) : outcome
   let* tile := optional env (ef_tile e) in
   Done (cells_of b stage part, match tile with Some t => t | None => any_tile end).
 
-Definition in_pipe (f : flight) (a : nat) (q : option nat) : bool :=
+(** The pipelined queue that both the flight and what agent [a] issues to [q] are in. *)
+Definition pipe_of (f : flight) (a : nat) (q : option nat) : option queue :=
   match q with
   | Some n => match nth_error (pr_queues p) n with
-              | Some d => qu_pipelined d && (fl_agent f =? a)%nat && same_name (fl_queue f) q
-              | None => false
+              | Some d => if qu_pipelined d && (fl_agent f =? a)%nat && same_name (fl_queue f) q
+                          then Some d else None
+              | None => None
               end
+  | None => None
+  end.
+
+(** Products keep their order where they write one accumulator; tcgen05 (no groups) also a copy
+    before what a product does with it, and by the policy whatever one agent issues. *)
+Definition pipe_keeps (d : option queue) (w : flight_access) (write : bool)
+    (extent : option (cell * Z)) : bool :=
+  match d with
   | None => false
+  | Some d =>
+    let tensor := negb (qu_grouped d) in
+    let accumulates e := match e with Some _ => true | None => false end in
+    (write && accumulates extent && accumulates (fa_extent w) && fa_write w
+       && same_extent (fa_extent w) extent)
+    || (tensor && fa_write w && negb (accumulates (fa_extent w)) && (negb write || accumulates extent))
+    || (tensor && po_in_order (pr_policies p) && (fa_write w || write))
   end.
 
 Definition check_read (s : state) (a : nat) (c : cell) (tile : Z) (q : option nat) : outcome unit :=
   let* held := cell_at s c in
   let one f held w :=
     if same_key (fa_cell w) c && fa_write w then
-      match fa_extent w with
-      | None => if in_pipe f a q then Done (fa_tile w) else Faulty ReadBeforeArrival [a; fl_agent f]
-      | Some _ => Faulty ReadBeforeArrival [a; fl_agent f]
-      end
+      if pipe_keeps (pipe_of f a q) w false None then Done (fa_tile w)
+      else Faulty ReadBeforeArrival [a; fl_agent f]
     else Done held in
   let* held := fold (fun held f => fold (one f) held (fl_accesses f)) (co_tile held) (flights s) in
   guard (negb ((tile =? any_tile) || (tile =? held))) StaleRead [a].
@@ -478,9 +518,12 @@ Definition kind_of (a : nat) (e : effect) : option mark :=
   if ef_reduction e =? 0 then None
   else Some (ef_reduction e, code (ef_proxy e), if ef_near e then cta_of a else -1).
 
-(** Reductions of one kind need no order. *)
+(** Reductions of one kind need no order; those that wrap around at bounds (7, 8) do. *)
 Definition commute (x y : option mark) : bool :=
-  match x, y with | Some x, Some y => same_mark x y | _, _ => false end.
+  match x, y with
+  | Some x, Some y => same_mark x y && (fst (fst x) <? 7)
+  | _, _ => false
+  end.
 
 (** A reduction that names a tile adds to that tile. *)
 Definition check_sum (s : state) (a : nat) (c : cell) (tile : Z) (kind : option mark) : outcome unit :=
@@ -497,9 +540,8 @@ Definition kept_tile (h : content) (tile : Z) (kind : option mark) : Z :=
 Definition check_write (s : state) (a : nat) (c : cell) (q : option nat) (extent : option (cell * Z))
     (kind : option mark) : outcome unit :=
   let meets f :=
-    let piped := match extent with Some _ => in_pipe f a q | None => false end in
     existsb (fun w =>
-      negb (piped && (negb (fa_write w) || same_extent (fa_extent w) extent))
+      negb (pipe_keeps (pipe_of f a q) w true extent)
       && negb (commute kind (fa_kind w))
       && same_key (fa_cell w) c && (fa_write w || fl_reading f)) (fl_accesses f) in
   match List.find meets (flights s) with
@@ -590,13 +632,15 @@ Definition store (s : state) (a : nat) (k : key) (b : mbarrier) : outcome state 
   Done (put_barrier s k
     (if over && (mb_transaction b =? 0)
      then Mbarrier (mb_status b) (mb_owner b) (mb_expected b) (mb_expected b) 0 (mb_phase b + 1) []
-            (po_run_ahead (pr_policies p)) (mb_armed b)
+            (po_run_ahead (pr_policies p)
+             && match peer_commit (fst k) with Some _ => false | None => true end) (mb_armed b)
      else b)).
 
 Definition count_down (s : state) (a : nat) (k : key) (b : mbarrier) (count bytes : Z) : outcome state :=
   let fits := (0 <=? count) && (count <=? mb_pending b) && (0 <=? mb_expected b) in
   let* _ := guard (negb fits) OverArrival [a] in
-  let* _ := guard (negb (count =? 0) && negb (mb_observed b)) UnobservedPhase [a] in
+  let* _ := guard (negb (count =? 0) && negb (mb_observed b) && negb (po_run_ahead (pr_policies p)))
+              UnobservedPhase [a] in
   store s a k (Mbarrier (mb_status b) (mb_owner b) (mb_expected b) (mb_pending b - count)
     (mb_transaction b + bytes) (mb_phase b) (mb_tokens b) (mb_observed b) (mb_armed b)).
 

@@ -157,7 +157,9 @@ let read_policies () =
   let po_war_fence = read_bool () in
   let po_init_assumed = read_bool () in
   let po_exit_allowed = read_bool () in
-  { S.po_path; po_war_fence; po_init_assumed; po_exit_allowed; po_run_ahead = read_bool () }
+  let po_run_ahead = read_bool () in
+  { S.po_path; po_war_fence; po_init_assumed; po_exit_allowed; po_run_ahead;
+    po_in_order = read_bool () }
 
 let read_program () =
   let pr_agents = read_list read_agent in

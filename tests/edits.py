@@ -198,6 +198,7 @@ def _policy(program: ir.SyncProgram, random: Random) -> ir.SyncProgram:
         "barrier_init": ("fence", "assumed"),
         "exit_in_flight": ("refuse", "allow"),
         "unobserved_phase": ("refuse", "allow"),
+        "tensor_pipe": ("listed", "in_order"),
     }
     name = random.choice(tuple(choices))
     policies = replace(program.policies, **{name: random.choice(choices[name])})

@@ -146,5 +146,6 @@ def free(random: Random) -> ir.SyncProgram:
             war_fence=random.random() < 0.5,
             exit_in_flight="allow" if allow else "refuse",
             unobserved_phase=random.choice(("refuse", "allow")),
+            tensor_pipe=random.choice(("listed", "in_order")),
         ),
     )

@@ -134,6 +134,7 @@ class Text:
             int(policies.barrier_init == "assumed"),
             int(policies.exit_in_flight == "allow"),
             int(policies.unobserved_phase == "allow"),
+            int(policies.tensor_pipe == "in_order"),
         ]
 
     def _block(self, block: ir.Block) -> int:

@@ -21,6 +21,7 @@ from random import Random
 import pytest
 
 from tests.free_programs import free
+from tests.peer_commits import peer_commits
 from tests.proof.kernels import programs
 from tests.proofs.check_module import ROOT, check_module
 from tests.proofs.generators import mixed_queue, sleepers, sums, with_reductions
@@ -61,7 +62,7 @@ LIBRARY = sorted(path.stem for path in (ROOT / "protocols").glob("*.yaml"))
 STEPS_MAX = 60
 
 
-GENERATORS = (*TRIED, sleepers, mixed_queue, sums)
+GENERATORS = (*TRIED, sleepers, mixed_queue, sums, peer_commits)
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +113,7 @@ def random_policies(random: Random) -> Policies:
         random.choice(("fence", "assumed")),
         random.choice(("refuse", "allow")),
         random.choice(("refuse", "allow")),
+        tensor_pipe=random.choice(("listed", "in_order")),
     )
 
 
@@ -145,7 +147,7 @@ def disagreements(machine: Path, walks: list[Walk]) -> list[tuple[int, list[str]
 def test_random_programs_step_alike(machine: Path) -> None:
     walks = [random_walk(seed) for seed in range(4 * len(GENERATORS))]
     assert disagreements(machine, walks) == []
-    assert sum(walk.steps for walk in walks) > 10 * len(walks)
+    assert sum(walk.steps for walk in walks) > 8 * len(walks)
     assert len(set().union(*(walk.faults for walk in walks))) > 5
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 
 import pytest
 
@@ -14,7 +15,14 @@ from titan.scheduling import joint, paper
 from titan.scheduling.check import check
 from titan.scheduling.loop.generate import small_loop
 from titan.scheduling.loop.load import load_loop
-from titan.scheduling.paper_engines import ENGINES, EngineMissing, Sum, Z3Engine, engine
+from titan.scheduling.paper_engines import (
+    BY_THE_CLOCK,
+    ENGINES,
+    EngineMissing,
+    Sum,
+    Z3Engine,
+    engine,
+)
 
 LOOPS = root("protocols") / "loops"
 HERE = ("z3", "scip", "cbc", "cp-sat", "cvc5")
@@ -37,6 +45,30 @@ def test_every_engine_decides_small_problems(name):
     assert one.solve(3, [(-3,), (-1,)], [exactly, most], 20) is False
     assert one.solve(1, [], [Sum((), -1)], 20) is False
     assert callable(one.solve(1, [], [Sum((), 0)], 20))
+
+
+def pigeons(count: int) -> tuple[int, list[tuple[int, ...]], list[Sum]]:
+    """One pigeon more than holes: no solution, and no short proof of it."""
+    number = {(p, h): p * count + h + 1 for p in range(count + 1) for h in range(count)}
+    clauses = [tuple(number[p, h] for h in range(count)) for p in range(count + 1)]
+    for hole in range(count):
+        for first in range(count + 1):
+            clauses += [(-number[first, hole], -number[p, hole]) for p in range(first)]
+    return len(number), clauses, []
+
+
+@pytest.mark.parametrize("name", ["cbc", "highs", "cvc5"])
+def test_what_knows_the_clock_alone_is_limited_by_processor_time(name, monkeypatch):
+    """A limit that is spent says nothing, and no solver is told of a wall-clock limit."""
+    one = installed(name)
+    if name in BY_THE_CLOCK:
+        pywraplp = pytest.importorskip("ortools.linear_solver.pywraplp")
+        monkeypatch.setattr(pywraplp.Solver, "SetTimeLimit", None)
+    assert one.solve(*pigeons(3), 20) is False
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert one.solve(*pigeons(14), 0.5) in (None, False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - spent.ru_utime - spent.ru_stime < 4
 
 
 @pytest.mark.parametrize("name", ["scip", "cp-sat", "cvc5"])

@@ -132,11 +132,11 @@ def test_every_row_is_what_the_assembler_says(target: str):
 
 
 @pytest.mark.parametrize("target", known_completions())
-def test_every_row_has_a_source_and_a_known_counter(target: str):
+def test_every_row_has_a_source_a_trial_and_a_known_counter(target: str):
     table = completion(target)
     assert table is not None
     for row in rows_of(target):
-        assert row.source
+        assert row.source and row.assembles, row
     for operation in table.operations:
         assert set(operation.by) <= {MBARRIER, *table.counters}
     assert set(table.counters) <= set(QUEUE_KINDS)

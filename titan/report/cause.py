@@ -17,6 +17,7 @@ from titan.report.story import WAITING, Deed, attempted
 from titan.report.words import Words, tile_text
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
+from titan.sync.parts import queue_of
 from titan.sync.state import ANY_TILE, Key
 from titan.sync.weak import weak_operations
 from titan.verify.replay import Played, Replay
@@ -25,6 +26,16 @@ _FENCES = {
     FaultKind.MISSING_FENCE: (True, "written"),
     FaultKind.MISSING_FENCE_WAR: (False, "read"),
 }
+
+
+_NOT_LISTED = (
+    "PTX does not list these two tcgen05 operations as a pair that executes in order; the policy "
+    "`tensor_pipe: in_order` takes all that one thread issues so, as CUTLASS and Triton do"
+)
+_NO_ORDER_OF_COMMITS = (
+    "PTX orders a commit behind the operations that it tracks, and no commit behind another: only "
+    "a wait at this barrier says that the arrival is over"
+)
 
 
 @dataclass(slots=True)
@@ -53,7 +64,26 @@ def cause_of(replay: Replay, words: Words, story: list[Deed]) -> Cause:
         _bytes(replay, words, story, cause)
     elif fault.kind in (FaultKind.UNOBSERVED_PHASE, FaultKind.OVER_ARRIVAL):
         _arrivals(replay, words, story, cause)
+    elif fault.kind in (FaultKind.OVERWRITE_IN_FLIGHT, FaultKind.READ_BEFORE_ARRIVAL):
+        _pipe(replay, cause)
+    elif fault.kind is FaultKind.LEAK_AT_EXIT and fault.object_name in _commits(replay):
+        cause.notes.append(_NO_ORDER_OF_COMMITS)
     return cause
+
+
+def _pipe(replay: Replay, cause: Cause) -> None:
+    """Two operations of one tensor core's queue: PTX does not list them as a pair in order."""
+    fault, program = replay.fault, replay.machine.program
+    queues = {queue.name for queue in program.queues if queue.pipelined and not queue.grouped}
+    used = [queue_of(item) for item in fault.operations if isinstance(item, ir.Asynchronous)]
+    if len(used) == 2 and used[0] == used[1] and used[0] in queues and len(set(fault.agents)) == 1:
+        cause.notes.append(_NOT_LISTED)
+
+
+def _commits(replay: Replay) -> set[str]:
+    return {
+        item.barrier.name for item in replay.fault.operations if isinstance(item, ir.QueueArrive)
+    }
 
 
 def _line(span: Span | None) -> str:

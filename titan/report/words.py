@@ -51,10 +51,12 @@ class Words:
                         self.cells.setdefault((buffer.storage or buffer.name, base + unit), name)
 
     def named(self, text: str, storage: str) -> str:
-        """A message with the numbers of memory cells replaced by the names of their regions."""
+        """A message with cells and barriers by number replaced by their names in the file."""
 
         def name(found: re.Match[str]) -> str:
-            return self.cells.get((storage, int(found.group(1))), found.group(0))
+            key = (storage, int(found.group(1)))
+            written = self.key(key) if storage in self.stages else found.group(0)
+            return self.cells.get(key, written)
 
         return re.sub(rf"(?<!\w){re.escape(storage)}\[(\d+)\]", name, text) if storage else text
 

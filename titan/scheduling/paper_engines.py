@@ -3,15 +3,20 @@
 A problem is a number of variables of 0 and 1 (from 1 up), clauses over them (a negative number is
 the negated variable), and weighted sums of variables with a limit. Nothing here knows schedules;
 the caller checks what a solver answers.
+
+No answer depends on the clock: Z3 and CP-SAT count work, SCIP processor time, and solvers that know
+wall-clock limits alone, or none, run in a process that has so much processor time.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from titan.foundation.errors import Refusal
+from titan.foundation.limited import within
 from titan.foundation.verdict import Reason
 from titan.scheduling.cnf import z3_resources
 
@@ -23,7 +28,11 @@ Clause = tuple[int, ...]
 Answer = Callable[[int], bool] | bool | None
 """Which variables hold in a solution; False where there is none; None when the time did not do."""
 
+Held = list[bool] | bool | None
+"""The values of all variables, from number 0; False where there is no solution; None: undecided."""
+
 INTEGER_PROGRAMS = ("scip", "cbc", "highs", "cp-sat")
+BY_THE_CLOCK = ("cbc", "highs")  # OR-tools gives these limits of wall-clock time only
 SMT_SOLVERS = ("yices", "cvc5", "msat")
 ENGINES = ("z3", *INTEGER_PROGRAMS, *SMT_SOLVERS)
 
@@ -119,12 +128,24 @@ class IntegerProgram:
         self, variables: int, clauses: Sequence[Clause], sums: Sequence[Sum], seconds: float
     ) -> Answer:
         """Decide one problem within so many seconds."""
+        if self.name not in BY_THE_CLOCK:
+            return _answer(self._solve(variables, clauses, sums, seconds))
+        return _answer(_limited(seconds, lambda: self._solve(variables, clauses, sums, None)))
+
+    def _solve(
+        self,
+        variables: int,
+        clauses: Sequence[Clause],
+        sums: Sequence[Sum],
+        seconds: float | None,
+    ) -> Held:
+        """The values of all variables; no limit where `seconds` is None."""
         from ortools.linear_solver import pywraplp
 
         solver = pywraplp.Solver.CreateSolver(self.known)
         if self.known == "SAT":
             solver.SetSolverSpecificParametersAsString(f"max_deterministic_time: {seconds}")
-        else:
+        elif seconds is not None:
             solver.SetTimeLimit(max(1, int(seconds * 1000)))
         if self.known == "SCIP":
             solver.SetSolverSpecificParametersAsString("timing/clocktype = 1")  # processor time
@@ -142,11 +163,10 @@ class IntegerProgram:
                 row.SetCoefficient(x[variable], weight)
         status = solver.Solve()
         if status in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
-            held = [
+            return [
                 False,
                 *(x[number].solution_value() > 0.5 for number in range(1, variables + 1)),
             ]
-            return lambda number: held[number]
         return False if status == pywraplp.Solver.INFEASIBLE else None
 
 
@@ -163,7 +183,11 @@ class SmtSolver:
     def solve(
         self, variables: int, clauses: Sequence[Clause], sums: Sequence[Sum], seconds: float
     ) -> Answer:
-        """Decide one problem; pysmt has no limit of time that all solvers keep."""
+        """Decide one problem within so many seconds."""
+        return _answer(_limited(seconds, lambda: self._solve(variables, clauses, sums)))
+
+    def _solve(self, variables: int, clauses: Sequence[Clause], sums: Sequence[Sum]) -> Held:
+        """The values of all variables; pysmt has no limit of time that all solvers keep."""
         from pysmt.exceptions import SolverReturnedUnknownResultError
         from pysmt.shortcuts import LE as at_most
         from pysmt.shortcuts import Equals, Int, Ite, Not, Or, Plus, Solver, Symbol
@@ -186,8 +210,16 @@ class SmtSolver:
                     return False
             except SolverReturnedUnknownResultError:
                 return None
-            held = [False] + [bool(solver.get_value(a).is_true()) for a in atoms[1:]]
-        return lambda number: held[number]
+            return [False, *(bool(solver.get_value(atom).is_true()) for atom in atoms[1:])]
+
+
+def _limited(seconds: float, solve: Callable[[], Held]) -> Held:
+    """What the solver finds within so many seconds of processor time, in a process of its own."""
+    return within(max(1, math.ceil(seconds)), solve)
+
+
+def _answer(held: Held) -> Answer:
+    return held.__getitem__ if isinstance(held, list) else held
 
 
 def engine(name: str) -> PaperEngine:

@@ -1,5 +1,10 @@
 """The end of a CTA: its memory and its barriers are gone, and nobody may use them from then on.
 
+Arrivals that engines of another CTA make at its mbarriers (`tcgen05.commit` with a barrier of the
+peer) are over for certain once a wait at that barrier has passed: PTX orders a commit behind the
+operations that it tracks, and no commit behind another. So a CTA that ends has waited for the last
+phase of each barrier at which a peer's engines arrive (CUTLASS: `producer_tail`).
+
 Assumption: a CTA ends when all its agents are at their end, not before and not later. The policy
 `exit_in_flight` "allow" takes it that nothing of a CTA goes while anybody uses it.
 """
@@ -9,7 +14,8 @@ from __future__ import annotations
 from titan.sync import program as ir
 from titan.sync.control import ControlFlow
 from titan.sync.fault import FaultKind
-from titan.sync.state import Draft, ExecutionContext
+from titan.sync.parts import peer_commits
+from titan.sync.state import BarrierStatus, Draft, ExecutionContext, key_text
 
 
 class CtaLifetime:
@@ -25,6 +31,11 @@ class CtaLifetime:
             if buffer.space is not ir.Space.GLOBAL
         }
         self._barrier_ctas = {barrier.name: barrier.cta for barrier in program.barriers}
+        first = {agent.role.name: agent.number for agent in reversed(control.agents)}
+        self._peer_commits = {
+            name: ExecutionContext(first[role.name], operation)
+            for name, (role, operation) in peer_commits(program).items()
+        }
 
     def ended(self, draft: Draft) -> frozenset[int]:
         """The CTAs whose agents are all at their end: their memory is no longer theirs."""
@@ -56,3 +67,11 @@ class CtaLifetime:
             if touched & ended:
                 message = "the CTA ends while an asynchronous operation that uses it is in flight"
                 self._control.issue_of(flight).fail(FaultKind.LEAK_AT_EXIT, message)
+        for key, barrier in draft.barriers.items():
+            context = self._peer_commits.get(key[0])
+            if context is None or self._barrier_ctas[key[0]] not in ended:
+                continue
+            waited = barrier.observed and barrier.pending == barrier.expected
+            if not waited and barrier.status is not BarrierStatus.ABSENT:
+                message = f"the CTA of {key_text(key)} ends before it waits for a peer's commit"
+                context.fail(FaultKind.LEAK_AT_EXIT, message, key[0])

@@ -10,6 +10,7 @@ from titan.sync.control import ControlFlow
 from titan.sync.expression import evaluate
 from titan.sync.fault import FaultKind
 from titan.sync.lifetime import CtaLifetime
+from titan.sync.parts import peer_commits
 from titan.sync.state import (
     BarrierStatus,
     Draft,
@@ -33,6 +34,7 @@ class MbarrierRules:
         self._lifetime = lifetime
         self._ctas = {barrier.name: barrier.cta for barrier in program.barriers}
         self._may_run_ahead = program.policies.unobserved_phase == "allow"
+        self._watched = frozenset(peer_commits(program))  # who has waited is asked when CTAs end
         assumed = program.policies.barrier_init == "assumed"
         self._status_of_init = BarrierStatus.USABLE if assumed else BarrierStatus.UNPUBLISHED
 
@@ -81,7 +83,7 @@ class MbarrierRules:
                 pending=barrier.expected,
                 phase=barrier.phase + 1,
                 tokens=frozenset(),
-                observed=self._may_run_ahead,
+                observed=self._may_run_ahead and key[0] not in self._watched,
             )
         draft.barriers[key] = barrier
 
@@ -117,7 +119,7 @@ class MbarrierRules:
         if not 0 <= count <= barrier.pending or barrier.expected < 0:
             message = f"{key_text(key)} gets more arrivals than its phase expects"
             context.fail(FaultKind.OVER_ARRIVAL, message, key[0])
-        if count and not barrier.observed:
+        if count and not barrier.observed and not self._may_run_ahead:
             message = (
                 f"an arrival at {key_text(key)} for phase {barrier.phase}, and no wait has passed "
                 f"for phase {barrier.phase - 1}"

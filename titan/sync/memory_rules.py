@@ -12,6 +12,7 @@ from titan.sync.expression import evaluate
 from titan.sync.fault import FaultKind
 from titan.sync.lifetime import CtaLifetime
 from titan.sync.parts import queue_of
+from titan.sync.pipe_order import PipePair, PipeUse, keeps, pipe_pairs, pipe_use
 from titan.sync.proxy_marks import CacheDomains, is_outside, missing_fence, went_inside
 from titan.sync.reductions import Reduction, commute, reduction_of
 from titan.sync.state import (
@@ -48,7 +49,7 @@ class MemoryRules:
         self._lifetime = lifetime
         self._domains = domains
         self._buffers = {buffer.name: buffer for buffer in program.buffers}
-        self._pipelined = frozenset(queue.name for queue in program.queues if queue.pipelined)
+        self._pairs = {queue.name: pipe_pairs(queue, program.policies) for queue in program.queues}
         self._ctas = tuple(agent.role.cta for agent in control.agents)
         self._war_fence = program.policies.war_fence
 
@@ -85,8 +86,9 @@ class MemoryRules:
             for other, write, written, _, extent, _ in flight.accesses:
                 if other != cell or not write:
                     continue
-                if extent is None and self._in_pipe(flight, context, queue):
-                    content = written  # a copy before the matrix instruction that reads it
+                earlier = pipe_use(write, extent is not None)
+                if keeps(self._pairs_with(flight, context, queue), earlier, PipeUse.READ, False):
+                    content = written  # such as a copy before the product that reads it
                     continue
                 message = f"{key_text(cell)} is read while a write to it is in flight"
                 kind, other_issue = FaultKind.READ_BEFORE_ARRIVAL, self._control.issue_of(flight)
@@ -112,15 +114,17 @@ class MemoryRules:
         reduction: Reduction | None = None,
     ) -> None:
         """Nothing in flight may still use what is written, but reductions of one kind, and what
-        the pipe of an accumulator orders."""
+        the pipe of its queue orders."""
+        later = pipe_use(True, extent is not None)
         for flight in draft.flights():
-            piped = extent is not None and self._in_pipe(flight, context, queue)
+            pairs = self._pairs_with(flight, context, queue)
             for other, write, _, _, theirs, reduces in flight.accesses:
-                if piped and (not write or theirs == extent):
+                earlier, same = pipe_use(write, theirs is not None), theirs == extent
+                if other != cell or commute(reduction, reduces):
                     continue
-                if commute(reduction, reduces):
+                if keeps(pairs, earlier, later, same):
                     continue
-                if other == cell and (write or flight.reading):
+                if write or flight.reading:
                     message = (
                         f"{key_text(cell)} is overwritten while an operation in flight still "
                         f"{'writes' if write else 'reads'} it"
@@ -139,11 +143,14 @@ class MemoryRules:
         if effect.reduction:
             self._check_tile(context, cell, tile, draft.cells[cell].tile)
 
-    def _in_pipe(self, flight: Flight, context: ExecutionContext, queue: str | None) -> bool:
-        """Whether the data path itself orders the flight before a new operation of `queue`."""
-        if queue not in self._pipelined or flight.agent != context.agent:
-            return False
-        return queue_of(self._control.operations[flight.site]) == queue
+    def _pairs_with(
+        self, flight: Flight, context: ExecutionContext, queue: str | None
+    ) -> tuple[PipePair, ...]:
+        """The pairs that the data path keeps of the flight and a new operation of `queue`."""
+        pairs = () if queue is None else self._pairs[queue]
+        if not pairs or flight.agent != context.agent:
+            return ()
+        return pairs if queue_of(self._control.operations[flight.site]) == queue else ()
 
     def access(
         self,

@@ -163,3 +163,21 @@ def renamed(operation: ir.Operation, names: Mapping[str, str]) -> ir.Operation:
         case ir.TokenWait() | ir.BarrierSync() | ir.BarrierArrive() | ir.BarrierWait():
             return replace(operation, barrier=moved(operation.barrier))
     return operation
+
+
+def peer_commits(program: ir.SyncProgram) -> dict[str, tuple[ir.Role, ir.QueueArrive]]:
+    """The barriers at which engines of another CTA arrive, each with the first commit that says so.
+
+    `exit_in_flight` "allow" asks for none of them.
+    """
+    found: dict[str, tuple[ir.Role, ir.QueueArrive]] = {}
+    if program.policies.exit_in_flight == "allow":
+        return found
+    homes = {barrier.name: barrier.cta for barrier in program.barriers}
+    for role in program.roles:
+        for operation in ir.walk(role.body):
+            if isinstance(operation, ir.QueueArrive) and role.agents:
+                name = operation.barrier.name
+                if homes.get(name, role.cta) != role.cta:
+                    found.setdefault(name, (role, operation))
+    return found

@@ -12,6 +12,7 @@ FenceRule = Literal["writer", "path"]
 BarrierInit = Literal["fence", "assumed"]
 Permission = Literal["refuse", "allow"]
 TensorReading = Literal["order", "fence"]
+PipeOrder = Literal["listed", "in_order"]
 
 POLICY_WORDS: dict[str, tuple[str, ...]] = {
     "fence_rule": get_args(FenceRule),
@@ -20,4 +21,5 @@ POLICY_WORDS: dict[str, tuple[str, ...]] = {
     "exit_in_flight": get_args(Permission),
     "unobserved_phase": get_args(Permission),
     "tensor": get_args(TensorReading),
+    "tensor_pipe": get_args(PipeOrder),
 }

@@ -18,7 +18,7 @@ from enum import StrEnum
 from titan.foundation.records import dataclass
 from titan.foundation.source.span import Span
 from titan.sync.expression import ONE, ZERO, Expression
-from titan.sync.policies import BarrierInit, FenceRule, Permission, TensorReading
+from titan.sync.policies import BarrierInit, FenceRule, Permission, PipeOrder, TensorReading
 
 
 class Proxy(StrEnum):
@@ -158,9 +158,8 @@ class Queue:
     `grouped`: operations gather in an open group until `Commit` (wgmma, bulk and cp.async groups);
     otherwise each operation is a group of its own (wait counters, tcgen05). Groups retire in order
     unless `ordered` is False (scalar loads in lgkmcnt). `pipelined`: the data path itself keeps the
-    order of matrix instructions that write one accumulator, region for region, of a read before an
-    accumulator is written there, and of a copy into tensor memory before a matrix instruction reads
-    it; of nothing else (PTX, wgmma.fence and tcgen05, pipelined instructions).
+    order of matrix instructions that write one accumulator, region for region, and of the other
+    pairs of `titan/sync/pipe_order.py`; of nothing else.
     """
 
     name: str
@@ -479,7 +478,9 @@ class Policies:
     `unobserved_phase`: "refuse" or "allow" an arrival for the next phase of an mbarrier before any
     wait has passed for the last one.
     `tensor`: what tcgen05 products have read may be overwritten on the "order" of their commit's
-    arrival, or through the generic proxy behind a "fence" only.
+    arrival, or through the generic proxy behind a "fence" only. `tensor_pipe`: of the tcgen05
+    operations of one agent the pairs that PTX has "listed" need no wait, or all are executed
+    "in_order" (`titan/sync/pipe_order.py`).
     """
 
     fence_rule: FenceRule = "writer"
@@ -488,6 +489,7 @@ class Policies:
     exit_in_flight: Permission = "refuse"
     unobserved_phase: Permission = "refuse"
     tensor: TensorReading = "order"
+    tensor_pipe: PipeOrder = "listed"
 
 
 DEFAULT_POLICIES = Policies()

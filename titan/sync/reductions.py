@@ -7,6 +7,10 @@ atomic to each other: each is of a scope that holds whoever makes the other. A r
 scope is atomic within its CTA only (PTX, "Memory Consistency Model", morally strong operations; the
 elements of a bulk reduction are relaxed and of gpu scope: PTX, "cp.reduce.async.bulk").
 
+`inc` and `dec` wrap around at a bound that each operation names for itself (PTX, "red": `inc` is 0
+behind its bound). Of two with different bounds the sum depends on the order, and bounds are values,
+which nothing here knows: they need an order like plain writes.
+
 A read, a plain write and a reduction of another kind still need an order. The order in which
 floating-point numbers are added is not looked at: sums may differ in their last bits.
 """
@@ -17,8 +21,9 @@ from typing import NamedTuple
 
 from titan.sync import program as ir
 
-# PTX "red", "cp.reduce.async.bulk": the operators that commute with themselves.
+# PTX "red", "cp.reduce.async.bulk": the operators, and those that do not commute with themselves.
 OPERATORS = ("add", "min", "max", "and", "or", "xor", "inc", "dec")
+WRAPPING = ("inc", "dec")
 
 
 class Reduction(NamedTuple):
@@ -38,4 +43,4 @@ def reduction_of(effect: ir.Effect, cta: int) -> Reduction | None:
 
 def commute(first: Reduction | None, second: Reduction | None) -> bool:
     """Whether two effects are reductions of one kind, so that they need no order."""
-    return first is not None and first == second
+    return first is not None and first == second and first.operator not in WRAPPING

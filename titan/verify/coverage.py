@@ -8,8 +8,11 @@ from dataclasses import fields, replace
 
 from titan.language.kernel.model import Kernel
 from titan.language.protocol.model import Protocol
+from titan.sync.policies import POLICY_WORDS
 from titan.sync.program import Policies, Queue, SyncProgram
 from titan.verify.model import Coverage
+
+_OF_TENSOR_MEMORY = {name: POLICY_WORDS[name][0] for name in ("tensor", "tensor_pipe")}
 
 
 def level_of(kernel: Kernel) -> Protocol | SyncProgram:
@@ -52,7 +55,9 @@ def coverage_of(kernel: Kernel) -> Coverage:
         tuple(
             (name, value)
             for name, value in policies_text(level.policies)
-            if name != "tensor" or value != "order" or _multiplies_in_tensor_memory(level.queues)
+            if name not in _OF_TENSOR_MEMORY
+            or value != _OF_TENSOR_MEMORY[name]
+            or _multiplies_in_tensor_memory(level.queues)
         ),
     )
 
@@ -68,7 +73,7 @@ def narrowed(coverage: Coverage, sizes: tuple[tuple[str, tuple[int, ...] | None]
 
 
 def _multiplies_in_tensor_memory(queues: Sequence[Queue]) -> bool:
-    """Whether there are products of tcgen05, of whose operands the policy `tensor` speaks."""
+    """Whether there are products of tcgen05, of which two policies speak."""
     return any(queue.pipelined and not queue.grouped for queue in queues)
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from titan.foundation.diagnostics.model import diagnostic
 from titan.foundation.verdict import Reason, Verdict
 from titan.language.kernel.model import Kernel
+from titan.sync.exits import ends_on_meeting
 from titan.sync.fault import FaultKind
 from titan.sync.program import SyncProgram
 from titan.sync.relays import relays
@@ -186,8 +187,8 @@ def decides(report: EngineReport, program: SyncProgram) -> bool:
         return False
     if not (may_be_weak(program) or relays(program)):
         return True
-    # The explorer follows what is not carried, unless sizes are chosen for it.
-    return report.engine == engines.EXPLORER and _any(report)
+    # The explorer follows what is not carried, unless sizes are chosen for it, but not to the end.
+    return report.engine == engines.EXPLORER and _any(report) and ends_on_meeting(program)
 
 
 def _problem(program: SyncProgram, report: EngineReport) -> str:

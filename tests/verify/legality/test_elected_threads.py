@@ -13,6 +13,8 @@ from dataclasses import replace
 from itertools import product
 from random import Random
 
+import pytest
+
 from tests.building import ASYNC, FENCE, access, at, e, loop, read, write
 from titan.engines.happens_before.engine import analyse
 from titan.foundation.verdict import Verdict
@@ -174,6 +176,65 @@ def test_the_rule_says_what_two_threads_show():
     assert min(seen[True, True], seen[False, False]) > 20, seen
     # Told, though no run shows it: arms that hide each other, a second fault behind the first.
     assert seen[False, True] <= seen[True, True] // 10, seen
+
+
+def in_one_warp(body: Body) -> tuple[bool, list[str]]:
+    """Whether lanes of one warp are said to miss each other, and what is noted instead."""
+    family, _ = decode_text(DECLARATIONS)
+    assert family is not None
+    given = program(body, split=False)
+    roles = (replace(given.roles[0], threads=32), *given.roles[1:])
+    case = Case(family.kernels[0], replace(given, roles=roles), limits("sm_90a"))
+    found = any(True for _ in threads_meet_around_a_copy(case))
+    return found, [note for note in case.notes if "lanes of" in note]
+
+
+def test_lanes_of_a_warp_are_asked_what_threads_of_a_warpgroup_are():
+    """Where the body says who does something; otherwise the note says what is assumed."""
+    seen: Counter[tuple[bool, bool]] = Counter()
+    for seed in range(150):
+        body = draw(Random(seed))
+        words = any(operation.by in (THREAD, ALL) for operation in ir.walk(tuple(body)))
+        wrong, (found, notes) = flagged(body), in_one_warp(body)
+        assert found is (words and wrong), seed
+        assert bool(notes) is (wrong and not words), seed
+        seen[words, wrong] += 1
+    assert min(seen[True, True], seen[True, False]) > 20, seen
+
+
+@pytest.mark.parametrize(
+    ("meeting", "said", "expected"),
+    [
+        ("", "", Verdict.VERIFIED),  # with a note
+        ("", "by: all", Verdict.REFUTED),
+        ("- sync: lanes", "by: all", Verdict.VERIFIED),
+    ],
+)
+def test_lanes_that_store_what_one_of_them_copies(meeting: str, said: str, expected: Verdict):
+    text = f"""
+titan: 1
+kernel: lanes
+target: sm_90a
+buffers: {{C: {{bytes: 4096}}}}
+named_barriers: {{lanes: {{scope: warp, threads: 32}}}}
+queues: {{out: bulk}}
+roles: {{w: {{warps: 1}}}}
+program:
+  w:
+    - store: C = 0
+    - fence: async
+      {said}
+    {meeting}
+    - {{bulk_store: C = 0, queue: out}}
+    - commit: out
+    - drain: out
+"""
+    family, errors = decode_text(text)
+    assert family is not None, errors
+    found = verify_kernel(family.kernels[0], VerifyOptions(save_traces=None))
+    assert found.verdict is expected
+    noted = [note for note in found.notes if "lanes of w synchronise" in note]
+    assert bool(noted) is (not said)
 
 
 UNMET = """

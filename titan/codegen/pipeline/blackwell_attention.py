@@ -156,6 +156,7 @@ class BlackwellAttention:
             barriers=tuple(self._barriers()),
             named_barriers=(together,) if self.stores else (),
             queues=tuple(queues),
+            policies=(("tensor_pipe", "in_order"),),  # scores are written over what a product read
             roles=self._roles(),
             program=tuple(
                 (role, (*body, *end)) for role, body in zip(self.roles, bodies, strict=True)

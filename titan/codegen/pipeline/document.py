@@ -354,5 +354,6 @@ class PipelineDocument:
     barriers: tuple[BarrierDeclaration, ...] = ()
     named_barriers: tuple[NamedBarrierDeclaration, ...] = ()
     queues: tuple[QueueDeclaration, ...] = ()
+    policies: tuple[tuple[str, str], ...] = ()
     ctas: int = 1
     order: KeyOrder = KeyOrder()

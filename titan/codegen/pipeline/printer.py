@@ -30,6 +30,7 @@ def pipeline_text(document: doc.PipelineDocument) -> str:
         *_section("barriers", ((item.name, _barrier(item)) for item in document.barriers)),
         *_section("named_barriers", ((b.name, _named(b)) for b in document.named_barriers)),
         *_section("queues", ((queue.name, queue.kind) for queue in document.queues)),
+        *_section("policies", document.policies),
         *_section("roles", ((role.name, _role(role, order)) for role in document.roles)),
         "program:",
     ]

@@ -35,8 +35,8 @@ from titan.engines.explore.tables import (
 from titan.sync import program as ir
 from titan.sync.expression import ONE, Binary, Expression, Name, names_of
 from titan.sync.interpreter import UNDEFINED, Sizes, agents_of
-from titan.sync.parts import queue_of
-from titan.sync.reductions import Reduction, reduction_of
+from titan.sync.parts import peer_commits, queue_of
+from titan.sync.reductions import Reduction, commute, reduction_of
 from titan.sync.weak import quiet_operations
 
 
@@ -151,9 +151,10 @@ class _Compiler:
             for op in self.operations
             if isinstance(op, ir.Wait) and op.phase is not None
         }
+        watched = peer_commits(self.program)
         for barrier in self.program.barriers:
             flat.barrier_first[barrier.name] = len(flat.barriers)
-            flags = [barrier.cta, int(barrier.name in phased)]
+            flags = [barrier.cta, int(barrier.name in phased), int(barrier.name in watched)]
             flat.barriers += [flags for _ in range(barrier.stages)]
         for named in self.program.named_barriers:
             flat.named_first[named.name] = flat.named_count
@@ -440,8 +441,12 @@ class _Compiler:
             number, stage = self.buffer_number[effect.buffer], self._code(effect.stage)
             proxy = PROXIES[effect.proxy]
             kind = reduction_of(effect, self.program.roles[self.role].cta)
+            # Negative: an operator that does not commute with itself.
+            sign = 1 if commute(kind, kind) else -1
             reduction = (
-                0 if kind is None else self.reductions.setdefault(kind, len(self.reductions) + 1)
+                0
+                if kind is None
+                else sign * self.reductions.setdefault(kind, len(self.reductions) + 1)
             )
             kept = int(effect.write), tile, proxy, int(effect.accumulates), reduction
             self.flat.effects.append([number, stage, part, *kept])

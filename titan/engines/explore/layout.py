@@ -274,8 +274,10 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "buffer_t": ("stages", "parts", "cta", "region"),
     "region_t": ("first", "end"),
     "cell_t": ("home", "writers", "readers", "map", "tile"),  # home -1: the memory of no CTA
-    "barrier_t": ("cta", "phase"),  # phase 0: only its lowest bit is kept
-    "queue_t": ("ordered", "grouped", "pipelined", "split", "steady"),
+    # phase 0: only its lowest bit is kept; watched: engines of another CTA arrive
+    "barrier_t": ("cta", "phase", "watched"),
+    # pairs: of a pipelined queue what its data path keeps in order (`pair_bits` in rows.py)
+    "queue_t": ("ordered", "grouped", "pipelined", "split", "steady", "pairs"),
     "agent_t": ("role", "member", "threads", "cta", "entry"),
     "role_t": ("first", "agents", "variables", "queues", "symmetric"),
     "cover_t": ("cell", "near"),

@@ -8,6 +8,7 @@ from titan.engines.explore.endings import terminates
 from titan.engines.explore.layout import COUNTS, RECORDS, TABLES
 from titan.engines.explore.tables import Flat
 from titan.sync import program as ir
+from titan.sync.pipe_order import PipePair, PipeUse, pipe_pairs
 
 Rows = Sequence[int] | Sequence[Sequence[int]]
 
@@ -67,6 +68,7 @@ def words_of(flat: Flat) -> dict[str, list[int]]:
             int(q.pipelined),
             int(q.name in reads),
             int(q.pipelined and is_steady(program, q.name)),
+            pair_bits(pipe_pairs(q, program.policies)),
         ]
         for q in program.queues
     ]
@@ -101,6 +103,12 @@ def _flattened(rows: Rows, record: str) -> list[int]:
         assert record not in RECORDS or len(row) == len(RECORDS[record]), (record, row)
         words.extend(row)
     return words
+
+
+def pair_bits(pairs: Sequence[PipePair]) -> int:
+    """Bit 3 * earlier + later of each pair; nine bits further where it is of one region alone."""
+    places = {pair.earlier * len(PipeUse) + pair.later + 9 * pair.same for pair in pairs}
+    return sum(1 << place for place in places)
 
 
 def is_steady(program: ir.SyncProgram, queue: str) -> bool:

@@ -161,7 +161,7 @@ class OrderedRun(RunState):
     def _check_touches(self, agent: int, instance: Instance, queue: QueueTable | None) -> None:
         for name, cta in instance.far:
             self._exited(agent, instance, cta, name)
-        piped = queue if queue is not None and queue.declaration.pipelined else None
+        piped = queue if queue is not None and queue.pairs else None
         for touch in instance.touches:
             cell = self.cells[touch.cell]
             if cell.proxy_state.live:
@@ -173,7 +173,7 @@ class OrderedRun(RunState):
                 if commute(touch.reduction, other.reduction):
                     continue
                 writes = other.write
-                if piped is not None and flight.queue is piped and keeps_order(other, touch):
+                if piped and flight.queue is piped and keeps_order(piped.pairs, other, touch):
                     if not touch.write:
                         held = OTHER if other.tile is None else other.tile
                 elif writes or (touch.write and flight.reading):
@@ -432,7 +432,7 @@ class OrderedRun(RunState):
             barrier.pending = barrier.expected
             barrier.phase += 1
             barrier.tokens.clear()
-            barrier.observed = self.layout.program.policies.unobserved_phase == "allow"
+            barrier.observed = self.runs_ahead and barrier.key[0] not in self.layout.peer_commits
             self.observer.mbarrier_completed(barrier)
             self._lap_check.update(range(len(self.agents)))
 
@@ -442,7 +442,7 @@ class OrderedRun(RunState):
         if count < 0 or count > barrier.pending or barrier.expected < 0:
             message = f"{barrier.text} gets more arrivals than its phase expects"
             fail(FaultKind.OVER_ARRIVAL, message, agent, instance, barrier.key[0])
-        if count and not barrier.observed:
+        if count and not barrier.observed and not self.runs_ahead:
             raise FaultError(unobserved_fault(barrier, agent, instance))
         barrier.pending -= count
         barrier.transaction += size
@@ -576,12 +576,10 @@ class OrderedRun(RunState):
             }
             touched |= {self.barriers[key].cta for key, _ in flight.instance.completes}
             if touched & ended:
-                fail(
-                    FaultKind.LEAK_AT_EXIT,
-                    "the CTA ends while an asynchronous operation that uses it is in flight",
-                    flight.agent,
-                    flight.instance,
-                )
+                message = "the CTA ends while an asynchronous operation that uses it is in flight"
+                fail(FaultKind.LEAK_AT_EXIT, message, flight.agent, flight.instance)
+        if unwaited := self.unwaited_commit(ended):
+            raise FaultError(unwaited)
 
     def _check_lapped(self, agent: int) -> None:
         """A waiting agent whose phase is two behind sleeps through it (PTX test_wait)."""

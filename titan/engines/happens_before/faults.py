@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from titan.engines.happens_before.tables import IssuedOperation, Mbarrier
-from titan.engines.happens_before.unfolding import AgentProgram, Cell, Instance
+from titan.engines.happens_before.tables import IssuedOperation, Mbarrier, RunLayout
+from titan.engines.happens_before.unfolding import AgentProgram, Cell, Instance, Key
 from titan.foundation.errors import TitanError
 from titan.sync.fault import Fault, FaultKind
 
@@ -80,6 +80,14 @@ def unobserved_fault(barrier: Mbarrier, agent: int, instance: Instance) -> Fault
     )
     operations = (instance.operation,)
     return Fault(FaultKind.UNOBSERVED_PHASE, message, (agent,), operations, barrier.key[0])
+
+
+def unwaited_commit_fault(key: Key, layout: RunLayout) -> Fault:
+    """LEAK_AT_EXIT: a CTA has not waited for what engines of another one do at its barrier."""
+    role, operation = layout.peer_commits[key[0]]
+    agent = next(item.number for item in layout.agents if item.role.name == role.name)
+    message = f"the CTA of {key[0]}[{key[1]}] ends before it waits for a peer's commit"
+    return Fault(FaultKind.LEAK_AT_EXIT, message, (agent,), (operation,), key[0])
 
 
 def cell_text(cell: Cell) -> str:

@@ -19,6 +19,7 @@ from titan.engines.happens_before.findings import (
 from titan.engines.happens_before.run_state import RunState
 from titan.engines.happens_before.tables import IssuedOperation, RunLayout
 from titan.engines.happens_before.unfolding import Instance
+from titan.sync import program as ir
 from titan.sync.fault import Fault, FaultKind
 
 
@@ -29,11 +30,21 @@ class ExitRules:
         self._clocks = clocks
         self._layout = layout
         self._findings = findings
-        self._remote: list[tuple[Timestamp, Instance, int, str]] = []
+        self._remote: list[tuple[Timestamp, Instance, int, str, tuple[int, int] | None]] = []
 
-    def remote(self, at: Timestamp, instance: Instance, cta: int, name: str) -> None:
-        """An operation on memory or a barrier of another CTA."""
-        self._remote.append((at, instance, cta, name))
+    def remote(
+        self,
+        at: Timestamp,
+        instance: Instance,
+        cta: int,
+        name: str,
+        counted: tuple[int, int] | None = None,
+    ) -> None:
+        """An operation on memory or a barrier of another CTA.
+
+        `counted`: of an arrival the slot of the barrier and how many phases are complete with it.
+        """
+        self._remote.append((at, instance, cta, name, counted))
 
     def at_end(self, execution: RunState) -> None:
         """All agents have ended."""
@@ -43,7 +54,7 @@ class ExitRules:
         for agent in self._layout.agents:
             timestamp = self._clocks.timestamp(execution, agent.number)
             last.setdefault(agent.role.cta, []).append(timestamp)
-        for at, instance, cta, name in self._remote:
+        for at, instance, cta, name, counted in self._remote:
             timestamps = last.get(cta, [])
             if timestamps and not any(
                 self._clocks.before(at.agent, at.index, end) for end in timestamps
@@ -51,6 +62,8 @@ class ExitRules:
                 message = f"{name} belongs to CTA {cta}, which may have ended"
                 bounds = up_to(bounds_of(self._clocks, at, *timestamps), at.agent, at.index)
                 self._add(message, at.agent, instance, Plan(bounds, last=at.agent))
+            elif timestamps and self._clocks.weak:
+                self._check_visible(at, instance, cta, name, counted, timestamps)
         for flight in self._clocks.flights:
             if not flight.instance.touches and not flight.instance.completes:
                 continue
@@ -59,6 +72,34 @@ class ExitRules:
                 done = self._clocks.read if reads_only else self._clocks.over
                 if timestamps and not any(done(flight, end) for end in timestamps):
                     self._leak(flight, timestamps, reads_only)
+
+    def _check_visible(
+        self,
+        at: Timestamp,
+        instance: Instance,
+        cta: int,
+        name: str,
+        counted: tuple[int, int] | None,
+        timestamps: list[Timestamp],
+    ) -> None:
+        """What a thread has done there is over for certain by order that carries visibility.
+
+        An arrival is over as well once a wait has passed that counts it.
+        """
+        operation = instance.operation
+        if isinstance(operation, ir.Asynchronous | ir.QueueArrive | ir.Wait | ir.TokenWait):
+            return
+        for end in timestamps:
+            if self._clocks.before(at.agent, at.index, end, seen=True):
+                return
+            if counted is not None and end.clock[counted[0]] >= counted[1]:
+                return
+        message = (
+            f"{name} belongs to CTA {cta}, which ends on synchronisation that carries no visibility"
+        )
+        fault = Fault(FaultKind.WEAK_SYNCHRONISATION, message, (at.agent,), (operation,), name)
+        plan = Plan(bounds_of(self._clocks, *timestamps))
+        self._findings.add(Weight.WEAK, fault, plan)
 
     def _touched(self, flight: IssuedOperation) -> dict[int, bool]:
         """The CTAs that the flight uses, and whether it only reads there."""

@@ -169,9 +169,9 @@ class MemoryObserver:
         for old in [*cell.writers, *cell.readers] if touch.write else cell.writers:
             if commute(old.reduction, touch.reduction):
                 continue
-            kept = old.touch is None or keeps_order(old.touch, touch)
+            queue = flight.queue if flight else None
+            kept = old.touch is None or (queue and keeps_order(queue.pairs, old.touch, touch))
             if _piped(old, flight) and kept:
-                queue = flight.queue if flight else None
                 if queue is not None and not queue.declaration.ordered:
                     self._unordered_pipeline(instance, touch)
                 continue

@@ -6,7 +6,7 @@ with the reference interpreter and is tested against it.
 
 from __future__ import annotations
 
-from titan.engines.happens_before.faults import race_fault
+from titan.engines.happens_before.faults import race_fault, unwaited_commit_fault
 from titan.engines.happens_before.observer import Observer
 from titan.engines.happens_before.tables import (
     CellTable,
@@ -20,6 +20,7 @@ from titan.engines.happens_before.tables import (
 from titan.engines.happens_before.unfolding import Cell, Instance, Touch
 from titan.sync import program as ir
 from titan.sync.fault import Actor, Fault, FaultKind, Step
+from titan.sync.pipe_order import pipe_pairs
 
 
 class RunState:
@@ -52,7 +53,12 @@ class RunState:
         }
         self.cells = {cell: CellTable(tile) for cell, tile in layout.tiles.items()}
         self.queues = {
-            (agent.number, queue.name): QueueTable(agent.number, queue, queue.name in layout.split)
+            (agent.number, queue.name): QueueTable(
+                agent.number,
+                queue,
+                queue.name in layout.split,
+                pipe_pairs(queue, program.policies),
+            )
             for agent in self.agents
             for queue in program.queues
         }
@@ -129,6 +135,20 @@ class RunState:
         for queue in self.queues.values():
             result += queue.open
         return result
+
+    @property
+    def runs_ahead(self) -> bool:
+        """Whether arrivals may come before a wait for the phase before has passed."""
+        return self.layout.program.policies.unobserved_phase == "allow"
+
+    def unwaited_commit(self, ended: set[int]) -> Fault | None:
+        """The fault of a CTA that has ended and has not waited for what a peer's engines signal."""
+        awaited = self.layout.peer_commits
+        for barrier in self.barriers.values() if awaited and ended else ():
+            waited = barrier.observed and barrier.pending == barrier.expected
+            if barrier.key[0] in awaited and barrier.cta in ended and barrier.status and not waited:
+                return unwaited_commit_fault(barrier.key, self.layout)
+        return None
 
     def deadlocked(self) -> Fault | None:
         """The fault of a state in which nothing can move and some agent is not at its end."""

@@ -17,6 +17,8 @@ from titan.engines.happens_before.unfolding import (
 )
 from titan.foundation.records import dataclass
 from titan.sync import program as ir
+from titan.sync.parts import peer_commits
+from titan.sync.pipe_order import PipePair
 
 ENGINE = -1
 UNDEFINED = "undefined content"
@@ -45,11 +47,13 @@ class QueueTable:
 
     `closed` are the flights that may finish, in order: those of closed groups, and of the open one
     what a marker stands behind that is to arrive (their group is the next one to be closed).
+    `pairs` are those that its data path keeps in order.
     """
 
     agent: int
     declaration: ir.Queue
     split: bool
+    pairs: tuple[PipePair, ...] = ()
     groups: int = 0
     issued: int = 0
     group_ends: list[int] = field(default_factory=list)
@@ -173,6 +177,7 @@ class RunLayout:
             if touch.proxy in ir.CACHED
         }
         self.barrier_ctas = {barrier.name: barrier.cta for barrier in self.program.barriers}
+        self.peer_commits = peer_commits(self.program)
 
     def fence_covers(self, fence: ir.Fence, cell: Cell, cta: int) -> tuple[bool, bool]:
         """Whether a fence covers the cell, and whether it is executed near to it."""

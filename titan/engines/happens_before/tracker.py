@@ -156,7 +156,8 @@ class Tracker(Observer):
 
     def _remote(self, barrier: Mbarrier, at: Timestamp, instance: Instance) -> None:
         if barrier.cta != self._layout.ctas[at.agent]:
-            self._exits.remote(at, instance, barrier.cta, barrier.text)
+            counted = (self._phases.track(barrier).slot, barrier.phase + 1)
+            self._exits.remote(at, instance, barrier.cta, barrier.text, counted)
 
     def mbarrier_completed(self, barrier: Mbarrier) -> None:
         """The current phase of the mbarrier is complete; waits for it may pass."""

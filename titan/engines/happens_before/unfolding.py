@@ -15,6 +15,7 @@ from titan.foundation.verdict import Reason
 from titan.sync import program as ir
 from titan.sync.control import Sizes
 from titan.sync.expression import Expression, evaluate
+from titan.sync.pipe_order import PipePair, keeps, pipe_use
 from titan.sync.reductions import Reduction, commute, reduction_of
 
 LOCAL_STEPS_MAX = 1_000_000  # control steps of one agent without an operation
@@ -51,18 +52,11 @@ class Touch:
         return (self.write or other.write) and not commute(self.reduction, other.reduction)
 
 
-def keeps_order(earlier: Touch, later: Touch) -> bool:
-    """Whether a pipelined queue orders the two by itself, an earlier access and a later one.
-
-    Matrix instructions that write one accumulator, region for region; a read before an accumulator
-    is written there; and a copy into tensor memory before a matrix instruction that reads it (PTX,
-    wgmma.fence; tcgen05, pipelined instructions).
-    """
-    if not earlier.write:
-        return later.extent is not None
-    if later.write:
-        return earlier.extent is not None and earlier.extent == later.extent
-    return earlier.extent is None
+def keeps_order(pairs: tuple[PipePair, ...], earlier: Touch, later: Touch) -> bool:
+    """Whether a pipelined queue orders the two by itself, an earlier access and a later one."""
+    first = pipe_use(earlier.write, earlier.extent is not None)
+    second = pipe_use(later.write, later.extent is not None)
+    return keeps(pairs, first, second, earlier.extent == later.extent)
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from titan.engines.spin.names import (
 from titan.sync import program as ir
 from titan.sync.control import Sizes
 from titan.sync.fault import FaultKind
-from titan.sync.reductions import Reduction, reduction_of
+from titan.sync.reductions import Reduction, commute, reduction_of
 
 OUT_OF_CAPACITY = 1
 OF_NO_MODEL = (FaultKind.WEAK_SYNCHRONISATION,)  # relaxed synchronisation orders all the same here
@@ -142,11 +142,12 @@ class PromelaLayout:
                     self.split_reads.add(operation.queue)
 
     def reduction(self, agent: AgentLayout, effect: ir.Effect) -> int:
-        """The number of the kind of reduction that the effect is; 0: none."""
+        """The number of the kind of reduction; 0: it is none, negative: it does not commute."""
         kind = reduction_of(effect, agent.role.cta)
         if kind is None:
             return 0
-        return self._reductions.setdefault(kind, len(self._reductions) + 1)
+        number = self._reductions.setdefault(kind, len(self._reductions) + 1)
+        return number if commute(kind, kind) else -number
 
     @property
     def slots(self) -> int:

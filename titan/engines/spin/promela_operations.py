@@ -16,8 +16,10 @@ from titan.engines.spin.promela_layout import (
 from titan.engines.spin.promela_text import PromelaState
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
+from titan.sync.pipe_order import PipePair, PipeUse, pipe_pairs
 
 Lines = list[str]
+Pipe = tuple[int, tuple[PipePair, ...]]  # the lane of a pipelined queue, and what it keeps in order
 
 
 class OperationText:
@@ -208,13 +210,31 @@ class OperationText:
         )
         return [f"if :: fault == 0 -> {loops}; i = 0; j = 0 :: else fi;"]
 
-    def _check_read(self, agent: AgentLayout, effect: ir.Effect, lane: int | None) -> Lines:
+    def _kept(self, pairs: tuple[PipePair, ...], later: PipeUse, same: str) -> str:
+        """Condition: one of the pairs is of the effect in flight `i`, `j` and a later use.
+
+        `same`: the condition that they are of one region.
+        """
+        flags = f"{self.p}flags[i * {self.layout.effects_max} + j]"
+        uses = {
+            PipeUse.READ: f"({flags} & 1) == 0",
+            PipeUse.COPY: f"({flags} & 65) == 1",
+            PipeUse.ACCUMULATE: f"({flags} & 65) == 65",
+        }
+        found = [
+            f"({uses[pair.earlier]} && {same})" if pair.same else f"({uses[pair.earlier]})"
+            for pair in pairs
+            if pair.later is later
+        ]
+        return f"({' || '.join(found) or 'false'})"
+
+    def _check_read(self, agent: AgentLayout, effect: ir.Effect, pipe: Pipe | None) -> Lines:
         p, at = self.p, f"i * {self.layout.effects_max} + j"
         writes = f"({p}flags[{at}] & 1) == 1"
         piped = None
-        if lane is not None:
-            copied = f"({writes} && ({p}flags[{at}] & 64) == 0)"
-            piped = (lane, copied, f"held = {p}held[{at}]")
+        if pipe is not None:
+            kept = self._kept(pipe[1], PipeUse.READ, "false")
+            piped = (pipe[0], kept, f"held = {p}held[{at}]")
         lines = [f"held = {p}tile[c];"]
         early = number_of(FaultKind.READ_BEFORE_ARRIVAL)
         lines += self._scan_flights(f"{writes} && fault == 0 -> fault = {early}", piped)
@@ -224,25 +244,22 @@ class OperationText:
         return [*lines, "held = 0;"]
 
     def _check_write(
-        self, agent: AgentLayout, effect: ir.Effect, lane: int | None, length: int = 0
+        self, agent: AgentLayout, effect: ir.Effect, pipe: Pipe | None, length: int = 0
     ) -> Lines:
         """`length`: cells of an accumulator, whose first one is `low`; 0 for other writes."""
         p, at = self.p, f"i * {self.layout.effects_max} + j"
         uses = f"(({p}flags[{at}] & 1) == 1 || {p}reading[i] == 1)"
         kind = self.layout.reduction(agent, effect)
-        if kind:
+        if kind > 0:
             uses += f" && {p}reduces[{at}] != {kind}"
         piped = None
-        if lane is not None and length:
+        if pipe is not None:
             same = f"{p}low[{at}] == low && {p}length[{at}] == {length}"
-            piped = (
-                lane,
-                f"(({p}flags[{at}] & 1) == 0 || (({p}flags[{at}] & 64) != 0 && {same}))",
-                "skip",
-            )
+            later = PipeUse.ACCUMULATE if length else PipeUse.COPY
+            piped = (pipe[0], self._kept(pipe[1], later, same), "skip")
         overwrites = number_of(FaultKind.OVERWRITE_IN_FLIGHT)
         lines = self._scan_flights(f"{uses} && fault == 0 -> fault = {overwrites}", piped)
-        if kind and effect.tile is not None:
+        if effect.reduction and effect.tile is not None:
             lines.append(fail(f"{p}tile[c] != {self._tile(agent, effect)}", FaultKind.STALE_READ))
         return lines
 
@@ -276,7 +293,8 @@ class OperationText:
         layout, p = self.layout, self.p
         lane = layout.lanes[(agent.number, operation.queue)]
         queue = layout.queues[operation.queue] if operation.queue is not None else None
-        piped = lane if queue is not None and queue.pipelined else None
+        pairs = () if queue is None else pipe_pairs(queue, layout.program.policies)
+        piped = (lane, pairs) if pairs else None
         lines = self._resolve(agent, operation.effects)
         for effect in operation.effects:
             check = self.state.marks.check(agent, effect, True)
@@ -551,7 +569,7 @@ class OperationText:
         if storages[0] != storages[1] or not (effect.write or other_effect.write):
             return None
         kinds = (self.layout.reduction(one, effect), self.layout.reduction(other, other_effect))
-        if kinds[0] and kinds[0] == kinds[1]:
+        if kinds[0] > 0 and kinds[0] == kinds[1]:
             return None
         wrong, first, length = self._interval(one, effect)
         other_wrong, other_first, other_length = self._interval(other, other_effect)

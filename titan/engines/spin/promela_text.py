@@ -24,6 +24,7 @@ from titan.engines.spin.promela_layout import (
 )
 from titan.engines.spin.promela_marks import Marks
 from titan.sync.fault import FaultKind
+from titan.sync.parts import peer_commits
 
 
 class PromelaState:
@@ -66,7 +67,7 @@ class PromelaState:
         effects, completions = n * layout.effects_max, n * layout.completions_max
         lines = [f"byte {p}{name}[{n}];" for name in ("kind", "reading", "chunks", "chunked")]
         lines += [f"short {p}{name}[{effects}];" for name in ("low", "length", "flags")]
-        lines += [f"int {p}held[{effects}]; byte {p}reduces[{effects}];"]
+        lines += [f"int {p}held[{effects}]; short {p}reduces[{effects}];"]
         lines += [f"byte {p}target[{completions}]; int {p}share[{completions}];"]
         # Used slots; slots that may finish; unfinished groups; groups still read; first that reads
         names = ("used", "closed", "undone", "unread", "first")
@@ -297,13 +298,26 @@ class PromelaState:
 
     def unobserved(self) -> str:
         """Condition: an arrival, and no wait has passed for the phase before."""
+        if self.layout.program.policies.unobserved_phase == "allow":
+            return "false"
         return f"(count != 0 && {self.p}observed[barrier] == 0)"
+
+    def _observed_of_a_new_phase(self) -> str:
+        """Without the rule of waits only barriers at which a peer's engines arrive are asked."""
+        if self.layout.program.policies.unobserved_phase != "allow":
+            return "0"
+        watched = []
+        for barrier in self.layout.program.barriers:
+            if barrier.name in peer_commits(self.layout.program):
+                base = self.layout.barrier_base[barrier.name]
+                watched.append(f"(barrier >= {base} && barrier < {base + barrier.stages})")
+        return f"(({' || '.join(watched)}) -> 0 : 1)" if watched else "1"
 
     def set_barrier(self) -> list[str]:
         """mbarrier `barrier` after `count` arrivals and `size` more bytes outstanding."""
         p = self.p
         outstanding, pending = f"{p}bytes[barrier]", f"{p}pending[barrier]"
-        observed = int(self.layout.program.policies.unobserved_phase == "allow")
+        observed = self._observed_of_a_new_phase()
         beyond = f"{outstanding} > {TRANSACTION_MAX} || {outstanding} < 0 - {TRANSACTION_MAX}"
         turn = f"{pending} = {p}expected[barrier]; {p}phase[barrier] = {p}phase[barrier] + 1"
         return [
@@ -356,4 +370,18 @@ class PromelaState:
                         scan += f" if :: {inside} -> fault = {leak} :: else fi;"
             body = f"for (m : 0 .. {layout.slots - 1}) {{ {scan} skip }}; m = 0; j = 0"
             lines.append(f"if :: fault == 0 && {layout.ended(cta)} -> {body} :: else fi;")
+            lines += self._waited_at_exit(cta, leak)
+        return lines
+
+    def _waited_at_exit(self, cta: int, leak: int) -> list[str]:
+        """A CTA has waited for the last phase of barriers at which a peer's engines arrive."""
+        layout, p, lines = self.layout, self.p, []
+        for barrier in layout.program.barriers:
+            if barrier.cta != cta or barrier.name not in peer_commits(layout.program):
+                continue
+            base = layout.barrier_base[barrier.name]
+            for at in range(base, base + barrier.stages):
+                waited = f"{p}observed[{at}] == 1 && {p}pending[{at}] == {p}expected[{at}]"
+                late = f"{layout.ended(cta)} && {p}status[{at}] != 0 && !({waited})"
+                lines.append(f"if :: fault == 0 && {late} -> fault = {leak} :: else fi;")
         return lines

@@ -160,6 +160,8 @@ class _Writer:
         yield f"  barrier_init: {policies.barrier_init}"
         yield f"  exit_in_flight: {policies.exit_in_flight}"
         yield f"  unobserved_phase: {policies.unobserved_phase}"
+        if any(queue.pipelined and not queue.grouped for queue in self.program.queues):
+            yield f"  tensor_pipe: {policies.tensor_pipe}"
 
     # -------------------------------------------------------------------------- statements
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import get_args
 
-from titan.sync.policies import POLICY_WORDS, BarrierInit, FenceRule, Permission
+from titan.sync.policies import POLICY_WORDS, BarrierInit, FenceRule, Permission, PipeOrder
 from titan.sync.program import Policies
 
 CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default first
@@ -32,7 +32,7 @@ VALUES = {
 
 @dataclass(frozen=True, slots=True)
 class CodePolicies:
-    """The choices for code that was read; the first five are those of a kernel file.
+    """The choices for code that was read; the first six are those of a kernel file.
 
     `elected_lane`: elect.sync takes the lowest lane ("lowest"), or a kernel that elects is not
     decided ("refuse"). `whole_warp_bulk`: identical bulk operations of a whole warp are one.
@@ -52,6 +52,7 @@ class CodePolicies:
     barrier_init: BarrierInit = "assumed"
     exit_in_flight: Permission = "refuse"
     unobserved_phase: Permission = "refuse"
+    tensor_pipe: PipeOrder = "in_order"
     elected_lane: str = "lowest"
     whole_warp_bulk: str = "one"
     parity: str = "modulo"
@@ -70,6 +71,7 @@ class CodePolicies:
             self.barrier_init,
             self.exit_in_flight,
             self.unobserved_phase,
+            tensor_pipe=self.tensor_pipe,
         )
 
     def as_text(self) -> tuple[tuple[str, str], ...]:

@@ -260,7 +260,8 @@ class _Recorder:
             agent.add(operation, event, operation.effects)
         else:
             effects = self.effects(event)
-            if event.queue in _PIPELINED:
+            copies = event.kind is ev.RecordedOperation.TENSOR_MEMORY_COPY
+            if event.queue in _PIPELINED and not copies:
                 effects = tuple(
                     replace(item, accumulates=True) if item.write else item for item in effects
                 )

@@ -31,7 +31,7 @@ from titan.verify.pipeline import verify_kernel
 ANY_STATES_MAX = 300_000  # of a search for any numbers of sizes that rest on one argument
 TEXT_BYTES_MAX = 16 << 20
 TARGETS = {"cuda:90": "sm_90a", "cuda:100": "sm_100a", "cuda:103": "sm_103a"}
-POLICIES = Policies(war_fence=False, barrier_init="assumed")
+POLICIES = Policies(war_fence=False, barrier_init="assumed", tensor_pipe="in_order")
 ASSUMED = (
     "assumed: the threads of a partition act as one, and allocations do not share memory (Triton "
     "places barriers and memory later)"

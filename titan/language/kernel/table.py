@@ -337,6 +337,12 @@ POLICIES: tuple[Key, ...] = (
         POLICY_WORDS["unobserved_phase"],
     ),
     Key("tensor", ValueForm.WORD, "overwriting operands of tcgen05", POLICY_WORDS["tensor"]),
+    Key(
+        "tensor_pipe",
+        ValueForm.WORD,
+        "which tcgen05 operations of one thread need no wait in between",
+        POLICY_WORDS["tensor_pipe"],
+    ),
 )
 
 # ------------------------------------------------------------------------------- statements

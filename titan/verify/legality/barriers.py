@@ -220,7 +220,7 @@ def named_barrier_threads(case: Case) -> Iterator[Diagnostic]:
 
 @rule("TTN415", "named_barrier_multiple", "threads_per_warp")
 def warp_barrier_is_among_its_threads(case: Case) -> Iterator[Diagnostic]:
-    """`bar.warp.sync` joins threads of one warp: agents of fewer threads, of one role, no more."""
+    """`bar.warp.sync` joins threads of one warp: agents of one role, or lanes of one agent."""
     most = case.target.threads_per_warp
     source = "PTX, bar.warp.sync: threads of the executing warp that the mask names"
     meets: dict[str, Role] = {}
@@ -238,9 +238,12 @@ def warp_barrier_is_among_its_threads(case: Case) -> Iterator[Diagnostic]:
                 f"{quoted(plain(name))} synchronises the threads of one warp, which "
                 "arrive and wait in one step"
             )
-        elif role.threads >= most:
+        elif role.threads > most:
             headline = f"an agent of {quoted(plain(role.name))} has {role.threads} threads, and "
             headline += f"{quoted(plain(name))} synchronises the threads of one warp"
+        elif role.threads == most and isinstance(threads, Constant) and threads.value != most:
+            headline = f"{threads.value} threads synchronise at {quoted(plain(name))}, where the "
+            headline += f"lanes of one agent of {most} do"
         elif isinstance(threads, Constant) and threads.value > most:
             headline = f"{threads.value} threads meet at {quoted(plain(name))}; a warp has {most}"
         elif meets.setdefault(name, role) is not role:

@@ -11,10 +11,11 @@ where the policy `fence_rule` is `writer`; and after the fences of all threads t
 before one continues.
 
 Nothing is assumed of which thread accesses which bytes: a store by all and a later load by all are
-not compared. A warp counts as one (its threads are together at elect.sync). Buffers are
-distinguished by name. Where a condition decides, both arms are followed, and what was done under a
-condition is not held against what is done under its opposite, as long as its variables keep their
-values.
+not compared. In an agent of one warp it is the lanes that meet (`bar.warp.sync`; elect.sync orders
+no memory): judged where the file says `by: thread` or `by: all` of one of its operations, otherwise
+assumed, and a note of the verdict says where. Buffers are distinguished by name. Where a condition
+decides, both arms are followed, and what was done under a condition is not held against what is
+done under its opposite, as long as its variables keep their values.
 
 Sources: PTX ISA, cp.async.bulk (groups are of the executing thread), tcgen05.mma and tcgen05.commit
 (issued by one thread), mbarrier.arrive (publishes what its thread did), elect.sync, bar.
@@ -63,8 +64,8 @@ from titan.verify.legality.rule import rule
 _SOURCE = "PTX, cp.async.bulk: issued, committed and waited for by one thread; bar.sync"
 _HELPS = (
     (
-        "synchronise the threads (`sync`) before one of them acts for all, and again "
-        "after it has waited"
+        "synchronise the threads (`sync`; lanes of one warp at a barrier of `scope: warp`) before "
+        "one of them acts for all, and again after it has waited"
     ),
     "`{warpgroups: 1, agents: 4}` makes an agent of each warp, and `when: self == 0` names one",
 )
@@ -300,7 +301,11 @@ class _Walk:
             facts = [fact for fact in at.facts if fact.name == name]
             unmet = any(fact.what in clashes for fact in facts)
             for fact in facts:
-                if fact.what in clashes:
+                if fact.what in clashes and not alone:
+                    self.report(
+                        "overwrite by all" if write else "use by all", name, operation, fact
+                    )
+                elif fact.what in clashes:
                     self.report("overwrite" if write else "copy", name, operation, fact)
                 elif fact.what in [f"left {item}" for item in clashes]:
                     self.report("fence", name, operation, fact)
@@ -332,7 +337,8 @@ class _Walk:
     def single(self, operation: Operation) -> bool:
         """Whether one thread (or warp) executes it for the agent."""
         if operation.by:
-            return operation.by != "all"
+            warp = self.role.threads <= self.case.target.threads_per_warp
+            return operation.by == "thread" or (operation.by == "warp" and not warp)
         if isinstance(operation, ExpectTransaction):
             return True
         if isinstance(operation, Arrive):
@@ -437,6 +443,10 @@ def _headline(what: str, name: str, threads: int) -> str:
         "synchronise in between",
         "overwrite": f"one thread starts a copy that overwrites {buffer}, which {threads} threads "
         "have accessed, and they do not synchronise in between",
+        "use by all": f"{threads} threads together start what reads {buffer}, of which "
+        "each has written a part, and they do not synchronise in between",
+        "overwrite by all": f"{threads} threads together start an operation that overwrites "
+        f"{buffer}, of which each has accessed a part, and they do not synchronise in between",
         "store": f"{threads} threads overwrite {buffer} after one of them has waited for what used "
         "it, and they do not synchronise in between",
         "load": f"{threads} threads read {buffer} after one of them has waited for it, and they do "
@@ -465,11 +475,14 @@ def threads_meet_around_a_copy(case: Case) -> Iterator[Diagnostic]:
         return
     reported = set()
     for role in case.program.roles if case.nvidia else ():
-        if role.threads <= case.target.threads_per_warp:
+        if role.threads < case.target.threads_per_warp:
             continue
         used, copied = used_elsewhere(case, role), used_elsewhere(case, role, Asynchronous)
         walk_ = _Walk(case, role, used, copied, brought_by(case, role))
         walk_.block(role.body, DataflowState(), frozenset())
+        if role.threads == case.target.threads_per_warp and not _distinguishes_lanes(role):
+            _assume_that_lanes_meet(case, role, walk_)
+            continue
         for what, name, number in walk_.found:
             operation = walk_.operations[number]
             if (what, name, operation.span) in reported:
@@ -477,3 +490,19 @@ def threads_meet_around_a_copy(case: Case) -> Iterator[Diagnostic]:
             reported.add((what, name, operation.span))
             headline = _headline(what, name, role.threads)
             yield case.fault("TTN432", headline, operation.span, source=_SOURCE, helps=_HELPS)
+
+
+def _distinguishes_lanes(role: Role) -> bool:
+    return any(operation.by in ("thread", "all") for operation in walk(role.body))
+
+
+def _assume_that_lanes_meet(case: Case, role: Role, found: _Walk) -> None:
+    """A note of what one lane does with memory that all lanes of its warp use."""
+    places: dict[str, int] = {}
+    for _, name, number in found.found:
+        span = found.operations[number].span
+        places.setdefault(name, span.start_line if span is not None else 0)
+    if places:
+        where = ", ".join(f"{quoted(name)} (line {line})" for name, line in places.items())
+        who = f"lanes of {plain(role.name)} synchronise (`__syncwarp`)"
+        case.assume(f"{who} around what one of them does with {where}")

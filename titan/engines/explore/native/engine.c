@@ -435,6 +435,20 @@ static int engine(search_t *s, word *w, int agent, int f, int actor)
 
 /* --------------------------------------------------------------------- faults of states */
 
+/* A CTA that ends has waited for the last phase of barriers at which a peer's engines arrive. */
+static int check_watched(search_t *s, const word *w, word ended)
+{
+    for (int number = 0; number < s->program->barriers; number++) {
+        const barrier_t *info = barrier_info(s, number);
+        const word *barrier = barrier_at(s, (word *)w, number);
+        if (!info->watched || !(ended >> info->cta & 1) || barrier[B_STATUS] == BARRIER_ABSENT)
+            continue;
+        if (!barrier[B_OBSERVED] || barrier[B_PENDING] != barrier[B_EXPECTED])
+            return fault(s, FAULT_LEAK_AT_EXIT);
+    }
+    return DONE;
+}
+
 /* Nothing in flight may use the memory or a barrier of a CTA whose agents are at their end. */
 static int check_exit(search_t *s, const word *w)
 {
@@ -464,12 +478,12 @@ static int check_exit(search_t *s, const word *w)
             }
             for (int c = 0; c < node->completions; c++) {
                 word number = flight[F_VALUES + 2 * (node->effects + c)];
-                if (ended >> ((const barrier_t *)p->barrier)[number].cta & 1)
+                if (ended >> barrier_info(s, number)->cta & 1)
                     return fault(s, FAULT_LEAK_AT_EXIT);
             }
         }
     }
-    return DONE;
+    return check_watched(s, w, ended);
 }
 
 /* A waiting agent whose phase is two behind sleeps through it (PTX test_wait). */

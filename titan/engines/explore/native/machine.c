@@ -65,7 +65,7 @@ static int resolve(search_t *s, word *w, int agent, const effect_t *effect, int 
 /* Whether two effects are reductions of one kind (titan/sync/reductions.py): they need no order. */
 static int commute(const effect_t *first, const effect_t *second)
 {
-    return first->reduction && first->reduction == second->reduction;
+    return first->reduction > 0 && first->reduction == second->reduction;
 }
 
 /* Whether the data path orders the flight before a new operation of `queue` of the same agent. */
@@ -86,17 +86,18 @@ static void flight_place(const search_t *s, const word *flight, int number, word
     *end = regions[effect->part >= 0 ? region : region + buffer->parts - 1].end;
 }
 
-/* Whether the pipe orders an earlier effect before a new one of `place`: writes of one accumulator,
- * region for region (`place` is given for such a write only), a read before it, or a copy before
- * what reads it. */
-static int pipe_keeps(const effect_t *earlier, word first, word end, int write,
-                      const place_t *place)
+/* What an effect does in a pipe: it reads (0), writes (1), or writes an accumulator (2). */
+static int pipe_use(const effect_t *effect)
 {
-    if (!earlier->write)
-        return place != NULL;
-    if (!write)
-        return !earlier->accumulates;
-    return place && earlier->accumulates && place->first == first && place->end == end;
+    return effect->write ? 1 + !!effect->accumulates : 0;
+}
+
+/* Whether the pipe keeps an earlier effect before a new one, by the pairs of the queue
+ * (titan/sync/pipe_order.py); `same`: they are of one region. */
+static int pipe_keeps(word pairs, const effect_t *earlier, const effect_t *later, int same)
+{
+    int bit = 3 * pipe_use(earlier) + pipe_use(later);
+    return (int)(pairs >> bit & 1) || (same && (pairs >> (9 + bit) & 1));
 }
 
 /* What flights hold of a cell: faults of a new access of it, and the tile a piped read meets. */
@@ -116,7 +117,8 @@ static int check_flights(search_t *s, word *w, int agent, word queue, word cell,
                 flight_place(s, flight, e, &first, &end);
                 if (cell < first || cell >= end || commute(made, effect))
                     continue;
-                if (ordered && pipe_keeps(effect, first, end, write, place)) {
+                int same = place && place->first == first && place->end == end;
+                if (ordered && pipe_keeps(queue_info(s, queue)->pairs, effect, made, same)) {
                     if (!write)
                         *held = flight[F_VALUES + 2 * e + 1];
                 } else if (write && (effect->write || flight[F_READING])) {
@@ -404,10 +406,10 @@ static int close_phase(search_t *s, word number, word *barrier)
     if (barrier[B_BYTES] == 0) {
         barrier[B_PENDING] = barrier[B_EXPECTED];
         barrier[B_PHASE] += 1;
-        if (!((const barrier_t *)s->program->barrier)[number].phase)
+        if (!barrier_info(s, number)->phase)
             barrier[B_PHASE] &= 1;
         barrier[B_TOKENS] = 0;
-        barrier[B_OBSERVED] = s->program->allow_unobserved;
+        barrier[B_OBSERVED] = s->program->allow_unobserved && !barrier_info(s, number)->watched;
         barrier[B_CARRIED] = barrier[B_CARRYING];
         barrier[B_CARRYING] = 0;
     }
@@ -418,7 +420,7 @@ static int count_down(search_t *s, word number, word *barrier, word count, word 
 {
     if (count < 0 || count > barrier[B_PENDING] || barrier[B_EXPECTED] < 0)
         return fault(s, FAULT_OVER_ARRIVAL);
-    if (count && !barrier[B_OBSERVED])
+    if (count && !barrier[B_OBSERVED] && !s->program->allow_unobserved)
         return fault(s, FAULT_UNOBSERVED_PHASE);
     barrier[B_BYTES] += bytes;
     barrier[B_PENDING] -= count;

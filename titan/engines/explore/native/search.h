@@ -55,6 +55,11 @@ static inline const node_t *node_at(const search_t *s, word node)
     return (const node_t *)s->program->nodes + node;
 }
 
+static inline const barrier_t *barrier_info(const search_t *s, word barrier)
+{
+    return (const barrier_t *)s->program->barrier + barrier;
+}
+
 static inline const queue_t *queue_info(const search_t *s, word queue)
 {
     return (const queue_t *)s->program->queue + queue;
