@@ -98,7 +98,7 @@ class RoleArithmetic:
         """The address of the part of a stage that an effect means."""
         text = mangled("s", tile.name, "a buffer")
         if tile.stages > 1:
-            text += f" + {beside(scope, effect.stage)} * {tile.stage_bytes}"
+            text += f" + {beside(scope, effect.stage)} * {tile.stage_stride}"
         if tile.parts > 1:
             if effect.part is not None:
                 text += f" + {beside(scope, effect.part)} * {tile.part_stride}"

@@ -2,6 +2,7 @@
 
 A tile [rows, columns] lies in panels: the bytes of its rows are cut into slices as wide as the
 swizzle, and all rows of one slice lie together, so that a panel is one box of a bulk tensor copy.
+Panels begin at multiples of the swizzle's repeat: where their rows do not fill it, they are padded.
 Source: PTX ISA, tensor copies and swizzling modes; the facts T22 to T32 of the hardware notes.
 """
 
@@ -67,19 +68,24 @@ class Tile:
 
     @property
     def panel_stride(self) -> int:
-        """Bytes from one panel to the next."""
-        return (self.part_rows if self.staged else self.rows) * self.panel_bytes
+        """Bytes from one panel to the next, padding included."""
+        rows = self.part_rows if self.staged else self.rows
+        return -(-rows * self.panel_bytes // ALIGNMENT) * ALIGNMENT
 
     @property
     def part_stride(self) -> int:
         """The bytes from one part to the next."""
-        part = self.part_rows * self.panel_bytes
-        return self.panels * part if self.staged else part
+        return self.panels * self.panel_stride if self.staged else self.part_rows * self.panel_bytes
 
     @property
     def stage_bytes(self) -> int:
-        """The bytes of one stage."""
+        """The bytes of the data of one stage."""
         return self.rows * self.columns * self.element_bytes
+
+    @property
+    def stage_stride(self) -> int:
+        """Bytes from one stage to the next, padding included."""
+        return (self.parts if self.staged else 1) * self.panels * self.panel_stride
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +198,12 @@ def _tiles(
         tile = _tile(buffer, layout.tile, layout.dtype, layout.swizzle, end)
         tile = replace(tile, staged=buffer.name in staged)
         tiles[buffer.name] = tile
-        end = -(-(end + tile.stages * tile.stage_bytes) // ALIGNMENT) * ALIGNMENT
+        end += tile.stages * tile.stage_stride
+        if layout.stride not in (None, tile.stage_stride):
+            raise EmissionRefused(
+                f"stages of {buffer.name} are {layout.stride} bytes apart, the panels of one take "
+                f"{tile.stage_stride}"
+            )
         if end > most:
             raise EmissionRefused(
                 f"over {end - ALIGNMENT} bytes of shared memory; a CTA can have {most}"
@@ -250,10 +261,10 @@ def _tile(
     if not widest or not span_bytes or row_bytes % span_bytes:
         raise EmissionRefused(f"a row of {name} has {row_bytes} bytes, which no swizzle fills")
     tile = Tile(name, rows, columns, element, stages, parts, span_bytes, offset)
-    if rows % parts or tile.part_rows * span_bytes % ALIGNMENT:
+    if rows % parts or (parts > 1 and tile.part_rows * span_bytes % ALIGNMENT):
         raise EmissionRefused(
-            f"a panel of {name} has {rows // parts} rows of {span_bytes} bytes; panels "
-            f"must start at multiples of {ALIGNMENT}"
+            f"a panel of {name} has {rows // parts} rows of {span_bytes} bytes for each of "
+            f"{parts} parts; parts must start at multiples of {ALIGNMENT}"
         )
     if tile.part_rows > BOX_MAX:
         raise EmissionRefused(f"{name} has {tile.part_rows} rows in a box; {BOX_MAX} are the most")

@@ -247,7 +247,7 @@ class BufferDeclaration:
 
     `stages` is a size of the kernel or a number; `parts` how many agents or CTAs share a tile;
     `storage` names columns of tensor memory that buffers share; `lane_bytes` what a lane of a wave
-    copies at once.
+    copies at once; `stride` the bytes from one stage to the next where stages are padded.
     """
 
     name: str
@@ -260,6 +260,7 @@ class BufferDeclaration:
     swizzle: str = ""
     storage: str = ""
     lane_bytes: int = 0
+    stride: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +314,7 @@ class RoleDeclaration:
 
 BUFFER_KEYS = (
     "space", "stages", "parts", "tile", "dtype", "swizzle", "storage", "lane_bytes",
+    "stride",
 )  # fmt: skip
 ROLE_KEYS = ("warps", "warpgroups", "registers", "counters")
 

@@ -38,6 +38,7 @@ THREADS = 128
 REGISTERS = {2: (40, 232), 3: (32, 160)}  # setmaxnreg: producer, consumer; the pool is 64 Ki
 GROUPS_MAX = 3
 BITS = {"f32": 32, "tf32": 32, "bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8}
+REPEAT = 1024  # bytes after which the widest swizzle begins anew
 OUTPUT = "output"  # the queue of bulk stores
 
 
@@ -462,10 +463,25 @@ def tile_bytes(value: Value) -> int:
 
 
 def staged_buffer(value: Value) -> doc.BufferDeclaration:
-    """A buffer of shared memory for tiles like `value`, swizzled as widely as a row allows."""
+    """A buffer of shared memory for tiles like `value`, swizzled as widely as a row allows, and
+    with stages that are padded where their panels do not fill the swizzle's repeat."""
+    apart = padded_bytes(value)
+    stride = apart if apart != tile_bytes(value) else 0
     return doc.BufferDeclaration(
-        value.name, value.rows, value.columns, value.dtype, swizzle=swizzle_of(value)
+        value.name, value.rows, value.columns, value.dtype, swizzle=swizzle_of(value), stride=stride
     )
+
+
+def padded_bytes(value: Value) -> int:
+    """Bytes from one stage of a tile to the next: every panel begins at the swizzle's repeat.
+
+    Source: PTX ISA, swizzling modes; seed formulation, section 3.1.
+    """
+    row_bytes = value.columns * BITS[value.dtype] // 8
+    width = next((size for size in (128, 64, 32) if row_bytes % size == 0), 0)
+    if not width:
+        return tile_bytes(value)
+    return row_bytes // width * (-(-value.rows * width // REPEAT) * REPEAT)
 
 
 def _under(statements: doc.Block, condition: str) -> doc.Block:

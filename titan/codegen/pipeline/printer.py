@@ -96,6 +96,7 @@ def _buffer(buffer: doc.BufferDeclaration, order: doc.KeyOrder) -> str:
         "swizzle": buffer.swizzle,
         "storage": buffer.storage,
         "lane_bytes": buffer.lane_bytes,
+        "stride": buffer.stride,
     }
     return _mapping(items, order.buffer)
 
