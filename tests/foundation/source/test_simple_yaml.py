@@ -72,6 +72,21 @@ def test_mutants_are_read_alike_or_not_at_all():
     assert sum(_agree(_mutant(rng)) for _ in range(MUTANTS)) > MUTANTS / 10
 
 
+ENDS = ("", " ", "\n", "\n\n", "  \n", "\n  ")
+
+
+def test_a_text_may_end_anywhere():
+    """Behind each colon, dash, bracket, word and sign of a block of text."""
+    text = "k: v\na: >\n  b c\nd: |\n  e\nf:\n  - g: {h: 1, i: [2, x]}\n  - 'j'\n  - k: \"l\"\n"
+    for place in range(len(text)):
+        for end in ENDS:
+            _agree(text[:place] + end)
+    rng = random.Random(11)
+    for _ in range(MUTANTS // 5):
+        lines = rng.choice(list(TEXTS.values()))[: rng.randrange(400)]
+        _agree(lines + rng.choice(ENDS))
+
+
 @pytest.mark.parametrize(
     "text",
     ["a: &x 1", "a: *x", "a: !t 1", "a: 'it''s'", 'a: "\\n"', "a: b\n  c", "a:", "a: 1\na: 2",

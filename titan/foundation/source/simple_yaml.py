@@ -164,12 +164,14 @@ class _SimpleReader:
             raise _NotSimpleError
         self.number = first
         indent = self.indent()
+        if indent <= column:
+            raise _NotSimpleError
         while self.indent() == indent and self.lines[self.number]:
             self.number += 1
         found = [item[indent:] for item in self.lines[first : self.number]]
         behind = self.lines[self.number : self.number + 1]
         blank = any(not item or item.endswith(" ") for item in found)
-        if indent <= column or blank or not behind or self.indent() > column:
+        if blank or not behind or self.indent() > column:
             raise _NotSimpleError
         if not behind[0] and self.number + 1 < len(self.lines):
             raise _NotSimpleError
@@ -193,9 +195,9 @@ class _SimpleReader:
     def on_line(self, column: int) -> Node:
         """The value that begins in this column and ends with the line."""
         line = self.lines[self.number]
-        if line[column] in "[{":
+        if line.startswith(("[", "{"), column):
             node, end = self.flow(column, 0)
-        elif line[column] in "\"'":
+        elif line.startswith(('"', "'"), column):
             node, end = self.quoted(column)
         else:
             found = _PLAIN.match(line, column)
