@@ -13,7 +13,7 @@ import pickle
 import resource
 import signal
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from titan.foundation.errors import InternalError
 from titan.foundation.workers import follow_parent
@@ -65,7 +65,7 @@ def limited(seconds: int) -> Callable[[], None]:
     return limit
 
 
-def _run(seconds: int, call: Callable[[], Any], writer: int, parent: int) -> None:
+def _run(seconds: int, call: Callable[[], object], writer: int, parent: int) -> None:
     """The life of the worker; it never returns, and flushes nothing of its parent's."""
     ended = 1
     try:

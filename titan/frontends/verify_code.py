@@ -203,6 +203,22 @@ def _verify_entry(
     return replace(finding, notes=(*notes, *filled, *finding.notes))
 
 
+def verify_launch(
+    code: CodeKernel, launch: Launch, options: CodeOptions, places: CodePlaces
+) -> Finding:
+    """The verdict on one launch that is known as a whole, as by the program that makes it.
+
+    `places` are those of the code; they know the places of the diagnostics afterwards.
+    """
+    started = time.process_time()
+    trials: list[Trial] = []
+    for cta in options.ctas or _sampled(launch):
+        trials.append(_trial(code, launch, cta, "", places, options))
+        if trials[-1].verdict in (Verdict.REFUTED, Verdict.REFUSED):
+            break
+    return _combined(code, [("", launch)], trials, options, started)
+
+
 def _saved(finding: Finding, code: CodeKernel, trials: list[Trial], folder: str) -> Finding:
     """The finding with the file of its interleaving, which `titan replay` takes."""
     from titan.frontends.ptx.code_trace import CodeTrace, save_code_trace

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from titan.foundation.diagnostics.render import json as json_render
 from titan.foundation.diagnostics.wording import printable
@@ -75,7 +74,7 @@ def document(judged: Sequence[Judged]) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-def _as_dict(item: Judged) -> dict[str, Any]:
+def _as_dict(item: Judged) -> dict[str, object]:
     return {
         "kind": item.item.kind,
         "path": item.item.path,

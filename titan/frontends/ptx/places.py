@@ -34,10 +34,14 @@ class CodePlaces:
 
     def source_of(self, span: Span) -> str:
         """`attention.py:49, inlined at attention.py:35`; nothing where the text has no `.loc`."""
+        return location_text(self.location(span))
+
+    def location(self, span: Span) -> SourceLocation | None:
+        """The `.loc` of a span that `span` gave; None where the text has none."""
         instruction = self._at.get((span.start_line, span.start_column))
         if instruction is None or span.path != self.source.path:
-            return ""
-        return location_text(self.module.instructions[instruction].location)
+            return None
+        return self.module.instructions[instruction].location
 
 
 def location_text(location: SourceLocation | None) -> str:

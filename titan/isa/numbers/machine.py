@@ -26,7 +26,7 @@ from titan.isa.simt.machine import Handler
 from titan.isa.simt.memory import Bytes, Sparse
 from titan.isa.simt.operations import DecodedCode, DecodedStep, Kind, Op
 from titan.isa.simt.state import Fragment, InFlight, Warp
-from titan.isa.simt.values import Value
+from titan.isa.simt.values import Scalar, Value, lane
 
 Memory = Bytes | Sparse
 Commit = Callable[[], None]
@@ -93,6 +93,10 @@ class NumbersMachine(SimtExecution):
         results = self.products.get(operation.number, {})
         name = self.names.get(operation.number, {}).get(register, register)
         return results.get(name, otherwise)
+
+    def one_of(self, value: Value, lanes: int, site: int) -> Scalar:
+        """The value of the highest lane: PTX lets one of them be stored, and does not say which."""
+        return lane(value, lanes.bit_length() - 1)
 
     def deliver(self, operation: InFlight) -> None:
         """Write the registers that a complete operation still owns."""

@@ -371,7 +371,7 @@ def store(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
                     write_value(machine, fragment, index, part, size, lane(value, index))
                 continue
             common = uniform(value, lanes)
-            item = opaque_at(fragment.pc) if common is None else common
+            item = machine.one_of(value, lanes, fragment.pc) if common is None else common
             write_value(machine, fragment, writers[0], part, size, item)
     return False
 

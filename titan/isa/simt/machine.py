@@ -125,6 +125,10 @@ class SimtMachine(Recorder, ABC):
             if marks:
                 warp.marks[register] = warp.marks.get(register, 0) | marks
 
+    def one_of(self, value: Value, lanes: int, site: int) -> Scalar:
+        """What is stored where lanes store different values to one place: which one is open."""
+        return opaque_at(site)
+
     # --------------------------------------------------------------- marks and readiness
 
     def marks_of(self, warp: Warp, step: DecodedStep) -> int:

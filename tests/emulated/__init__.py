@@ -1,0 +1,1 @@
+"""The emulated device as programs see it."""

@@ -1,0 +1,119 @@
+"""Kernels of Triton and Gluon run on the emulated device, unchanged, checked and with numbers."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from tests.emulated.tensors import HostTensor
+from titan.emulated.faults import LaunchFault
+from titan.emulated.settings import CheckMode, EmulationSettings
+from titan.foundation.resources import root
+from titan.foundation.verdict import Verdict
+from titan.isa.numbers.device import LaunchError
+
+triton = pytest.importorskip("triton", reason="Triton is not installed (extra `dev`)")
+
+from tests.emulated import triton_examples as examples  # noqa: E402
+from tests.frontends import triton_kernels  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def device(tmp_path_factory, monkeypatch):
+    """The driver of the back end, checking every launch; what it replaced comes back after."""
+    from triton.runtime.driver import driver
+
+    from titan.emulated.machine import LaunchQueue
+    from titan.emulated.triton.driver import TitanDriver
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "triton"))
+    monkeypatch.setenv("TITAN_CHECK", "1")
+    monkeypatch.setitem(triton.backends.backends, "nvidia", triton.backends.backends["nvidia"])
+    monkeypatch.setattr(driver, "_active", None)
+    made = TitanDriver()
+    driver.set_active(made)
+    assert isinstance(made.queue, LaunchQueue)
+    for function in (*vars(examples).values(), *vars(triton_kernels).values()):
+        caches = getattr(function, "device_caches", None)
+        if caches is not None:
+            caches.clear()
+    return made
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", sorted(examples.EXAMPLES))
+def test_kernels_agree_with_numpy_and_every_launch_is_verified(name, device):
+    example, tolerance = examples.EXAMPLES[name]
+    got, right = example(np.random.default_rng(1))
+    assert np.abs(got.astype(np.float64) - right).max() <= tolerance
+    assert device.queue.checker.verdicts == {Verdict.VERIFIED: device.queue.launches}
+    assert device.queue.launches == 1
+
+
+def ring_gemm(fault: int) -> tuple[np.ndarray, np.ndarray]:
+    """One CTA of the warp-specialised GEMM in Gluon, K = 256."""
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+    random = np.random.default_rng(2)
+    a, b = (random.integers(-3, 4, (rows, 256)).astype(np.float16) for rows in (64, 128))
+    c = np.zeros((64, 128), dtype=np.float16)
+    described = []
+    for array, box in ((a, [64, 64]), (b, [128, 64]), (c, [64, 128])):
+        layout = gl.NVMMASharedLayout.get_default_for(box, gl.float16)
+        described.append(TensorDescriptor.from_tensor(HostTensor(array), box, layout))
+    triton_kernels.ring_gemm[(1,)](*described, 128, 256, DEPTH=2, FAULT=fault, num_warps=4)
+    return c, a.astype(np.float32) @ b.astype(np.float32).T
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_gluon_with_descriptors_runs_to_the_bit(device):
+    got, right = ring_gemm(0)
+    assert np.array_equal(got.astype(np.float32), right)
+    assert device.queue.checker.verdicts == {Verdict.VERIFIED: 1}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("fault", "line"), [(1, "mbarrier.expect(ready"), (3, "tma.async_load(")])
+def test_a_fault_of_the_ring_is_reported_at_the_line_of_python(fault, line, device):
+    with pytest.raises(LaunchFault, match=r"triton_kernels\.py:\d+") as caught:
+        ring_gemm(fault)
+    (found, *_) = caught.value.findings
+    assert found.span is not None and line in found.span.excerpt()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("check", [CheckMode.ALL, CheckMode.OFF])
+def test_an_access_out_of_bounds_stops_the_program(check, device):
+    device.queue.checker.settings = EmulationSettings(check=check)
+    x, out = np.zeros(300, dtype=np.float32), np.zeros(300, dtype=np.float32)
+    with pytest.raises(LaunchFault) as caught:
+        examples.add_kernel[(3,)](x, x, out, 400, BLOCK=128)
+    (found, *_) = caught.value.findings
+    assert found.code == "TTN218"
+    assert found.span is not None and "tl.load(x" in found.span.excerpt()
+
+
+def test_an_array_of_another_type_is_refused():
+    with pytest.raises(LaunchError, match="complex64"):
+        array = np.zeros(4, dtype=np.complex64)
+        examples.add_kernel[(1,)](array, array, array, 4, BLOCK=128)
+
+
+def test_the_entry_point_names_a_package_as_triton_wants_it():
+    """Triton looks for one class of each kind in `compiler` and in `driver`."""
+    from triton.backends import _find_concrete_subclasses
+    from triton.backends.compiler import BaseBackend
+    from triton.backends.driver import DriverBase
+
+    project = root("protocols").parent / "pyproject.toml"
+    points = tomllib.loads(project.read_text())["project"]["entry-points"]["triton.backends"]
+    package = points["titan"]
+    compiler = import_module(f"{package}.compiler")
+    assert _find_concrete_subclasses(compiler, BaseBackend) is compiler.TitanCompiler
+    driver = import_module(f"{package}.driver")
+    assert _find_concrete_subclasses(driver, DriverBase) is driver.TitanDriver
+    assert not compiler.TitanCompiler.supports_target(driver.TitanDriver().get_current_target())

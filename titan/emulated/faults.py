@@ -1,0 +1,27 @@
+"""What a program gets where a launch is wrong, or cannot be run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.diagnostics.render import render
+from titan.isa.numbers.device import LaunchError
+
+
+class LaunchFault(LaunchError):
+    """A launch that is wrong, in the run that was made or in another interleaving of it.
+
+    Its text is the diagnostics, as `titan verify` prints them.
+    """
+
+    def __init__(self, headline: str, findings: Sequence[Diagnostic]) -> None:
+        text = render("text", findings).rstrip()
+        super().__init__(f"{headline}\n\n{text}" if text else headline, findings)
+        self.headline = headline
+
+
+def refused(text: str, findings: Sequence[Diagnostic]) -> LaunchError:
+    """The error of a launch that cannot be run, with why."""
+    shown = render("text", findings).rstrip()
+    return LaunchError(f"{text}\n\n{shown}" if shown else text, findings)

@@ -1,0 +1,198 @@
+"""Launches on the emulated device: checked, computed under one or more seeds, memory brought up.
+
+`Emulated` is what a Python program uses; the plug-in of Triton and the library for CUDA programs
+stand on the same `LaunchQueue`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from titan.emulated.checking import LaunchChecker, located
+from titan.emulated.faults import LaunchFault, refused
+from titan.emulated.memory import GlobalMemory
+from titan.emulated.modules import LoadedModule, load
+from titan.emulated.parameters import Argument, bytes_of
+from titan.emulated.settings import EmulationSettings, from_environment
+from titan.frontends.ptx.breaches import breaches
+from titan.isa.numbers.device import DeviceArray, EmulatedDevice, LaunchError, LaunchShape
+from titan.isa.numbers.run import Computed, compute
+from titan.isa.ptx.module import Function
+from titan.isa.simt.launch import (
+    Allocation,
+    Launch,
+    LaunchParameter,
+    LaunchTensorMap,
+    Options,
+)
+from titan.isa.simt.outcome import Ending
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_ENDED = {Ending.HUNG: "hangs", Ending.FAULT: "faults", Ending.REFUSED: "cannot be computed",
+          Ending.BUDGET: "does not end"}  # fmt: skip
+
+
+@dataclass(slots=True)
+class LaunchQueue:
+    """Runs launches one after the other, as one stream does.
+
+    `launches` counts those that were computed, `instructions` their warp instructions. `differing`
+    names kernels whose results depend on the schedule.
+    """
+
+    settings: EmulationSettings
+    checker: LaunchChecker
+    launches: int = 0
+    instructions: int = 0
+    differing: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: EmulationSettings) -> LaunchQueue:
+        """A queue with a checker of the same settings."""
+        return cls(settings, LaunchChecker(settings))
+
+    def run(
+        self, loaded: LoadedModule, function: Function, shape: LaunchShape,
+        parameters: Sequence[bytes], maps: Mapping[bytes, LaunchTensorMap], memory: GlobalMemory,
+    ) -> Computed:  # fmt: skip
+        """Check and compute one launch, and write what it leaves to memory; gives the first run.
+
+        `parameters`: the bytes of each. Raises LaunchFault where the launch is wrong, LaunchError
+        where it cannot be run.
+        """
+        allocations = memory.allocations()
+        launch = Launch(
+            function.name, shape.grid, shape.block, shape.cluster, shape.dynamic_shared_bytes,
+            tuple(LaunchParameter(data) for data in parameters), maps, {}, allocations,
+        )  # fmt: skip
+
+        def contents() -> Launch:
+            held = {a.start: memory.read(a.start, a.size_bytes) for a in allocations}
+            return replace(launch, memory=held)
+
+        self.checker.check(loaded, function, launch, contents)
+        whole = contents()
+        first, results = self._computed(loaded, whole, self.settings.seed)
+        for more in range(1, self.settings.schedules):
+            _, others = self._computed(loaded, whole, self.settings.seed + more)
+            if others != results:
+                self.differing[function.name] = self.differing.get(function.name, 0) + 1
+        for start, data in results.items():
+            memory.write(start, data)
+        self.launches += 1
+        return first
+
+    def _computed(
+        self, loaded: LoadedModule, launch: Launch, seed: int
+    ) -> tuple[Computed, dict[int, bytes]]:
+        """One run, and the bytes that it leaves in each allocation. Raises LaunchError."""
+        options = Options(seed=seed, steps_max=self.settings.steps_max)
+        computed, findings = compute(loaded.module, launch, options, loaded.source)
+        if computed is None:
+            raise refused("the launch cannot be run", findings)
+        self.instructions += computed.run.instructions
+        name = f"the launch of {launch.entry}"
+        under = f" with seed {seed}" if seed else ""
+        found = breaches(computed.run, loaded.places, self.checker.options.policies)
+        if found:
+            raise LaunchFault(f"{name} is wrong{under}", located(loaded, found))
+        outcome = computed.run.outcome
+        if outcome.ending is not Ending.FINISHED:
+            text = f"{name} {_ENDED[outcome.ending]}{under}: {outcome.reason}"
+            if outcome.site >= 0:
+                text += f" (line {loaded.places.span(outcome.site).start_line} of the PTX)"
+            if outcome.ending is Ending.HUNG:
+                raise LaunchFault(text, ())
+            raise LaunchError(text)
+        return computed, _left(computed, launch.allocations, name)
+
+
+def _left(computed: Computed, allocations: Sequence[Allocation], name: str) -> dict[int, bytes]:
+    results = {}
+    for allocation in allocations:
+        data, missing = computed.contents(allocation.start, allocation.size_bytes)
+        if missing:
+            raise LaunchError(
+                f"{name} leaves {missing} of {allocation.size_bytes} bytes at "
+                f"{allocation.start:#x} unknown: it stores what is not computed here"
+            )
+        results[allocation.start] = data
+    return results
+
+
+@dataclass(slots=True)
+class _Arrays:
+    """The arrays of an `Emulated` as global memory."""
+
+    arrays: Sequence[DeviceArray]
+
+    def allocations(self) -> tuple[Allocation, ...]:
+        return tuple(Allocation(item.address, item.size_bytes) for item in self.arrays)
+
+    def read(self, address: int, count: int) -> bytes:
+        return self._at(address).values.tobytes()[:count]
+
+    def write(self, address: int, data: bytes) -> None:
+        import numpy as np
+
+        values = self._at(address).values
+        values[...] = np.frombuffer(data, dtype=values.dtype).reshape(values.shape)
+
+    def _at(self, address: int) -> DeviceArray:
+        return next(item for item in self.arrays if item.address == address)
+
+
+class Emulated:
+    """An emulated device: NumPy arrays as global memory, modules of PTX, launches.
+
+    `settings` None takes those of the environment (TITAN_CHECK and so on). Needs NumPy. Raises
+    UserError for a setting that is none.
+    """
+
+    def __init__(self, settings: EmulationSettings | None = None, **changes: object) -> None:
+        base = from_environment(os.environ) if settings is None else settings
+        self.settings = replace(base, **changes)  # type: ignore[arg-type]
+        self.queue = LaunchQueue.of(self.settings)
+        self._device = EmulatedDevice()
+
+    @property
+    def arrays(self) -> list[DeviceArray]:
+        """All arrays that are not freed."""
+        return self._device.arrays
+
+    def array(self, values: NDArray[np.generic]) -> DeviceArray:
+        """A copy of an array in global memory; its `values` are brought up to date by launches."""
+        return self._device.array(values)
+
+    def free(self, array: DeviceArray) -> None:
+        """Give an array back: a kernel that touches it from now on is wrong."""
+        self._device.arrays[:] = [item for item in self.arrays if item is not array]
+
+    def module(self, text: str, name: str = "kernel.ptx") -> LoadedModule:
+        """A module of PTX; `name` stands in diagnostics. Raises LaunchError."""
+        return load(text, name)
+
+    def launch(
+        self, module: LoadedModule | str, shape: LaunchShape, arguments: Sequence[Argument],
+        entry: str | None = None,
+    ) -> Computed:  # fmt: skip
+        """Check one launch as the settings ask, run it, and bring the arrays up to date.
+
+        Raises LaunchFault where the launch is wrong, LaunchError where it cannot be run.
+        """
+        loaded = load(module) if isinstance(module, str) else module
+        function = loaded.entry(entry)
+        sizes = [parameter.size_bytes for parameter in function.parameters]
+        if len(sizes) != len(arguments):
+            raise LaunchError(f"{len(arguments)} arguments for {len(sizes)} parameters")
+        maps: dict[bytes, LaunchTensorMap] = {}
+        data = [
+            bytes_of(argument, size, maps) for argument, size in zip(arguments, sizes, strict=True)
+        ]
+        return self.queue.run(loaded, function, shape, data, maps, _Arrays(self.arrays))

@@ -1,0 +1,166 @@
+"""The driver of the back end: what Triton asks a device for, answered by the emulated one."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+
+import triton.backends as discovered
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+
+from titan.emulated.machine import LaunchQueue
+from titan.emulated.modules import load
+from titan.emulated.settings import EmulationSettings, from_environment
+from titan.emulated.triton.foreign import Foreign
+from titan.emulated.triton.launcher import TitanLauncher
+
+BACKEND = "titan"
+THREADS_MAX = 1024
+
+
+class TitanUtils:
+    """Modules and properties of the device."""
+
+    def __init__(self, settings: EmulationSettings, queue: LaunchQueue) -> None:
+        self.settings, self.queue = settings, queue
+
+    def load_binary(
+        self, name: str, kernel: bytes, shared: int, device: int
+    ) -> tuple[Foreign, Foreign, int, int, int]:
+        """The module of a PTX text and its function; registers and spills are not known: 0."""
+        loaded = load(kernel.decode(), f"{name}.ptx")
+        return loaded, (loaded, name, self.queue), 0, 0, THREADS_MAX
+
+    def unload_module(self, module: Foreign) -> None:
+        """Modules are kept by their text, for whoever loads it again."""
+
+    def get_device_properties(self, device: int) -> dict[str, Foreign]:
+        """Those that Triton's own driver gives."""
+        model = self.settings.model
+        return {
+            "max_shared_mem": model.shared_bytes_max,
+            "max_num_regs": model.registers,
+            "multiprocessor_count": model.multiprocessors,
+            "warpSize": 32,
+            "sm_clock_rate": 1_755_000,
+            "mem_clock_rate": 2_619_000,
+            "mem_bus_width": 5120,
+        }
+
+
+class TitanDriver(DriverBase):  # type: ignore[misc]
+    """One emulated device, its settings from the environment (`titan/emulated/settings.py`)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings = from_environment(os.environ)
+        self.queue = LaunchQueue.of(self.settings)
+        self.utils = TitanUtils(self.settings, self.queue)
+        self.launcher_cls = TitanLauncher
+        _take_over()
+
+    @staticmethod
+    def is_active() -> bool:
+        """Whether it was asked for, or no other back end finds a device."""
+        if os.environ.get("TRITON_DEFAULT_BACKEND") == BACKEND:
+            return True
+        known = getattr(discovered, "backends", {})
+        return not any(
+            backend.driver.is_active() for name, backend in known.items() if name != BACKEND
+        )
+
+    def get_current_target(self) -> GPUTarget:
+        """A GPU of NVIDIA, so that libraries compile for one."""
+        return GPUTarget("cuda", self.settings.model.architecture, 32)
+
+    def get_device_capability(self, device: int = 0) -> tuple[int, int]:
+        """Major and minor number."""
+        return self.settings.model.capability
+
+    def get_current_device(self) -> int:
+        """There is one."""
+        return 0
+
+    def set_current_device(self, device: int) -> None:
+        """There is one."""
+
+    def get_current_stream(self, device: int = 0) -> int:
+        """There is one: launches run in order, each to its end."""
+        return 0
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        """As for NVIDIA."""
+        from triton.backends.nvidia.driver import ty_to_cpp
+
+        return str(ty_to_cpp(ty))
+
+    def get_active_torch_device(self) -> Foreign:
+        """Tensors are those of the CPU."""
+        import torch
+
+        return torch.device("cpu")
+
+    def get_device_interface(self) -> Foreign:
+        """PyTorch's functions for the CPU."""
+        import torch
+
+        return torch.cpu
+
+    def allocate_default_profile_scratch(
+        self, size: int, alignment: int, stream: Foreign
+    ) -> Foreign:
+        """Zeros that a profiler of Triton writes to."""
+        import numpy as np
+
+        return np.zeros(size + alignment, dtype=np.int8)
+
+    def get_benchmarker(self) -> Callable[..., Foreign]:
+        """Seconds of this computer's time: for choosing among configurations, not for timing."""
+        return _once
+
+    def get_empty_cache_for_benchmark(self) -> Foreign:
+        """There is no cache to clear."""
+        return None
+
+    def clear_cache(self, cache: Foreign) -> None:
+        """There is none."""
+
+
+def _once(
+    kernel_call: Callable[[], Foreign], *, quantiles: Foreign = None, **_: Foreign
+) -> Foreign:
+    begin = time.process_time()
+    kernel_call()
+    took = 1000 * (time.process_time() - begin)
+    return [took] * len(quantiles) if quantiles else took
+
+
+def _take_over() -> None:
+    """Put the compiler of this back end in the place of NVIDIA's, and let kernels take arrays.
+
+    Triton has no other way to compile for a target of NVIDIA and not to end with ptxas.
+    """
+    from triton.runtime import jit
+
+    from titan.emulated.triton.arguments import specialised
+    from titan.emulated.triton.compiler import TitanCompiler
+
+    class PtxCompiler(TitanCompiler):
+        targets = ("cuda",)
+
+    known = discovered.backends
+    known["nvidia"] = discovered.Backend(PtxCompiler, known["nvidia"].driver)
+    if not hasattr(jit.native_specialize_impl, "__wrapped__"):
+        wrapped = specialised(jit.native_specialize_impl)
+        wrapped.__wrapped__ = jit.native_specialize_impl  # type: ignore[attr-defined]
+        jit.native_specialize_impl = wrapped
+
+
+def queue() -> LaunchQueue | None:
+    """The launches of the active driver, where it is this one; does not import Triton's runtime."""
+    runtime = sys.modules.get("triton.runtime.driver")
+    active = getattr(getattr(runtime, "driver", None), "_active", None)
+    return active.queue if isinstance(active, TitanDriver) else None
