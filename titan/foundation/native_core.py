@@ -5,9 +5,12 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any, TypeAlias
 
 from titan.foundation.errors import UserError
 from titan.foundation.fingerprint import fingerprint
+
+CData: TypeAlias = Any  # what cffi makes has no types
 
 
 class StaleCoreError(UserError):

@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from titan.foundation.native_core import check_core
+from titan.foundation.native_core import CData, check_core
 from titan.isa.numbers.forms import form_of
 from titan.isa.ptx.module import Instruction
 from titan.isa.simt import native as simt
@@ -28,7 +27,7 @@ _ORDERED = (Op.ATOMIC, Op.TRY_CANCEL)
 THREADS_MAX = 64
 
 
-def core() -> Any:
+def core() -> CData:
     """The compiled module, or None where it was not built. Raises StaleCoreError."""
     try:
         from titan.isa.numbers import _core  # type: ignore[attr-defined]
@@ -43,7 +42,7 @@ def core() -> Any:
 class FlatMemory:
     """Global memory behind a run: allocations as (start, data, state or None), and other bytes."""
 
-    allocations: list[tuple[int, Any, bytes | None]] = field(default_factory=list)
+    allocations: list[tuple[int, CData, bytes | None]] = field(default_factory=list)
     others: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
 
     def contents(self, address: int, count: int) -> tuple[bytes, int]:
@@ -96,7 +95,7 @@ class NumbersCore(simt.Native):
         self.bounds = global_bounds(self.machine)
         self.threads = self._threads(threads)
 
-    def module(self) -> Any:
+    def module(self) -> CData:
         """The compiled module, or None."""
         return core()
 
@@ -111,9 +110,9 @@ class NumbersCore(simt.Native):
         count = len(os.sched_getaffinity(0)) if asked is None else asked
         return max(1, min(count, THREADS_MAX))
 
-    def _allocations(self) -> tuple[Any, list[tuple[int, Any, Any]]]:
+    def _allocations(self) -> tuple[CData, list[tuple[int, CData, CData]]]:
         """Memory that was given, then what else may be touched, in the order of addresses."""
-        pieces: list[tuple[int, Any, Any]] = []
+        pieces: list[tuple[int, CData, CData]] = []
         for at, data in self.given.memory.items():
             own = isinstance(data, memoryview) and not data.readonly
             whole = data if own else memoryview(bytearray(data))
@@ -167,7 +166,7 @@ class NumbersCore(simt.Native):
         finally:
             lib.titan_numbers_free(shared)
 
-    def _outcome(self, shared: Any, ending: Ending) -> Run:
+    def _outcome(self, shared: CData, ending: Ending) -> Run:
         numbers = self.ffi.new("int64_t[13]")
         self.lib.titan_numbers_outcome(shared, numbers)
         site, cta, warp, count, *_, waiting, origin, map_offset = list(numbers)
@@ -178,7 +177,7 @@ class NumbersCore(simt.Native):
         outcome = Outcome(ending, reason, site, cta, warp, waiters, origin, map_offset)
         return Run(self.given, [], outcome, Confluence(), count)
 
-    def _others(self, shared: Any) -> dict[int, tuple[bytes, bytes]]:
+    def _others(self, shared: CData) -> dict[int, tuple[bytes, bytes]]:
         """Pages of memory without bounds."""
         count = self.lib.titan_numbers_pages(shared, self.ffi.NULL)
         numbers = self.ffi.new("int64_t[]", count or 1)

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from titan.foundation.native_core import check_core
+from titan.foundation.native_core import CData, check_core
 from titan.isa.simt.accesses import global_bounds
 from titan.isa.simt.events import BarrierAddress
 from titan.isa.simt.footprints import Box, Footprint, MemorySpace
@@ -45,7 +44,7 @@ WAITS = ("", "warp", "mbarrier", "named barrier", "cluster barrier", "tensor mem
          WGMMA_GROUPS)  # fmt: skip
 
 
-def core() -> Any:
+def core() -> CData:
     """The compiled module, or None where it was not built. Raises StaleCoreError."""
     try:
         from titan.isa.simt import _core  # type: ignore[attr-defined]
@@ -66,29 +65,29 @@ class Native:
         self.ffi, self.lib = module.ffi, module.lib
         self.code = code
         self.launch = launch
-        self.kept: list[Any] = []
+        self.kept: list[CData] = []
         # The memories at the start are prepared in Python.
         self.machine = Recorder(code, layout, launch, options)
         self.layout = layout
         self.options = options
 
-    def module(self) -> Any:
+    def module(self) -> CData:
         """The compiled module, or None."""
         return core()
 
-    def _array(self, type_: str, values: Any) -> Any:
+    def _array(self, type_: str, values: CData) -> CData:
         made = self.ffi.new(f"{type_}[]", values)
         self.kept.append(made)
         return made
 
-    def _bytes(self, data: bytes | bytearray) -> Any:
+    def _bytes(self, data: bytes | bytearray) -> CData:
         made = self.ffi.from_buffer("uint8_t[]", bytes(data) or b"\0")
         self.kept.append(made)
         return made
 
     # ---------------------------------------------------------------------------- tables
 
-    def _code(self) -> Any:
+    def _code(self) -> CData:
         pool: list[int] = []
 
         def placed(values: tuple[int, ...]) -> tuple[int, int]:
@@ -126,7 +125,7 @@ class Native:
         code.local_bytes = self.code.local_bytes
         return code
 
-    def _map(self, data: bytes, map_: LaunchTensorMap) -> tuple[Any, ...]:
+    def _map(self, data: bytes, map_: LaunchTensorMap) -> tuple[CData, ...]:
         def five(values: tuple[int, ...]) -> list[int]:
             return [*values, 0, 0, 0, 0, 0][:5]
 
@@ -137,7 +136,7 @@ class Native:
             five(map_.element_strides), five(map_.lower), five(map_.upper), self._bytes(data),
         )  # fmt: skip
 
-    def _launch(self, places: list[tuple[int, int]]) -> Any:
+    def _launch(self, places: list[tuple[int, int]]) -> CData:
         machine, layout, options = self.machine, self.layout, self.options
         machine.load_parameters(places)
         launch = self.ffi.new("titan_launch *")
@@ -186,13 +185,13 @@ class Native:
         finally:
             lib.titan_simt_free(machine)
 
-    def _read(self, machine: Any, at: int, count: int) -> bytes | None:
+    def _read(self, machine: CData, at: int, count: int) -> bytes | None:
         buffer = self.ffi.new("uint8_t[]", count)
         if not self.lib.titan_simt_read(machine, at, count, buffer):
             return None
         return bytes(self.ffi.buffer(buffer))
 
-    def _result(self, machine: Any, ending: Ending) -> Run:
+    def _result(self, machine: CData, ending: Ending) -> Run:
         ffi, lib = self.ffi, self.lib
         numbers = ffi.new("int64_t[13]")
         lib.titan_simt_numbers(machine, numbers)
@@ -220,7 +219,7 @@ class Native:
             outcome = replace(outcome, origin=origin, map_offset=map_offset)
         return Run(self.launch, events, outcome, confluence, count)
 
-    def _footprints(self, machine: Any) -> list[Footprint]:
+    def _footprints(self, machine: CData) -> list[Footprint]:
         """All footprints, by their numbers."""
         size = self.lib.titan_simt_footprints(machine, self.ffi.NULL)
         if not size:
