@@ -55,7 +55,9 @@ class LaunchQueue:
     @classmethod
     def of(cls, settings: EmulationSettings) -> LaunchQueue:
         """A queue with a checker of the same settings."""
-        return cls(settings, LaunchChecker(settings))
+        made = cls(settings, LaunchChecker(settings))
+        _QUEUES.append(made)
+        return made
 
     def run(
         self, loaded: LoadedModule, function: Function, shape: LaunchShape,
@@ -93,9 +95,9 @@ class LaunchQueue:
     ) -> tuple[Computed, dict[int, bytes]]:
         """One run, and the bytes that it leaves in each allocation. Raises LaunchError."""
         options = Options(seed=seed, steps_max=self.settings.steps_max)
-        computed, findings = compute(loaded.module, launch, options, loaded.source)
-        if computed is None:
-            raise refused("the launch cannot be run", findings)
+        computed = _made(loaded, launch, options, None)
+        if computed.run.outcome.ending is Ending.FAULT and not computed.run.events:
+            computed = _made(loaded, launch, options, False)  # for its events: what went wrong
         self.instructions += computed.run.instructions
         name = f"the launch of {launch.entry}"
         under = f" with seed {seed}" if seed else ""
@@ -111,6 +113,24 @@ class LaunchQueue:
                 raise LaunchFault(text, ())
             raise LaunchError(text)
         return computed, _left(computed, launch.allocations, name)
+
+
+_QUEUES: list[LaunchQueue] = []
+
+
+def recent_queues() -> list[LaunchQueue]:
+    """The queues that were made in this process since the last call, for a report at its end."""
+    found = list(_QUEUES)
+    _QUEUES.clear()
+    return found
+
+
+def _made(loaded: LoadedModule, launch: Launch, options: Options, native: bool | None) -> Computed:
+    """The run of a launch. Raises LaunchError."""
+    computed, findings = compute(loaded.module, launch, options, loaded.source, native=native)
+    if computed is None:
+        raise refused("the launch cannot be run", findings)
+    return computed
 
 
 def _left(computed: Computed, allocations: Sequence[Allocation], name: str) -> dict[int, bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable
 
@@ -157,10 +156,3 @@ def _take_over() -> None:
         wrapped = specialised(jit.native_specialize_impl)
         wrapped.__wrapped__ = jit.native_specialize_impl  # type: ignore[attr-defined]
         jit.native_specialize_impl = wrapped
-
-
-def queue() -> LaunchQueue | None:
-    """The launches of the active driver, where it is this one; does not import Triton's runtime."""
-    runtime = sys.modules.get("triton.runtime.driver")
-    active = getattr(getattr(runtime, "driver", None), "_active", None)
-    return active.queue if isinstance(active, TitanDriver) else None

@@ -260,7 +260,15 @@ static void store(Machine *machine, Fragment *fragment, const titan_step *s, uin
                 }
                 continue;
             }
-            if (!uniform(value, located[n].lanes, &same, &opaque)) opaque = 1;
+            if (!uniform(value, located[n].lanes, &same, &opaque)) {
+#if NUMBERS /* one of the lanes wins: which one is open */
+                int lane = 31 - __builtin_clz(located[n].lanes);
+                same = lane_value(value, lane);
+                opaque = lane_opaque(value, lane);
+#else
+                opaque = 1;
+#endif
+            }
             write_value(machine, fragment, first_lane(located[n].lanes), part, size, same, opaque);
         }
 }

@@ -148,6 +148,10 @@ static int64_t open_record(Machine *machine, int kind, Fragment *fragment, uint3
     if (kind != EV_ACCESS && kind != EV_POLL) machine->progress = machine->count;
     if (kind != EV_POLL) fragment->polled = 0;
     if (NUMBERS) machine->events.count = 0;
+    if (NUMBERS && kind == EV_MEMORY_FAULT) /* nobody will read the record */
+        fault_run(machine, fragment, "it accesses memory that it must not");
+    if (NUMBERS && kind == EV_BARRIER_MISUSE)
+        fault_run(machine, fragment, "it misuses an mbarrier");
     int64_t at = machine->events.count;
     push(&machine->events, kind);
     push(&machine->events, 0);

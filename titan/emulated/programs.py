@@ -1,0 +1,110 @@
+"""A program from its start to its end on the emulated device, and what is reported of it.
+
+A Python script runs in this process: Triton finds its back end there.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from titan.emulated.faults import LaunchFault
+from titan.emulated.machine import LaunchQueue, recent_queues
+from titan.emulated.settings import EmulationSettings
+from titan.foundation.errors import UserError
+from titan.foundation.verdict import Verdict
+from titan.isa.numbers.device import LaunchError
+
+BACKEND_VARIABLE = "TRITON_DEFAULT_BACKEND"
+
+
+def run_program(program: str, arguments: Sequence[str], settings: EmulationSettings) -> int:
+    """Run a program; gives the exit code of `titan run`. Raises UserError for what is none."""
+    path = Path(program)
+    if not path.is_file():
+        raise UserError(f"{program}: no such file")
+    if path.suffix != ".py":
+        raise UserError(f"{program}: not a Python script (.py)")
+    return _run_script(path, arguments, settings)
+
+
+def _run_script(path: Path, arguments: Sequence[str], settings: EmulationSettings) -> int:
+    """The script as `python PATH` runs it; where it ends on a launch, the diagnostic is shown."""
+    recent_queues()
+    environment = dict(os.environ)
+    os.environ |= settings.as_environment() | {BACKEND_VARIABLE: "titan"}
+    before, folder = sys.argv, str(path.resolve().parent)
+    sys.argv = [str(path), *arguments]
+    sys.path.insert(0, folder)
+    code, fault = 0, None
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    except SystemExit as end:
+        code = _exit_code(end)
+    except LaunchError as error:
+        fault = error
+    except Exception as error:
+        fault = _cause(error)
+        if fault is None:
+            traceback.print_exc()
+            code = 1
+    finally:
+        os.environ.clear()
+        os.environ |= environment
+        sys.argv = before
+        sys.path.remove(folder)
+    sys.stdout.flush()
+    return report(recent_queues(), code, fault)
+
+
+def _exit_code(end: SystemExit) -> int:
+    if end.code is None or isinstance(end.code, int):
+        return end.code or 0
+    print(end.code, file=sys.stderr)
+    return 1
+
+
+def _cause(error: BaseException | None) -> LaunchError | None:
+    """The fault of a launch behind an exception that a framework has raised for it."""
+    while error is not None:
+        if isinstance(error, LaunchError):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def report(queues: Sequence[LaunchQueue], code: int, fault: LaunchError | None) -> int:
+    """Write what was found to stderr; gives the exit code."""
+    lines = [str(fault)] if fault is not None else []
+    launches = sum(queue.launches for queue in queues)
+    found = "; ".join(filter(None, (queue.checker.summary() for queue in queues)))
+    lines.append(f"titan: {_counted(launches)} computed" + (f": {found}" if found else ""))
+    for queue in queues:
+        lines += _remarks(queue.checker.undecided, queue.differing)
+    if code:
+        lines.append(f"titan: the program ended with exit code {code}")
+    print("\n".join(lines), file=sys.stderr)
+    if isinstance(fault, LaunchFault) or (code and fault is None):
+        return 1
+    if fault is not None:
+        return 2
+    undecided = any(queue.checker.verdicts[Verdict.UNDECIDED] for queue in queues)
+    return 3 if undecided else 0
+
+
+def _counted(launches: int) -> str:
+    return "1 launch" if launches == 1 else f"{launches} launches"
+
+
+def _remarks(undecided: Mapping[str, str], differing: Mapping[str, int]) -> list[str]:
+    return [
+        *(f"titan: {kernel} is {reason}" for kernel, reason in undecided.items()),
+        *(
+            f"titan: the results of {kernel} depend on the schedule ({_counted(count)})"
+            for kernel, count in differing.items()
+        ),
+    ]
