@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tomllib
 from importlib import import_module
 
@@ -9,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.emulated.tensors import HostTensor
+from titan.cli.main import run
 from titan.emulated.faults import LaunchFault
 from titan.emulated.settings import CheckMode, EmulationSettings
 from titan.foundation.resources import root
@@ -51,6 +55,56 @@ def test_kernels_agree_with_numpy_and_every_launch_is_verified(name, device):
     assert np.abs(got.astype(np.float64) - right).max() <= tolerance
     assert device.queue.checker.verdicts == {Verdict.VERIFIED: device.queue.launches}
     assert device.queue.launches == 1
+
+
+SECOND_OPINION = """
+import sys
+import numpy as np
+import torch
+from tests.emulated.triton_examples import EXAMPLES
+
+made = {
+    name: run(np.random.default_rng(1), torch.from_numpy)[0] for name, (run, _) in EXAMPLES.items()
+}
+np.savez(sys.argv[1], **made)
+"""
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_numbers_are_those_of_the_interpreter_of_triton(tmp_path):
+    """It works on tiles in NumPy and shares nothing with PTX."""
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    made = tmp_path / "made.npz"
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-W", "ignore", "-c", SECOND_OPINION, str(made)]
+    subprocess.run(command, env=environment, check=True)
+    others = np.load(made)
+    for name, (example, tolerance) in examples.EXAMPLES.items():
+        got, _ = example(np.random.default_rng(1))
+        far = np.abs(got.astype(np.float64) - others[name].astype(np.float64)).max()
+        assert far <= max(tolerance, 1e-6), name
+
+
+def descriptors(*pairs: tuple[np.ndarray, list[int]]) -> list[object]:
+    """Descriptors of Triton over arrays, with their boxes."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    return [TensorDescriptor.from_tensor(HostTensor(array), box) for array, box in pairs]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("specialised", [False, True])
+def test_a_pipeline_of_triton_runs_to_the_bit(specialised, device):
+    """Tensor descriptors, three stages, with and without specialised warps."""
+    random = np.random.default_rng(2)
+    a, b = (random.integers(-3, 4, (128, 192)).astype(np.float16) for _ in range(2))
+    c = np.zeros((128, 128), dtype=np.float16)
+    triton_kernels.pipelined_gemm[(2,)](
+        *descriptors((a, [64, 64]), (b, [128, 64]), (c, [64, 128])), 128, 128, 192,
+        ROWS=64, COLUMNS=128, INNER=64, SPECIALISED=specialised, STAGES=3, num_warps=4,
+    )  # fmt: skip
+    assert np.array_equal(c.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32).T)
+    assert device.queue.checker.verdicts == {Verdict.VERIFIED: 1}
 
 
 def ring_gemm(fault: int) -> tuple[np.ndarray, np.ndarray]:
@@ -117,3 +171,16 @@ def test_the_entry_point_names_a_package_as_triton_wants_it():
     driver = import_module(f"{package}.driver")
     assert _find_concrete_subclasses(driver, DriverBase) is driver.TitanDriver
     assert not compiler.TitanCompiler.supports_target(driver.TitanDriver().get_current_target())
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_example_of_the_readme_runs(capsys):
+    command = "titan run examples/triton_softmax.py"
+    assert command in (root("protocols").parent / "README.md").read_text(encoding="utf-8")
+    driver = triton.runtime.driver
+    driver._active = driver._default = None
+    assert run(["run", str(root("examples") / "triton_softmax.py")]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("8 rows, largest difference from NumPy ")
+    assert float(shown.out.split()[-1]) < 1e-6
+    assert shown.err == "titan: 1 launch computed: 1 verified\n"

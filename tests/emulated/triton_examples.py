@@ -95,6 +95,53 @@ def attention_kernel(
     )  # fmt: skip
 
 
+@triton.jit
+def persistent_matmul_kernel(
+    a, b, c, m, n, k,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, PROGRAMS: tl.constexpr,
+):  # fmt: skip
+    """Full tiles only; each program takes every PROGRAMS-th tile."""
+    across = n // COLUMNS
+    for tile in tl.range(tl.program_id(0), (m // ROWS) * across, PROGRAMS):
+        rows = tile // across * ROWS + tl.arange(0, ROWS)
+        columns = tile % across * COLUMNS + tl.arange(0, COLUMNS)
+        sums = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        for first in range(0, k, INNER):
+            inner = first + tl.arange(0, INNER)
+            left = tl.load(a + rows[:, None] * k + inner[None, :])
+            right = tl.load(b + inner[:, None] * n + columns[None, :])
+            sums = tl.dot(left, right, sums)
+        tl.store(c + rows[:, None] * n + columns[None, :], sums.to(tl.float16))
+
+
+@triton.jit
+def attention_backward_kernel(
+    q, k, v, grad, norms, deltas, dq, dk, dv, queries, scale,
+    HEAD: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """One block of keys: its dk and dv whole; its part of dq is added. `norms`: log of the sums."""
+    head = tl.arange(0, HEAD)
+    at = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    keys = tl.load(k + at[:, None] * HEAD + head[None, :])
+    values = tl.load(v + at[:, None] * HEAD + head[None, :])
+    sum_k = tl.zeros((COLUMNS, HEAD), dtype=tl.float32)
+    sum_v = tl.zeros((COLUMNS, HEAD), dtype=tl.float32)
+    for first in range(0, queries, ROWS):
+        rows = first + tl.arange(0, ROWS)
+        place = rows[:, None] * HEAD + head[None, :]
+        left = tl.load(q + place)
+        upper = tl.load(grad + place)
+        scores = tl.dot(left, tl.trans(keys)) * scale
+        weights = tl.exp(scores - tl.load(norms + rows)[:, None])
+        sum_v = tl.dot(tl.trans(weights.to(tl.float16)), upper, sum_v)
+        changes = tl.dot(upper, tl.trans(values)) - tl.load(deltas + rows)[:, None]
+        changes = (weights * changes * scale).to(tl.float16)
+        sum_k = tl.dot(tl.trans(changes), left, sum_k)
+        tl.atomic_add(dq + place, tl.dot(changes, keys))
+    tl.store(dk + at[:, None] * HEAD + head[None, :], sum_k)
+    tl.store(dv + at[:, None] * HEAD + head[None, :], sum_v)
+
+
 Pair = tuple[np.ndarray, np.ndarray]
 
 
@@ -150,10 +197,44 @@ def attention(random: np.random.Generator, wrap=lambda array: array) -> Pair:
     return out, powers / powers.sum(axis=1, keepdims=True) @ v.astype(np.float32)
 
 
+def persistent_matmul(random: np.random.Generator, wrap=lambda array: array) -> Pair:
+    """Six tiles of 64 x 64 for two programs."""
+    a = random.standard_normal((128, 64)).astype(np.float16)
+    b = random.standard_normal((64, 192)).astype(np.float16)
+    c = np.zeros((128, 192), dtype=np.float16)
+    persistent_matmul_kernel[(2,)](
+        wrap(a), wrap(b), wrap(c), 128, 192, 64, ROWS=64, COLUMNS=64, INNER=32, PROGRAMS=2
+    )
+    return c, a.astype(np.float32) @ b.astype(np.float32)
+
+
+def attention_backward(random: np.random.Generator, wrap=lambda array: array) -> Pair:
+    """64 queries and 128 keys of one head of 32; dq, dk and dv one below the other."""
+    q, grad, k, v = (
+        random.standard_normal((rows, 32)).astype(np.float16) for rows in (64, 64, 128, 128)
+    )
+    scale = np.float32(32**-0.5)
+    wide = [array.astype(np.float32) for array in (q, k, v, grad)]
+    scores = wide[0] @ wide[1].T * scale
+    norms = np.log(np.exp(scores).sum(axis=1))
+    weights = np.exp(scores - norms[:, None])
+    deltas = (wide[3] * (weights @ wide[2])).sum(axis=1)
+    changes = weights * (wide[3] @ wide[2].T - deltas[:, None]) * scale
+    right = (changes @ wide[1], changes.T @ wide[0], weights.T @ wide[3])
+    got = [np.zeros(array.shape, dtype=np.float32) for array in right]
+    attention_backward_kernel[(2,)](
+        *map(wrap, (q, k, v, grad, norms, deltas, *got)), 64, float(scale),
+        HEAD=32, ROWS=64, COLUMNS=64,
+    )  # fmt: skip
+    return np.concatenate(got), np.concatenate(right)
+
+
 EXAMPLES = {
     "vector_add": (vector_add, 0.0),
     "softmax": (softmax, 1e-6),
     "layer_norm": (layer_norm, 1e-5),
     "matmul": (matmul, 0.02),
     "attention": (attention, 5e-3),
+    "attention_backward": (attention_backward, 2e-2),
+    "persistent_matmul": (persistent_matmul, 0.02),
 }

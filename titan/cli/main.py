@@ -85,6 +85,9 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "litmus": CommandEntry("titan.cli.litmus:litmus", "Run litmus tests of the memory model."),
     "run": CommandEntry("titan.cli.run:run", "Run a program without a GPU, launches checked."),
+    "cuda-flags": CommandEntry(
+        "titan.cli.cuda_flags:cuda_flags", "Print the flags of nvcc for programs of `titan run`."
+    ),
     "stress": CommandEntry("titan.cli.stress:stress", "Run built kernels against an adversary."),
     "bench": CommandEntry("titan.cli.bench:bench", "Time built kernels on a GPU."),
     "doctor": CommandEntry("titan.cli.doctor:doctor", "Show what this installation can do."),

@@ -16,7 +16,7 @@ from titan.emulated.faults import LaunchFault, refused
 from titan.emulated.memory import GlobalMemory
 from titan.emulated.modules import LoadedModule, load
 from titan.emulated.parameters import Argument, bytes_of
-from titan.emulated.settings import EmulationSettings, from_environment
+from titan.emulated.settings import CHECK, EmulationSettings, from_environment
 from titan.frontends.ptx.breaches import breaches
 from titan.isa.numbers.device import DeviceArray, EmulatedDevice, LaunchError, LaunchShape
 from titan.isa.numbers.run import Computed, compute
@@ -127,7 +127,9 @@ def recent_queues() -> list[LaunchQueue]:
 
 def _made(loaded: LoadedModule, launch: Launch, options: Options, native: bool | None) -> Computed:
     """The run of a launch. Raises LaunchError."""
-    computed, findings = compute(loaded.module, launch, options, loaded.source, native=native)
+    computed, findings = compute(
+        loaded.module, launch, options, loaded.source, native=native, exact=False
+    )
     if computed is None:
         raise refused("the launch cannot be run", findings)
     return computed
@@ -171,13 +173,17 @@ class _Arrays:
 class Emulated:
     """An emulated device: NumPy arrays as global memory, modules of PTX, launches.
 
-    `settings` None takes those of the environment (TITAN_CHECK and so on). Needs NumPy. Raises
-    UserError for a setting that is none.
+    `settings` None takes those of the environment (TITAN_CHECK and so on); `check` ("all", "first",
+    "off") and `seed` change them. Needs NumPy. Raises UserError for a setting that is none.
     """
 
-    def __init__(self, settings: EmulationSettings | None = None, **changes: object) -> None:
-        base = from_environment(os.environ) if settings is None else settings
-        self.settings = replace(base, **changes)  # type: ignore[arg-type]
+    def __init__(
+        self, settings: EmulationSettings | None = None, *, check: str = "", seed: int | None = None
+    ) -> None:
+        found = from_environment(os.environ) if settings is None else settings
+        if check:
+            found = replace(found, check=from_environment({CHECK: check}).check)
+        self.settings = found if seed is None else replace(found, seed=seed)
         self.queue = LaunchQueue.of(self.settings)
         self._device = EmulatedDevice()
 

@@ -1,6 +1,7 @@
 """A program from its start to its end on the emulated device, and what is reported of it.
 
-A Python script runs in this process: Triton finds its back end there.
+A Python script runs in this process: Triton finds its back end there. A CUDA program runs in a
+process of its own, its library answered by this one (`titan/emulated/cuda/`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from titan.emulated.cuda.programs import run_executable
 from titan.emulated.faults import LaunchFault
 from titan.emulated.machine import LaunchQueue, recent_queues
 from titan.emulated.settings import EmulationSettings
@@ -27,9 +29,15 @@ def run_program(program: str, arguments: Sequence[str], settings: EmulationSetti
     path = Path(program)
     if not path.is_file():
         raise UserError(f"{program}: no such file")
-    if path.suffix != ".py":
-        raise UserError(f"{program}: not a Python script (.py)")
-    return _run_script(path, arguments, settings)
+    if path.suffix == ".py":
+        return _run_script(path, arguments, settings)
+    if not os.access(path, os.X_OK):
+        raise UserError(f"{program}: neither a Python script (.py) nor a program to execute")
+    code, server = run_executable(path, arguments, settings)
+    for remark in dict.fromkeys(server.remarks):
+        print(f"titan: {remark}", file=sys.stderr)
+    found = report([server.queue], 0 if server.fault is not None else code, server.fault)
+    return 2 if server.remarks and found == 1 and server.fault is None else found
 
 
 def _run_script(path: Path, arguments: Sequence[str], settings: EmulationSettings) -> int:

@@ -1,0 +1,49 @@
+/* What the libraries ask the process that emulates the device (titan/emulated/cuda/server.py).
+ *
+ * A request is a header (operation, words, bytes), its words and its bytes; so is the answer, whose
+ * operation is an error of the CUDA driver, 0 for none. One at a time. */
+#ifndef TITAN_CLIENT_H
+#define TITAN_CLIENT_H
+#include <stddef.h>
+#include <stdint.h>
+
+/* The order is that of `Operation` in server.py. */
+enum {
+    OP_LOAD = 1, OP_KERNEL, OP_LAUNCH, OP_ALLOCATE, OP_FREE, OP_WRITE, OP_READ, OP_COPY, OP_SET,
+    OP_ATTRIBUTE, OP_TENSOR_MAP, OP_FUNCTION, OP_NAME, OP_UNSUPPORTED
+};
+enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, UNSUPPORTED = 801 };
+
+#define API __attribute__((visibility("default")))
+
+typedef struct {
+    uint64_t words[8];
+    int word_count;
+    void *data; /* where the bytes of the answer go, */
+    size_t room; /* at most so many; */
+    size_t bytes; /* so many came */
+} Answer;
+
+/* The error, and the answer where one is asked for. Ends the process where the device does. */
+int ask(int operation, const uint64_t *words, int count, const void *data, size_t bytes,
+        Answer *answer);
+#define ASK(operation, data, bytes, answer, ...)                                                 \
+    ask(operation, (const uint64_t[]){__VA_ARGS__},                                              \
+        (int)(sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)), data, bytes, answer)
+
+/* A kernel that was found: its number, and the bytes of each parameter. */
+typedef struct {
+    uint64_t number;
+    int count;
+    uint32_t sizes[1024];
+    int64_t shared_max;
+} Kernel;
+Kernel *find_kernel(uint64_t module, const char *name);
+int load_image(const void *image, uint64_t *module);
+int launch(const Kernel *kernel, const uint32_t *grid, const uint32_t *block, size_t shared,
+           const uint32_t *cluster, void **arguments);
+int copy_memory(void *to, const void *from, size_t bytes);
+int set_memory(void *at, uint64_t value, size_t count, int width);
+int on_device(const void *address);
+void *entry_point(const char *name);
+#endif
