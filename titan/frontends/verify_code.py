@@ -212,7 +212,7 @@ def verify_launch(
     """
     started = time.process_time()
     trials: list[Trial] = []
-    for cta in options.ctas or _sampled(launch):
+    for cta in ctas_of(launch, options):
         trials.append(_trial(code, launch, cta, "", places, options))
         if trials[-1].verdict in (Verdict.REFUTED, Verdict.REFUSED):
             break
